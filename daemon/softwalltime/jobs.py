@@ -1,0 +1,105 @@
+"""The data that everything else passes around: jobs as submitted, jobs as they ended, predictions.
+
+All values are plain and final: seconds are ``int``, points in time are epoch seconds, sizes are bytes,
+a text that was not recorded is ``""``, a number that was not recorded is ``None``.  Whatever reads the outside
+world (an accounting log, a trace, a hook, the store) builds these, so nothing past it has to check again.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What is known of a job when it is submitted: all that a predictor may look at.
+
+    ``submitted`` is PBS's ``ctime``.  ``walltime`` is what the user asked for, or what the queue's or the server's
+    default gave; ``None`` where there is no limit.  ``job_id`` carries the array index (``3[1].srv``).
+    ``project`` is PBS's project; in a Standard Workload Format trace it is the group.
+    """
+
+    job_id: str
+    user: str
+    submitted: int
+    walltime: int | None
+    group: str = ""
+    project: str = ""
+    account: str = ""
+    job_name: str = ""
+    queue: str = ""
+    min_walltime: int | None = None
+    max_walltime: int | None = None
+    ncpus: int | None = None
+    nodect: int | None = None
+    ngpus: int | None = None
+    mem: int | None = None
+    select: str = ""
+    place: str = ""
+    interactive: bool | None = None
+
+    @property
+    def shrink_to_fit(self) -> bool:
+        """Whether the scheduler may shorten the job's walltime; PBS allows no soft walltime on such jobs."""
+        return self.min_walltime is not None
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedJob:
+    """A job that ended: its submission, and what became of it.
+
+    ``runtime`` is how long it ran in seconds: ``resources_used.walltime``, else ``end - start``.  It is 0 for a job
+    that died at once and may exceed the walltime, because PBS kills late.  ``start`` is ``None`` for a job that
+    never started.  ``run_count`` is how often the job was started, ``None`` where the log does not say.
+    """
+
+    submission: Submission
+    server: str
+    start: int | None
+    end: int
+    runtime: int
+    qtime: int | None = None
+    etime: int | None = None
+    soft_walltime: int | None = None
+    exit_status: int | None = None
+    run_count: int | None = None
+    cput: int | None = None
+    mem_used: int | None = None
+
+    @property
+    def ran(self) -> bool:
+        """Whether the job ran at all; a job that did not teaches nothing."""
+        return self.runtime > 0
+
+    @property
+    def scored(self) -> bool:
+        """Whether a prediction for this job can be judged: it ran, and there was a walltime to improve on."""
+        return self.runtime > 0 and (self.submission.walltime or 0) > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """A predicted runtime in seconds, not yet rounded or clamped, and what it rests on.
+
+    The basis is kept as a template and its values, because predictions are made far more often than read.
+    """
+
+    seconds: float
+    template: str
+    values: tuple[object, ...] = ()
+
+    @property
+    def basis(self) -> str:
+        """One sentence that says what the prediction rests on."""
+        return self.template.format(*self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class ColdStart:
+    """No prediction, and why: usually that too little is known of the user."""
+
+    template: str
+    values: tuple[object, ...] = ()
+
+    @property
+    def reason(self) -> str:
+        """One sentence that says why there is no prediction."""
+        return self.template.format(*self.values)

@@ -1,0 +1,96 @@
+"""Jobs for tests: short ways to write them, hypothesis strategies for arbitrary ones, and the recorded traces."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import strategies as st
+
+from softwalltime.jobs import CompletedJob, Submission
+
+ROOT = Path(__file__).resolve().parents[1]
+TRACES = ROOT.parent / "shared" / "traces"
+RECORDED_LOG = Path(__file__).parent / "accounting" / "data" / "20261120"
+
+
+def trace(name: str) -> Path:
+    """A recorded trace by the beginning of its name; skips the test where it is not there."""
+    found = sorted(TRACES.glob(f"{name}*.swf.gz")) if TRACES.is_dir() else []
+    if not found:
+        pytest.skip(f"no trace {name} in {TRACES}: the traces belong to others and are not shipped")
+    return found[0]
+
+
+def job(
+    user: str = "alice", *, submitted: int = 0, end: int | None = None, runtime: int = 100,
+    walltime: int | None = 1000, project: str = "p", job_id: str = "1.srv", **more: object,
+) -> CompletedJob:  # fmt: skip
+    """A completed job with what a test does not care about filled in."""
+    end = submitted + 10 + runtime if end is None else end
+    fields = set(Submission.__dataclass_fields__)
+    submission = Submission(job_id, user, submitted, walltime, project=project)
+    submission = replace(submission, **{k: v for k, v in more.items() if k in fields})  # type: ignore[arg-type]
+    completed = CompletedJob(submission, "srv", end - runtime, end, runtime)
+    return replace(completed, **{k: v for k, v in more.items() if k not in fields})  # type: ignore[arg-type]
+
+
+times = st.integers(1, 10**12 - 1)
+seconds = st.integers(0, 10**12 - 1)
+counts = st.integers(0, 2**31 - 1)
+sizes = st.integers(0, 2**62)
+names = st.from_regex(r"[A-Za-z0-9_+.\-]{1,15}", fullmatch=True)
+
+
+def _maybe(strategy: st.SearchStrategy[int]) -> st.SearchStrategy[int | None]:
+    return st.none() | strategy
+
+
+_printable = st.characters(exclude_categories=("Cs",), exclude_characters="\n\r\0")
+# The one thing that PBS's format cannot tell: an account that itself holds a quote and what follows accounts.
+accounts = st.text(_printable, max_size=30).filter(
+    lambda text: not any(f'" {field}' in text for field in ("project=", "accounting_id=", "jobname=", "queue="))
+)
+# PBS refuses double quotes in projects; a value that begins with a quote is not told from a quoted one.
+projects = st.text(_printable, max_size=20).map(lambda text: text.replace('"', "").lstrip(" '").rstrip(" "))
+chunks = st.one_of(names, st.from_regex(r"[1-9]:ncpus=[1-9]\d?(:mem=\dgb)?(\+1:host=n\d)?", fullmatch=True))
+
+
+@st.composite
+def completed_jobs(draw: st.DrawFn) -> CompletedJob:
+    """Any job that a PBS server could write an E record for."""
+    server = draw(st.from_regex(r"[a-z][a-z0-9\-]{0,8}(\.[a-z]{2,5})?", fullmatch=True))
+    index = draw(st.sampled_from(["", "[0]", "[17]"]))
+    submission = Submission(
+        f"{draw(st.integers(0, 10**9))}{index}.{server}",
+        draw(st.from_regex(r"[a-z][a-z0-9._\-]{0,12}", fullmatch=True)),
+        draw(times),
+        draw(_maybe(seconds)),
+        draw(st.from_regex(r"([a-z]([a-z0-9 ._\-]{0,10}[a-z0-9])?)?", fullmatch=True)),
+        draw(projects),
+        draw(accounts),
+        draw(names),
+        draw(names),
+        draw(_maybe(seconds)),
+        draw(_maybe(seconds)),
+        draw(_maybe(counts)),
+        draw(_maybe(counts)),
+        draw(_maybe(counts)),
+        draw(_maybe(sizes)),
+        draw(st.just("") | chunks),
+        draw(st.sampled_from(["", "free", "scatter:excl"])),
+        draw(st.none() | st.booleans()),
+    )
+    return CompletedJob(
+        submission,
+        server,
+        draw(_maybe(times)),
+        draw(seconds),
+        draw(seconds),
+        draw(_maybe(times)),
+        draw(_maybe(times)),
+        draw(_maybe(seconds)),
+        draw(_maybe(st.integers(-(2**31), 2**31 - 1))),
+        draw(_maybe(counts)),
+        draw(_maybe(seconds)),
+        draw(_maybe(sizes)),
+    )
