@@ -1,0 +1,239 @@
+"""One line of a PBS Professional, OpenPBS or TORQUE accounting log, read.
+
+A record is ``MM/DD/YYYY HH:MM:SS;TYPE;ID;message``; the message holds ``key=value`` pairs with blanks between them.
+What makes it harder is that PBS quotes values and escapes nothing (``acct_job`` and ``cpy_quote_value`` in OpenPBS's
+src/server/accounting.c):
+
+- ``account`` always stands in double quotes, whatever it holds: ``account="chem grant; 2026 "x=1"" project=...``
+- other values stand in double quotes where they hold a blank, in single quotes where they hold a double quote too.
+
+So a quoted value ends at a quote that is followed by a blank and the name of a field, or by the end of the line.
+Where a name stands twice the later one counts, since PBS writes its own fields after the user's texts; only the user
+and the group come before them, so there the first one counts.
+"""
+
+import re
+from collections.abc import Callable
+
+from softwalltime.accounting.values import duration, epoch, size, whole
+from softwalltime.errors import RecordError
+from softwalltime.jobs import CompletedJob, Submission
+
+MISSING = "is missing"
+
+_KEY = re.compile(r"[A-Za-z_][\w.\-]*=")
+_NEXT_KEY = re.compile(r" +(?=[A-Za-z_][\w.\-]*=)")
+# Any dotted name (Resource_List.x, resources_used.x) and the plain ones that PBS or TORQUE writes after a text.
+_FIELD = (
+    r"(?:[A-Za-z_]\w*\.[\w.\-]+|user|group|account|project|accounting_id|jobname|queue|resvname|resvID|ctime|qtime"
+    r"|etime|start|depend|array_indices|exec_host|exec_vnode|session|alt_id|end|Exit_status|run_count|eligible_time"
+    r"|accrue_type|owner|total_execution_slots|unique_node_count|exec_gpus)="
+)
+_AFTER_ACCOUNT = r"(?:project|accounting_id|jobname|queue)="
+_TRAILING_BLANKS = r" *$"
+_END = {quote: re.compile(rf"{quote}(?= +{_FIELD}|{_TRAILING_BLANKS})") for quote in "\"'"}
+_ACCOUNT_END = re.compile(rf'"(?= +{_AFTER_ACCOUNT}|{_TRAILING_BLANKS})')
+_ALWAYS_QUOTED = frozenset({"gridname", "account", "project", "accounting_id", "resvname"})
+_FIRST_COUNTS = frozenset({"user", "group"})
+_PLACEMENT = re.compile(r"(?:(\d+)|[^:+]+)((?::[^+]*)?)(?:\+|$)")
+_PPN = re.compile(r":ppn=(\d+)")
+_GPUS = re.compile(r":gpus=(\d+)")
+
+
+def decoded(line: bytes) -> str:
+    r"""The line as text that any database takes: a byte that is not UTF-8, or a NUL, is written ``\xHH``."""
+    return line.decode("utf-8", "backslashreplace").replace("\0", "\\x00")
+
+
+def split(line: bytes) -> tuple[str, str, str]:
+    """A record's type, job id and message.
+
+    :raises RecordError: if the line is no accounting record.
+    """
+    parts = decoded(line).rstrip(" \r\n").split(";", 3)
+    if len(parts) < 4:
+        raise RecordError("not an accounting record: fewer than 3 semicolons", value=parts[0])
+    stamp, kind, job_id, message = parts
+    if len(stamp) != 19 or stamp[2:3] != "/":
+        raise RecordError("not of the form MM/DD/YYYY HH:MM:SS", field="time stamp", value=stamp)
+    if len(kind) != 1:
+        raise RecordError("not one letter", field="record type", value=kind)
+    return kind, job_id, message
+
+
+def attributes(message: str) -> dict[str, str]:
+    """The message's fields, each value as PBS had it before quoting.
+
+    >>> attributes('user=bob account="chem; 2026 "x=1"" project=p')
+    {'user': 'bob', 'account': 'chem; 2026 "x=1"', 'project': 'p'}
+    """
+    if '"' not in message and "'" not in message:
+        try:
+            return dict([pair.split("=", 1) for pair in message.split(" ")])
+        except ValueError:
+            pass  # a value with blanks in it and no quotes, such as a group named "domain users"
+    return _scan(message)
+
+
+def _scan(message: str) -> dict[str, str]:
+    """Walk through the message from key to key."""
+    found: dict[str, str] = {}
+    position, length = 0, len(message)
+    while position < length:
+        match = _KEY.match(message, position)
+        if match is None:
+            # Not a field: go on at the next one.  Only the start of a message can come here.
+            following = _NEXT_KEY.search(message, position)
+            if following is None:
+                break
+            position = following.end()
+            continue
+        key = match.group()[:-1]
+        begin = match.end()
+        end, value = _value(message, begin, key)
+        if key not in _FIRST_COUNTS or key not in found:
+            found[key] = value
+        position = end
+        while position < length and message[position] == " ":
+            position += 1
+    return found
+
+
+def _value(message: str, begin: int, key: str) -> tuple[int, str]:
+    """Where the value that begins at ``begin`` ends, and what it is without its quotes."""
+    quote = message[begin : begin + 1]
+    if quote in _END and quote:
+        closing = (_ACCOUNT_END if key == "account" and quote == '"' else _END[quote]).search(message, begin + 1)
+        if closing is not None:
+            inner = message[begin + 1 : closing.start()]
+            if key in _ALWAYS_QUOTED or " " in inner:
+                return closing.end(), inner
+            return closing.end(), message[begin : closing.end()]
+    following = _NEXT_KEY.search(message, begin)
+    end = len(message) if following is None else following.start()
+    return end, message[begin:end]
+
+
+def is_array_parent(job_id: str) -> bool:
+    """Whether the id is that of a whole job array, which has an E record but never ran: ``5[].srv``."""
+    return "[]" in job_id
+
+
+def completed_job(job_id: str, message: str, server: str = "") -> CompletedJob:
+    """The job that an E record tells of; ``server`` where the id's own host part shall not count.
+
+    :raises RecordError: names the field that is missing or cannot be read, and its value.
+    """
+    fields = attributes(message)
+    if not job_id or " " in job_id:
+        raise RecordError("is not a job id", field="job id", value=job_id)
+    try:
+        return _completed_job(job_id, fields, server or job_id.partition(".")[2])
+    except ValueError:
+        raise _culprit(fields) from None
+
+
+def _completed_job(job_id: str, fields: dict[str, str], server: str) -> CompletedJob:
+    """As :func:`completed_job`, with a bare ValueError; written out, since this is most of the work on a log."""
+    get = fields.get
+    user = get("user")
+    if not user:
+        raise RecordError(MISSING, field="user")
+    if (text := get("end")) is None:
+        raise RecordError(MISSING, field="end")
+    end = epoch(text)
+    # A job that never started has start=0, and one that was never eligible etime=0.
+    start = (epoch(text) or None) if (text := get("start")) is not None else None
+    qtime = (epoch(text) or None) if (text := get("qtime")) is not None else None
+    etime = (epoch(text) or None) if (text := get("etime")) is not None else None
+    submitted = (epoch(text) if (text := get("ctime")) is not None else 0) or qtime or start
+    if submitted is None:
+        raise RecordError(MISSING, field="ctime")
+    if (text := get("resources_used.walltime")) is not None:
+        runtime = duration(text)
+    else:
+        runtime = max(end - start, 0) if start is not None else 0
+    ncpus = whole(text) if (text := get("Resource_List.ncpus")) is not None else None
+    ngpus = whole(text) if (text := get("Resource_List.ngpus")) is not None else None
+    nodes = get("Resource_List.nodes", "")
+    if nodes and (ncpus is None or ngpus is None):
+        nodes_ncpus, nodes_ngpus = _torque_nodes(nodes)
+        ncpus = nodes_ncpus if ncpus is None else ncpus
+        ngpus = nodes_ngpus if ngpus is None else ngpus
+    return CompletedJob(
+        Submission(
+            job_id,
+            user,
+            submitted,
+            duration(text) if (text := get("Resource_List.walltime")) is not None else None,
+            get("group", ""),
+            get("project", ""),
+            get("account", ""),
+            get("jobname", ""),
+            get("queue", ""),
+            duration(text) if (text := get("Resource_List.min_walltime")) is not None else None,
+            duration(text) if (text := get("Resource_List.max_walltime")) is not None else None,
+            ncpus,
+            whole(text) if (text := get("Resource_List.nodect")) is not None else None,
+            ngpus,
+            size(text) if (text := get("Resource_List.mem")) is not None else None,
+            get("Resource_List.select") or nodes,
+            get("Resource_List.place", ""),
+            _truth(text) if (text := get("interactive")) is not None else None,
+        ),
+        server,
+        start,
+        end,
+        runtime,
+        qtime,
+        etime,
+        duration(text) if (text := get("Resource_List.soft_walltime")) is not None else None,
+        whole(text) if (text := get("Exit_status")) is not None else None,
+        whole(text) if (text := get("run_count")) is not None else None,
+        duration(text) if (text := get("resources_used.cput")) is not None else None,
+        size(text) if (text := get("resources_used.mem")) is not None else None,
+    )
+
+
+_CONVERTED: dict[str, Callable[[str], object]] = {
+    **dict.fromkeys(("end", "start", "qtime", "etime", "ctime"), epoch),
+    **dict.fromkeys(
+        (
+            "resources_used.walltime", "Resource_List.walltime", "Resource_List.min_walltime",
+            "Resource_List.max_walltime", "Resource_List.soft_walltime", "resources_used.cput",
+        ),
+        duration,
+    ),
+    **dict.fromkeys(
+        ("Resource_List.ncpus", "Resource_List.ngpus", "Resource_List.nodect", "Exit_status", "run_count"), whole
+    ),
+    **dict.fromkeys(("Resource_List.mem", "resources_used.mem"), size),
+}  # fmt: skip
+
+
+def _culprit(fields: dict[str, str]) -> RecordError:
+    """Which of the fields it was that could not be converted."""
+    for name, convert in _CONVERTED.items():
+        value = fields.get(name)
+        try:
+            if value is not None:
+                convert(value)
+        except ValueError as error:
+            return RecordError(str(error), field=name, value=value or "")
+    return RecordError("cannot be read", field="message")
+
+
+def _truth(text: str) -> bool:
+    return text.lower() not in ("0", "false", "no", "")
+
+
+def _torque_nodes(text: str) -> tuple[int, int]:
+    """CPUs and GPUs in TORQUE's ``Resource_List.nodes``: ``2:ppn=8:gpus=1+node7:ppn=4``, whose default is 1 CPU."""
+    ncpus = ngpus = 0
+    for match in _PLACEMENT.finditer(text):
+        count = int((match.group(1) or "1")[:9])
+        properties = match.group(2) or ""
+        ppn, gpus = _PPN.search(properties), _GPUS.search(properties)
+        ncpus += count * (int(ppn.group(1)[:9]) if ppn else 1)
+        ngpus += count * (int(gpus.group(1)[:9]) if gpus else 0)
+    return min(ncpus, 2**31 - 1), min(ngpus, 2**31 - 1)

@@ -1,0 +1,95 @@
+"""Durations, sizes, numbers and times as PBS writes them."""
+
+from functools import lru_cache
+
+LARGEST = 10**12 - 1
+"""Greatest number of seconds or epoch time that is believed; 31,000 years."""
+
+_UNITS = {
+    "": 1,
+    "b": 1,
+    "w": 8,
+    **{prefix + unit: factor * size
+       for prefix, factor in zip("kmgtp", (2**10, 2**20, 2**30, 2**40, 2**50), strict=True)
+       for unit, size in (("b", 1), ("w", 8), ("", 1))},
+}  # fmt: skip
+
+
+# A log holds few different durations, millions of times over.
+@lru_cache(maxsize=1 << 16)
+def duration(text: str) -> int:
+    """Seconds from ``HH:MM:SS``, ``MM:SS``, plain seconds or ``D:HH:MM:SS``; a fraction of a second is dropped.
+
+    >>> duration("01:00:30"), duration("30:00"), duration("3600"), duration("1:00:00:00"), duration("00:00:10.75")
+    (3630, 1800, 3600, 86400, 10)
+
+    :raises ValueError: if it is none of these, negative, or beyond belief.
+    """
+    whole, point, fraction = text.partition(".")
+    parts = whole.split(":")
+    if len(parts) > 4 or len(text) > 40 or not all(map(str.isdecimal, parts)) or (point and not fraction.isdecimal()):
+        raise ValueError("not a duration")
+    total = 0
+    for part, unit in zip(reversed(parts), (1, 60, 3600, 86400), strict=False):
+        total += int(part) * unit
+    if total > LARGEST:
+        raise ValueError("not a believable duration")
+    return total
+
+
+def size(text: str) -> int:
+    """Bytes from a PBS size: ``4gb``, ``1048576kb``, ``100mw`` (words of 8 bytes) or a bare number of bytes.
+
+    >>> size("1gb"), size("2kw"), size("512"), size("1.5mb")
+    (1073741824, 16384, 512, 1572864)
+
+    :raises ValueError: if it is none of these, negative, or beyond belief.
+    """
+    number = text.rstrip("bBwWkKmMgGtTpP")
+    unit = _UNITS.get(text[len(number) :].lower())
+    if unit is None:
+        raise ValueError("not a size")
+    if number.isdecimal():
+        total = int(number) * unit
+    else:
+        whole, _, fraction = number.partition(".")
+        if not (whole.isdecimal() and fraction.isdecimal()):
+            raise ValueError("not a size")
+        total = int(float(number) * unit)
+    if total >= 2**63:
+        raise ValueError("not a believable size")
+    return total
+
+
+def whole(text: str) -> int:
+    """A whole number that fits into 32 bits with its sign.
+
+    :raises ValueError: if it is not one.
+    """
+    if len(text) < 10 and text.isdecimal():
+        return int(text)
+    digits = text[1:] if text[:1] == "-" else text
+    if not digits.isdecimal() or len(digits) > 10 or not -(2**31) <= int(text) < 2**31:
+        raise ValueError("not a whole number")
+    return int(text)
+
+
+def epoch(text: str) -> int:
+    """A point in time in epoch seconds.
+
+    :raises ValueError: if it is not one.
+    """
+    if text.isdecimal() and len(text) <= 12:
+        return int(text)
+    raise ValueError("not a time in epoch seconds")
+
+
+def clock(seconds: int) -> str:
+    """``HH:MM:SS`` as PBS writes it, hours without end.
+
+    >>> clock(90061)
+    '25:01:01'
+    """
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:02}:{minutes:02}:{seconds:02}"

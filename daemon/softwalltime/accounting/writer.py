@@ -1,0 +1,187 @@
+"""Completed jobs written as the accounting records that a PBS server would have left."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import datetime, tzinfo
+from functools import lru_cache
+from pathlib import Path
+from typing import IO
+
+from softwalltime.accounting.values import clock
+from softwalltime.errors import SourceError
+from softwalltime.jobs import CompletedJob, Submission
+
+
+def as_pbs(job: CompletedJob, server: str) -> CompletedJob:
+    """A trace's job as one of a PBS server, with what PBS always has: a server in its id, a name, a queue, a select."""
+    submission = job.submission
+    ncpus = submission.ncpus or 1
+    return replace(
+        job,
+        server=server,
+        submission=replace(
+            submission,
+            job_id=f"{submission.job_id}.{server}",
+            ncpus=ncpus,
+            nodect=submission.nodect or 1,
+            job_name=submission.job_name or "job",
+            queue=submission.queue or "workq",
+            select=submission.select or f"1:ncpus={ncpus}",
+            place=submission.place or "free",
+        ),
+    )
+
+
+def queue_record(job: CompletedJob) -> str:
+    """The message of the Q record written at submission."""
+    return f"{_identity(job)} {_requested(job.submission, job.soft_walltime)} "
+
+
+def start_record(job: CompletedJob) -> str:
+    """The message of the S record written when the job starts."""
+    return f"{_identity(job)} start={job.start or 0} {_placed(job)} {_requested(job.submission, job.soft_walltime)} "
+
+
+def end_record(job: CompletedJob) -> str:
+    """The message of the E record, which tells all of a :class:`CompletedJob`."""
+    used = [f"resources_used.cput={clock(job.cput)}"] if job.cput is not None else []
+    if job.mem_used is not None:
+        used.append(f"resources_used.mem={_kilobytes(job.mem_used)}")
+    used.append(f"resources_used.walltime={clock(job.runtime)}")
+    status = "" if job.exit_status is None else f" Exit_status={job.exit_status}"
+    runs = "" if job.run_count is None else f"run_count={job.run_count}"
+    interactive = "" if job.submission.interactive is None else f" interactive={job.submission.interactive}"
+    return (
+        f"{_identity(job)} start={job.start or 0} {_placed(job)} {_requested(job.submission, job.soft_walltime)}"
+        f"{interactive} session=1 end={job.end}{status} {' '.join(used)} {runs}"
+    )
+
+
+def _identity(job: CompletedJob) -> str:
+    submission = job.submission
+    account = f' account="{submission.account}"' if submission.account else ""
+    project = f" project={_quoted(submission.project)}" if submission.project else ""
+    return (
+        f"user={submission.user} group={submission.group}{account}{project} jobname={submission.job_name} "
+        f"queue={submission.queue} ctime={submission.submitted} qtime={job.qtime or 0} etime={job.etime or 0}"
+    )
+
+
+def _placed(job: CompletedJob) -> str:
+    host, ncpus = job.server.partition(".")[0] or "node1", job.submission.ncpus or 1
+    return f"exec_host={host}/0*{ncpus} exec_vnode=({host}:ncpus={ncpus})"
+
+
+def _requested(submission: Submission, soft_walltime: int | None) -> str:
+    """``Resource_List``, in alphabetical order as PBS writes it."""
+    texts = {
+        "max_walltime": _clock(submission.max_walltime),
+        "mem": _bytes(submission.mem),
+        "min_walltime": _clock(submission.min_walltime),
+        "ncpus": _text(submission.ncpus),
+        "ngpus": _text(submission.ngpus),
+        "nodect": _text(submission.nodect),
+        "place": _quoted(submission.place),
+        "select": _quoted(submission.select),
+        "soft_walltime": _clock(soft_walltime),
+        "walltime": _clock(submission.walltime),
+    }
+    return " ".join(f"Resource_List.{name}={text}" for name, text in texts.items() if text)
+
+
+def _text(number: int | None) -> str:
+    return "" if number is None else str(number)
+
+
+def _clock(seconds: int | None) -> str:
+    return "" if seconds is None else clock(seconds)
+
+
+def _bytes(size: int | None) -> str:
+    if size is None:
+        return ""
+    for unit, factor in (("gb", 2**30), ("mb", 2**20)):
+        if size and size % factor == 0:
+            return f"{size // factor}{unit}"
+    return _kilobytes(size)
+
+
+def _kilobytes(size: int) -> str:
+    return f"{size}b" if size % 1024 else f"{size // 1024}kb"
+
+
+def _quoted(text: str) -> str:
+    """As PBS quotes a value: only where it holds a blank, and nothing is escaped."""
+    if " " not in text:
+        return text
+    return f"'{text}'" if '"' in text else f'"{text}"'
+
+
+def records(jobs: Iterable[CompletedJob], zone: tzinfo) -> Iterator[tuple[str, str]]:
+    """All records of these jobs in the order of a log, each with the local day (YYYYMMDD) of the file it belongs to.
+
+    A job that ran leaves Q, S and E, one that never did Q and D.  At one instant jobs end before others are
+    submitted, and what PBS does to one job stands in the order in which it does it.
+    """
+    kept = list(jobs)
+    events: list[tuple[int, int, int, str]] = []
+    for index, job in enumerate(kept):
+        submitted = job.submission.submitted
+        events.append((submitted, 1, index, "Q"))
+        if job.start is None:
+            events.append((max(job.end, submitted), 4, index, "D"))
+        else:
+            events.append((job.start, 2, index, "S"))
+            events.append((job.end, 0 if job.end > job.start else 3, index, "E"))
+    events.sort()
+    write = {"Q": queue_record, "S": start_record, "E": end_record}
+    for time, _, index, kind in events:
+        job = kept[index]
+        day, stamp = _stamp(time, zone)
+        message = write[kind](job) if kind in write else f"requestor={job.submission.user}@{job.server or 'localhost'}"
+        yield day, f"{stamp};{kind};{job.submission.job_id};{message}\n"
+
+
+def write_logs(jobs: Iterable[CompletedJob], folder: Path, zone: tzinfo) -> tuple[int, int]:
+    """Write an accounting folder, one file a local day; returns the number of files and records.
+
+    :raises SourceError: if the folder is not empty, or cannot be written.
+    """
+    files = count = 0
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise SourceError(f"{folder}: the folder is not empty; name a new one")
+        stream: IO[str] | None = None
+        current = ""
+        try:
+            for day, record in records(jobs, zone):
+                if day != current or stream is None:
+                    if stream is not None:
+                        stream.close()
+                    # With a clock that is set back at the end of summer time no day comes twice, but an hour may.
+                    stream = (folder / day).open("a", encoding="utf-8", newline="\n")
+                    files += 1
+                    current = day
+                stream.write(record)
+                count += 1
+        finally:
+            if stream is not None:
+                stream.close()
+    except OSError as error:
+        raise SourceError(f"{folder}: cannot be written: {error.strerror or error}") from error
+    return files, count
+
+
+def _stamp(time: int, zone: tzinfo) -> tuple[str, str]:
+    """The local day and PBS's time stamp."""
+    day, hour, minute = _quarter(time // 900, zone)
+    minutes, seconds = divmod(time % 900, 60)
+    return day, f"{hour}:{minute + minutes:02}:{seconds:02}"
+
+
+# Time zones are off by whole quarters of an hour, and records come in order of time.
+@lru_cache(maxsize=64)
+def _quarter(quarter: int, zone: tzinfo) -> tuple[str, str, int]:
+    local = datetime.fromtimestamp(quarter * 900, zone)
+    return f"{local:%Y%m%d}", f"{local:%m/%d/%Y %H}", local.minute

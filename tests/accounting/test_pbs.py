@@ -1,0 +1,155 @@
+"""One accounting record, with every oddity that a real server was seen to write."""
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from softwalltime.accounting import pbs
+from softwalltime.accounting.writer import end_record
+from softwalltime.errors import RecordError
+from softwalltime.jobs import CompletedJob
+from tests.workloads import completed_jobs
+
+HEADER = "user=bob group=staff jobname=x queue=q ctime=100 qtime=100 etime=100 start=110"
+
+
+def completed(message: str, job_id: str = "7.srv") -> CompletedJob:
+    return pbs.completed_job(job_id, message)
+
+
+@given(completed_jobs())
+def test_any_job_is_written_as_a_record_and_read_back_unchanged(job: CompletedJob) -> None:
+    line = f"11/20/2026 10:16:10;E;{job.submission.job_id};{end_record(job)}".encode()
+    kind, job_id, message = pbs.split(line)
+    assert kind == "E"
+    assert pbs.completed_job(job_id, message) == job
+
+
+def test_an_account_may_hold_quotes_blanks_semicolons_and_equal_signs() -> None:
+    line = b'11/20/2026 10:16:15;E;6.pbs1;user=bob group=bob account="chem grant; 2026 "x=1"" project=p jobname=acct'
+    assert pbs.attributes(pbs.split(line)[2]) == {
+        "user": "bob", "group": "bob", "account": 'chem grant; 2026 "x=1"', "project": "p", "jobname": "acct",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ('project="a b=c"', "a b=c"),
+        ("project=plain", "plain"),
+        ('project="quoted"', "quoted"),
+        ("""Resource_List.note='say "hi" to x=1'""", 'say "hi" to x=1'),
+        ("""Resource_List.json='{"a": 1, "b": [2]}'""", '{"a": 1, "b": [2]}'),
+        ('Resource_List.json={"a":1}', '{"a":1}'),
+        ('Resource_List.note="it\'s; fine"', "it's; fine"),
+        ('Resource_List.note="', '"'),
+        ("group=domain users", "domain users"),
+        ("Resource_List.a.b=two.dots", "two.dots"),
+        ("exec_vnode=(n1:ncpus=2+n2:ncpus=2)", "(n1:ncpus=2+n2:ncpus=2)"),
+    ],
+)
+def test_a_value_is_read_as_pbs_had_it(written: str, value: str) -> None:
+    fields = pbs.attributes(f"user=bob {written} end=5")
+    assert fields == {"user": "bob", written.partition("=")[0]: value, "end": "5"}
+
+
+def test_a_text_of_the_user_cannot_pass_for_another_user_or_another_end() -> None:
+    forged = 'x" user=root end=1 Exit_status=0 walltime'
+    job = completed(f'user=bob group=staff account="{forged}" jobname=j queue=q ctime=5 end=99 Exit_status=3')
+    assert (job.submission.user, job.end, job.exit_status) == ("bob", 99, 3)
+
+
+def test_the_runtime_is_what_pbs_measured_and_else_end_minus_start() -> None:
+    assert completed(f"{HEADER} end=200 resources_used.walltime=00:01:15").runtime == 75
+    assert completed(f"{HEADER} end=200").runtime == 90
+    assert completed("user=bob ctime=100 end=200").runtime == 0
+
+
+def test_a_late_kill_leaves_a_runtime_above_the_walltime() -> None:
+    job = completed(f"{HEADER} Resource_List.walltime=00:00:05 end=125 resources_used.walltime=00:00:15")
+    assert (job.submission.walltime, job.runtime) == (5, 15)
+
+
+def test_a_job_without_walltime_has_none() -> None:
+    assert completed(f"{HEADER} end=200").submission.walltime is None
+
+
+def test_a_start_of_zero_means_never_started() -> None:
+    assert completed("user=bob ctime=100 start=0 end=200").start is None
+
+
+def test_torque_is_read_too() -> None:
+    message = (
+        "user=ann group=chem jobname=md queue=batch ctime=1500000000 qtime=1500000000 etime=1500000000 "
+        "start=1500000100 owner=ann@login1 exec_host=n1/0-7+n2/0-7 Resource_List.nodes=2:ppn=8:gpus=1+n7:ppn=4 "
+        "Resource_List.nodect=3 Resource_List.neednodes=2:ppn=8 Resource_List.walltime=12:00:00 session=999 "
+        "total_execution_slots=20 unique_node_count=3 end=1500003700 Exit_status=0 "
+        "resources_used.cput=3600 resources_used.mem=1048576kb resources_used.walltime=01:00:00"
+    )
+    job = completed(message, "1166970[3].torque.example.org")
+    assert job.server == "torque.example.org"
+    assert job.submission.project == ""
+    assert (job.submission.ncpus, job.submission.ngpus, job.submission.nodect) == (20, 2, 3)
+    assert job.submission.select == "2:ppn=8:gpus=1+n7:ppn=4"
+    assert (job.runtime, job.cput, job.mem_used) == (3600, 3600, 2**30)
+
+
+@pytest.mark.parametrize("job_id", ["1166970[].srv", "5[].pbs1", "12[]"])
+def test_array_parents_are_known_by_their_id(job_id: str) -> None:
+    assert pbs.is_array_parent(job_id)
+
+
+@pytest.mark.parametrize("job_id", ["5[4].pbs1", "5.pbs1", "12"])
+def test_jobs_and_subjobs_are_no_array_parents(job_id: str) -> None:
+    assert not pbs.is_array_parent(job_id)
+
+
+def test_the_server_is_the_end_of_the_id_unless_it_is_given() -> None:
+    message = f"{HEADER} end=200"
+    assert pbs.completed_job("7.srv.example.org", message).server == "srv.example.org"
+    assert pbs.completed_job("7.srv", message, "cluster-a").server == "cluster-a"
+
+
+@pytest.mark.parametrize(
+    ("message", "field", "value"),
+    [
+        ("group=g ctime=1 end=2", "user", ""),
+        ("user=bob ctime=1", "end", ""),
+        ("user=bob end=2", "ctime", ""),
+        ("user=bob ctime=1 end=soon", "end", "soon"),
+        ("user=bob ctime=1 end=2 Resource_List.walltime=long", "Resource_List.walltime", "long"),
+        ("user=bob ctime=1 end=2 Resource_List.mem=lots", "Resource_List.mem", "lots"),
+        ("user=bob ctime=1 end=2 Exit_status=99999999999", "Exit_status", "99999999999"),
+    ],
+)
+def test_an_error_names_field_and_value(message: str, field: str, value: str) -> None:
+    with pytest.raises(RecordError) as caught:
+        completed(message)
+    assert (caught.value.field, caught.value.value) == (field, value)
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        (b"garbage", "semicolons"), (b"", "semicolons"), (b"now;E;1.srv;user=x", "time stamp"),
+        (b"11/20/2026 10:16:10;EE;1.srv;user=x", "record type"),
+    ],
+)  # fmt: skip
+def test_a_line_that_is_no_record_is_refused(line: bytes, part: str) -> None:
+    with pytest.raises(RecordError, match=part):
+        pbs.split(line)
+
+
+@given(st.binary(max_size=300))
+@example(b"11/20/2026 10:16:10;E;1.srv;user=\xe9\x00 ctime=1 end=2")
+@example(b'11/20/2026 10:16:10;E;1.srv;user=a account="')
+def test_any_bytes_are_read_or_refused(line: bytes) -> None:
+    try:
+        _, job_id, message = pbs.split(line)
+        job = pbs.completed_job(job_id, message)
+    except RecordError as error:
+        assert error.reason
+    else:
+        # What is read, any database can take.
+        assert "\0" not in job.submission.user
+        assert job.submission.user.encode()
