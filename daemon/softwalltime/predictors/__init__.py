@@ -1,0 +1,1 @@
+"""The predictors: one file per family, found by :mod:`softwalltime.predictors.registry`."""

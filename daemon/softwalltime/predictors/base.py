@@ -1,0 +1,49 @@
+"""What a predictor is."""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+
+
+class Options(BaseModel):
+    """A predictor's options: typed, checked, frozen; each field's description is what the user reads."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Predictor(ABC):
+    """Learns from each job as it ends, and predicts the runtime of a job from its submission.
+
+    A predictor is pure state: no I/O and no clock, so that the service, the replay and the simulation can drive the
+    same one; whoever drives it calls ``learn`` in the order in which jobs ended, and never before they did.
+
+    A subclass is found by :mod:`softwalltime.predictors.registry` and must pass the conformance suite in
+    tests/predictors, which says the rest of what is expected of it.
+    """
+
+    name: ClassVar[str]
+    """What users ask for; lower case, no spaces, commas or colons."""
+    aliases: ClassVar[tuple[str, ...]] = ()
+    summary: ClassVar[str]
+    """The rule in one line."""
+    source: ClassVar[str]
+    """Paper and equation, or where else the rule comes from."""
+    options_type: ClassVar[type[Options]] = Options
+    """The model of its options; the registry makes one from what the user wrote."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+
+    @abstractmethod
+    def learn(self, job: CompletedJob) -> None:
+        """Take in a job that has ended; called in the order of ``job.end``, also for jobs that teach nothing."""
+
+    @abstractmethod
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+        """How long the job will run in all, in seconds, as known at ``now`` (epoch seconds).
+
+        ``elapsed`` is how long it has run already: 0 at submission and at start.  Asking changes no later answer.
+        """

@@ -1,0 +1,70 @@
+"""The mean of the user's last two runtimes (v1), and the same with a margin (v2)."""
+
+from collections import deque
+from typing import ClassVar
+
+from pydantic import Field
+
+from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.predictors.base import Options, Predictor
+
+
+class Last2Options(Options):
+    """Options of ``last2``."""
+
+    margin: float = Field(default=0.0, ge=0, description="seconds added to the mean")
+
+
+class Last2PlusOptions(Last2Options):
+    """Options of ``last2+900``."""
+
+    margin: float = Field(default=900.0, ge=0, description="seconds added to the mean")
+
+
+class Last2(Predictor):
+    """The mean runtime of the last two jobs of the same user to have ended, whatever they were.
+
+    A user with one completed job is predicted by that one.  Runtimes count as they were, also beyond the walltime
+    and also of jobs that had none.
+    """
+
+    name: ClassVar[str] = "last2"
+    aliases: ClassVar[tuple[str, ...]] = ("v1",)
+    summary: ClassVar[str] = "mean of the user's last 2 runtimes"
+    source: ClassVar[str] = "Tsafrir, Etsion & Feitelson 2007, section 4; Chlumský & Klusáček 2022, Algorithm 1"
+    options_type: ClassVar[type[Options]] = Last2Options
+    basis: ClassVar[str] = "mean of the last {} runtimes of user {}"
+
+    def __init__(self, options: Last2Options) -> None:
+        super().__init__(options)
+        self._margin = options.margin
+        self._runtimes: dict[str, deque[int]] = {}
+
+    def learn(self, job: CompletedJob) -> None:
+        """Remember the job's runtime if it ran."""
+        if job.runtime <= 0:
+            return
+        user = job.submission.user
+        runtimes = self._runtimes.get(user)
+        if runtimes is None:
+            runtimes = self._runtimes[user] = deque(maxlen=2)
+        runtimes.append(job.runtime)
+
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+        """The mean of the last two runtimes, plus the margin."""
+        runtimes = self._runtimes.get(submission.user)
+        if runtimes is None:
+            return ColdStart("user {} has no completed job", (submission.user,))
+        count = len(runtimes)
+        return Prediction(sum(runtimes) / count + self._margin, self.basis, (count, submission.user, self._margin))
+
+
+class Last2Plus(Last2):
+    """``last2`` and 15 minutes, which halves the underestimations and still costs only one number per user."""
+
+    name: ClassVar[str] = "last2+900"
+    aliases: ClassVar[tuple[str, ...]] = ("v2",)
+    summary: ClassVar[str] = "last2 + 900 s"
+    source: ClassVar[str] = "Chlumský & Klusáček 2022, section 3"
+    options_type: ClassVar[type[Options]] = Last2PlusOptions
+    basis: ClassVar[str] = "mean of the last {} runtimes of user {}, plus {:g} s"

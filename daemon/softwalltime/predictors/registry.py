@@ -1,0 +1,158 @@
+"""Which predictors there are, and how one is asked for: ``percentile:p=95,keys=user+project,window=30d``.
+
+Ours are the classes in this package's modules; those of other installed packages are found through their entry
+points in the group ``softwalltime.predictors``, so that installing a package is all it takes to use its predictor.
+"""
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+
+from pydantic import ValidationError
+
+import softwalltime.predictors as package
+from softwalltime.errors import OptionError
+from softwalltime.predictors.base import Options, Predictor
+
+ENTRY_POINT_GROUP = "softwalltime.predictors"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One predictor in the registry, loaded or with the reason why it could not be."""
+
+    name: str
+    origin: str
+    predictor: type[Predictor] | None
+    problem: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every name that it answers to."""
+        return (self.name, *self.predictor.aliases) if self.predictor else (self.name,)
+
+
+@cache
+def entries() -> tuple[Entry, ...]:
+    """All predictors, ours first; the first to claim a name keeps it."""
+    found: list[Entry] = []
+    taken: dict[str, str] = {}
+    for entry in (*_own(), *_foreign()):
+        clash = next((name for name in entry.names if name in taken), None)
+        if clash is None:
+            found.append(entry)
+            taken.update(dict.fromkeys(entry.names, entry.origin))
+        else:
+            problem = f"its name {clash!r} is taken by {taken[clash]}"
+            found.append(Entry(entry.name, entry.origin, None, problem))
+    return tuple(found)
+
+
+def available() -> tuple[type[Predictor], ...]:
+    """The predictors that can be used."""
+    return tuple(entry.predictor for entry in entries() if entry.predictor)
+
+
+def find(name: str) -> type[Predictor]:
+    """The predictor that answers to ``name``.
+
+    :raises OptionError: if none does, or it could not be loaded; says which there are, or why not.
+    """
+    for entry in entries():
+        if name in entry.names and entry.predictor:
+            return entry.predictor
+    for entry in entries():
+        if name == entry.name:
+            raise OptionError(f"predictor {name!r} of {entry.origin} cannot be used: {entry.problem}")
+    names = ", ".join(name for entry in entries() if entry.predictor for name in entry.names)
+    raise OptionError(f"no predictor is called {name!r}; there are {names}")
+
+
+def make(spec: str) -> Predictor:
+    """A fresh predictor from what a user writes: a name, or ``name:option=value,option=value``.
+
+    >>> make("percentile:p=95,keys=user,window=7d").options.window
+    604800
+
+    :raises OptionError: names the option, its value and what is allowed.
+    """
+    name, _, listed = spec.partition(":")
+    predictor = find(name.strip())
+    given: dict[str, str] = {}
+    for item in filter(None, (item.strip() for item in listed.split(","))):
+        option, equals, value = item.partition("=")
+        if not equals:
+            raise OptionError(f"{spec!r}: {item!r} is not of the form option=value")
+        if option in given:
+            raise OptionError(f"{spec!r}: option {option!r} is given twice")
+        given[option] = value
+    return predictor(_options(predictor, spec, given))
+
+
+def split_specs(text: str) -> list[str]:
+    """Split a list such as ``v1,percentile:p=95,keys=user,v3``, in which both lists and options use commas.
+
+    What holds ``=`` before any ``:`` goes on with the options of the predictor before it.
+
+    >>> split_specs("v1,percentile:p=95,keys=user,v3")
+    ['v1', 'percentile:p=95,keys=user', 'v3']
+    """
+    specs: list[str] = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        if specs and ":" in specs[-1] and "=" in part.partition(":")[0]:
+            specs[-1] += f",{part}"
+        else:
+            specs.append(part)
+    return specs
+
+
+def _options(predictor: type[Predictor], spec: str, given: dict[str, str]) -> Options:
+    fields = predictor.options_type.model_fields
+    for option in given:
+        if option not in fields:
+            known = f"it takes {', '.join(fields)}" if fields else "it takes none"
+            raise OptionError(f"{spec!r}: {predictor.name} has no option {option!r}; {known}")
+    try:
+        return predictor.options_type.model_validate(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        option = str(first["loc"][0]) if first["loc"] else "options"
+        reason = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        raise OptionError(f"{spec!r}: {option}={given.get(option, '')}: {reason}") from error
+
+
+def _own() -> Iterable[Entry]:
+    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        for _, member in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
+            if member.__module__ == module.name and issubclass(member, Predictor) and not inspect.isabstract(member):
+                yield Entry(member.name, "softwalltime", member)
+
+
+def _foreign() -> Iterable[Entry]:
+    for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name):
+        origin = point.dist.name if point.dist else point.value
+        try:
+            member = _check(point.load(), point.name)
+        # Another package's code may fail in any way at all; the listing must show it and go on.
+        except Exception as error:
+            yield Entry(point.name, origin, None, f"{type(error).__name__}: {error}")
+        else:
+            yield Entry(point.name, origin, member)
+
+
+def _check(member: object, name: str) -> type[Predictor]:
+    """Refuse what is no predictor at all; whether it is a good one, the conformance suite says."""
+    if not inspect.isclass(member):
+        raise TypeError(f"{member!r} is not a class")
+    if not issubclass(member, Predictor):
+        raise TypeError(f"{member.__qualname__} is not a subclass of softwalltime.predictors.base.Predictor")
+    missing = [part for part in ("name", "summary", "source") if not hasattr(member, part)]
+    if missing or inspect.isabstract(member):
+        raise TypeError(f"{member.__qualname__} lacks {', '.join((*missing, *member.__abstractmethods__))}")
+    if member.name != name:
+        raise TypeError(f"{member.__qualname__} is called {member.name!r}, its entry point {name!r}")
+    return member

@@ -1,0 +1,21 @@
+"""The user's own walltime: what every predictor is measured against."""
+
+from typing import ClassVar
+
+from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.predictors.base import Predictor
+
+
+class Request(Predictor):
+    """Never predicts, so the scheduler goes on planning with the walltime."""
+
+    name: ClassVar[str] = "request"
+    summary: ClassVar[str] = "none: the user's walltime stands (the baseline)"
+    source: ClassVar[str] = "what PBS does without soft walltimes"
+
+    def learn(self, job: CompletedJob) -> None:
+        """Nothing."""
+
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+        """Always none."""
+        return ColdStart("the user's walltime stands")

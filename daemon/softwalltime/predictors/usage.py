@@ -1,0 +1,79 @@
+"""The greatest share of the walltime that the user's recent jobs used (v3), and its later variant (v4)."""
+
+from collections import deque
+from typing import ClassVar
+
+from pydantic import Field
+
+from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.predictors.base import Options, Predictor
+
+
+class UsageOptions(Options):
+    """Options of ``usage`` and ``usage-long``."""
+
+    last: int = Field(default=15, ge=1, le=1000, description="how many of the user's last jobs count")
+    margin: float = Field(default=900.0, ge=0, description="seconds added to the product")
+
+
+class Usage(Predictor):
+    """The largest runtime / walltime of the user's last jobs, times this job's walltime, plus a margin.
+
+    One job that used its walltime in full keeps the user's next jobs at their walltime, so this seldom
+    underestimates and often leaves the walltime as it is.
+    """
+
+    name: ClassVar[str] = "usage"
+    aliases: ClassVar[tuple[str, ...]] = ("v3",)
+    summary: ClassVar[str] = "max R of the user's last 15 jobs x walltime + 900 s"
+    source: ClassVar[str] = "Chlumský & Klusáček 2022, Algorithm 2"
+    options_type: ClassVar[type[Options]] = UsageOptions
+
+    def __init__(self, options: UsageOptions) -> None:
+        super().__init__(options)
+        self._last = options.last
+        self._margin = options.margin
+        self._shares: dict[str, deque[float]] = {}
+
+    def learn(self, job: CompletedJob) -> None:
+        """Remember the share of its walltime that the job used, if it ran and had one."""
+        submission = job.submission
+        if job.runtime <= 0 or not submission.walltime:
+            return
+        shares = self._shares.get(submission.user)
+        if shares is None:
+            shares = self._shares[submission.user] = deque(maxlen=self._last)
+        shares.append(job.runtime / submission.walltime)
+
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+        """The largest recent share of the walltime, of this job's walltime, plus the margin."""
+        shares = self._shares.get(submission.user)
+        if shares is None:
+            return ColdStart("user {} has no completed job with a walltime", (submission.user,))
+        if not submission.walltime:
+            return ColdStart("the job has no walltime, so no share of it can be predicted")
+        return self._predict(max(shares), len(shares), submission, submission.walltime)
+
+    def _predict(self, share: float, count: int, submission: Submission, walltime: int) -> Prediction:
+        return Prediction(
+            share * walltime + self._margin,
+            "user {1} used at most {2:.0%} of the walltime in the last {0} jobs, plus {3:g} s",
+            (count, submission.user, share, self._margin),
+        )
+
+
+class UsageLong(Usage):
+    """``usage`` as its authors' site ran it later: no share above the whole, and more room for long jobs."""
+
+    name: ClassVar[str] = "usage-long"
+    aliases: ClassVar[tuple[str, ...]] = ("v4",)
+    summary: ClassVar[str] = "usage, R capped at 1, the product doubled when walltime > 24 h, + 900 s"
+    source: ClassVar[str] = "CESNET softwalltime-predictor, after Chlumský & Klusáček 2022, Algorithm 2"
+
+    def _predict(self, share: float, count: int, submission: Submission, walltime: int) -> Prediction:
+        product = min(1.0, share) * walltime
+        template = "user {1} used at most {2:.0%} of the walltime in the last {0} jobs, plus {3:g} s"
+        if walltime > 86400:
+            product *= 2
+            template = "user {1} used at most {2:.0%} of the walltime in the last {0} jobs, doubled, plus {3:g} s"
+        return Prediction(product + self._margin, template, (count, submission.user, share, self._margin))
