@@ -1,0 +1,87 @@
+"""When each job starts on a machine that serves first come, first served, with EASY backfilling."""
+
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from heapq import heappop, heappush
+
+
+def start_times(
+    submitted: Sequence[int],
+    sizes: Sequence[int],
+    runtimes: Sequence[int],
+    requests: Sequence[int],
+    processors: int,
+) -> list[int]:
+    """Start times (epoch seconds) of jobs given in order of submission, all rigid, none larger than the machine.
+
+    EASY backfilling (D. A. Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995): jobs start in order of submission
+    while they fit.  The first that does not is promised the earliest time at which enough running jobs will have
+    reached their requested walltime; any later job may start at once if that delays this promise by nothing.  The
+    scheduler sees requested walltimes only.  At one instant ends come before submissions, so a job runs over the
+    half-open interval [start, start + runtime).  A job past its request (PBS kills late) counts as about to end.
+    """
+    count = len(submitted)
+    starts = [0] * count
+    free = processors
+    ends: list[tuple[int, int]] = []  # (end, job), a heap: what will happen
+    promised: list[tuple[int, int]] = []  # (start + request, job), sorted: what the scheduler knows
+    waiting: list[int] = []
+
+    def start(job: int, now: int) -> None:
+        starts[job] = now
+        heappush(ends, (now + runtimes[job], job))
+        insort(promised, (now + requests[job], job))
+
+    arrived = 0
+    while arrived < count or waiting:
+        now = submitted[arrived] if arrived < count else ends[0][0]
+        if ends and ends[0][0] < now:
+            now = ends[0][0]
+        released = False
+        while ends and ends[0][0] <= now:
+            job = heappop(ends)[1]
+            del promised[bisect_left(promised, (starts[job] + requests[job], job))]
+            free += sizes[job]
+            released = True
+        before = len(waiting)
+        while arrived < count and submitted[arrived] <= now:
+            waiting.append(arrived)
+            arrived += 1
+
+        served = 0
+        if released or not before:
+            while served < len(waiting) and sizes[waiting[served]] <= free:
+                start(waiting[served], now)
+                free -= sizes[waiting[served]]
+                served += 1
+            del waiting[:served]
+        if not free or len(waiting) < 2:
+            continue
+
+        shadow, spare = _reservation(free, sizes[waiting[0]], promised, sizes)
+        room = shadow - now
+        # While nothing ends, a job that could not be backfilled cannot be later: look at the newly submitted only.
+        position = 1 if released or not before else before
+        while position < len(waiting) and free:
+            job = waiting[position]
+            size = sizes[job]
+            if size <= free and (requests[job] <= room or size <= spare):
+                if requests[job] > room:
+                    spare -= size
+                free -= size
+                start(job, now)
+                del waiting[position]
+            else:
+                position += 1
+    return starts
+
+
+def _reservation(free: int, needed: int, promised: Sequence[tuple[int, int]], sizes: Sequence[int]) -> tuple[int, int]:
+    """When ``needed`` processors will be free by the running jobs' requests, and how many more will be then."""
+    shadow = 0
+    for end, job in promised:
+        if free >= needed and end > shadow:
+            break
+        shadow = end
+        free += sizes[job]
+    return shadow, free - needed

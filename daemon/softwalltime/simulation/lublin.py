@@ -1,0 +1,138 @@
+"""Sizes, runtimes and arrivals of batch jobs on a parallel machine, after Lublin and Feitelson.
+
+Source: U. Lublin and D. G. Feitelson, "The workload on parallel supercomputers: modeling the characteristics of
+rigid jobs", Journal of Parallel and Distributed Computing 63(11), 1105-1122, 2003, the model for batch jobs; its
+interactive jobs are left out.  The values are those of the authors' own program ``m_lublin99.c`` (Parallel Workloads
+Archive, the ``..._BATCH`` constants, named below); the model was fitted to SP2, CM-5 and Paragon logs of the 1990s.
+
+Every function draws from a ``numpy.random.RandomState``, whose stream numpy has promised not to change (NEP 19).
+"""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+SERIAL = 0.2927
+"""Share of jobs on one processor (SERIAL_PROB_BATCH)."""
+POWER_OF_TWO = 0.6686
+"""Share of all jobs that are parallel and rounded to a power of two (POW2_PROB_BATCH)."""
+
+SMALLEST = 1.2
+"""log2 of the least parallel size, low enough that 2 is well represented (ULOW_BATCH)."""
+BELOW_LARGEST = 2.0
+"""How far below the machine's log2 size the two stages of the log-uniform meet: 5 of 7 (UMED_BATCH, UHI_BATCH)."""
+FIRST_STAGE = 0.875
+"""Share of parallel jobs in the lower stage (UPROB_BATCH)."""
+
+SHORT = (6.57, 0.823)
+"""Shape and scale of the gamma of ln(runtime / s) of short jobs, mean e^5.4 = 220 s (A1_BATCH, B1_BATCH)."""
+LONG = (639.1, 0.0156)
+"""The same of long jobs, mean e^9.97 = 6 h (A2_BATCH, B2_BATCH)."""
+SHORT_SLOPE, SHORT_INTERCEPT = -0.003, 0.6986
+"""The probability of a short job is linear in its size in processors (PA_BATCH, PB_BATCH)."""
+LONGEST = 12.0
+"""Greatest ln(runtime / s): 45 h; a draw above it is drawn again (TOO_MUCH_TIME)."""
+
+GAP = (6.0415 * 1.0519, 0.8531)
+"""Shape and scale of the gamma of ln(time between arrivals / s) (AARR_BATCH x ARAR_BATCH, BARR_BATCH)."""
+LONGEST_GAP = 13.0
+"""Greatest ln(time between arrivals / s): 5 days; a draw above it is drawn again (TOO_MUCH_ARRIVE_TIME)."""
+
+DAILY = (6.1271, 5.2740)
+"""Shape and scale of the gamma of the half-hour of the day of an arrival (ANUM_BATCH, BNUM_BATCH)."""
+DAY_BEGINS = 11
+"""The half-hour slot, counted from 1, at which that gamma's day begins: at 5:00 (CYCLIC_DAY_START)."""
+
+DAY = 86_400
+SLOTS = 48
+SLOT = DAY // SLOTS
+
+
+def sizes(random: np.random.RandomState, count: int, processors: int = 128) -> Integers:
+    """Processors of ``count`` jobs on a machine of that many ``processors``.
+
+    Serial with probability :data:`SERIAL`; else 2^x with x two-stage uniform on [1.2, h - 2] and [h - 2, h],
+    h = log2(processors), x rounded for most of them to give powers of two.  A size never exceeds the machine.
+    """
+    high = math.log2(processors)
+    low = min(SMALLEST, high)
+    middle = max(low, high - BELOW_LARGEST)
+    kind, stage, position = random.random_sample((3, count))
+    exponent = np.where(
+        stage <= FIRST_STAGE,
+        low + (middle - low) * position,
+        middle + (high - middle) * position,
+    )
+    rounded = np.minimum(np.floor(exponent + 0.5), math.floor(high))
+    exponent = np.where(kind <= SERIAL + POWER_OF_TWO, rounded, exponent)
+    parallel = np.minimum(np.floor(2.0**exponent + 0.5), processors)
+    result: Integers = np.where(kind <= SERIAL, 1, parallel).astype(np.int64)
+    return result
+
+
+def runtimes(random: np.random.RandomState, processors: Integers) -> Integers:
+    """Runtimes in whole seconds, at least 1 and less than 45 h, of jobs of these sizes.
+
+    ln(runtime) is hyper-gamma: from :data:`SHORT` with a probability that falls linearly with the size, else from
+    :data:`LONG`.  This is the only dependence between size and runtime.
+    """
+    probability = np.clip(SHORT_SLOPE * processors + SHORT_INTERCEPT, 0.0, 1.0)
+    logarithms = np.full(len(processors), np.inf)
+    while (missing := np.flatnonzero(logarithms > LONGEST)).size:
+        short = random.random_sample(missing.size) <= probability[missing]
+        shape = np.where(short, SHORT[0], LONG[0])
+        scale = np.where(short, SHORT[1], LONG[1])
+        logarithms[missing] = random.gamma(shape, scale)
+    result: Integers = np.floor(np.exp(logarithms)).astype(np.int64)
+    return result
+
+
+def gaps(random: np.random.RandomState, count: int) -> Floats:
+    """Times between arrivals in seconds as if all hours were alike; :func:`clock` gives them the daily cycle."""
+    logarithms = np.full(count, np.inf)
+    while (missing := np.flatnonzero(logarithms > LONGEST_GAP)).size:
+        logarithms[missing] = random.gamma(GAP[0], GAP[1], missing.size)
+    result: Floats = np.exp(logarithms)
+    return result
+
+
+def daily_cycle() -> Floats:
+    """The rate of arrivals in each half-hour of the day from midnight on, 1 being the day's mean.
+
+    The gamma :data:`DAILY` integrated over each half-hour slot, the day beginning at slot :data:`DAY_BEGINS`.
+    """
+    weights = np.zeros(SLOTS)
+    for slot in range(DAY_BEGINS, DAY_BEGINS + SLOTS):
+        weights[(slot - 1) % SLOTS] = _gamma_cdf(slot + 0.5, *DAILY) - _gamma_cdf(slot - 0.5, *DAILY)
+    result: Floats = weights * (SLOTS / weights.sum())
+    return result
+
+
+def clock(elapsed: Floats, time_of_day: float = 0.0) -> Floats:
+    """Seconds after a start at ``time_of_day`` (s after midnight) at which arrivals happen under the daily cycle.
+
+    ``elapsed`` are the arrivals' times as if all hours were alike.  A half-hour of twice the mean rate takes up two
+    half-hours of them; whole days stay whole days.  This is the model's "paying points to buckets" in closed form.
+    """
+    edges = np.arange(SLOTS + 1) * float(SLOT)
+    passed = np.concatenate(([0.0], np.cumsum(daily_cycle()))) * SLOT
+    passed[-1] = DAY
+    days, rest = np.divmod(elapsed + np.interp(time_of_day, edges, passed), DAY)
+    result: Floats = days * DAY + np.interp(rest, passed, edges) - time_of_day
+    return result
+
+
+def _gamma_cdf(x: float, shape: float, scale: float) -> float:
+    """Cumulative gamma distribution by the series of the lower incomplete gamma function (Abramowitz 6.5.29)."""
+    t = x / scale
+    term = total = 1.0 / shape
+    n = 1
+    while term > total * 1e-16:
+        term *= t / (shape + n)
+        total += term
+        n += 1
+    return total * math.exp(shape * math.log(t) - t - math.lgamma(shape))
