@@ -1,0 +1,151 @@
+"""What is expected of every predictor, ours or another package's: one suite, run over the registry."""
+
+import pickle
+from collections.abc import Iterator
+
+import pytest
+
+from softwalltime.jobs import ColdStart, CompletedJob, Prediction
+from softwalltime.policy import soft_walltime
+from softwalltime.predictors.base import Predictor
+from softwalltime.predictors.registry import available
+from softwalltime.replay.workload import Workload
+from softwalltime.simulation.workload import generate
+from tests.workloads import job
+
+every_predictor = pytest.mark.parametrize("predictor", available(), ids=lambda predictor: predictor.name)
+
+
+@pytest.fixture(scope="module")
+def workload() -> Workload:
+    return Workload(generate(3000, seed=7))
+
+
+def fresh(predictor: type[Predictor]) -> Predictor:
+    return predictor(predictor.options_type())
+
+
+def answers(predictor: Predictor, workload: Workload) -> Iterator[Prediction | ColdStart]:
+    count = len(workload.jobs)
+    for event in workload.order:
+        if event < count:
+            predictor.learn(workload.jobs[event])
+        else:
+            submission = workload.jobs[event - count].submission
+            yield predictor.predict(submission, submission.submitted)
+
+
+@every_predictor
+def test_it_is_documented(predictor: type[Predictor]) -> None:
+    assert predictor.__doc__
+    assert predictor.summary
+    assert predictor.source
+    assert predictor.name == predictor.name.lower()
+    assert not set(predictor.name) & set(" ,:=")
+    for name, field in predictor.options_type.model_fields.items():
+        assert field.description, f"option {name} says what it is"
+
+
+@every_predictor
+def test_without_history_it_says_in_a_sentence_why_it_predicts_nothing(predictor: type[Predictor]) -> None:
+    answer = fresh(predictor).predict(job().submission, 0)
+    assert isinstance(answer, ColdStart)
+    assert len(answer.reason) > 10
+    assert "{" not in answer.reason
+
+
+@every_predictor
+def test_it_is_never_negative_and_says_what_it_rests_on(predictor: type[Predictor], workload: Workload) -> None:
+    for answer in answers(fresh(predictor), workload):
+        if isinstance(answer, Prediction):
+            assert 0 <= answer.seconds < float("inf")
+            assert len(answer.basis) > 10
+        else:
+            assert answer.reason
+
+
+@every_predictor
+def test_it_is_deterministic(predictor: type[Predictor], workload: Workload) -> None:
+    assert list(answers(fresh(predictor), workload)) == list(answers(fresh(predictor), workload))
+
+
+@every_predictor
+def test_asking_changes_no_later_answer(predictor: type[Predictor], workload: Workload) -> None:
+    asked_often, asked_once = fresh(predictor), fresh(predictor)
+    count = len(workload.jobs)
+    for event in workload.order:
+        completed = workload.jobs[event % count]
+        submission = completed.submission
+        if event < count:
+            asked_often.learn(completed)
+            asked_once.learn(completed)
+            asked_often.predict(submission, completed.end)
+            asked_often.predict(submission, completed.end, elapsed=completed.runtime)
+        else:
+            now = submission.submitted
+            first = asked_often.predict(submission, now)
+            assert asked_often.predict(submission, now) == first == asked_once.predict(submission, now)
+
+
+@every_predictor
+def test_it_learns_only_from_what_ended(predictor: type[Predictor], workload: Workload) -> None:
+    # Whatever the job itself will do, what is predicted for it at its submission is the same.
+    first, second = fresh(predictor), fresh(predictor)
+    count = len(workload.jobs)
+    half = workload.order[: len(workload.order) // 2]
+    for event in half:
+        if event < count:
+            first.learn(workload.jobs[event])
+            second.learn(workload.jobs[event])
+    submission = workload.jobs[half[-1] % count].submission
+    later = job("somebody-else", submitted=submission.submitted, end=submission.submitted + 9)
+    before = first.predict(submission, submission.submitted)
+    second.predict(later.submission, submission.submitted)
+    assert second.predict(submission, submission.submitted) == before
+
+
+@every_predictor
+def test_it_survives_pickling(predictor: type[Predictor], workload: Workload) -> None:
+    original = fresh(predictor)
+    list(answers(original, workload))
+    copy = pickle.loads(pickle.dumps(original))
+    now = max(completed.end for completed in workload.jobs)
+    submissions = [completed.submission for completed in workload.jobs[-300:]]
+    assert [copy.predict(each, now) for each in submissions] == [original.predict(each, now) for each in submissions]
+    assert copy.options == original.options
+
+
+@every_predictor
+def test_memory_is_bounded_for_the_same_users_over_the_years(predictor: type[Predictor]) -> None:
+    day = 86400
+    model = fresh(predictor)
+
+    def size_after(first_day: int) -> int:
+        for number in range(first_day * 20, (first_day + 400) * 20):
+            user = f"user{number % 7}"
+            model.learn(job(user, submitted=number * day // 20, runtime=1 + number % 997))
+        return len(pickle.dumps(model))
+
+    assert size_after(400) <= 1.1 * size_after(0) + 1000
+
+
+@every_predictor
+@pytest.mark.parametrize("odd", [{"runtime": 0}, {"walltime": None}, {"walltime": 0}, {"user": ""}, {"walltime": 1}])
+def test_odd_jobs_are_survived_and_odd_submissions_answered(predictor: type[Predictor], odd: dict[str, object]) -> None:
+    model = fresh(predictor)
+    odd_job: CompletedJob = job(**odd)  # type: ignore[arg-type]
+    for number in range(20):
+        model.learn(odd_job)
+        model.learn(job(submitted=number))
+    for asked in (odd_job, job()):
+        answer = model.predict(asked.submission, 1000)
+        seconds = soft_walltime(answer, asked.submission)
+        assert seconds is None or 60 <= seconds < (asked.submission.walltime or 0)
+
+
+@every_predictor
+def test_jobs_that_never_ran_teach_nothing(predictor: type[Predictor]) -> None:
+    model = fresh(predictor)
+    for number in range(50):
+        model.learn(job(submitted=number, runtime=0))
+    assert isinstance(model.predict(job().submission, 1000), ColdStart)
