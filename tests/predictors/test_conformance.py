@@ -130,6 +130,31 @@ def test_memory_is_bounded_for_the_same_users_over_the_years(predictor: type[Pre
 
 
 @every_predictor
+def test_the_history_that_it_asks_for_is_all_that_it_needs(predictor: type[Predictor], workload: Workload) -> None:
+    in_order = sorted(workload.jobs, key=lambda completed: completed.end)
+    now = in_order[-1].end
+    taught_all, taught_history = fresh(predictor), fresh(predictor)
+    history = taught_all.history
+    needed: set[int] = set()
+    of_user: dict[tuple[str, bool], int] = {}
+    for number in reversed(range(len(in_order))):
+        completed = in_order[number]
+        for kind in (True, False):
+            if completed.scored if kind else completed.ran:
+                count = of_user[completed.submission.user, kind] = of_user.get((completed.submission.user, kind), 0) + 1
+                if history.per_user is None or count <= history.per_user:
+                    needed.add(number)
+        if history.seconds is None or completed.end >= now - history.seconds:
+            needed.add(number)
+    for number, completed in enumerate(in_order):
+        taught_all.learn(completed)
+        if number in needed:
+            taught_history.learn(completed)
+    for completed in workload.jobs[-500:]:
+        assert taught_history.predict(completed.submission, now) == taught_all.predict(completed.submission, now)
+
+
+@every_predictor
 @pytest.mark.parametrize("odd", [{"runtime": 0}, {"walltime": None}, {"walltime": 0}, {"user": ""}, {"walltime": 1}])
 def test_odd_jobs_are_survived_and_odd_submissions_answered(predictor: type[Predictor], odd: dict[str, object]) -> None:
     model = fresh(predictor)

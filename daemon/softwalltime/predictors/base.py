@@ -1,6 +1,7 @@
 """What a predictor is."""
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict
@@ -12,6 +13,21 @@ class Options(BaseModel):
     """A predictor's options: typed, checked, frozen; each field's description is what the user reads."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Which of the past jobs a fresh predictor must learn to answer as one that saw them all.
+
+    The last ``per_user`` jobs of each user that ran, and the last as many that ran and had a walltime; and all that
+    ended in the last ``seconds``.  ``None``: all jobs ever.
+    """
+
+    per_user: int | None = 0
+    seconds: int | None = 0
+
+
+EVERYTHING = History(per_user=None, seconds=None)
 
 
 class Predictor(ABC):
@@ -36,6 +52,11 @@ class Predictor(ABC):
 
     def __init__(self, options: Options) -> None:
         self.options = options
+
+    @property
+    def history(self) -> History:
+        """What of the past it needs, so that the daemon need not read ten years to start; by default everything."""
+        return EVERYTHING
 
     @abstractmethod
     def learn(self, job: CompletedJob) -> None:

@@ -6,7 +6,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
-from softwalltime.predictors.base import Options, Predictor
+from softwalltime.predictors.base import History, Options, Predictor
 
 
 class Last2Options(Options):
@@ -31,7 +31,7 @@ class Last2(Predictor):
     name: ClassVar[str] = "last2"
     aliases: ClassVar[tuple[str, ...]] = ("v1",)
     summary: ClassVar[str] = "mean of the user's last 2 runtimes"
-    source: ClassVar[str] = "Tsafrir, Etsion & Feitelson 2007, section 4; Chlumský & Klusáček 2022, Algorithm 1"
+    source: ClassVar[str] = "Tsafrir, Etsion & Feitelson 2007; Chlumský & Klusáček 2022, Algorithm 1"
     options_type: ClassVar[type[Options]] = Last2Options
     basis: ClassVar[str] = "mean of the last {} runtimes of user {}"
 
@@ -39,6 +39,11 @@ class Last2(Predictor):
         super().__init__(options)
         self._margin = options.margin
         self._runtimes: dict[str, deque[int]] = {}
+
+    @property
+    def history(self) -> History:
+        """Each user's last two jobs."""
+        return History(per_user=2)
 
     def learn(self, job: CompletedJob) -> None:
         """Remember the job's runtime if it ran."""
@@ -65,6 +70,6 @@ class Last2Plus(Last2):
     name: ClassVar[str] = "last2+900"
     aliases: ClassVar[tuple[str, ...]] = ("v2",)
     summary: ClassVar[str] = "last2 + 900 s"
-    source: ClassVar[str] = "Chlumský & Klusáček 2022, section 3"
+    source: ClassVar[str] = "Chlumský & Klusáček 2022"
     options_type: ClassVar[type[Options]] = Last2PlusOptions
     basis: ClassVar[str] = "mean of the last {} runtimes of user {}, plus {:g} s"

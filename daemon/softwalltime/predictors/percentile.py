@@ -9,7 +9,7 @@ from typing import ClassVar, TypeVar
 from pydantic import Field, field_validator
 
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
-from softwalltime.predictors.base import Options, Predictor
+from softwalltime.predictors.base import History, Options, Predictor
 
 KEYS = ("user", "group", "project", "account", "queue", "job_name", "walltime", "ncpus", "nodect", "ngpus")
 """What jobs may be told apart by."""
@@ -86,7 +86,7 @@ class Percentile(Predictor):
 
     name: ClassVar[str] = "percentile"
     summary: ClassVar[str] = "percentile P of R over jobs with the same keys in the last W days x walltime"
-    source: ClassVar[str] = "Tang, Desai, Buettner & Lan 2013, section 4"
+    source: ClassVar[str] = "Tang, Desai, Buettner & Lan 2013"
     options_type: ClassVar[type[Options]] = PercentileOptions
 
     def __init__(self, options: PercentileOptions) -> None:
@@ -100,6 +100,11 @@ class Percentile(Predictor):
         self._like: dict[Hashable, _LikeJobs] = {}
         # Every job in the window in order of end, so that what the window has left behind is found at once.
         self._by_end: deque[tuple[int, _LikeJobs]] = deque()
+
+    @property
+    def history(self) -> History:
+        """All jobs of the window."""
+        return History(seconds=self._window)
 
     def learn(self, job: CompletedJob) -> None:
         """Add the share of its walltime that the job used, if it ran and had one; forget what is too old by now."""

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
-from softwalltime.predictors.base import Predictor
+from softwalltime.predictors.base import History, Predictor
 
 
 class Request(Predictor):
@@ -12,6 +12,11 @@ class Request(Predictor):
     name: ClassVar[str] = "request"
     summary: ClassVar[str] = "none: the user's walltime stands (the baseline)"
     source: ClassVar[str] = "what PBS does without soft walltimes"
+
+    @property
+    def history(self) -> History:
+        """Nothing."""
+        return History()
 
     def learn(self, job: CompletedJob) -> None:
         """Nothing."""

@@ -6,7 +6,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
-from softwalltime.predictors.base import Options, Predictor
+from softwalltime.predictors.base import History, Options, Predictor
 
 
 class UsageOptions(Options):
@@ -34,6 +34,11 @@ class Usage(Predictor):
         self._last = options.last
         self._margin = options.margin
         self._shares: dict[str, deque[float]] = {}
+
+    @property
+    def history(self) -> History:
+        """Each user's last jobs, as many as count."""
+        return History(per_user=self._last)
 
     def learn(self, job: CompletedJob) -> None:
         """Remember the share of its walltime that the job used, if it ran and had one."""

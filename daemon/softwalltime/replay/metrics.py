@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from softwalltime.replay.workload import Workload
 
 BADLY = 1800
-"""Seconds by which an underestimation must miss to be called bad (Tang, Desai, Buettner & Lan 2013, section 5)."""
+"""Seconds by which an underestimation must miss to be called bad (Tang, Desai, Buettner & Lan 2013)."""
 WARM_UP = 0.01
 """Share of the scored jobs, the first ones submitted, that the second set of scores leaves out."""
 
