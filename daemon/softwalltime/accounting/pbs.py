@@ -20,6 +20,8 @@ from softwalltime.errors import RecordError
 from softwalltime.jobs import CompletedJob, Submission
 
 MISSING = "is missing"
+LONGEST_NAMES = 300
+"""Characters of user, project and job id together; a database must be able to look for them."""
 
 _KEY = re.compile(r"[A-Za-z_][\w.\-]*=")
 _NEXT_KEY = re.compile(r" +(?=[A-Za-z_][\w.\-]*=)")
@@ -136,9 +138,11 @@ def completed_job(job_id: str, message: str, server: str = "") -> CompletedJob:
 def _completed_job(job_id: str, fields: dict[str, str], server: str) -> CompletedJob:
     """As :func:`completed_job`, with a bare ValueError; written out, since this is most of the work on a log."""
     get = fields.get
-    user = get("user")
+    user, project = get("user"), get("project", "")
     if not user:
         raise RecordError(MISSING, field="user")
+    if len(user) + len(project) + len(job_id) > LONGEST_NAMES:
+        raise RecordError("user, project and job id are longer together than any index takes", field="user", value=user)
     if (text := get("end")) is None:
         raise RecordError(MISSING, field="end")
     end = epoch(text)
@@ -167,7 +171,7 @@ def _completed_job(job_id: str, fields: dict[str, str], server: str) -> Complete
             submitted,
             duration(text) if (text := get("Resource_List.walltime")) is not None else None,
             get("group", ""),
-            get("project", ""),
+            project,
             get("account", ""),
             get("jobname", ""),
             get("queue", ""),

@@ -50,6 +50,14 @@ class Tally:
         """Records that tell of no completed job."""
         return sum(self.other.values())
 
+    def add(self, other: "Tally") -> None:
+        """Add what was counted elsewhere."""
+        for count in ("files", "lines", "jobs", "array_parents", "blank", "unfinished", "malformed"):
+            setattr(self, count, getattr(self, count) + getattr(other, count))
+        self.other += other.other
+        self.kept += other.kept[: KEPT - len(self.kept)]
+        self.broken += other.broken
+
     def keep(self, malformed: Malformed) -> None:
         """Count a malformed line and keep it while there is room."""
         self.malformed += 1

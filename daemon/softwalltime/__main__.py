@@ -1,0 +1,5 @@
+"""``python -m softwalltime`` is ``softwalltime``."""
+
+from softwalltime.cli import main
+
+main()

@@ -1,0 +1,62 @@
+"""The commands ``softwalltime`` and ``swt``: one file per family of commands, and how they all end."""
+
+import os
+import sys
+
+import click
+
+from softwalltime import __version__
+from softwalltime.cli.predictors import predictors
+from softwalltime.cli.replay import replay
+from softwalltime.cli.store import db, ingest
+from softwalltime.cli.workloads import convert, generate
+from softwalltime.errors import SoftwalltimeError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, "-V", "--version", prog_name="softwalltime")
+def cli() -> None:
+    """Predict how long PBS jobs will really run.
+
+    An administrator begins with a replay of recorded jobs, which needs no database and changes nothing:
+
+    \b
+    Example:
+      softwalltime replay /var/spool/pbs/server_priv/accounting
+    """
+
+
+for command in (replay, ingest, predictors, convert, generate, db):
+    cli.add_command(command)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command and exit: 0 done, 1 something in the world was wrong, 2 the command was called wrongly."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run a command and return its exit status; whatever goes wrong on purpose is told in one line."""
+    try:
+        status = cli.main(arguments, prog_name="softwalltime", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else str(error), err=True)
+        return 2
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        name = context.command_path if context else "softwalltime"
+        return _fail(name, f"{error.format_message()} (try '{name} --help')", error.exit_code)
+    except SoftwalltimeError as error:
+        return _fail("softwalltime", str(error), error.exit_status)
+    except (click.Abort, KeyboardInterrupt):
+        return _fail("softwalltime", "interrupted", 130)
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; keep Python from complaining about it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return status if isinstance(status, int) else 0
+
+
+def _fail(name: str, message: str, status: int) -> int:
+    click.echo(f"{name}: {' '.join(message.split())}", err=True)
+    return status

@@ -1,0 +1,28 @@
+"""Options that several commands share."""
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from softwalltime.settings import Settings, load_settings
+
+LazySettings = Callable[[], Settings]
+"""Settings that are read when they are first needed: a replay of logs needs none."""
+
+
+def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say which store; the command gets them as ``settings``."""
+
+    @click.option("--dsn", metavar="DSN", help="The store's PostgreSQL.  Default: an embedded one in the data folder.")
+    @click.option(
+        "--data-dir", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), help="Where that one is kept."
+    )
+    @click.option("--config", type=click.Path(dir_okay=False, path_type=Path), help="A TOML file with these settings.")
+    @wraps(command)
+    def wrapped(*args: Any, dsn: str | None, data_dir: Path | None, config: Path | None, **kwargs: Any) -> Any:
+        return command(*args, settings=lambda: load_settings(config, dsn=dsn, data_dir=data_dir), **kwargs)
+
+    return wrapped

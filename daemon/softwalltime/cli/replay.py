@@ -1,0 +1,117 @@
+"""``softwalltime replay``: how well would each predictor have done?"""
+
+import csv
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from softwalltime.cli.options import LazySettings, store_options
+from softwalltime.cli.progress import progress_bar
+from softwalltime.cli.sources import load_jobs, problems
+from softwalltime.errors import SourceError
+from softwalltime.policy import MINIMUM
+from softwalltime.predictors.registry import make, split_specs
+from softwalltime.replay.drive import Outcome, drive
+from softwalltime.replay.metrics import WARM_UP, Scores, score
+from softwalltime.replay.workload import Workload
+from softwalltime.reports.table import LEGEND, scores_table
+
+BASELINE = "request"
+PUBLISHED = "v1,v2,v3,v4,percentile"
+
+
+@click.command()
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.option("--predictors", "listed", metavar="LIST", help=f"Predictors, by commas.  Default: {PUBLISHED}.")
+@click.option("--predictor", "single", multiple=True, metavar="SPEC", help="One predictor; may be given again.")
+@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option("--dump", type=click.Path(dir_okay=False, path_type=Path), help="Write every soft walltime as CSV.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N jobs submitted.")
+@click.option(
+    "--min-soft-walltime", "minimum", type=click.IntRange(1), default=MINIMUM, show_default=True, metavar="SECONDS",
+    help="Least soft walltime.",
+)  # fmt: skip
+@store_options
+def replay(
+    sources: tuple[str, ...], listed: str | None, single: tuple[str, ...], form: str, dump: Path | None,
+    limit: int | None, minimum: int, settings: LazySettings,
+) -> int:  # fmt: skip
+    """Judge predictors on recorded jobs.
+
+    A SOURCE is an accounting log or a folder of them (plain or gzipped), a trace in Standard Workload Format, or the
+    word "store" for the jobs that were ingested.  Every predictor learns a job when it ends and predicts it when it
+    is submitted, as it would have at the time.  Nothing is changed anywhere.
+
+    \b
+    Example:
+      softwalltime replay /var/spool/pbs/server_priv/accounting
+      softwalltime replay KTH-SP2.swf.gz --predictors v1,v3,percentile:p=95,keys=user
+    """
+    specs = _specs(listed, single)
+    # Better said now than after minutes of work.
+    if dump is not None and not os.access(dump.parent, os.W_OK):
+        raise SourceError(f"{dump}: cannot be written: its folder is not there, or not writable")
+    jobs, tally = load_jobs(sources, settings)
+    workload = Workload(jobs, limit)
+    predictors = {spec: make(spec) for spec in specs}
+    with progress_bar("replaying", len(workload.jobs) * len(specs)) as progress:
+        outcomes = {spec: drive(workload, predictor, minimum, progress) for spec, predictor in predictors.items()}
+    scores = {
+        spec: (score(workload, outcome.soft_walltimes), score(workload, outcome.soft_walltimes, WARM_UP))
+        for spec, outcome in outcomes.items()
+    }
+    if dump is not None:
+        _dump(dump, workload, {spec: outcome for spec, outcome in outcomes.items() if spec != BASELINE})
+    source = " ".join(sources)
+    if form == "json":
+        click.echo(json.dumps(_document(source, workload, scores, outcomes)))
+    else:
+        click.echo(f"{source}: {len(workload.jobs):,} jobs, {int(workload.scored.sum()):,} scored{_left_out(workload)}")
+        click.echo(f"\n{scores_table(scores)}\n\n{LEGEND}")
+    for line in problems(tally):
+        click.echo(line, err=True)
+    return 1 if tally.broken else 0
+
+
+def _specs(listed: str | None, single: tuple[str, ...]) -> list[str]:
+    """The predictors as asked for, the baseline first, each once; checked before anything is read."""
+    asked = split_specs(listed or ("" if single else PUBLISHED)) + list(single)
+    specs = list(dict.fromkeys((BASELINE, *asked)))
+    for spec in specs:
+        make(spec)
+    return specs
+
+
+def _left_out(workload: Workload) -> str:
+    return "".join(f", {count:,} {reason}" for reason, count in workload.skipped().items())
+
+
+def _document(
+    source: str, workload: Workload, scores: dict[str, tuple[Scores, Scores]], outcomes: dict[str, Outcome]
+) -> dict[str, object]:
+    return {
+        "source": source,
+        "jobs": len(workload.jobs),
+        "scored": int(workload.scored.sum()),
+        "skipped": workload.skipped(),
+        "predictors": {
+            spec: {**asdict(overall), "jobs_per_second": round(outcomes[spec].jobs_per_second)}
+            for spec, (overall, _) in scores.items()
+        },
+        "after_warm_up": {spec: asdict(warmed_up) for spec, (_, warmed_up) in scores.items()},
+    }
+
+
+def _dump(path: Path, workload: Workload, outcomes: dict[str, Outcome]) -> None:
+    columns = [outcome.soft_walltimes.tolist() for outcome in outcomes.values()]
+    try:
+        with path.open("w", newline="", encoding="utf-8") as stream:
+            writer = csv.writer(stream)
+            writer.writerow(["job_id", *outcomes])
+            for job, *values in zip(workload.jobs, *columns, strict=True):
+                writer.writerow([job.submission.job_id, *("" if value < 0 else value for value in values)])
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be written: {error.strerror}") from error

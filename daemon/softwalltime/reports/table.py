@@ -1,0 +1,49 @@
+"""Tables that read well in a terminal and, pasted, in Markdown."""
+
+from collections.abc import Sequence
+
+from softwalltime.replay.metrics import Scores
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table with its columns aligned: the first to the left, the others, which hold numbers, right."""
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+
+    def row(cells: Sequence[str]) -> str:
+        first, *others = zip(cells, widths, strict=True)
+        return f"| {' | '.join((first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)))} |"
+
+    rule = " | ".join("-" * width if i == 0 else "-" * (width - 1) + ":" for i, width in enumerate(widths))
+    return "\n".join((row(header), f"| {rule} |", *map(row, rows)))
+
+
+def scores_table(scores: dict[str, tuple[Scores, Scores]]) -> str:
+    """One line a predictor: its figures over all scored jobs, and its mean accuracy after the warm-up."""
+    header = (
+        "predictor", "accuracy", "median", "after warm-up", "under", "badly", "over", "not adjusted",
+        "mean abs. error", "extensions",
+    )  # fmt: skip
+    return table(header, [_row(name, *both) for name, both in scores.items()])
+
+
+def _row(name: str, scores: Scores, warmed_up: Scores) -> list[str]:
+    shares = (scores.underestimated, scores.badly_underestimated, scores.over, scores.not_adjusted)
+    return [
+        name,
+        *(_number(value, "{:.3f}") for value in (scores.accuracy_mean, scores.accuracy_median)),
+        _number(warmed_up.accuracy_mean, "{:.3f}"),
+        *(_number(value, "{:.1%}") for value in shares),
+        _number(scores.mean_absolute_error, "{:.0f} s"),
+        _number(scores.extensions_mean, "{:.2f}"),
+    ]
+
+
+def _number(value: float | None, form: str) -> str:
+    return "-" if value is None else form.format(value)
+
+
+LEGEND = """\
+p: soft walltime, or the walltime where none was set; t: runtime, at most the walltime; all over the scored jobs.
+accuracy: mean of min(p, t) / max(p, t); after warm-up: the same without the first 1% of the jobs; under: p < t;
+badly: by more than 30 min; over: a soft walltime was set and held; not adjusted: none was set;
+extensions: how often the scheduler would have had to extend a soft walltime, per job."""

@@ -1,0 +1,25 @@
+"""Where the files that are not Python are: migrations/ and sql/, in the installed package or at the checkout's root."""
+
+from pathlib import Path
+
+from softwalltime.errors import SoftwalltimeError
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def migrations() -> Path:
+    """The folder of Alembic's environment and the migrations."""
+    return _find("migrations")
+
+
+def sql() -> Path:
+    """The folder of SQL files."""
+    return _find("sql")
+
+
+def _find(name: str) -> Path:
+    # A checkout holds the package in daemon/softwalltime; a wheel holds copies of the folders inside the package.
+    for folder in (_PACKAGE / "_resources" / name, _PACKAGE.parents[1] / name):
+        if folder.is_dir():
+            return folder
+    raise SoftwalltimeError(f"the folder {name}/ is missing from the installation in {_PACKAGE}: install it again")

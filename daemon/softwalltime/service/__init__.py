@@ -1,0 +1,1 @@
+"""What runs beside PBS: it joins accounting logs, store and predictors."""

@@ -1,0 +1,139 @@
+"""Settings: from the command line, the environment (``SOFTWALLTIME_DSN``) or TOML files, in this order."""
+
+import os
+import tomllib
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+from softwalltime.errors import UsageError
+
+SYSTEM_FILE = Path("/etc/softwalltime/softwalltime.toml")
+_PREFIX = "SOFTWALLTIME_"
+
+
+def user_file() -> Path:
+    """The configuration file of a user."""
+    return _xdg("XDG_CONFIG_HOME", ".config") / "softwalltime.toml"
+
+
+def default_data_dir() -> Path:
+    """Where data are kept if nobody says otherwise."""
+    if os.geteuid() == 0:
+        return Path("/var/lib/softwalltime")
+    return _xdg("XDG_DATA_HOME", ".local/share") / "softwalltime"
+
+
+class Settings(BaseSettings):
+    """What the administrator decides."""
+
+    model_config = SettingsConfigDict(env_prefix=_PREFIX, env_ignore_empty=True, extra="forbid", frozen=True)
+
+    # Not shown, as it may hold a password.
+    dsn: str | None = Field(
+        default=None,
+        repr=False,
+        description="PostgreSQL, as postgresql://user@host/database; without it, one of your own is kept in data_dir",
+    )
+    data_dir: Path = Field(default_factory=default_data_dir, description="folder for what is kept between runs")
+
+    @field_validator("data_dir")
+    @classmethod
+    def _expand(cls, folder: Path) -> Path:
+        try:
+            return folder.expanduser().absolute()
+        except RuntimeError as error:
+            raise ValueError(str(error)) from error
+
+
+def load_settings(config: Path | None = None, **overrides: object) -> Settings:
+    """The settings; ``overrides`` are those given on the command line, where ``None`` means not given.
+
+    The file is ``config``, else the one that ``SOFTWALLTIME_CONFIG`` names, else those of the user and of the system
+    that are there; what the user's says counts first.
+
+    :raises UsageError: if a file cannot be read, a key is unknown or a value wrong; names where, key and value.
+    """
+    given: dict[str, Any] = {key: value for key, value in overrides.items() if value is not None}
+    files = _read_files(config)
+
+    class Loaded(Settings):
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            init_settings: PydanticBaseSettingsSource,
+            env_settings: PydanticBaseSettingsSource,
+            dotenv_settings: PydanticBaseSettingsSource,
+            file_secret_settings: PydanticBaseSettingsSource,
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            contents = (InitSettingsSource(settings_cls, content) for content in files.values())
+            return (init_settings, env_settings, *contents)
+
+    try:
+        return Loaded(**given)
+    except ValidationError as error:
+        raise UsageError(_explain(error, given, files)) from error
+
+
+def _read_files(config: Path | None) -> dict[Path, dict[str, Any]]:
+    """Contents by file, the file that counts most first."""
+    if config is None and (named := os.environ.get(f"{_PREFIX}CONFIG")):
+        config = Path(named)
+    if config is not None:
+        return {config: _read_file(config)}
+    contents = {}
+    for file in (user_file(), SYSTEM_FILE):
+        # One that is not there, or not for us to read (it may hold the daemon's password), was not meant for us.
+        if os.access(file, os.R_OK):
+            contents[file] = _read_file(file)
+    return contents
+
+
+def _read_file(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"configuration file {file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"configuration file {file}: not UTF-8 at byte {error.start}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"configuration file {file}: not TOML: {error}") from error
+
+
+def _explain(error: ValidationError, given: dict[str, object], files: dict[Path, dict[str, Any]]) -> str:
+    """The first error in one line."""
+    first = error.errors()[0]
+    key = str(first["loc"][0])
+    variable = f"{_PREFIX}{key.upper()}"
+    if key in given:
+        where = f"--{key.replace('_', '-')}"
+    elif os.environ.get(variable):
+        where = variable
+    else:
+        where = f"configuration file {next(file for file, content in files.items() if key in content)}"
+    field = Settings.model_fields.get(key)
+    if field is None:
+        near = get_close_matches(key, Settings.model_fields, n=1)
+        hint = f"; is {near[0]} meant?" if near else f"; there are {', '.join(Settings.model_fields)}"
+        return f"{where}: unknown key {key}{hint}"
+    path = ".".join(map(str, first["loc"]))
+    value = f" = {first['input']!r}" if field.repr else ""
+    reason = (
+        first["msg"].removeprefix("Value error, ").removeprefix("Input ").replace(" for <class 'pathlib.Path'>", "")
+    )
+    return f"{where}: {path}{value}: {reason}"
+
+
+def _xdg(variable: str, default: str) -> Path:
+    # The specification has relative paths ignored.
+    folder = Path(os.environ.get(variable) or ".")
+    if folder.is_absolute():
+        return folder
+    try:
+        return Path.home() / default
+    except RuntimeError as error:
+        raise UsageError(f"no home folder is known: set HOME, or {variable}") from error

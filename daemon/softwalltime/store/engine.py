@@ -1,0 +1,145 @@
+"""Connections to PostgreSQL, and its errors in words for the person who must act."""
+
+import os
+from functools import partial
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import ExceptionContext
+
+from softwalltime.errors import StoreError, UsageError
+
+OLDEST = 14
+"""The oldest major version of PostgreSQL that the store works with."""
+
+_DEFAULTS = {
+    "connect_timeout": "5",
+    "fallback_application_name": "softwalltime",
+    # A connection that a firewall forgot is noticed in a minute, not in two hours.
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+}
+
+_UPGRADE = "run softwalltime db upgrade"
+
+_ADVICE = {
+    "25006": "it is read-only, as a standby is: give the DSN of the primary",
+    "3F000": _UPGRADE,
+    "40001": "two transactions were in each other's way: run it again",
+    "40P01": "two transactions were in each other's way: run it again",
+    "42501": "ask its administrator for the privilege",
+    "42703": _UPGRADE,
+    "42883": _UPGRADE,
+    "42P01": _UPGRADE,
+    "53100": "free some space on its disk",
+    "53300": "raise its max_connections, or close some",
+    "55P03": "another softwalltime works on the same tables: wait for it, then run this again",
+    "57014": "it cancelled the statement: see its statement_timeout",
+}
+
+
+def connect(dsn: str) -> Engine:
+    """Engine for a DSN: a ``postgresql://`` URL or libpq's ``key=value`` pairs.
+
+    One connection is tried at once.  Whatever goes wrong with PostgreSQL on this engine's connections later (it stops,
+    its disk is full, tables are missing) is raised as :class:`StoreError` too.
+
+    :raises UsageError: if the DSN cannot be read.
+    :raises StoreError: if PostgreSQL cannot be reached or is not fit; says where and what to do, never the password.
+    """
+    parameters = _parse(dsn)
+    engine = create_engine("postgresql+psycopg://", creator=partial(_open, parameters), use_native_hstore=False)
+    event.listen(engine, "handle_error", partial(_translate, _describe(parameters)))
+    try:
+        engine.connect().close()
+    except BaseException:
+        engine.dispose()
+        raise
+    return engine
+
+
+def driver_connection(connection: Connection) -> psycopg.Connection:
+    """The connection of psycopg itself, for what SQLAlchemy does not do.
+
+    Its errors are psycopg's: give them to :func:`store_error`.
+    """
+    driver: psycopg.Connection = connection.connection.driver_connection  # type: ignore[assignment]
+    return driver
+
+
+def store_error(error: psycopg.Error, where: str = "PostgreSQL") -> StoreError | None:
+    """What ``error`` means to the person who must act, or ``None`` if it is no fault of theirs but a bug of ours."""
+    state = error.sqlstate or ""
+    message = error.diag.message_primary or str(error).partition("\n")[0]
+    advice = _ADVICE.get(state)
+    if advice is None:
+        # Class 53: it ran out of something; 57P: it was shut down; 58: its system failed; 08 or none: it is gone.
+        if not (isinstance(error, psycopg.OperationalError) or state[:2] in ("53", "58")):
+            return None
+        advice = "try again when it runs"
+    return StoreError(f"{where}: {message}; {advice}")
+
+
+def _parse(dsn: str) -> dict[str, str]:
+    scheme, separator, rest = dsn.partition("://")
+    if separator and scheme in ("postgresql+psycopg", "postgres+psycopg"):
+        dsn = f"postgresql://{rest}"
+    try:
+        given = {key: str(value) for key, value in conninfo_to_dict(dsn).items()}
+    except psycopg.ProgrammingError:
+        given = {}
+    # A password with an unescaped @ or / is read in part as host, port or database, and would be shown as such; libpq's
+    # own message may quote it too.
+    port = given.get("port", "").replace(",", "")
+    torn = separator and ("@" in given.get("host", "") or "@" in given.get("dbname", "") or not f"0{port}".isdecimal())
+    if torn or (dsn.strip() and not given):
+        raise UsageError(
+            "the DSN is neither a URL (postgresql://user@host/database) nor key=value pairs (host=... dbname=...) as "
+            "libpq knows them; in a URL, write : / ? # @ % within a password as %3A %2F %3F %23 %40 %25"
+        )
+    return {**_DEFAULTS, **given, "client_encoding": "utf8"}
+
+
+def _open(parameters: dict[str, str]) -> psycopg.Connection:
+    where = _describe(parameters)
+    try:
+        connection = psycopg.connect(**parameters)  # type: ignore[arg-type]  # all of libpq's parameters are texts
+    except psycopg.Error as error:
+        # More lines tell of other addresses of the same host, and give libpq's advice.
+        reason = str(error).partition("\n")[0]
+        reason = reason.removeprefix("connection failed: ").removeprefix("connection is bad: ")
+        raise StoreError(f"cannot connect to {where}: {reason}; {_connect_advice(reason)}") from None
+    problem = ""
+    if connection.info.server_version < OLDEST * 10000:
+        problem = f"it is PostgreSQL {connection.info.server_version // 10000}, but {OLDEST} or later is needed"
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        problem = f"its encoding is {encoding}, but UTF8 is needed: create the database with ENCODING 'UTF8'"
+    if problem:
+        connection.close()
+        raise StoreError(f"{where} cannot be used: {problem}")
+    return connection
+
+
+def _describe(parameters: dict[str, str]) -> str:
+    if service := parameters.get("service"):
+        return f"PostgreSQL service {service}"
+    host = parameters.get("host") or parameters.get("hostaddr") or os.environ.get("PGHOST") or "the local socket"
+    user = parameters.get("user") or os.environ.get("PGUSER")
+    database = parameters.get("dbname") or os.environ.get("PGDATABASE") or user
+    return f"PostgreSQL at {host}, database {database}" if database else f"PostgreSQL at {host}"
+
+
+def _connect_advice(reason: str) -> str:
+    if "authentication" in reason or "password" in reason or "pg_hba.conf" in reason or 'role "' in reason:
+        return "check the user in the DSN, and the password there or in ~/.pgpass"
+    if 'database "' in reason:
+        return "create it with createdb, or correct the DSN"
+    return "start it, or correct the DSN (--dsn, SOFTWALLTIME_DSN or the configuration file)"
+
+
+def _translate(where: str, context: ExceptionContext) -> StoreError | None:
+    error = context.original_exception
+    return store_error(error, where) if isinstance(error, psycopg.Error) else None

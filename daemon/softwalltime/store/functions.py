@@ -1,0 +1,91 @@
+"""The SQL functions of sql/functions: installed after the migrations, so that they may change without one."""
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from psycopg import Error, errors
+from sqlalchemy import Connection, text
+
+from softwalltime import resources
+from softwalltime.store.engine import driver_connection, store_error
+from softwalltime.store.tables import SCHEMA
+
+_HEADER = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_SIGNATURE = re.compile(r"COMMENT ON FUNCTION\s+(.*?)\s+IS\b", re.DOTALL)
+
+_FOUND = text("""
+    SELECT function.proname || '(' || pg_get_function_identity_arguments(function.oid) || ')' AS signature,
+        (
+            function.prosrc, function.prolang, function.prorettype, function.provolatile, function.proparallel,
+            pg_get_function_arguments(function.oid), obj_description(function.oid, 'pg_proc')
+        )::text AS definition
+    FROM pg_proc AS function
+    WHERE function.pronamespace = to_regnamespace(:schema) AND function.proname = ANY (:names)
+""")
+
+_STALE = text("""
+    SELECT function.oid::regprocedure::text
+    FROM pg_proc AS function
+    WHERE function.pronamespace = to_regnamespace(:schema) AND function.proname = ANY (:names)
+        AND function.oid <> ALL (SELECT kept::regprocedure::oid FROM unnest(CAST(:signatures AS text[])) AS kept)
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function: its statements, CREATE and COMMENT, and its signature, ``softwalltime.last2(text, bigint)``."""
+
+    name: str
+    statements: str
+    signature: str
+
+
+def functions() -> Iterator[Function]:
+    """What sql/functions holds: ``-- name:`` introduces each function, and each has a COMMENT."""
+    for file in sorted((resources.sql() / "functions").glob("*.sql")):
+        _, *parts = _HEADER.split(file.read_text(encoding="utf-8"))
+        for name, statements in zip(parts[::2], parts[1::2], strict=True):
+            signature = _SIGNATURE.search(statements)
+            if signature is None:
+                raise ValueError(f"{file}: function {name} has no COMMENT ON FUNCTION")
+            yield Function(name, statements, signature[1])
+
+
+def install(connection: Connection) -> None:
+    """Create or replace all functions, and drop those of their names that have another signature."""
+    ours = list(functions())
+    for function in ours:
+        try:
+            with connection.begin_nested():
+                _run(connection, function.statements)
+        except errors.InvalidFunctionDefinition:
+            # Its result or the names of its parameters have changed, which CREATE OR REPLACE refuses.
+            _drop(connection, [function.name])
+            _run(connection, function.statements)
+    _drop(connection, [function.name for function in ours], but=[function.signature for function in ours])
+
+
+def remove(connection: Connection) -> None:
+    """Drop all functions."""
+    _drop(connection, [function.name for function in functions()])
+
+
+def definitions(connection: Connection) -> dict[str, str]:
+    """What the database has under the functions' names: by signature, all that defines it."""
+    names = [function.name for function in functions()]
+    return {row.signature: row.definition for row in connection.execute(_FOUND, {"schema": SCHEMA, "names": names})}
+
+
+def _drop(connection: Connection, names: Collection[str], but: Collection[str] = ()) -> None:
+    found = connection.execute(_STALE, {"schema": SCHEMA, "names": list(names), "signatures": list(but)}).scalars()
+    for signature in found.all():
+        _run(connection, f"DROP FUNCTION {signature}")
+
+
+def _run(connection: Connection, statements: str) -> None:
+    """Run statements as they stand: SQLAlchemy would take ``:`` and ``%`` in them for parameters."""
+    try:
+        driver_connection(connection).execute(statements.encode())
+    except Error as error:
+        raise store_error(error) or error from error

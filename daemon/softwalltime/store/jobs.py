@@ -1,0 +1,253 @@
+"""Completed jobs into the store and out of it."""
+
+from collections.abc import Iterator, Sequence
+from itertools import count
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+from sqlalchemy import Column, Connection, Integer, MetaData, Table, func, select
+from sqlalchemy.dialects.postgresql import insert
+
+from softwalltime.errors import StoreError
+from softwalltime.jobs import CompletedJob, Submission
+from softwalltime.store.engine import driver_connection, store_error
+from softwalltime.store.tables import NEVER_STARTED, completed_jobs, start_or_never
+from softwalltime.store.texts import CopyTexts, storable_text
+from softwalltime.store.turns import take_turn
+
+_CHUNK = 1_000
+"""Jobs sent or fetched at once."""
+
+_NULL = "None"
+"""What COPY is told to read as null: what Python itself writes, so that no value has to be looked at."""
+
+_numbers = count(1)
+
+# Columns in the order of the fields of Submission, and of CompletedJob but for the submission itself.
+_columns = completed_jobs.columns
+_SUBMISSION = (
+    _columns.job_id,
+    _columns.user_name,
+    _columns.ctime,
+    _columns.walltime,
+    _columns.group_name,
+    _columns.project,
+    _columns.account,
+    _columns.job_name,
+    _columns.queue,
+    _columns.min_walltime,
+    _columns.max_walltime,
+    _columns.ncpus,
+    _columns.nodect,
+    _columns.ngpus,
+    _columns.mem,
+    _columns.select_spec,
+    _columns.place,
+    _columns.interactive,
+)
+_COMPLETION = (
+    _columns.server,
+    _columns.start_time,
+    _columns.end_time,
+    _columns.runtime,
+    _columns.qtime,
+    _columns.etime,
+    _columns.soft_walltime,
+    _columns.exit_status,
+    _columns.run_count,
+    _columns.cput,
+    _columns.mem_used,
+)
+_ALL = (*_SUBMISSION, *_COMPLETION)
+_NAMES = [column.name for column in _ALL]
+
+_INDEXED = (_columns.job_id, _columns.server, _columns.user_name, _columns.project)
+_LONGEST_INDEXED = 1_000
+"""Bytes.  Looked at only when PostgreSQL has refused an entry, which may hold 2704, of two such texts, compressed."""
+
+# Where jobs wait, in one call, until those that are known already have been sorted out.
+_incoming = Table(
+    "softwalltime_incoming",
+    MetaData(),
+    *(Column(column.name, column.type) for column in _ALL),
+    prefixes=["TEMPORARY"],
+)
+
+
+class UnstorableJobError(StoreError):
+    """A job holds something that PostgreSQL cannot; ``job`` is the job, ``field`` the column."""
+
+    def __init__(self, job: CompletedJob, field: str) -> None:
+        super().__init__(
+            f"job {job.submission.job_id[:60]} of server {job.server[:60]} cannot be stored: its {field} is larger "
+            "than PostgreSQL takes there; leave the job out"
+        )
+        self.job = job
+        self.field = field
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedJobs:
+    """Jobs made ready for the store, which is most of the work: in COPY's text format, so cheap to hand on."""
+
+    count: int
+    text: str
+    first: tuple[str, str, int]
+    """Server, job id and start of the first one."""
+
+
+def prepare_jobs(jobs: Sequence[CompletedJob]) -> PreparedJobs:
+    """Make jobs ready for :func:`add_prepared_jobs`; needs no connection, so another process can do it."""
+    texts = CopyTexts(_NULL)
+    first = _key(jobs[0]) if jobs else ("", "", NEVER_STARTED)
+    return PreparedJobs(len(jobs), "".join([_line(job, texts) for job in jobs]), first)
+
+
+def add_prepared_jobs(connection: Connection, prepared: Sequence[PreparedJobs]) -> int:
+    """As :func:`add_jobs`; that no number and no name is too large is the caller's care.
+
+    :raises StoreError: if PostgreSQL fails.
+    """
+    prepared = [jobs for jobs in prepared if jobs.count]
+    if not prepared:
+        return 0
+    take_turn(connection)
+    try:
+        return _add(connection, prepared)
+    except psycopg.Error as error:
+        raise store_error(error) or error from error
+
+
+def add_jobs(connection: Connection, jobs: Sequence[CompletedJob]) -> int:
+    """Store those of ``jobs`` that are not known yet, in the order given; returns how many those were.
+
+    Two records tell of the same run of a job if server, job id (with array index) and start are equal; the first one
+    stays.  Best given some thousands at a time.  Other writers wait until the caller's transaction ends.
+
+    :raises UnstorableJobError: if a number is beyond its column, or a name too long for an index.  Nothing is stored
+        then; the transaction can go on.
+    :raises StoreError: if PostgreSQL fails.
+    """
+    if not jobs:
+        return 0
+    take_turn(connection)
+    try:
+        # Chunk by chunk: PostgreSQL stores one while the next is being written out.
+        chunks = (prepare_jobs(jobs[first : first + _CHUNK]) for first in range(0, len(jobs), _CHUNK))
+        return _add(connection, list(chunks))
+    except (psycopg.errors.NumericValueOutOfRange, psycopg.errors.ProgramLimitExceeded, ValueError) as error:
+        raise _unstorable(jobs, error) from None
+    except psycopg.Error as error:
+        raise store_error(error) or error from error
+
+
+def _add(connection: Connection, prepared: Sequence[PreparedJobs]) -> int:
+    if not _is_known(connection, prepared[0].first):
+        # Straight into the table: the fastest way, and right unless a job is known or comes twice.
+        try:
+            with connection.begin_nested():
+                _copy(connection, completed_jobs, prepared)
+        except psycopg.errors.UniqueViolation:
+            pass
+        else:
+            return sum(jobs.count for jobs in prepared)
+    with connection.begin_nested():
+        return _add_unknown(connection, prepared)
+
+
+def read_jobs(
+    connection: Connection, *, server: str | None = None, since: int | None = None, until: int | None = None
+) -> Iterator[CompletedJob]:
+    """The jobs of ``server``, or all, that ended at or after ``since`` and before ``until``, in learning order.
+
+    Learning order is by end, then as they became known.  Memory stays flat; the transaction must stay open meanwhile.
+    """
+    wanted = select(*_ALL).order_by(_columns.end_time, _columns.id)
+    if server is not None:
+        wanted = wanted.where(_columns.server == storable_text(server))
+    if since is not None:
+        wanted = wanted.where(_columns.end_time >= since)
+    if until is not None:
+        wanted = wanted.where(_columns.end_time < until)
+    query = wanted.compile(dialect=connection.dialect)
+    split = len(_SUBMISSION)
+    # psycopg's own cursor: SQLAlchemy's leaves its cursor open when the connection is lost.
+    try:
+        with driver_connection(connection).cursor(f"read_jobs_{next(_numbers)}") as cursor:
+            cursor.itersize = _CHUNK
+            cursor.execute(str(query), query.params)
+            for row in cursor:
+                yield CompletedJob(Submission(*row[:split]), *row[split:])
+    except psycopg.Error as error:
+        raise store_error(error) or error from error
+
+
+def count_jobs(connection: Connection) -> int:
+    """How many jobs there are; counts them one by one, which takes a second for some millions."""
+    return connection.execute(select(func.count()).select_from(completed_jobs)).scalar_one()
+
+
+def _key(job: CompletedJob) -> tuple[str, str, int]:
+    return (
+        storable_text(job.server),
+        storable_text(job.submission.job_id),
+        NEVER_STARTED if job.start is None else job.start,
+    )
+
+
+def _is_known(connection: Connection, key: tuple[str, str, int]) -> bool:
+    server, job_id, start = key
+    same = select(_columns.id).where(_columns.job_id == job_id, _columns.server == server, start_or_never == start)
+    return connection.execute(same).first() is not None
+
+
+def _add_unknown(connection: Connection, prepared: Sequence[PreparedJobs]) -> int:
+    _incoming.create(connection)
+    _copy(connection, _incoming, prepared)
+    unknown = insert(completed_jobs).from_select(_NAMES, select(*_incoming.columns)).on_conflict_do_nothing()
+    stored = connection.execute(unknown.execution_options(preserve_rowcount=True)).rowcount
+    _incoming.drop(connection)
+    return stored
+
+
+def _copy(connection: Connection, table: Table, prepared: Sequence[PreparedJobs]) -> None:
+    statement = sql.SQL("COPY {} ({}) FROM STDIN (NULL {})").format(
+        sql.Identifier(*filter(None, (table.schema, table.name))),
+        sql.SQL(", ").join(map(sql.Identifier, _NAMES)),
+        sql.Literal(_NULL),
+    )
+    with driver_connection(connection).cursor() as cursor, cursor.copy(statement) as copy:
+        for jobs in prepared:
+            copy.write(jobs.text)
+
+
+def _line(job: CompletedJob, texts: CopyTexts) -> str:
+    """The job in COPY's text format, its fields in the order of ``_ALL``; a loop over them would take twice as long."""
+    of = job.submission
+    return (
+        f"{texts[of.job_id]}\t{texts[of.user]}\t{of.submitted}\t{of.walltime}\t{texts[of.group]}\t{texts[of.project]}\t"
+        f"{texts[of.account]}\t{texts[of.job_name]}\t{texts[of.queue]}\t{of.min_walltime}\t{of.max_walltime}\t"
+        f"{of.ncpus}\t{of.nodect}\t{of.ngpus}\t{of.mem}\t{texts[of.select]}\t{texts[of.place]}\t{of.interactive}\t"
+        f"{texts[job.server]}\t{job.start}\t{job.end}\t{job.runtime}\t{job.qtime}\t{job.etime}\t{job.soft_walltime}\t"
+        f"{job.exit_status}\t{job.run_count}\t{job.cput}\t{job.mem_used}\n"
+    )
+
+
+def _unstorable(jobs: Sequence[CompletedJob], error: Exception) -> Exception:
+    """Which job it was that PostgreSQL refused, or Python, which does not write out numbers of thousands of digits."""
+    for job in jobs:
+        values = (*_fields(job.submission), *_fields(job)[1:])
+        for column, value in zip(_ALL, values, strict=True):
+            if isinstance(value, str):
+                large = column in _INDEXED and len(storable_text(value).encode()) > _LONGEST_INDEXED
+            else:
+                limit = 2**31 if type(column.type) is Integer else 2**63
+                large = type(value) is int and not -limit <= value < limit
+            if large:
+                return UnstorableJobError(job, column.name)
+    return error
+
+
+def _fields(data: Submission | CompletedJob) -> tuple[object, ...]:
+    return tuple(getattr(data, field) for field in data.__slots__)

