@@ -1,6 +1,8 @@
 """Connections to PostgreSQL, and its errors in words for the person who must act."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import psycopg
@@ -60,16 +62,22 @@ def connect(dsn: str) -> Engine:
     return engine
 
 
-def driver_connection(connection: Connection) -> psycopg.Connection:
+@contextmanager
+def driver_connection(connection: Connection) -> Iterator[psycopg.Connection]:
     """The connection of psycopg itself, for what SQLAlchemy does not do.
 
-    Its errors are psycopg's: give them to :func:`store_error`.
+    Errors are translated as on the rest of the connection; those that are nobody's fault stay psycopg's.
     """
     driver: psycopg.Connection = connection.connection.driver_connection  # type: ignore[assignment]
-    return driver
+    try:
+        yield driver
+    except psycopg.Error as error:
+        if driver.closed:
+            connection.invalidate(error)
+        raise store_error(error, _describe(driver.info.get_parameters())) or error from error
 
 
-def store_error(error: psycopg.Error, where: str = "PostgreSQL") -> StoreError | None:
+def store_error(error: psycopg.Error, where: str) -> StoreError | None:
     """What ``error`` means to the person who must act, or ``None`` if it is no fault of theirs but a bug of ours."""
     state = error.sqlstate or ""
     message = error.diag.message_primary or str(error).partition("\n")[0]

@@ -4,11 +4,11 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from psycopg import Error, errors
+from psycopg import errors
 from sqlalchemy import Connection, text
 
 from softwalltime import resources
-from softwalltime.store.engine import driver_connection, store_error
+from softwalltime.store.engine import driver_connection
 from softwalltime.store.tables import SCHEMA
 
 _HEADER = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
@@ -85,7 +85,5 @@ def _drop(connection: Connection, names: Collection[str], but: Collection[str] =
 
 def _run(connection: Connection, statements: str) -> None:
     """Run statements as they stand: SQLAlchemy would take ``:`` and ``%`` in them for parameters."""
-    try:
-        driver_connection(connection).execute(statements.encode())
-    except Error as error:
-        raise store_error(error) or error from error
+    with driver_connection(connection) as driver:
+        driver.execute(statements.encode())

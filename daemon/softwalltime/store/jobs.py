@@ -1,8 +1,8 @@
 """Completed jobs into the store and out of it."""
 
-from collections.abc import Iterator, Sequence
-from itertools import count
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import psycopg
 from psycopg import sql
@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from softwalltime.errors import StoreError
 from softwalltime.jobs import CompletedJob, Submission
-from softwalltime.store.engine import driver_connection, store_error
+from softwalltime.store.engine import driver_connection
 from softwalltime.store.tables import NEVER_STARTED, completed_jobs, start_or_never
 from softwalltime.store.texts import CopyTexts, storable_text
 from softwalltime.store.turns import take_turn
@@ -112,11 +112,8 @@ def add_prepared_jobs(connection: Connection, prepared: Sequence[PreparedJobs]) 
     prepared = [jobs for jobs in prepared if jobs.count]
     if not prepared:
         return 0
-    take_turn(connection)
-    try:
-        return _add(connection, prepared)
-    except psycopg.Error as error:
-        raise store_error(error) or error from error
+    count = sum(jobs.count for jobs in prepared)
+    return _add(connection, prepared[0].first, count, lambda: (jobs.text for jobs in prepared))
 
 
 def add_jobs(connection: Connection, jobs: Sequence[CompletedJob]) -> int:
@@ -131,29 +128,15 @@ def add_jobs(connection: Connection, jobs: Sequence[CompletedJob]) -> int:
     """
     if not jobs:
         return 0
-    take_turn(connection)
-    try:
+
+    def written() -> Iterator[str]:
         # Chunk by chunk: PostgreSQL stores one while the next is being written out.
-        chunks = (prepare_jobs(jobs[first : first + _CHUNK]) for first in range(0, len(jobs), _CHUNK))
-        return _add(connection, list(chunks))
+        return (prepare_jobs(jobs[first : first + _CHUNK]).text for first in range(0, len(jobs), _CHUNK))
+
+    try:
+        return _add(connection, _key(jobs[0]), len(jobs), written)
     except (psycopg.errors.NumericValueOutOfRange, psycopg.errors.ProgramLimitExceeded, ValueError) as error:
         raise _unstorable(jobs, error) from None
-    except psycopg.Error as error:
-        raise store_error(error) or error from error
-
-
-def _add(connection: Connection, prepared: Sequence[PreparedJobs]) -> int:
-    if not _is_known(connection, prepared[0].first):
-        # Straight into the table: the fastest way, and right unless a job is known or comes twice.
-        try:
-            with connection.begin_nested():
-                _copy(connection, completed_jobs, prepared)
-        except psycopg.errors.UniqueViolation:
-            pass
-        else:
-            return sum(jobs.count for jobs in prepared)
-    with connection.begin_nested():
-        return _add_unknown(connection, prepared)
 
 
 def read_jobs(
@@ -172,15 +155,12 @@ def read_jobs(
         wanted = wanted.where(_columns.end_time < until)
     query = wanted.compile(dialect=connection.dialect)
     split = len(_SUBMISSION)
-    # psycopg's own cursor: SQLAlchemy's leaves its cursor open when the connection is lost.
-    try:
-        with driver_connection(connection).cursor(f"read_jobs_{next(_numbers)}") as cursor:
-            cursor.itersize = _CHUNK
-            cursor.execute(str(query), query.params)
-            for row in cursor:
-                yield CompletedJob(Submission(*row[:split]), *row[split:])
-    except psycopg.Error as error:
-        raise store_error(error) or error from error
+    # psycopg's own cursor: SQLAlchemy's stays open when the connection is lost.
+    with driver_connection(connection) as driver, driver.cursor(f"read_jobs_{next(_numbers)}") as cursor:
+        cursor.itersize = _CHUNK
+        cursor.execute(str(query), query.params)
+        for row in cursor:
+            yield CompletedJob(Submission(*row[:split]), *row[split:])
 
 
 def count_jobs(connection: Connection) -> int:
@@ -202,24 +182,35 @@ def _is_known(connection: Connection, key: tuple[str, str, int]) -> bool:
     return connection.execute(same).first() is not None
 
 
-def _add_unknown(connection: Connection, prepared: Sequence[PreparedJobs]) -> int:
-    _incoming.create(connection)
-    _copy(connection, _incoming, prepared)
-    unknown = insert(completed_jobs).from_select(_NAMES, select(*_incoming.columns)).on_conflict_do_nothing()
-    stored = connection.execute(unknown.execution_options(preserve_rowcount=True)).rowcount
-    _incoming.drop(connection)
-    return stored
+def _add(connection: Connection, first: tuple[str, str, int], count: int, written: Callable[[], Iterable[str]]) -> int:
+    take_turn(connection)
+    if not _is_known(connection, first):
+        # Straight into the table: the fastest way, and right unless a job is known or comes twice.
+        try:
+            with connection.begin_nested():
+                _copy(connection, completed_jobs, written())
+        except psycopg.errors.UniqueViolation:
+            pass
+        else:
+            return count
+    with connection.begin_nested():
+        _incoming.create(connection)
+        _copy(connection, _incoming, written())
+        unknown = insert(completed_jobs).from_select(_NAMES, select(*_incoming.columns)).on_conflict_do_nothing()
+        stored = connection.execute(unknown.execution_options(preserve_rowcount=True)).rowcount
+        _incoming.drop(connection)
+        return stored
 
 
-def _copy(connection: Connection, table: Table, prepared: Sequence[PreparedJobs]) -> None:
+def _copy(connection: Connection, table: Table, written: Iterable[str]) -> None:
     statement = sql.SQL("COPY {} ({}) FROM STDIN (NULL {})").format(
         sql.Identifier(*filter(None, (table.schema, table.name))),
         sql.SQL(", ").join(map(sql.Identifier, _NAMES)),
         sql.Literal(_NULL),
     )
-    with driver_connection(connection).cursor() as cursor, cursor.copy(statement) as copy:
-        for jobs in prepared:
-            copy.write(jobs.text)
+    with driver_connection(connection) as driver, driver.cursor() as cursor, cursor.copy(statement) as copy:
+        for text in written:
+            copy.write(text)
 
 
 def _line(job: CompletedJob, texts: CopyTexts) -> str:
