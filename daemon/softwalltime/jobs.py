@@ -103,3 +103,24 @@ class ColdStart:
     def reason(self) -> str:
         """One sentence that says why there is no prediction."""
         return self.template.format(*self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was predicted for one request of the hook, what was answered, and why.
+
+    ``at`` is when (epoch seconds), ``event`` PBS's event.  ``predicted`` is the predictor's bare number in seconds,
+    ``soft_walltime`` what the policy made of it; ``action`` is ``set`` (the hook was told to set it), ``shadow`` (it
+    would have been) or ``none``.  ``took`` is how long the answer took in microseconds.
+    """
+
+    at: int
+    event: str
+    submission: Submission
+    mode: str
+    predictor: str
+    predicted: float | None
+    soft_walltime: int | None
+    action: str
+    basis: str
+    took: int = 0

@@ -95,6 +95,9 @@ def test_a_trace_is_told_from_a_log_by_its_first_line(tmp_path: Path) -> None:
     headless.write_text("\n" + "1 " * 18 + "\n")
     assert is_trace(headless)
     assert not is_trace(RECORDED_LOG)
+    # A record of 18 words is still a record.
+    headless.write_text("11/20/2026 10:16:10;E;1.srv;user=a " + "x=1 " * 15 + "end=2\n")
+    assert not is_trace(headless)
 
 
 def test_lines_come_whole_with_their_places_whatever_the_block_size(

@@ -15,6 +15,7 @@ BLOCK = 1 << 20
 """Bytes read at once."""
 LONGEST_LINE = 1 << 24
 """Bytes; the record of a job on 10,000 nodes takes one, and no file is one line of many gigabytes."""
+_NUMBERS = re.compile(rb"[-+.0-9\s]*")
 _LOG_NAME = re.compile(r"\d{8}(\.gz)?")
 
 
@@ -139,7 +140,7 @@ def is_trace(path: Path) -> bool:
     :raises SourceError: if the file cannot be read.
     """
     line = first_line(path)
-    return line.startswith(b";") or len(line.split()) == 18
+    return line.startswith(b";") or (len(line.split()) == 18 and _NUMBERS.fullmatch(line) is not None)
 
 
 def expand(paths: Iterable[Path]) -> list[Path]:

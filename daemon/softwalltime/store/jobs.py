@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import Any, Self
 
 import psycopg
 from psycopg import sql
-from sqlalchemy import Column, Connection, Integer, MetaData, Table, func, select
+from sqlalchemy import Column, Connection, Integer, MetaData, Select, Table, func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from softwalltime.errors import StoreError
@@ -59,18 +60,19 @@ _COMPLETION = (
     _columns.cput,
     _columns.mem_used,
 )
-_ALL = (*_SUBMISSION, *_COMPLETION)
-_NAMES = [column.name for column in _ALL]
+job_columns = (*_SUBMISSION, *_COMPLETION)
+"""All columns that tell of a job, in the order that :func:`completed_job` takes."""
+_SPLIT = len(_SUBMISSION)
+_NAMES = [column.name for column in job_columns]
 
-_INDEXED = (_columns.job_id, _columns.server, _columns.user_name, _columns.project)
-_LONGEST_INDEXED = 1_000
-"""Bytes.  Looked at only when PostgreSQL has refused an entry, which may hold 2704, of two such texts, compressed."""
+_LONGEST_NAME = 300
+"""Characters of a server, job id, user or project: an entry of an index holds 2704 bytes, and up to two of them."""
 
 # Where jobs wait, in one call, until those that are known already have been sorted out.
 _incoming = Table(
     "softwalltime_incoming",
     MetaData(),
-    *(Column(column.name, column.type) for column in _ALL),
+    *(Column(column.name, column.type) for column in job_columns),
     prefixes=["TEMPORARY"],
 )
 
@@ -86,6 +88,9 @@ class UnstorableJobError(StoreError):
         self.job = job
         self.field = field
 
+    def __reduce__(self) -> tuple[type[Self], tuple[CompletedJob, str]]:
+        return type(self), (self.job, self.field)
+
 
 @dataclass(frozen=True, slots=True)
 class PreparedJobs:
@@ -98,14 +103,20 @@ class PreparedJobs:
 
 
 def prepare_jobs(jobs: Sequence[CompletedJob]) -> PreparedJobs:
-    """Make jobs ready for :func:`add_prepared_jobs`; needs no connection, so another process can do it."""
+    """Make jobs ready for :func:`add_prepared_jobs`; needs no connection, so another process can do it.
+
+    :raises UnstorableJobError: if the name of a server, job, user or project has more than 300 characters.
+    """
     texts = CopyTexts(_NULL)
     first = _key(jobs[0]) if jobs else ("", "", NEVER_STARTED)
-    return PreparedJobs(len(jobs), "".join([_line(job, texts) for job in jobs]), first)
+    text = "".join([_line(job, texts) for job in jobs])
+    if max(map(len, texts)) > _LONGEST_NAME:
+        _refuse_long_names(jobs)
+    return PreparedJobs(len(jobs), text, first)
 
 
 def add_prepared_jobs(connection: Connection, prepared: Sequence[PreparedJobs]) -> int:
-    """As :func:`add_jobs`; that no number and no name is too large is the caller's care.
+    """As :func:`add_jobs`; that no number is beyond its column is the caller's care.
 
     :raises StoreError: if PostgreSQL fails.
     """
@@ -113,7 +124,10 @@ def add_prepared_jobs(connection: Connection, prepared: Sequence[PreparedJobs]) 
     if not prepared:
         return 0
     count = sum(jobs.count for jobs in prepared)
-    return _add(connection, prepared[0].first, count, lambda: (jobs.text for jobs in prepared))
+    try:
+        return _add(connection, prepared[0].first, count, lambda: (jobs.text for jobs in prepared))
+    except psycopg.errors.NumericValueOutOfRange as error:
+        raise StoreError(f"a job cannot be stored: {error.diag.message_primary} ({error.diag.context})") from error
 
 
 def add_jobs(connection: Connection, jobs: Sequence[CompletedJob]) -> int:
@@ -122,8 +136,8 @@ def add_jobs(connection: Connection, jobs: Sequence[CompletedJob]) -> int:
     Two records tell of the same run of a job if server, job id (with array index) and start are equal; the first one
     stays.  Best given some thousands at a time.  Other writers wait until the caller's transaction ends.
 
-    :raises UnstorableJobError: if a number is beyond its column, or a name too long for an index.  Nothing is stored
-        then; the transaction can go on.
+    :raises UnstorableJobError: if a number is beyond its column or a name has more than 300 characters.  Nothing is
+        stored then; the transaction can go on.
     :raises StoreError: if PostgreSQL fails.
     """
     if not jobs:
@@ -135,8 +149,9 @@ def add_jobs(connection: Connection, jobs: Sequence[CompletedJob]) -> int:
 
     try:
         return _add(connection, _key(jobs[0]), len(jobs), written)
-    except (psycopg.errors.NumericValueOutOfRange, psycopg.errors.ProgramLimitExceeded, ValueError) as error:
-        raise _unstorable(jobs, error) from None
+    except (psycopg.errors.NumericValueOutOfRange, ValueError) as error:
+        _refuse_large_numbers(jobs)
+        raise error from None
 
 
 def read_jobs(
@@ -146,21 +161,29 @@ def read_jobs(
 
     Learning order is by end, then as they became known.  Memory stays flat; the transaction must stay open meanwhile.
     """
-    wanted = select(*_ALL).order_by(_columns.end_time, _columns.id)
+    wanted = select(*job_columns).order_by(_columns.end_time, _columns.id)
     if server is not None:
         wanted = wanted.where(_columns.server == storable_text(server))
     if since is not None:
         wanted = wanted.where(_columns.end_time >= since)
     if until is not None:
         wanted = wanted.where(_columns.end_time < until)
+    yield from map(completed_job, stream(connection, wanted))
+
+
+def stream(connection: Connection, wanted: Select[Any]) -> Iterator[tuple[Any, ...]]:
+    """The rows of a query, fetched some thousand at a time; the transaction must stay open meanwhile."""
     query = wanted.compile(dialect=connection.dialect)
-    split = len(_SUBMISSION)
     # psycopg's own cursor: SQLAlchemy's stays open when the connection is lost.
-    with driver_connection(connection) as driver, driver.cursor(f"read_jobs_{next(_numbers)}") as cursor:
+    with driver_connection(connection) as driver, driver.cursor(f"softwalltime_{next(_numbers)}") as cursor:
         cursor.itersize = _CHUNK
         cursor.execute(str(query), query.params)
-        for row in cursor:
-            yield CompletedJob(Submission(*row[:split]), *row[split:])
+        yield from cursor
+
+
+def completed_job(row: Sequence[Any]) -> CompletedJob:
+    """The job of a row of ``job_columns``."""
+    return CompletedJob(Submission(*row[:_SPLIT]), *row[_SPLIT:])
 
 
 def count_jobs(connection: Connection) -> int:
@@ -214,7 +237,7 @@ def _copy(connection: Connection, table: Table, written: Iterable[str]) -> None:
 
 
 def _line(job: CompletedJob, texts: CopyTexts) -> str:
-    """The job in COPY's text format, its fields in the order of ``_ALL``; a loop over them would take twice as long."""
+    """The job in COPY's text format, its fields as in ``job_columns``; a loop over them would take twice as long."""
     of = job.submission
     return (
         f"{texts[of.job_id]}\t{texts[of.user]}\t{of.submitted}\t{of.walltime}\t{texts[of.group]}\t{texts[of.project]}\t"
@@ -225,19 +248,23 @@ def _line(job: CompletedJob, texts: CopyTexts) -> str:
     )
 
 
-def _unstorable(jobs: Sequence[CompletedJob], error: Exception) -> Exception:
-    """Which job it was that PostgreSQL refused, or Python, which does not write out numbers of thousands of digits."""
+def _refuse_long_names(jobs: Sequence[CompletedJob]) -> None:
+    for job in jobs:
+        of = job.submission
+        names = {"server": job.server, "job_id": of.job_id, "user_name": of.user, "project": of.project}
+        for column, name in names.items():
+            # As stored: what PostgreSQL does not know is written out, and longer then.
+            if len(storable_text(name)) > _LONGEST_NAME:
+                raise UnstorableJobError(job, column)
+
+
+def _refuse_large_numbers(jobs: Sequence[CompletedJob]) -> None:
     for job in jobs:
         values = (*_fields(job.submission), *_fields(job)[1:])
-        for column, value in zip(_ALL, values, strict=True):
-            if isinstance(value, str):
-                large = column in _INDEXED and len(storable_text(value).encode()) > _LONGEST_INDEXED
-            else:
-                limit = 2**31 if type(column.type) is Integer else 2**63
-                large = type(value) is int and not -limit <= value < limit
-            if large:
-                return UnstorableJobError(job, column.name)
-    return error
+        for column, value in zip(job_columns, values, strict=True):
+            limit = 2**31 if type(column.type) is Integer else 2**63
+            if type(value) is int and not -limit <= value < limit:
+                raise UnstorableJobError(job, column.name)
 
 
 def _fields(data: Submission | CompletedJob) -> tuple[object, ...]:

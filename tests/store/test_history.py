@@ -1,0 +1,59 @@
+"""What a daemon reads of the past when it starts, and what is new since."""
+
+import pytest
+from sqlalchemy import Connection, text
+
+from softwalltime.jobs import CompletedJob, Decision
+from softwalltime.simulation.workload import generate
+from softwalltime.store import add_decisions, add_jobs, last_id, read_history, read_jobs, read_new
+from tests.workloads import job
+
+
+@pytest.fixture
+def jobs(connection: Connection) -> list[CompletedJob]:
+    """Some hundred jobs in the store, in learning order."""
+    add_jobs(connection, generate(800, seed=11, users=12))
+    return list(read_jobs(connection))
+
+
+def test_without_bounds_it_is_everything(connection: Connection, jobs: list[CompletedJob]) -> None:
+    assert list(read_history(connection, None, None)) == jobs
+
+
+@pytest.mark.parametrize("per_user", [0, 1, 2, 15])
+@pytest.mark.parametrize("days", [None, 0, 3])
+def test_it_is_each_users_last_jobs_and_those_of_the_last_days(
+    connection: Connection, jobs: list[CompletedJob], per_user: int, days: int | None
+) -> None:
+    since = None if days is None else jobs[-1].end - days * 86400
+    expected = set()
+    for user in {each.submission.user for each in jobs}:
+        of_user = [number for number, each in enumerate(jobs) if each.submission.user == user]
+        for condition in (CompletedJob.ran, CompletedJob.scored):
+            kept = [number for number in of_user if condition.fget(jobs[number])]  # type: ignore[attr-defined]
+            expected |= set(kept[-per_user:] if per_user else [])
+    expected |= {number for number, each in enumerate(jobs) if since is not None and each.end >= since}
+    assert list(read_history(connection, per_user, since)) == [jobs[number] for number in sorted(expected)]
+
+
+def test_new_jobs_come_in_the_order_in_which_they_became_known(connection: Connection) -> None:
+    assert last_id(connection) == 0
+    add_jobs(connection, [job(job_id="1.srv", end=900)])
+    seen = last_id(connection)
+    add_jobs(connection, [job(job_id="2.srv", end=500), job(job_id="3.srv", end=400), job(job_id="1.srv", end=900)])
+    new = list(read_new(connection, seen))
+    assert [each.submission.job_id for _, each in new] == ["2.srv", "3.srv"]
+    assert new[-1][0] == last_id(connection)
+    assert list(read_new(connection, last_id(connection))) == []
+
+
+def test_a_decision_is_recorded_with_what_it_rests_on(connection: Connection) -> None:
+    decision = Decision(5, "runjob", job("al\0ice").submission, "on", "v1", 99.5, 100, "set", "because", 37)
+    add_decisions(connection, [decision, decision])
+    rows = connection.execute(text("select * from softwalltime.predictions order by id")).mappings().all()
+    assert len(rows) == 2
+    assert {name: value for name, value in rows[0].items() if name != "id"} == {
+        "predicted_at": 5, "event": "runjob", "job_id": "1.srv", "user_name": r"al\x00ice", "project": "p", "queue": "",
+        "walltime": 1000, "mode": "on", "predictor": "v1", "predicted": 99.5, "soft_walltime": 100, "action": "set",
+        "basis": "because", "took": 37,
+    }  # fmt: skip
