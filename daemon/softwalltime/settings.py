@@ -39,6 +39,15 @@ class Settings(BaseSettings):
         description="PostgreSQL, as postgresql://user@host/database; without it, one of your own is kept in data_dir",
     )
     data_dir: Path = Field(default_factory=default_data_dir, description="folder for what is kept between runs")
+    socket: Path = Field(default=Path("/run/softwalltime/hook.sock"), description="where the daemon answers the hook")
+    users: tuple[str, ...] = Field(
+        default=("root",), description="who may ask the daemon, by name or number, beside the user that it runs as"
+    )
+    accounting: Path | None = Field(
+        default=None, description="accounting logs to follow, such as /var/spool/pbs/server_priv/accounting"
+    )
+    server: str = Field(default="", description="the PBS server's name in the store; empty: as in the job ids")
+    policy: dict[str, Any] = Field(default_factory=dict, description="which predictor for which jobs, see the README")
 
     @field_validator("data_dir")
     @classmethod

@@ -2,9 +2,9 @@
 
 import sys
 
-from tests.benchmarks import bench_ingest, bench_replay
+from tests.benchmarks import bench_daemon, bench_ingest, bench_replay
 
-BENCHMARKS = {"replay": bench_replay.main, "ingest": bench_ingest.main}
+BENCHMARKS = {"replay": bench_replay.main, "ingest": bench_ingest.main, "daemon": bench_daemon.main}
 
 for name in sys.argv[1:] or BENCHMARKS:
     if name not in BENCHMARKS:

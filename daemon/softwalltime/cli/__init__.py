@@ -6,6 +6,7 @@ import sys
 import click
 
 from softwalltime import __version__
+from softwalltime.cli.daemon import explain, predict, serve, status
 from softwalltime.cli.predictors import predictors
 from softwalltime.cli.replay import replay
 from softwalltime.cli.store import db, ingest
@@ -26,7 +27,7 @@ def cli() -> None:
     """
 
 
-for command in (replay, ingest, predictors, convert, generate, db):
+for command in (replay, ingest, predictors, convert, generate, db, serve, status, predict, explain):
     cli.add_command(command)
 
 

@@ -9,8 +9,8 @@ import click
 
 from softwalltime.settings import Settings, load_settings
 
-LazySettings = Callable[[], Settings]
-"""Settings that are read when they are first needed: a replay of logs needs none."""
+LazySettings = Callable[..., Settings]
+"""Settings that are read when they are first needed: a replay of logs needs none.  Called with further overrides."""
 
 
 def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -23,6 +23,9 @@ def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--config", type=click.Path(dir_okay=False, path_type=Path), help="A TOML file with these settings.")
     @wraps(command)
     def wrapped(*args: Any, dsn: str | None, data_dir: Path | None, config: Path | None, **kwargs: Any) -> Any:
-        return command(*args, settings=lambda: load_settings(config, dsn=dsn, data_dir=data_dir), **kwargs)
+        def settings(**more: object) -> Settings:
+            return load_settings(config, dsn=dsn, data_dir=data_dir, **more)
+
+        return command(*args, settings=settings, **kwargs)
 
     return wrapped

@@ -1,0 +1,141 @@
+"""``softwalltime serve``, ``status``, ``predict`` and ``explain``: the daemon, and questions to it."""
+
+import json
+import logging
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from softwalltime import __version__
+from softwalltime.accounting.values import clock, duration
+from softwalltime.cli.options import LazySettings, store_options
+from softwalltime.service.client import ask
+from softwalltime.settings import load_settings
+
+
+@click.command()
+@click.option("--socket", type=click.Path(dir_okay=False, path_type=Path), help="Where to answer the hook.")
+@click.option("--accounting", type=click.Path(path_type=Path), help="The accounting logs to follow.")
+@store_options
+def serve(socket: Path | None, accounting: Path | None, settings: LazySettings) -> None:
+    """Answer the PBS hook and learn from completed jobs.
+
+    Runs in the foreground until SIGTERM; SIGHUP makes it read its policy anew.  Settings come from the options, the
+    environment, or /etc/softwalltime/softwalltime.toml.
+
+    \b
+    Example:
+      softwalltime serve --config /etc/softwalltime/softwalltime.toml
+    """
+    from softwalltime.service.daemon import serve as run
+
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(message)s")
+    run(
+        settings(socket=socket, accounting=accounting),
+        lambda: settings(socket=socket, accounting=accounting),
+        __version__,
+    )
+
+
+def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the option that says which daemon; the command gets its socket."""
+
+    @click.option("--socket", type=click.Path(dir_okay=False, path_type=Path), help="Where the daemon answers.")
+    @click.option("--config", type=click.Path(dir_okay=False, path_type=Path), help="A TOML file that says so.")
+    @wraps(command)
+    def wrapped(*args: Any, socket: Path | None, config: Path | None, **kwargs: Any) -> Any:
+        return command(*args, socket=load_settings(config, socket=socket).socket, **kwargs)
+
+    return wrapped
+
+
+@click.command()
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@client_options
+def status(form: str, socket: Path) -> int:
+    """Show what the daemon says of itself.
+
+    The exit status is 1 if it is not ready, or cannot use its store.
+
+    \b
+    Example:
+      softwalltime status
+    """
+    answer = ask(socket, {"op": "status"})
+    answer.pop("v", None)
+    if form == "json":
+        click.echo(json.dumps(answer))
+    else:
+        policy, requests = answer.pop("policy"), answer.pop("requests")
+        for name, value in {**answer, **{f"policy {key}": value for key, value in policy.items()}}.items():
+            click.echo(f"{name.replace('_', ' '):<18}{value}")
+        for name, count in requests.items():
+            click.echo(f"{name:<18}{count}")
+    return 0 if answer["ready"] and answer["store"] == "ok" else 1
+
+
+class Duration(click.ParamType[int]):
+    """Seconds, in any of PBS's forms."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The seconds, or a usage error."""
+        try:
+            return duration(str(value))
+        except ValueError:
+            return self.fail(f"{value!r} is no duration such as 02:00:00 or 7200", param, ctx)
+
+
+def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that tell of a job; the command gets the request."""
+
+    @click.option("--user", required=True)
+    @click.option("--walltime", type=Duration(), metavar="DURATION", help="02:00:00, 30:00 or seconds.")
+    @click.option("--queue", default="")
+    @click.option("--project", default="")
+    @click.option("--group", default="")
+    @click.option("--job-name", default="")
+    @click.option("--ncpus", type=click.IntRange(1))
+    @click.option("--running", is_flag=True, help="As when the job starts, not as when it is submitted.")
+    @client_options
+    @wraps(command)
+    def wrapped(*, running: bool, socket: Path, **job: Any) -> Any:
+        request = {"op": "explain", "event": "runjob" if running else "queuejob", "job": job}
+        return command(ask(socket, request))
+
+    return wrapped
+
+
+@click.command()
+@job_options
+def predict(answer: dict[str, Any]) -> None:
+    """Print the soft walltime that such a job would get, in seconds.
+
+    Prints nothing if it would get none.  Nothing is recorded.
+
+    \b
+    Example:
+      softwalltime predict --user alice --walltime 24:00:00 --queue long
+    """
+    if answer["soft_walltime"] is not None:
+        click.echo(answer["soft_walltime"])
+
+
+@click.command()
+@job_options
+def explain(answer: dict[str, Any]) -> None:
+    """Say what such a job would get, and why.
+
+    \b
+    Example:
+      softwalltime explain --user alice --walltime 24:00:00 --queue long
+    """
+    seconds = answer["soft_walltime"]
+    what = "no soft walltime" if seconds is None else f"soft walltime {clock(seconds)} ({seconds} s)"
+    done = {"shadow": "; mode shadow: it is recorded, not set", "none": ""}.get(answer["action"], "")
+    click.echo(f"{what}: {answer['basis']} (predictor {answer['predictor']}{done})")

@@ -1,0 +1,41 @@
+"""Ask a running daemon, from the shell or from a test."""
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+from softwalltime.errors import SoftwalltimeError
+from softwalltime.service.protocol import VERSION
+
+
+class NoAnswerError(SoftwalltimeError):
+    """The daemon does not answer."""
+
+
+def ask(path: Path, fields: dict[str, Any], timeout: float = 5.0) -> dict[str, Any]:
+    """The daemon's answer to one request.
+
+    :param timeout: seconds for each step.
+    :raises NoAnswerError: says what to look at.
+    """
+    try:
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(timeout)
+            client.connect(str(path))
+            client.sendall(json.dumps({"v": VERSION, **fields}).encode() + b"\n")
+            received = b"".join(iter(lambda: client.recv(65536), b""))
+        answer = json.loads(received)
+    except TimeoutError as error:
+        raise NoAnswerError(f"{path}: the daemon has not answered in {timeout:g} s") from error
+    except OSError as error:
+        raise NoAnswerError(
+            f"{path}: no daemon answers there: {error.strerror or error}; is softwalltime serve running, and is the "
+            "socket yours to use?"
+        ) from error
+    except ValueError as error:
+        # An empty answer: the daemon has closed the connection, which is how it treats strangers.
+        raise NoAnswerError(f"{path}: the daemon does not talk to this user: see its setting users") from error
+    if "error" in answer:
+        raise NoAnswerError(f"{path}: the daemon refuses: {answer['error']}")
+    return dict(answer)

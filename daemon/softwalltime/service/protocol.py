@@ -1,0 +1,146 @@
+"""What hook and daemon say to each other: one JSON object on one line each way, version 1 (see hooks/README.md).
+
+A request is read into typed values here, at the edge; what does not fit is refused with a sentence that names the
+field.  Unknown fields are ignored, so that a newer hook can talk to an older daemon.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from softwalltime.accounting.values import size
+from softwalltime.errors import SoftwalltimeError
+from softwalltime.jobs import Submission
+
+VERSION = 1
+LONGEST = 65536
+"""Bytes of one line, its line end included."""
+OPERATIONS = ("predict", "explain", "status", "ping")
+EVENTS = ("queuejob", "postqueuejob", "modifyjob", "runjob")
+_LARGEST = 10**12
+
+
+class ProtocolError(SoftwalltimeError):
+    """A request that cannot be answered; the message is sent back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request: what is asked, on which event, at what time (epoch seconds), for which job.
+
+    ``now`` is 0 where the client leaves the time to the daemon; ``job`` is ``None`` for status and ping;
+    ``soft_walltime`` is the one that the job has already.
+    """
+
+    operation: str
+    event: str = "queuejob"
+    now: int = 0
+    job: Submission | None = None
+    soft_walltime: int | None = None
+
+
+def read_request(line: bytes) -> Request:
+    """A request from the line that came in.
+
+    :raises ProtocolError: says which field is wrong.
+    """
+    if len(line) >= LONGEST:
+        raise ProtocolError(f"the request is longer than {LONGEST} bytes")
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError):
+        raise ProtocolError("the request is not JSON") from None
+    if not isinstance(document, dict):
+        raise ProtocolError("the request is not a JSON object")
+    version = document.get("v")
+    if version != VERSION:
+        raise ProtocolError(f"version {version!r} of the protocol is not spoken here; version {VERSION} is")
+    operation = document.get("op")
+    if operation not in OPERATIONS:
+        raise ProtocolError(f"op: one of {', '.join(OPERATIONS)} is expected")
+    if operation in ("status", "ping"):
+        return Request(operation)
+    event = document.get("event", "queuejob")
+    if event not in EVENTS:
+        raise ProtocolError(f"event: one of {', '.join(EVENTS)} is expected")
+    now = _number(document, "now") or 0
+    job = document.get("job")
+    if not isinstance(job, dict):
+        raise ProtocolError("job: an object is expected")
+    return Request(operation, event, now, _submission(job, now), _number(job, "soft_walltime"))
+
+
+def _submission(job: dict[str, Any], now: int) -> Submission:
+    user = _text(job, "user")
+    if not user:
+        raise ProtocolError("job.user is missing")
+    interactive = job.get("interactive")
+    return Submission(
+        _text(job, "job_id"),
+        user,
+        _number(job, "submitted") or now,
+        _number(job, "walltime"),
+        _text(job, "group"),
+        _text(job, "project"),
+        _text(job, "account"),
+        _text(job, "job_name"),
+        _text(job, "queue"),
+        _number(job, "min_walltime"),
+        _number(job, "max_walltime"),
+        _number(job, "ncpus"),
+        _number(job, "nodect"),
+        _number(job, "ngpus"),
+        _size(job, "mem"),
+        _text(job, "select"),
+        _text(job, "place"),
+        interactive if isinstance(interactive, bool) else None,
+    )
+
+
+def _text(job: dict[str, Any], name: str) -> str:
+    value = job.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise ProtocolError(f"{name}: a text is expected")
+    return value
+
+
+def _number(job: dict[str, Any], name: str) -> int | None:
+    value = job.get(name)
+    if value is None:
+        return None
+    if type(value) is not int or not 0 <= value < _LARGEST:
+        raise ProtocolError(f"{name}: a whole number from 0 is expected")
+    return value
+
+
+def _size(job: dict[str, Any], name: str) -> int | None:
+    value = job.get(name)
+    if isinstance(value, str):
+        try:
+            return size(value)
+        except ValueError:
+            # Nothing that is predicted today rests on it, so it is no reason to refuse.
+            return None
+    return value if type(value) is int and value >= 0 else None
+
+
+def answer_set(soft_walltime: int, basis: str) -> bytes:
+    """The answer that sets a soft walltime, in whole seconds."""
+    return answer({"action": "set", "soft_walltime": soft_walltime, "basis": basis})
+
+
+def answer_none(basis: str) -> bytes:
+    """The answer that leaves the job as it is, and why."""
+    return answer({"action": "none", "basis": basis})
+
+
+def answer_error(message: str) -> bytes:
+    """The answer to what cannot be answered."""
+    return answer({"error": message})
+
+
+def answer(fields: dict[str, Any]) -> bytes:
+    """One line of JSON in ASCII, whatever texts users chose."""
+    return json.dumps({"v": VERSION, **fields}, separators=(",", ":")).encode("ascii") + b"\n"

@@ -1,0 +1,205 @@
+"""A Unix socket on which one line is asked and one is answered, for many clients at once.
+
+One thread waits for all connections and never for a single one: a client that connects and says nothing, or reads
+nothing, costs a file descriptor until its time is up and delays nobody.  There is no thread or coroutine per
+connection, because a connection lives for one exchange of some 50 microseconds.
+"""
+
+import os
+import selectors
+import socket
+import stat
+import struct
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+
+from softwalltime.errors import SoftwalltimeError
+from softwalltime.service.protocol import LONGEST
+
+BACKLOG = 512
+"""Connections that may wait to be accepted: a PBS server runs one hook at a time, so this is never reached."""
+PATIENCE = 5.0
+"""Seconds that a client has for its exchange."""
+MOST = 256
+"""Connections at once; further ones wait in the backlog."""
+_CREDENTIALS = struct.Struct("3i")
+
+
+class ServerError(SoftwalltimeError):
+    """The socket cannot be opened."""
+
+
+@dataclass(slots=True, eq=False)
+class _Connection:
+    client: socket.socket
+    deadline: float
+    received: bytearray = field(default_factory=bytearray)
+    to_send: bytes = b""
+
+
+class Server:
+    """Answers lines on a Unix socket until told to stop.
+
+    :param answer: from one line, without its end, to the line to send back, which must not raise.
+    :param users: user ids that may ask; the kernel says who is at the other end.
+    :param mode: permissions of the socket.
+    """
+
+    def __init__(self, path: Path, answer: Callable[[bytes], bytes], users: Collection[int], mode: int = 0o600) -> None:
+        self.path = path
+        self.refused = 0
+        self.answered = 0
+        self._answer = answer
+        self._users = frozenset(users)
+        self._selector = selectors.DefaultSelector()
+        self._open: set[_Connection] = set()
+        self._listener = _listen(path, mode)
+        # A byte on this pair wakes the loop up when another thread, or a signal handler, wants it to end.
+        self._woken, self._wake = socket.socketpair()
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        self._full = False
+        self._running = True
+
+    def stop(self) -> None:
+        """Make :meth:`serve` return soon; may be called from any thread and from a signal handler."""
+        self._running = False
+        with suppress(OSError):
+            self._wake.send(b"x")
+
+    def serve(self, idle: Callable[[], None] = lambda: None, interval: float = 1.0) -> None:
+        """Answer until :meth:`stop`; ``idle`` is called about every ``interval`` seconds, and must be quick."""
+        next_idle = monotonic() + interval
+        while self._running:
+            for key, events in self._selector.select(max(0.0, next_idle - monotonic())):
+                if key.fileobj is self._listener:
+                    self._accept()
+                elif key.fileobj is not self._woken:
+                    self._exchange(key.data, events)
+            now = monotonic()
+            if now >= next_idle:
+                self._drop_the_slow(now)
+                idle()
+                next_idle = now + interval
+
+    def close(self) -> None:
+        """Close everything and remove the socket."""
+        for connection in list(self._open):
+            self._close(connection)
+        self._selector.close()
+        for each in (self._listener, self._woken, self._wake):
+            each.close()
+        with suppress(OSError):
+            self.path.unlink()
+
+    def _accept(self) -> None:
+        while len(self._open) < MOST:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                # Nobody is waiting any more, or there are no file descriptors left: the next round tries again.
+                return
+            client.setblocking(False)
+            credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            if _CREDENTIALS.unpack(credentials)[1] not in self._users:
+                self.refused += 1
+                client.close()
+                continue
+            connection = _Connection(client, monotonic() + PATIENCE)
+            self._open.add(connection)
+            self._selector.register(client, selectors.EVENT_READ, connection)
+            # As a rule the line is there already: no need to wait for the next round.
+            self._receive(connection)
+        self._selector.unregister(self._listener)
+        self._full = True
+
+    def _exchange(self, connection: _Connection, events: int) -> None:
+        if connection not in self._open:
+            return  # closed earlier in this round
+        if events & selectors.EVENT_WRITE:
+            self._send(connection)
+        else:
+            self._receive(connection)
+
+    def _receive(self, connection: _Connection) -> None:
+        try:
+            data = connection.client.recv(LONGEST)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._close(connection)
+            return
+        connection.received += data
+        line, end, _ = connection.received.partition(b"\n")
+        if end or len(connection.received) >= LONGEST:
+            self.answered += 1
+            connection.to_send = self._answer(bytes(line))
+            self._send(connection)
+        elif not data:
+            self._close(connection)
+
+    def _send(self, connection: _Connection) -> None:
+        try:
+            sent = connection.client.send(connection.to_send)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            self._close(connection)
+            return
+        connection.to_send = connection.to_send[sent:]
+        if connection.to_send:
+            self._selector.modify(connection.client, selectors.EVENT_WRITE, connection)
+        else:
+            self._close(connection)
+
+    def _close(self, connection: _Connection) -> None:
+        self._open.discard(connection)
+        self._selector.unregister(connection.client)
+        connection.client.close()
+        if self._full:
+            self._selector.register(self._listener, selectors.EVENT_READ)
+            self._full = False
+
+    def _drop_the_slow(self, now: float) -> None:
+        for connection in [each for each in self._open if each.deadline < now]:
+            self._close(connection)
+
+
+def _listen(path: Path, mode: int) -> socket.socket:
+    """A listening socket at ``path``, in the place of one that a dead daemon left behind.
+
+    :raises ServerError: if a daemon listens there already, or the path cannot be used.
+    """
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        _clear(path)
+        # The permissions must be right from the first moment on.
+        before = os.umask(0o177)
+        try:
+            listener.bind(str(path))
+        finally:
+            os.umask(before)
+        path.chmod(mode)
+        listener.listen(BACKLOG)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        raise ServerError(f"{path}: cannot listen here: {error.strerror or error}") from error
+    except ServerError:
+        listener.close()
+        raise
+    return listener
+
+
+def _clear(path: Path) -> None:
+    """Remove a socket at which nobody listens any more."""
+    if not (path.exists() and stat.S_ISSOCK(path.stat().st_mode)):
+        return
+    with socket.socket(socket.AF_UNIX) as probe, suppress(ConnectionRefusedError):
+        probe.settimeout(1.0)
+        probe.connect(str(path))
+        raise ServerError(f"{path}: another daemon answers here already; stop it first")
+    path.unlink()

@@ -1,0 +1,137 @@
+"""The daemon with 1,000,000 jobs of 1,000 users in its store: its start, its memory, and how fast it answers.
+
+All of the jobs ended in the last 29 days, so that the percentile learns and keeps every one: the worst that can be.
+"""
+
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import quantiles
+
+from softwalltime.jobs import Submission
+from softwalltime.reports.table import table
+from softwalltime.service.client import NoAnswerError, ask
+from softwalltime.simulation.workload import generate
+from softwalltime.store import add_jobs, connect, embedded_postgres
+from softwalltime.store.migrations import upgrade
+
+JOBS, USERS = 1_000_000, 1000
+CLIENTS, REQUESTS = 8, 3000
+
+
+def main() -> None:
+    """Fill a store, start the daemon on it, ask."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        with embedded_postgres(Path(folder) / "data", durable=False) as dsn:
+            jobs = fill(dsn)
+            socket_path = Path(folder) / "hook.sock"
+            (Path(folder) / "accounting").mkdir()
+            (Path(folder) / "accounting" / "20240101").touch()
+            config = Path(folder) / "softwalltime.toml"
+            config.write_text(
+                f'dsn = "{dsn}"\nsocket = "{socket_path}"\naccounting = "{folder}/accounting"\n'
+                '[policy]\nmode = "on"\nwaiting = "percentile"\nrunning = "v3"\n'
+            )
+            command = [sys.executable, "-m", "softwalltime", "serve", "--config", str(config)]
+            with (Path(folder) / "output").open("wb") as output:
+                begin = time.monotonic()
+                daemon = subprocess.Popen(command, stdout=output, stderr=output)
+            try:
+                while not ready(socket_path):
+                    time.sleep(0.05)
+                start = time.monotonic() - begin
+                learnt = ask(socket_path, {"op": "status"})["learnt"]
+                rows = [["start, until it has learnt the history", f"{start:.1f} s"], ["jobs learnt", f"{learnt:,}"]]
+                rows.append(["memory", f"{megabytes(daemon.pid):.0f} MB"])
+                rows += answers(socket_path, jobs)
+            finally:
+                daemon.terminate()
+                daemon.wait()
+    print(table([f"{JOBS:,} jobs of {USERS:,} users in the store", "figure"], rows))
+
+
+def fill(dsn: str) -> list[Submission]:
+    """Put the jobs into the store; returns some of them, to be asked about again."""
+    engine = connect(dsn)
+    upgrade(engine)
+    jobs = generate(JOBS, users=USERS, processors=4096)
+    begin, end = min(job.end for job in jobs), max(job.end for job in jobs)
+    now, shrunk = int(time.time()), 29 * 86400 / (end - begin)
+    jobs = [replace(job, end=now - int((end - job.end) * shrunk)) for job in jobs]
+    for first in range(0, JOBS, 20_000):
+        with engine.begin() as connection:
+            add_jobs(connection, jobs[first : first + 20_000])
+    engine.dispose()
+    return [job.submission for job in jobs[-10_000:]]
+
+
+def ready(path: Path) -> bool:
+    """Whether the daemon has learnt."""
+    try:
+        return bool(ask(path, {"op": "ping"})["ready"])
+    except NoAnswerError:
+        return False
+
+
+def megabytes(pid: int) -> float:
+    """The largest memory that the process had."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
+
+
+def request(asked: Submission) -> bytes:
+    """What a hook asks about such a job."""
+    job = {
+        "job_id": "", "user": asked.user, "group": asked.group, "project": asked.project, "queue": "", "mem": "16gb",
+        "job_name": asked.job_name, "walltime": asked.walltime, "ncpus": asked.ncpus, "nodect": asked.nodect,
+        "select": asked.select, "place": asked.place,
+    }  # fmt: skip
+    return json.dumps({"v": 1, "op": "predict", "event": "queuejob", "now": int(time.time()), "job": job}).encode()
+
+
+def exchange(path: str, line: bytes) -> bytes:
+    """One question and its answer, as the hook does it."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(path)
+        client.sendall(line + b"\n")
+        return client.recv(65536)
+
+
+def client(path: str, lines: list[bytes]) -> None:
+    """One of several clients."""
+    for line in lines:
+        exchange(path, line)
+
+
+def answers(path: Path, jobs: list[Submission]) -> list[list[str]]:
+    """How long one client waits, and how many requests several get through."""
+    times = []
+    predicted = 0
+    lines = [request(job) for job in jobs]
+    for line in lines:
+        begin = time.perf_counter()
+        answer = exchange(str(path), line)
+        times.append(time.perf_counter() - begin)
+        predicted += b'"set"' in answer
+    percentiles = quantiles(times, n=100)
+    context = get_context("fork")
+    clients = [context.Process(target=client, args=(str(path), lines[:REQUESTS])) for _ in range(CLIENTS)]
+    begin = time.perf_counter()
+    for each in clients:
+        each.start()
+    for each in clients:
+        each.join()
+    rate = CLIENTS * REQUESTS / (time.perf_counter() - begin)
+    return [
+        ["answer, p50", f"{percentiles[49] * 1000:.3f} ms"],
+        ["answer, p99", f"{percentiles[98] * 1000:.3f} ms"],
+        ["answers that set a soft walltime", f"{predicted / len(lines):.0%}"],
+        [f"requests from {CLIENTS} clients", f"{rate:,.0f} a second"],
+    ]

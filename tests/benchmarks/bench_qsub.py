@@ -1,0 +1,106 @@
+"""What a qsub costs on a real PBS server: without a hook, with an empty one, and with ours.
+
+Run by itself, because it needs a server for tests (see tests/acceptance/lab.py)::
+
+    SOFTWALLTIME_TEST_PBS=/opt/pbs-lab/run python -m tests.benchmarks.bench_qsub
+"""
+
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from softwalltime.reports.table import table
+from tests.acceptance.lab import RUNNER, Lab
+from tests.hooks.peer import Peer
+from tests.workloads import ROOT
+
+JOBS = 100
+ROUNDS = 7
+SUBMIT = """
+begin=$(date +%s%N)
+for i in $(seq {jobs}); do qsub -h -q short -l walltime=600 -- /bin/true >/dev/null || echo failed; done
+echo $(( $(date +%s%N) - begin ))
+"""
+EMPTY = "import pbs\npbs.event().accept()\n"
+DEFAULTS = json.loads((ROOT / "hooks" / "softwalltime_hook.json").read_text())
+
+
+def milliseconds(lab: Lab) -> float:
+    """Of one qsub, in a loop that does nothing else; the jobs are held and deleted again."""
+    output = lab.must("bash", "-c", SUBMIT.format(jobs=JOBS), user="alice").split()
+    assert "failed" not in output, "a qsub failed"
+    lab.must("bash", "-c", "qdel -W force -x $(qselect) >/dev/null")
+    return int(output[-1]) / JOBS / 1e6
+
+
+@contextmanager
+def situation(lab: Lab, name: str, folder: Path) -> Iterator[None]:
+    """Bring about one of the situations to be measured."""
+    events = ("postqueuejob", "modifyjob", "runjob")
+    configuration = DEFAULTS | {"socket": str(folder / "hook.sock"), "log": "off"}
+    empty = folder / "empty.py"
+    empty.write_text(EMPTY)
+    with Peer(folder) as peer:
+        peer.behave(set=300)
+        match name:
+            case "no hook":
+                lab.uninstall()
+            case "empty hook":
+                lab.install({}, folder, empty)
+            case "empty hook, without queuejob":
+                lab.install({}, folder, empty, events)
+            case "ours, without queuejob":
+                lab.install(configuration, folder, events=events)
+            case "ours, at queuejob":
+                configuration["events"] = {**DEFAULTS["events"], "postqueuejob": False}
+                lab.install(configuration, folder, events=("queuejob", "modifyjob", "runjob"))
+            case "empty hook, without postqueuejob":
+                lab.install({}, folder, empty, ("queuejob", "modifyjob", "runjob"))
+            case _:
+                lab.install(configuration, folder)
+        if name == "ours, daemon suspended":
+            peer.suspend()
+        if name == "ours, no daemon":
+            peer.stop()
+        yield
+
+
+SITUATIONS = (
+    "no hook",
+    "empty hook",
+    "ours",
+    "ours, no daemon",
+    "ours, daemon suspended",
+    "empty hook, without queuejob",
+    "ours, without queuejob",
+    "empty hook, without postqueuejob",
+    "ours, at queuejob",
+)
+
+
+def main() -> None:
+    """Measure each situation several times, in turns, and print the medians."""
+    lab = Lab.configured()
+    if lab is None or (reason := lab.ready()):
+        sys.exit(reason if lab else f"{RUNNER} names no command that runs things on a PBS server for tests")
+    measured: dict[str, list[float]] = {name: [] for name in SITUATIONS}
+    for _ in range(ROUNDS):
+        for name in SITUATIONS:
+            with tempfile.TemporaryDirectory() as scratch, situation(lab, name, Path(scratch)):
+                time.sleep(0.2)
+                measured[name].append(milliseconds(lab))
+    lab.uninstall()
+    rows = [
+        [name, f"{statistics.median(times):.2f}", f"{min(times):.2f}", f"{max(times):.2f}"]
+        for name, times in measured.items()
+    ]
+    print(table(["situation", "ms a qsub (median)", "least", "most"], rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""A daemon as production runs it: the command in a process of its own."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from softwalltime.accounting.writer import end_record
+from softwalltime.jobs import CompletedJob
+from softwalltime.service.client import NoAnswerError, ask
+
+
+def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+    """Wait until something is so, or fail."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about in time"
+        time.sleep(0.02)
+
+
+class Daemon:
+    """``softwalltime serve`` in a folder of its own, with its accounting log and its configuration file."""
+
+    def __init__(self, folder: Path, dsn: str, policy: str = 'mode = "on"\nwaiting = "v1"\n') -> None:
+        self.socket = folder / "hook.sock"
+        self.accounting = folder / "accounting"
+        self.accounting.mkdir(exist_ok=True)
+        self.log = self.accounting / "20261120"
+        self.log.touch()
+        self.config = folder / "softwalltime.toml"
+        self.dsn = dsn
+        self.output = folder / "output"
+        self.configure(policy)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def configure(self, policy: str) -> None:
+        """Write the configuration file."""
+        self.config.write_text(
+            f'dsn = "{self.dsn}"\nsocket = "{self.socket}"\naccounting = "{self.accounting}"\n[policy]\n{policy}'
+        )
+
+    def start(self, *, ready: bool = True) -> "Daemon":
+        """Start it and wait until it answers."""
+        with self.output.open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "softwalltime", "serve", "--config", self.config], stderr=output, stdout=output
+            )
+        until(lambda: self.answers() and (not ready or self.status()["ready"]))
+        return self
+
+    def answers(self) -> bool:
+        """Whether it answers at all."""
+        assert self.process is not None
+        assert self.process.poll() is None, self.output.read_text()
+        try:
+            return bool(ask(self.socket, {"op": "ping"}))
+        except NoAnswerError:
+            return False
+
+    def status(self) -> dict[str, Any]:
+        """What it says of itself."""
+        return ask(self.socket, {"op": "status"})
+
+    def predict(self, event: str = "queuejob", **job: object) -> dict[str, Any]:
+        """What it answers the hook."""
+        return ask(self.socket, {"op": "predict", "event": event, "job": {"user": "alice", "walltime": 3600, **job}})
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """End it, and say how it ended."""
+        self.send(number)
+        assert self.process is not None
+        return self.process.wait(20)
+
+    def append(self, jobs: Iterable[CompletedJob]) -> None:
+        """Let PBS write E records."""
+        with self.log.open("a") as log:
+            for job in jobs:
+                log.write(f"11/20/2026 10:16:10;E;{job.submission.job_id};{end_record(job)}\n")
+
+
+def suspend_postgres(data: Path, number: signal.Signals) -> None:
+    """Send a signal to every process of the PostgreSQL with this data folder."""
+    postmaster = (data / "postmaster.pid").read_text().split()[0]
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            words = stat.read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if words[1] == postmaster:
+            os.kill(int(stat.parent.name), number)
+    os.kill(int(postmaster), number)

@@ -1,0 +1,234 @@
+"""The daemon as a whole: it answers, learns, records, survives, and ends."""
+
+import os
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, text
+
+from softwalltime.cli import run
+from softwalltime.service.client import NoAnswerError
+from softwalltime.store import add_jobs, connect, count_jobs, embedded_postgres
+from softwalltime.store.migrations import upgrade
+from tests.service.running import Daemon, suspend_postgres, until
+from tests.workloads import job
+
+Start = Callable[..., Daemon]
+HISTORY = [job(job_id=f"{n}.srv", runtime=600, end=1_700_000_000 + n) for n in range(3)]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    daemons: list[Daemon] = []
+
+    def begin(dsn: str, *policy: str, ready: bool = True) -> Daemon:
+        daemon = Daemon(tmp_path, dsn, *policy)
+        daemons.append(daemon)
+        return daemon.start(ready=ready)
+
+    yield begin
+    for daemon in daemons:
+        if daemon.process is not None and daemon.process.poll() is None:
+            daemon.end(signal.SIGKILL)
+
+
+def test_it_knows_the_history_of_the_store_when_it_starts(start: Start, database: str, engine: Engine) -> None:
+    with engine.begin() as connection:
+        add_jobs(connection, HISTORY)
+    daemon = start(database)
+    assert daemon.predict() == {
+        "v": 1, "action": "set", "soft_walltime": 600, "basis": "mean of the last 2 runtimes of user alice",
+    }  # fmt: skip
+    assert daemon.predict("runjob", soft_walltime=600)["soft_walltime"] == 3600
+
+
+def test_it_follows_the_accounting_log_and_learns_each_job_once(start: Start, database: str, engine: Engine) -> None:
+    daemon = start(database, 'mode = "on"\nwaiting = "percentile:keys=user,least=1,p=100,window=9999w"\n')
+    assert daemon.predict()["action"] == "none"
+    daemon.append(HISTORY[:2])
+    until(lambda: daemon.predict(walltime=2000)["action"] == "set")
+    daemon.append([job(job_id="9.srv", runtime=700, end=1_700_000_009)])
+    until(lambda: daemon.status()["learnt"] == 3)
+    assert daemon.predict(walltime=1000)["soft_walltime"] == 700
+    with engine.connect() as connection:
+        assert count_jobs(connection) == 3
+
+
+def test_it_learns_what_another_process_ingests(start: Start, database: str, engine: Engine) -> None:
+    daemon = start(database)
+    with engine.begin() as connection:
+        add_jobs(connection, HISTORY)
+    until(lambda: daemon.predict()["action"] == "set")
+
+
+def test_a_restart_after_a_kill_knows_the_same(start: Start, database: str) -> None:
+    daemon = start(database)
+    daemon.append(HISTORY)
+    until(lambda: daemon.status()["learnt"] == 3)
+    before = daemon.predict()
+    daemon.end(signal.SIGKILL)
+    daemon.start()
+    assert daemon.predict() == before
+    assert daemon.status()["stored"] == 0, "the log was not read again"
+
+
+def test_every_prediction_is_recorded_with_what_was_done_also_at_the_end(
+    start: Start, database: str, engine: Engine
+) -> None:
+    daemon = start(database, 'mode = "shadow"\nwaiting = "v1"\n')
+    daemon.append(HISTORY)
+    until(lambda: daemon.status()["learnt"] == 3)
+    assert daemon.predict(job_id="77.srv", queue="long")["action"] == "none"
+    assert daemon.end() == 0
+    assert not daemon.socket.exists()
+    with engine.connect() as connection:
+        rows = connection.execute(text("select * from softwalltime.predictions")).mappings().all()
+    row = rows[-1]
+    assert (row["action"], row["soft_walltime"], row["job_id"], row["queue"]) == ("shadow", 600, "77.srv", "long")
+    assert row["took"] > 0
+
+
+def test_sighup_reads_the_policy_anew_and_a_wrong_one_changes_nothing(start: Start, database: str) -> None:
+    daemon = start(database)
+    daemon.append(HISTORY)
+    until(lambda: daemon.status()["learnt"] == 3)
+    daemon.configure('mode = "on"\nwaiting = "v2"\n')
+    daemon.send(signal.SIGHUP)
+    until(lambda: daemon.predict()["soft_walltime"] == 1500)
+    daemon.configure('mode = "on"\nwaiting = "v99"\n')
+    daemon.send(signal.SIGHUP)
+    until(lambda: "no predictor is called 'v99'" in daemon.output.read_text())
+    assert daemon.predict()["soft_walltime"] == 1500
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[tuple[str, Path]]:
+    """A PostgreSQL that a test may stop: its DSN and its data folder."""
+    # Not below pytest's own folder, which PostgreSQL's unprivileged user may not enter where this runs as root.
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        with embedded_postgres(Path(folder) / "data", durable=False) as dsn:
+            engine = connect(dsn)
+            upgrade(engine)
+            engine.dispose()
+            yield dsn, Path(folder) / "data" / "postgres" / "data"
+
+
+def test_while_postgres_hangs_it_answers_from_memory_and_catches_up_afterwards(
+    start: Start, own_postgres: tuple[str, Path]
+) -> None:
+    dsn, data = own_postgres
+    daemon = start(dsn)
+    daemon.append(HISTORY[:1])
+    until(lambda: daemon.status()["learnt"] == 1)
+    suspend_postgres(data, signal.SIGSTOP)
+    try:
+        daemon.append(HISTORY[1:])
+        for _ in range(50):
+            assert daemon.predict()["soft_walltime"] == 600
+    finally:
+        suspend_postgres(data, signal.SIGCONT)
+    until(lambda: daemon.status()["learnt"] == 3 and daemon.status()["to_record"] == 0)
+    assert daemon.status()["stored"] == 3
+
+
+def test_while_postgres_is_gone_it_answers_from_memory_and_catches_up_afterwards(
+    start: Start, own_postgres: tuple[str, Path]
+) -> None:
+    dsn, data = own_postgres
+    daemon = start(dsn)
+    daemon.append(HISTORY[:2])
+    until(lambda: daemon.status()["learnt"] == 2)
+    postmaster = int((data / "postmaster.pid").read_text().split()[0])
+    os.kill(postmaster, signal.SIGQUIT)
+    until(lambda: not (data / "postmaster.pid").exists() or daemon.status()["store"] != "ok")
+    daemon.append(HISTORY[2:])
+    until(lambda: daemon.status()["store"] != "ok")
+    assert daemon.predict()["soft_walltime"] == 600
+    assert daemon.status()["learnt"] == 2
+    # Whoever uses the embedded one next starts it again.
+    with embedded_postgres(data.parents[1], durable=False):
+        until(lambda: daemon.status()["store"] == "ok" and daemon.status()["learnt"] == 3, 60)
+        until(lambda: daemon.status()["to_record"] == 0)
+        daemon.end()
+
+
+def test_started_without_postgres_it_answers_that_nothing_is_known_yet(start: Start) -> None:
+    daemon = start("postgresql://nobody@127.0.0.1:1/none", ready=False)
+    assert daemon.predict()["basis"] == "the history is still being loaded"
+    until(lambda: "127.0.0.1" in daemon.status()["store"])
+    assert daemon.end() == 0
+
+
+def test_a_log_full_of_rubbish_costs_no_job(start: Start, database: str) -> None:
+    daemon = start(database)
+    with daemon.log.open("ab") as log:
+        log.write(bytes(range(256)) * 20 + b"\n" + b"11/20/2026 10:16:10;E;1.srv;user=\n")
+    daemon.append(HISTORY)
+    until(lambda: daemon.status()["learnt"] == 3)
+    assert daemon.status()["malformed"] >= 2
+
+
+def test_the_commands_ask_it(start: Start, database: str, capsys: pytest.CaptureFixture[str]) -> None:
+    daemon = start(database, 'mode = "shadow"\nwaiting = "v1"\n')
+    daemon.append(HISTORY)
+    until(lambda: daemon.status()["learnt"] == 3)
+    options = ["--config", str(daemon.config)]
+    assert run(["predict", "--user", "alice", "--walltime", "01:00:00", *options]) == 0
+    assert capsys.readouterr().out == "600\n"
+    assert run(["explain", "--user", "alice", "--walltime", "01:00:00", *options]) == 0
+    assert capsys.readouterr().out == (
+        "soft walltime 00:10:00 (600 s): mean of the last 2 runtimes of user alice "
+        "(predictor v1; mode shadow: it is recorded, not set)\n"
+    )
+    assert run(["explain", "--user", "bob", "--walltime", "3600", *options]) == 0
+    assert capsys.readouterr().out == "no soft walltime: user bob has no completed job (predictor v1)\n"
+    assert run(["status", *options]) == 0
+    assert "store             ok" in capsys.readouterr().out
+
+
+def test_without_a_daemon_the_commands_say_what_to_look_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["status", "--socket", str(tmp_path / "s")]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "no daemon answers there" in error
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
+def test_another_user_can_neither_ask_nor_read_anything(start: Start, database: str) -> None:
+    daemon = start(database)
+    for parent in daemon.socket.parents:
+        parent.chmod(parent.stat().st_mode | 0o011)
+    os.seteuid(65534)
+    try:
+        with pytest.raises(NoAnswerError, match="Permission denied"):
+            daemon.status()
+        os.seteuid(0)
+        # Even where somebody has opened the socket to all.
+        daemon.socket.chmod(0o666)
+        os.seteuid(65534)
+        with pytest.raises(NoAnswerError, match=r"does not talk to this user|Connection reset|Broken pipe"):
+            daemon.status()
+    finally:
+        os.seteuid(0)
+    assert daemon.status()["refused_users"] == 1
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        ('mode = "maybe"\n', "policy.mode: Input should be 'off', 'shadow' or 'on' ('maybe')"),
+        ('waiting = "v99"\n', "policy.waiting: no predictor is called 'v99'"),
+        ("minimum = 10\n", "policy.minimum: Input should be greater than or equal to 60 (10)"),
+    ],
+)
+def test_a_wrong_policy_is_refused_before_anything_is_started(
+    tmp_path: Path, policy: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    daemon = Daemon(tmp_path, "postgresql:///x", policy)
+    assert run(["serve", "--config", str(daemon.config)]) == 2
+    assert message.replace("'", "") in capsys.readouterr().err.replace("'", "")
+    assert not daemon.socket.exists()

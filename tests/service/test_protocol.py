@@ -1,0 +1,80 @@
+"""What a request may look like, and what is said to one that does not."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from softwalltime.service.protocol import LONGEST, ProtocolError, answer_set, read_request
+
+JOB = {"user": "alice", "walltime": 3600}
+
+
+def line(**fields: object) -> bytes:
+    return json.dumps({"v": 1, "op": "predict", "event": "queuejob", "now": 5, "job": JOB, **fields}).encode()
+
+
+def test_a_request_is_read_into_a_submission() -> None:
+    request = read_request(line(event="runjob", job={**JOB, "mem": "4gb", "soft_walltime": 60, "job_id": "3[1].srv"}))
+    assert (request.operation, request.event, request.now, request.soft_walltime) == ("predict", "runjob", 5, 60)
+    assert request.job is not None
+    assert (request.job.user, request.job.walltime, request.job.mem) == ("alice", 3600, 4 * 2**30)
+    assert request.job.submitted == 5, "at queuejob there is no ctime yet"
+
+
+def test_what_is_not_known_is_ignored_so_that_a_newer_hook_may_say_more() -> None:
+    assert read_request(line(new_field=[1], job={**JOB, "colour": {"of": "hair"}})) == read_request(line())
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (b"", "not JSON"),
+        (b"[]", "not a JSON object"),
+        (b"[" * 50_000, "not JSON"),
+        (line(v=2), "version 2 of the protocol is not spoken here; version 1 is"),
+        (line(op="destroy"), "op: one of"),
+        (line(event="execjob_begin"), "event: one of"),
+        (line(job=None), "job: an object"),
+        (line(job={}), "job.user is missing"),
+        (line(job={"user": 7}), "user: a text"),
+        (line(job={**JOB, "walltime": -5}), "walltime: a whole number"),
+        (line(job={**JOB, "walltime": True}), "walltime: a whole number"),
+        (line(job={**JOB, "walltime": 10**12}), "walltime: a whole number"),
+        (line(now="today"), "now: a whole number"),
+        (b" " * LONGEST, "longer than"),
+    ],
+)
+def test_a_bad_request_is_refused_in_words(bad: bytes, message: str) -> None:
+    with pytest.raises(ProtocolError, match=message):
+        read_request(bad)
+
+
+def test_an_unreadable_memory_size_is_no_reason_to_refuse() -> None:
+    request = read_request(line(job={**JOB, "mem": "lots"}))
+    assert request.job is not None
+    assert request.job.mem is None
+
+
+documents = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda each: st.lists(each) | st.dictionaries(st.text(), each),
+)
+
+
+@given(st.binary(max_size=200) | documents.map(lambda document: json.dumps(document).encode()))
+def test_any_line_is_read_or_refused(raw: bytes) -> None:
+    try:
+        assert read_request(raw).operation
+    except ProtocolError as error:
+        assert str(error)
+
+
+@given(st.text())
+def test_an_answer_is_one_line_of_ascii_whatever_the_text(text: str) -> None:
+    answer = answer_set(60, text)
+    assert answer.endswith(b"\n")
+    assert answer.count(b"\n") == 1
+    assert answer.isascii()
+    assert json.loads(answer) == {"v": 1, "action": "set", "soft_walltime": 60, "basis": text}
