@@ -112,7 +112,7 @@ def test_lines_come_whole_with_their_places_whatever_the_block_size(
         assert found[-1].end == len(content)
         for before, after in pairwise(found):
             assert before.end == after.offset
-            assert before.line + len(before.lines) == after.line
+            assert before.last_line + 1 == after.line
 
 
 def test_reading_can_begin_at_any_block(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +161,7 @@ def test_every_line_of_a_mutated_log_is_accounted_for(chance: random.Random, mut
                 content[place:place] = content[source : source + chance.randrange(300)]
     lines = bytes(content).split(b"\n")
     tally = Tally()
-    batch = pbs_batch(Block(lines, 0, 1, len(content)), "log", tally)
+    batch = pbs_batch(Block(bytes(content), 0, 1, len(content)), "log", tally)
     assert tally.jobs + tally.malformed + tally.others + tally.array_parents + tally.blank == len(lines)
     for malformed in batch.malformed:
         assert bytes(content[malformed.offset :]).startswith(malformed.content)

@@ -21,16 +21,27 @@ _LOG_NAME = re.compile(r"\d{8}(\.gz)?")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Whole lines of a file, without their line ends.
+    """Whole lines of a file, the last one without its line end.
 
     ``offset`` is the byte and ``line`` the number (from 1) of the first one; ``end`` the byte after the last one's
-    line end.  Offsets in a gzipped file are those of its contents.
+    line end.  Offsets in a gzipped file are those of its contents.  The lines are kept together until they are
+    wanted, so that a block is cheap to hand to another process.
     """
 
-    lines: list[bytes]
+    content: bytes
     offset: int
     line: int
     end: int
+
+    @property
+    def lines(self) -> list[bytes]:
+        """The lines without their line ends."""
+        return self.content.split(b"\n")
+
+    @property
+    def last_line(self) -> int:
+        """The number of the last line."""
+        return self.line + self.content.count(b"\n")
 
 
 @dataclass(slots=True)
@@ -106,18 +117,14 @@ def blocks(stream: IO[bytes], offset: int = 0, line: int = 1, unfinished: Unfini
     stream.seek(offset)
     rest = b""
     while data := stream.read(BLOCK):
-        whole = rest + data if rest else data
-        lines = whole.split(b"\n")
-        rest = lines.pop()
-        end = offset + len(whole) - len(rest)
-        if len(rest) > LONGEST_LINE:
-            lines.append(rest)
-            end += len(rest)
-            rest = b""
-        if lines:
-            yield Block(lines, offset, line, end)
-            offset = end
-            line += len(lines)
+        whole, line_end, rest = (rest + data if rest else data).rpartition(b"\n")
+        if not line_end and len(rest) > LONGEST_LINE:
+            whole, rest = rest, b""
+        elif not line_end:
+            continue
+        block = Block(whole, offset, line, offset + len(whole) + len(line_end))
+        yield block
+        offset, line = block.end, block.last_line + 1
     if unfinished is not None:
         unfinished.content = rest
 

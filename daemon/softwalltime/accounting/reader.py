@@ -71,7 +71,6 @@ class Batch:
 
     jobs: list[CompletedJob]
     malformed: list[Malformed]
-    block: Block
 
 
 def pbs_batch(block: Block, path: str, tally: Tally, server: str = "") -> Batch:
@@ -80,7 +79,8 @@ def pbs_batch(block: Block, path: str, tally: Tally, server: str = "") -> Batch:
     malformed: list[Malformed] = []
     other: dict[bytes, int] = {}
     number, offset = block.line, block.offset
-    for line in block.lines:
+    lines = block.lines
+    for line in lines:
         # The stamp has 19 characters, so the type stands at a fixed place: most lines need no closer look.
         kind = line[19:22]
         if kind == b";E;" or kind[:1] != b";" or kind[2:] != b";":
@@ -97,7 +97,7 @@ def pbs_batch(block: Block, path: str, tally: Tally, server: str = "") -> Batch:
         number += 1
     for kind, count in other.items():
         tally.other[pbs.decoded(kind[1:2])] += count
-    return _counted(Batch(jobs, malformed, block), tally)
+    return _counted(Batch(jobs, malformed), len(lines), tally)
 
 
 def _pbs_job(line: bytes, tally: Tally, server: str) -> CompletedJob | None:
@@ -119,7 +119,8 @@ def swf_batch(block: Block, path: str, tally: Tally, header: swf.Header, server:
     jobs: list[CompletedJob] = []
     malformed: list[Malformed] = []
     offset = block.offset
-    for number, line in enumerate(block.lines, block.line):
+    lines = block.lines
+    for number, line in enumerate(lines, block.line):
         if line[:1] == b";":
             header.read(line)
             tally.other["header"] += 1
@@ -132,11 +133,11 @@ def swf_batch(block: Block, path: str, tally: Tally, header: swf.Header, server:
                 error.file, error.line = path, number
                 malformed.append(Malformed(path, offset, number, error, line))
         offset += len(line) + 1
-    return _counted(Batch(jobs, malformed, block), tally)
+    return _counted(Batch(jobs, malformed), len(lines), tally)
 
 
-def _counted(batch: Batch, tally: Tally) -> Batch:
-    tally.lines += len(batch.block.lines)
+def _counted(batch: Batch, lines: int, tally: Tally) -> Batch:
+    tally.lines += lines
     tally.jobs += len(batch.jobs)
     for malformed in batch.malformed:
         tally.keep(malformed)
@@ -175,11 +176,11 @@ def _read_file(
         consumed = file.consumed()
         progress(consumed - told)
         told = consumed
-        position, number = block.end, block.line + len(block.lines)
+        position, number = block.end, block.last_line + 1
     if rest := unfinished.content:
         if trace:
             yield from swf_batch(
-                Block([rest], position, number, position + len(rest)), path, tally, header, server
+                Block(rest, position, number, position + len(rest)), path, tally, header, server
             ).jobs
         else:
             tally.unfinished += 1

@@ -124,7 +124,7 @@ def _tasks_of_log(
         told = 0
         unfinished = Unfinished()
         for block in blocks(file.contents, offset, line, unfinished):
-            reached = Position(name, str(path), block.end, block.line + len(block.lines) - 1, head)
+            reached = Position(name, str(path), block.end, block.last_line, head)
             consumed = file.consumed()
             yield Task(block, str(path), name, bool(server), reached, consumed - told)
             told = consumed
