@@ -9,7 +9,7 @@ In the data folder::
     postgres.turn       locked while someone starts or stops the server
     postgres.users      locked, shared, by each process that uses the server
     postgres.server     locked by all processes of the server itself; names their host
-    postgres.socket     where the socket is, if the path of run/ is too long for one
+    postgres.socket     where the socket is, if the path of run/ will not do for one
 
 The locks are the kernel's (flock): however a process ends, its locks end with it.
 """
@@ -205,19 +205,23 @@ class _Server(AbstractContextManager[str]):
         return make_conninfo(host=str(self._socket_folder()), port=5432, user=_own_name(), dbname="postgres")
 
     def _socket_folder(self) -> Path:
-        folder = self._home / "run"
-        if len(os.fsencode(folder / _SOCKET)) <= _LONGEST_SOCKET:
-            return folder
+        if self._has_room_for_socket():
+            return self._home / "run"
         return Path((self._data_dir / "postgres.socket").read_text())
 
     def _make_socket_folder(self) -> str:
         """What the server is to be told; relative to its data where it can be."""
-        if len(os.fsencode(self._home / "run" / _SOCKET)) <= _LONGEST_SOCKET:
+        if self._has_room_for_socket():
             return "../run"
         folder = tempfile.mkdtemp(prefix="softwalltime-", dir="/tmp")  # mode 0700, and short
         os.chown(folder, self._programs.account.pw_uid, self._programs.account.pw_gid)
         (self._data_dir / "postgres.socket").write_text(folder)
         return folder
+
+    def _has_room_for_socket(self) -> bool:
+        path = os.fsencode(self._home / "run" / _SOCKET)
+        # In a DSN a comma would begin another host.
+        return len(path) <= _LONGEST_SOCKET and b"," not in path
 
 
 @contextmanager

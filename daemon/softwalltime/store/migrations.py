@@ -37,6 +37,10 @@ COMPARISON: dict[str, Any] = {
 """How Alembic is to look at the database; migrations/env.py uses it too."""
 
 
+PATIENCE = "60s"
+"""How long an upgrade waits for others."""
+
+
 def upgrade(engine: Engine, revision: str = "head") -> None:
     """Bring the schema to ``revision``, creating it first if need be, and at the head install the SQL functions.
 
@@ -119,7 +123,7 @@ def check(engine: Engine) -> list[str]:
 def _changing(engine: Engine) -> Iterator[Connection]:
     with engine.begin() as connection:
         # Wait for whoever reads or upgrades, but not for ever.
-        connection.execute(text("SET LOCAL lock_timeout = '60s'"))
+        connection.execute(text("SELECT set_config('lock_timeout', :patience, true)"), {"patience": PATIENCE})
         take_turn(connection, Turn.MIGRATE)
         yield connection
 
