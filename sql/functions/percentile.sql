@@ -20,32 +20,29 @@ DECLARE
     alike bigint;
     share double precision;
 BEGIN
-    -- One statement for each choice of keys, so that each gets a plan of its own.
     CASE keys
-        WHEN 'user+project+walltime' THEN
-            SELECT count(*), percentile_cont(p / 100) WITHIN GROUP (ORDER BY job.runtime::double precision / job.walltime)
+        WHEN 'user', 'user+project', 'user+project+walltime' THEN
+            SELECT count(*),
+                percentile_cont(p / 100) WITHIN GROUP (ORDER BY recent.runtime::double precision / recent.walltime)
             INTO alike, share
-            FROM softwalltime.completed_jobs AS job
-            WHERE job.user_name = for_user AND job.project = for_project AND job.walltime = for_walltime
-                AND job.runtime > 0 AND job.walltime > 0 AND job.end_time BETWEEN as_of - window_seconds AND as_of;
-        WHEN 'user+project' THEN
-            SELECT count(*), percentile_cont(p / 100) WITHIN GROUP (ORDER BY job.runtime::double precision / job.walltime)
-            INTO alike, share
-            FROM softwalltime.completed_jobs AS job
-            WHERE job.user_name = for_user AND job.project = for_project
-                AND job.runtime > 0 AND job.walltime > 0 AND job.end_time BETWEEN as_of - window_seconds AND as_of;
-        WHEN 'user' THEN
-            SELECT count(*), percentile_cont(p / 100) WITHIN GROUP (ORDER BY job.runtime::double precision / job.walltime)
-            INTO alike, share
-            FROM softwalltime.completed_jobs AS job
-            WHERE job.user_name = for_user
-                AND job.runtime > 0 AND job.walltime > 0 AND job.end_time BETWEEN as_of - window_seconds AND as_of;
+            FROM (
+                SELECT job.runtime, job.walltime, job.project
+                FROM softwalltime.completed_jobs AS job
+                WHERE job.user_name = for_user AND job.runtime > 0
+                    AND job.end_time BETWEEN as_of - window_seconds AND as_of
+                -- What comes after is no reason to take the index by project, which may hold everyone's jobs.
+                OFFSET 0
+            ) AS recent
+            WHERE recent.walltime > 0
+                AND (keys = 'user' OR recent.project = for_project)
+                AND (keys <> 'user+project+walltime' OR recent.walltime = for_walltime);
         WHEN 'project' THEN
-            SELECT count(*), percentile_cont(p / 100) WITHIN GROUP (ORDER BY job.runtime::double precision / job.walltime)
+            SELECT count(*),
+                percentile_cont(p / 100) WITHIN GROUP (ORDER BY job.runtime::double precision / job.walltime)
             INTO alike, share
             FROM softwalltime.completed_jobs AS job
-            WHERE job.project = for_project
-                AND job.runtime > 0 AND job.walltime > 0 AND job.end_time BETWEEN as_of - window_seconds AND as_of;
+            WHERE job.project = for_project AND job.runtime > 0 AND job.walltime > 0
+                AND job.end_time BETWEEN as_of - window_seconds AND as_of;
         ELSE
             RAISE invalid_parameter_value USING
                 MESSAGE = format('percentile: keys are %L', keys),

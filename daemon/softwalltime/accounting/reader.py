@@ -179,8 +179,6 @@ def _read_file(
         position, number = block.end, block.last_line + 1
     if rest := unfinished.content:
         if trace:
-            yield from swf_batch(
-                Block(rest, position, number, position + len(rest)), path, tally, header, server
-            ).jobs
+            yield from swf_batch(Block(rest, position, number, position + len(rest)), path, tally, header, server).jobs
         else:
             tally.unfinished += 1
