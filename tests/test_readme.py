@@ -7,9 +7,13 @@ import click
 import pytest
 
 from softwalltime.cli import cli, run
+from softwalltime.service.daemon import site_policy
+from softwalltime.service.site_policy import SitePolicy
+from softwalltime.settings import load_settings
 from tests.workloads import ROOT
 
 README = (ROOT / "README.md").read_text()
+GUIDE = (ROOT / "deploy" / "GUIDE.md").read_text()
 
 
 def demo_steps() -> list[list[str]]:
@@ -39,15 +43,19 @@ def test_the_table_is_what_the_demo_prints(
 
 
 def commands() -> list[str]:
-    """Every softwalltime command in the README's blocks and examples."""
-    blocks = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
-    lines = [line.partition("#")[0].strip() for block in blocks for line in block.splitlines()]
-    lines += re.findall(r"`(softwalltime [^`]+)`", README)
-    return sorted({line for line in lines if line.startswith("softwalltime ")})
+    """Every softwalltime command in the blocks and in the running text of the README and the guide."""
+    found: set[str] = set()
+    for page in (README, GUIDE):
+        for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL):
+            for line in block.splitlines():
+                match = re.search(r"(?:^|bin/)(softwalltime .*)", line.partition("#")[0])
+                found |= {match.group(1).strip()} if match else set()
+        found |= set(re.findall(r"`(softwalltime [^`]+)`", page))
+    return sorted(found)
 
 
 @pytest.mark.parametrize("line", commands())
-def test_every_command_in_the_readme_exists_with_its_options(line: str) -> None:
+def test_every_command_in_the_documents_exists_with_its_options(line: str) -> None:
     command: click.Command = cli
     words = shlex.split(line)[1:]
     while isinstance(command, click.Group) and words and words[0] in command.commands:
@@ -60,3 +68,16 @@ def test_every_command_in_the_readme_exists_with_its_options(line: str) -> None:
 def test_every_command_is_in_the_readme() -> None:
     for name in cli.commands:
         assert f"softwalltime {name}" in README, name
+
+
+def test_every_link_between_the_documents_leads_somewhere() -> None:
+    for page in (ROOT / "README.md", ROOT / "deploy" / "GUIDE.md"):
+        for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_settings_that_are_shipped_are_valid() -> None:
+    settings = load_settings(ROOT / "deploy" / "softwalltime.toml")
+    policy = site_policy(settings)
+    assert policy == SitePolicy(), "what is shipped is the default, in shadow mode"
+    assert str(settings.socket) in (ROOT / "hooks" / "softwalltime_hook.json").read_text()

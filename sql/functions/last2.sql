@@ -21,4 +21,4 @@ $$;
 
 COMMENT ON FUNCTION softwalltime.last2(text, bigint) IS
 'Predicted runtime in seconds: mean of the user''s last 2 runtimes as of an epoch second (v1); null: no completed job.
-Tsafrir, Etsion & Feitelson 2007, section 4; Chlumský & Klusáček 2022, Algorithm 1.';
+Tsafrir, Etsion & Feitelson 2007; Chlumský & Klusáček 2022, Algorithm 1.';

@@ -23,19 +23,13 @@ BEGIN
     CASE keys
         WHEN 'user', 'user+project', 'user+project+walltime' THEN
             SELECT count(*),
-                percentile_cont(p / 100) WITHIN GROUP (ORDER BY recent.runtime::double precision / recent.walltime)
+                percentile_cont(p / 100) WITHIN GROUP (ORDER BY job.runtime::double precision / job.walltime)
             INTO alike, share
-            FROM (
-                SELECT job.runtime, job.walltime, job.project
-                FROM softwalltime.completed_jobs AS job
-                WHERE job.user_name = for_user AND job.runtime > 0
-                    AND job.end_time BETWEEN as_of - window_seconds AND as_of
-                -- What comes after is no reason to take the index by project, which may hold everyone's jobs.
-                OFFSET 0
-            ) AS recent
-            WHERE recent.walltime > 0
-                AND (keys = 'user' OR recent.project = for_project)
-                AND (keys <> 'user+project+walltime' OR recent.walltime = for_walltime);
+            FROM softwalltime.completed_jobs AS job
+            WHERE job.user_name = for_user AND job.runtime > 0 AND job.walltime > 0
+                AND (keys = 'user' OR job.project = for_project)
+                AND (keys <> 'user+project+walltime' OR job.walltime = for_walltime)
+                AND job.end_time BETWEEN as_of - window_seconds AND as_of;
         WHEN 'project' THEN
             SELECT count(*),
                 percentile_cont(p / 100) WITHIN GROUP (ORDER BY job.runtime::double precision / job.walltime)
@@ -61,4 +55,4 @@ COMMENT ON FUNCTION softwalltime.percentile(
 ) IS
 'Predicted runtime in seconds: percentile p of R over the jobs with the same keys in the last window_seconds x walltime;
 null: fewer than at_least such jobs, or the job to predict has no walltime.
-Tang, Desai, Buettner & Lan 2013, section 4.';
+Tang, Desai, Buettner & Lan 2013.';

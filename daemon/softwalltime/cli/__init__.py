@@ -1,6 +1,7 @@
 """The commands ``softwalltime`` and ``swt``: one file per family of commands, and how they all end."""
 
 import os
+import signal
 import sys
 
 import click
@@ -33,6 +34,8 @@ for command in (replay, ingest, predictors, convert, generate, db, serve, status
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and exit: 0 done, 1 something in the world was wrong, 2 the command was called wrongly."""
+    # Python's own way to end on it would leave the embedded PostgreSQL running.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     sys.exit(run(arguments))
 
 

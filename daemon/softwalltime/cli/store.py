@@ -10,6 +10,9 @@ from softwalltime.cli.options import LazySettings, store_options
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.sources import problems
 
+MANY = 1000
+"""New jobs after which PostgreSQL is told at once what its tables look like now, instead of finding out some time."""
+
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="PATH...")
@@ -27,7 +30,7 @@ def ingest(paths: tuple[Path, ...], server: str, again: bool, settings: LazySett
       softwalltime ingest /var/spool/pbs/server_priv/accounting
     """
     from softwalltime.service.ingest import ingest_logs
-    from softwalltime.store import open_store
+    from softwalltime.store import open_store, take_stock
 
     files = expand(paths)
     tally = Tally()
@@ -36,6 +39,8 @@ def ingest(paths: tuple[Path, ...], server: str, again: bool, settings: LazySett
         progress_bar("ingesting", sum(file.stat().st_size for file in files)) as progress,
     ):
         stored, known = ingest_logs(engine, files, tally, server, progress, again=again)
+        if stored > MANY:
+            take_stock(engine)
     figures = {
         "records read": tally.lines - tally.blank,
         "jobs stored": stored,

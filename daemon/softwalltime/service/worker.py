@@ -22,13 +22,15 @@ from softwalltime.predictors.base import EVERYTHING, History
 from softwalltime.service.adviser import Adviser, Desk
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.service.site_policy import SitePolicy
-from softwalltime.store import add_decisions, last_id, read_history, read_new
+from softwalltime.store import add_decisions, last_id, read_history, read_new, take_stock
 
 INTERVAL = 0.5
 """Seconds between two looks at the log."""
 LONGEST_PAUSE = 30.0
 """Seconds between two tries to reach PostgreSQL at most."""
 RECORDED_AT_ONCE = 1000
+MANY = 10_000
+"""New jobs at once, as at the first start, after which PostgreSQL is told what its tables look like now."""
 FUTURE = 86400
 """Seconds by which a job's end may lie in the future; beyond that a clock was wrong, and it is not learnt."""
 
@@ -146,6 +148,8 @@ class Worker:
             return
         self._seen.update(changed)
         self.stored += stored
+        if stored > MANY:
+            take_stock(engine)
         for malformed in tally.kept:
             log.warning("malformed: %s", malformed)
         for broken in tally.broken:

@@ -20,6 +20,7 @@ from softwalltime.store.opening import open_engine, open_store
 from softwalltime.store.positions import Head, Position, read_position, read_positions, save_position
 from softwalltime.store.predictions import add_decisions
 from softwalltime.store.texts import storable_text
+from softwalltime.store.upkeep import take_stock
 
 __all__ = [
     "Head",
@@ -47,4 +48,5 @@ __all__ = [
     "record_malformed",
     "save_position",
     "storable_text",
+    "take_stock",
 ]
