@@ -34,6 +34,7 @@ def serve(socket: Path | None, accounting: Path | None, settings: LazySettings) 
     from softwalltime.service.daemon import serve as run
 
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(message)s")
+    logging.getLogger("alembic").setLevel(logging.WARNING)
     run(
         settings(socket=socket, accounting=accounting),
         lambda: settings(socket=socket, accounting=accounting),
@@ -72,9 +73,9 @@ def status(form: str, socket: Path) -> int:
     else:
         policy, requests = answer.pop("policy"), answer.pop("requests")
         for name, value in {**answer, **{f"policy {key}": value for key, value in policy.items()}}.items():
-            click.echo(f"{name.replace('_', ' '):<18}{value}")
+            click.echo(f"{name.replace('_', ' '):<30}{value}")
         for name, count in requests.items():
-            click.echo(f"{name:<18}{count}")
+            click.echo(f"{'requests ' + name:<30}{count}")
     return 0 if answer["ready"] and answer["store"] == "ok" else 1
 
 

@@ -61,7 +61,7 @@ def serve(settings: Settings, reload: Callable[[], Settings], version: str = "")
     sys.setswitchinterval(SWITCH)
     try:
         daemon.worker.start()
-        log.info("answering at %s, policy %s", settings.socket, policy.model_dump_json(exclude_defaults=True))
+        log.info("answering at %s: %s", settings.socket, policy)
         daemon.server.serve(on_idle)
         notify("STOPPING=1")
         log.info("stopping")
@@ -115,7 +115,7 @@ class _Daemon:
         except SoftwalltimeError as error:
             log.error("the configuration is wrong, the old policy stays: %s", error)
             return
-        log.info("reloaded, policy %s", policy.model_dump_json(exclude_defaults=True))
+        log.info("reloaded: %s", policy)
         self.worker.change_policy(policy)
 
 

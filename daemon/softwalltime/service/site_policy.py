@@ -80,6 +80,14 @@ class SitePolicy(_Model):
     def _check_waiting(cls, spec: str) -> str | None:
         return _not_for_waiting(spec)
 
+    def __str__(self) -> str:
+        """The policy in one line, for a log."""
+        share = f", for {self.share:.0%} of the users" if self.share < 1 else ""
+        rules = f", {len(self.rules)} rules" if self.rules else ""
+        return (
+            f"mode {self.mode}{share}, waiting {self.waiting}, running {self.running}, minimum {self.minimum} s{rules}"
+        )
+
     def specs(self) -> set[str]:
         """All predictors that may be asked."""
         named = {self.waiting, self.running}
