@@ -4,6 +4,7 @@ import csv
 import json
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -209,3 +210,19 @@ def test_predictors_lists_rule_source_and_options(capsys: pytest.CaptureFixture[
     document = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
     assert document["usage"]["aliases"] == ["v3"]
     assert document["percentile"]["options"]["p"]["default"] == 85
+
+
+def test_a_data_folder_on_the_command_line_means_the_embedded_postgresql(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Whoever tries the demo on a host where the daemon runs must not fill its store.
+    config = tmp_path / "softwalltime.toml"
+    config.write_text('dsn = "postgresql://127.0.0.1:1/production"\n')
+    monkeypatch.setenv("SOFTWALLTIME_CONFIG", str(config))
+    assert run(["ingest", str(RECORDED_LOG)]) == 1
+    assert "production" in capsys.readouterr().err
+    # Not below pytest's own folder, which PostgreSQL's unprivileged user may not enter where this runs as root.
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        assert run(["ingest", str(RECORDED_LOG), "--data-dir", f"{folder}/data"]) == 0
+    assert "jobs stored          42" in capsys.readouterr().out

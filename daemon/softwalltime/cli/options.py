@@ -24,7 +24,9 @@ def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(command)
     def wrapped(*args: Any, dsn: str | None, data_dir: Path | None, config: Path | None, **kwargs: Any) -> Any:
         def settings(**more: object) -> Settings:
-            return load_settings(config, dsn=dsn, data_dir=data_dir, **more)
+            loaded = load_settings(config, dsn=dsn, data_dir=data_dir, **more)
+            # Who names a folder here means the embedded PostgreSQL in it, whatever the machine's own store is.
+            return loaded.model_copy(update={"dsn": None}) if data_dir is not None and dsn is None else loaded
 
         return command(*args, settings=settings, **kwargs)
 
