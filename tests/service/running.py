@@ -36,6 +36,7 @@ class Daemon:
         self.output = folder / "output"
         self.configure(policy)
         self.process: subprocess.Popen[bytes] | None = None
+        self.environment: dict[str, str] = {}
 
     def configure(self, policy: str) -> None:
         """Write the configuration file."""
@@ -47,7 +48,10 @@ class Daemon:
         """Start it and wait until it answers."""
         with self.output.open("ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "softwalltime", "serve", "--config", self.config], stderr=output, stdout=output
+                [sys.executable, "-m", "softwalltime", "serve", "--config", self.config],
+                stderr=output,
+                stdout=output,
+                env={**os.environ, **self.environment},
             )
         until(lambda: self.answers() and (not ready or self.status()["ready"]))
         return self

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -162,6 +163,21 @@ def test_started_without_postgres_it_answers_that_nothing_is_known_yet(start: St
     assert daemon.predict()["basis"] == "the history is still being loaded"
     until(lambda: "127.0.0.1" in daemon.status()["store"])
     assert daemon.end() == 0
+
+
+def test_systemd_is_told_when_it_is_ready_alive_and_stopping(tmp_path: Path, database: str) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(20)
+        daemon = Daemon(tmp_path, database)
+        daemon.environment["NOTIFY_SOCKET"] = str(tmp_path / "notify")
+        daemon.start()
+        told = [systemd.recv(1000).decode() for _ in range(3)]
+        assert "WATCHDOG=1" in told
+        assert any(state.startswith("READY=1") for state in told)
+        assert daemon.end() == 0
+        systemd.settimeout(1)
+        assert "STOPPING=1" in iter(lambda: systemd.recv(1000).decode(), "")
 
 
 def test_a_log_full_of_rubbish_costs_no_job(start: Start, database: str) -> None:
