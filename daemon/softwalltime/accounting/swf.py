@@ -46,42 +46,12 @@ def completed_job(line: bytes, header: Header, server: str = "") -> CompletedJob
     if len(parts) != 18:
         raise RecordError("not a line of 18 numbers", value=line[:60].decode("ascii", "backslashreplace"))
     try:
-        (
-            number,
-            submit,
-            wait,
-            run,
-            allocated,
-            cpu,
-            used,
-            processors,
-            walltime,
-            memory,
-            status,
-            user,
-            group,
-            app,
-            queue,
-        ) = map(int, parts[:15])
+        values = list(map(int, parts[:15]))
     except ValueError:
         # Averages may have a fraction; anything else that is no number is an error.
-        (
-            number,
-            submit,
-            wait,
-            run,
-            allocated,
-            cpu,
-            used,
-            processors,
-            walltime,
-            memory,
-            status,
-            user,
-            group,
-            app,
-            queue,
-        ) = (_number(part, name) for part, name in zip(parts[:15], FIELDS, strict=False))
+        values = [_number(part, name) for part, name in zip(parts[:15], FIELDS, strict=False)]
+    number, submit, wait, run, allocated, cpu, used, processors = values[:8]
+    walltime, memory, status, user, group, app, queue = values[8:]
     if not (-1 <= submit < _LARGEST and wait < _LARGEST and run < _LARGEST and walltime < _LARGEST):
         raise RecordError("a time beyond belief", value=line[:60].decode("ascii", "backslashreplace"))
     if processors <= 0:
