@@ -1,0 +1,171 @@
+"""An event as PBS would raise it, as plain data: what happened, to which job, at what kind of site."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal, TypeAlias
+
+from softwalltime.jobs import Submission
+
+Attributes: TypeAlias = Mapping[str, str | Mapping[str, str]]
+"""Attributes of a job, queue or server as PBS prints them; resource lists are mappings themselves."""
+Name: TypeAlias = Literal["queuejob", "postqueuejob", "modifyjob", "runjob"]
+
+NAMES: Final[tuple[Name, ...]] = ("queuejob", "postqueuejob", "modifyjob", "runjob")
+_NO_ATTRIBUTES: Final[Attributes] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The server with its queues and jobs.
+
+    ``resources`` are the site's own ones with the type of each; ``managers`` may set what users may not;
+    ``postqueuejob`` says whether the server has that event: PBS Professional has not.
+    """
+
+    host: str = "pbs"
+    server: Attributes = field(default_factory=dict)
+    queues: Mapping[str, Attributes] = field(default_factory=dict)
+    jobs: Mapping[str, Attributes] = field(default_factory=dict)
+    resources: Mapping[str, str] = field(default_factory=lambda: {"ngpus": "pbs_int"})
+    managers: frozenset[str] = frozenset({"root"})
+    postqueuejob: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event.
+
+    ``job`` holds what the request says (queuejob, modifyjob) or the whole job (postqueuejob, runjob), ``original`` the
+    job that a modifyjob alters.  ``now`` is what the hook's clock shows, ``None`` the true time.  ``offline`` makes the
+    event as poor as ``pbs_python --hook`` makes it: an altered job cannot be seen.  ``alarm`` is in seconds.
+    """
+
+    name: Name
+    job: Attributes
+    job_id: str = ""
+    original: Attributes | None = None
+    site: Site = field(default_factory=Site)
+    requestor: str = ""
+    requestor_host: str = ""
+    hook_name: str = "softwalltime"
+    hook_type: str = "site"
+    user: str = "pbsadmin"
+    alarm: int = 30
+    now: int | None = None
+    offline: bool = False
+
+
+def clock(seconds: int) -> str:
+    """Seconds as PBS prints a duration.
+
+    >>> clock(3725)
+    '01:02:05'
+    """
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:02}:{minutes:02}:{rest:02}"
+
+
+def queued(submission: Submission, *, site: Site, array_indices: str = "", now: int | None = None) -> Event:
+    """The queuejob of a job: it has no id yet, and only what its user asked for."""
+    attributes = _attributes(submission)
+    for unknown in ("Job_Owner", "euser", "egroup", "ctime", "qtime", "etime", "queue_type", "job_state"):
+        attributes.pop(unknown, None)
+    if submission.project in ("", "_pbs_project_default"):
+        attributes.pop("project", None)
+    if array_indices:
+        attributes["array_indices_submitted"] = array_indices
+    return Event(
+        "queuejob",
+        attributes,
+        site=site,
+        requestor=submission.user,
+        requestor_host=site.host,
+        now=submission.submitted if now is None else now,
+    )
+
+
+def postqueued(submission: Submission, *, site: Site, now: int | None = None) -> Event:
+    """The postqueuejob of a job, in the queue where it will wait."""
+    return Event(
+        "postqueuejob",
+        _attributes(submission),
+        submission.job_id,
+        site=site,
+        requestor="root",
+        requestor_host=site.host,
+        now=submission.submitted if now is None else now,
+    )
+
+
+def altered(
+    submission: Submission,
+    resources: Mapping[str, str],
+    *,
+    site: Site,
+    now: int,
+    soft_walltime: int | None = None,
+    state: str = "Q",
+    requestor: str = "",
+) -> Event:
+    """The modifyjob of a job whose requested resources are to become these; ``""`` unsets one."""
+    original = {**_attributes(submission, soft_walltime), "job_state": state}
+    return Event(
+        "modifyjob",
+        {"Resource_List": resources},
+        submission.job_id,
+        original,
+        site=replace(site, jobs={**site.jobs, submission.job_id: original}),
+        requestor=requestor or submission.user,
+        requestor_host=site.host,
+        now=now,
+    )
+
+
+def started(submission: Submission, *, site: Site, now: int, soft_walltime: int | None = None) -> Event:
+    """The runjob of a job, which carries the soft walltime that it has had so far."""
+    return Event(
+        "runjob",
+        _attributes(submission, soft_walltime),
+        submission.job_id,
+        site=site,
+        requestor="Scheduler",
+        requestor_host=site.host,
+        now=now,
+    )
+
+
+def _attributes(submission: Submission, soft_walltime: int | None = None) -> dict[str, str | Mapping[str, str]]:
+    """The job's attributes, in PBS's words."""
+    durations = {
+        "walltime": submission.walltime,
+        "soft_walltime": soft_walltime,
+        "min_walltime": submission.min_walltime,
+        "max_walltime": submission.max_walltime,
+    }
+    numbers = {"ncpus": submission.ncpus, "nodect": submission.nodect, "ngpus": submission.ngpus}
+    memory = {} if submission.mem is None else {"mem": f"{submission.mem}b"}
+    texts = {"select": submission.select, "place": submission.place}
+    submitted = str(submission.submitted)
+    attributes: dict[str, str | Mapping[str, str]] = {
+        "Job_Name": submission.job_name,
+        "Job_Owner": f"{submission.user}@pbs",
+        "job_state": "Q",
+        "queue": submission.queue,
+        "Account_Name": submission.account,
+        "ctime": submitted,
+        "qtime": submitted,
+        "etime": submitted,
+        "interactive": "1" if submission.interactive else "",
+        "Resource_List": {
+            **{name: clock(value) for name, value in durations.items() if value is not None},
+            **memory,
+            **{name: str(value) for name, value in numbers.items() if value is not None},
+            **{name: value for name, value in texts.items() if value},
+        },
+        "euser": submission.user,
+        "egroup": submission.group,
+        "queue_type": "E",
+        "project": submission.project or "_pbs_project_default",
+    }
+    return {name: value for name, value in attributes.items() if value != ""}

@@ -1,0 +1,300 @@
+"""The types of PBS's values, as a hook meets them.
+
+Most are no ``str``, although they print like one: ``job.Job_Name == "x"`` is false whatever the name, and only
+``str(job.Job_Name)`` can be compared.  Those that are (``pbs_str``) or count as ``int`` (``pbs_int``, ``duration``) are
+the exceptions.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Final, Self
+
+
+class EventIncompatibleError(AttributeError):
+    """The event has no such parameter."""
+
+
+class UnsetAttributeNameError(Exception):
+    """There is no attribute of that name to set."""
+
+
+class BadAttributeValueTypeError(Exception):
+    """A value of this type cannot be given to the attribute."""
+
+
+class BadAttributeValueError(Exception):
+    """The attribute cannot have this value, or cannot be set."""
+
+
+class UnsetResourceNameError(Exception):
+    """There is no resource of that name to set."""
+
+
+class BadResourceValueTypeError(Exception):
+    """A value of this type cannot be given to the resource."""
+
+
+class BadResourceValueError(Exception):
+    """The resource cannot have this value."""
+
+
+_TIME = re.compile(r"(?:(?:(\d+):)?(\d+):)?(\d+)(?:\.(\d*))?", re.ASCII)
+_LONGEST = 2**63 - 2
+
+
+def seconds(text: str) -> int:
+    """Seconds of ``[[hours:]minutes:]seconds[.fraction]``; half a second and more rounds up, and ``""`` is 0.
+
+    >>> seconds("01:00:30.5")
+    3631
+    """
+    if not text:
+        return 0
+    found = _TIME.fullmatch(text)
+    if found is None:
+        raise BadResourceValueError(f"input value {text} not of the right format for 'walltime'")
+    hours, minutes, rest, fraction = found.groups()
+    result = (int(hours or 0) * 60 + int(minutes or 0)) * 60 + int(rest)
+    result += int((fraction or "0").ljust(3, "0")[:3]) >= 500
+    if result > _LONGEST:
+        raise BadResourceValueError(f"input value {text} not of the right format for 'walltime'")
+    return result
+
+
+class Generic:
+    """A value that only prints: comparing it with a text is always false."""
+
+    _value: object
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def __str__(self) -> str:
+        return str(self._value)
+
+    __repr__ = __str__
+
+
+class PbsBool(Generic):
+    """True or False; prints as 1 or 0."""
+
+    def __init__(self, value: object) -> None:
+        if str(value) in ("True", "true", "TRUE", "t", "T", "y", "1"):
+            super().__init__(1)
+        elif str(value) in ("False", "false", "FALSE", "f", "F", "n", "0"):
+            super().__init__(0)
+        else:
+            raise BadAttributeValueError(f"input value {value} not of the right format for 'Rerunable'")
+
+    def __bool__(self) -> bool:
+        return self._value == 1
+
+    def __int__(self) -> int:
+        return int(bool(self))
+
+
+class PbsInt(int):
+    """A whole number."""
+
+
+class PbsFloat(float):
+    """A number."""
+
+
+class PbsStr(str):
+    """A text that is a ``str``, as euser and Account_Name are."""
+
+    __slots__ = ()
+
+
+class Duration(int):
+    """Seconds, which print as they were given."""
+
+    _text: str
+
+    def __new__(cls, value: object) -> Self:
+        text = str(value)
+        self = super().__new__(cls, seconds(text))
+        self._text = text
+        return self
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return int.__repr__(self)
+
+
+_UNITS: Final = {unit: 1024**power for power, unit in enumerate(("", "k", "m", "g", "t", "p"))}
+
+
+class Size:
+    """Memory or disk space: ``4gb``, ``100kw`` (words of 8 bytes), 4096."""
+
+    def __init__(self, value: object) -> None:
+        text = str(value)
+        found = re.fullmatch(r"(\d+)([kmgtp]?)([bw]?)", text.lower(), re.ASCII)
+        if found is None:
+            raise BadResourceValueError(f"Bad size value: {text}")
+        number, unit, word = found.groups()
+        self._bytes: int = int(number) * _UNITS[unit] * (8 if word == "w" else 1)
+        self._text = text if unit or word else f"{number}b"
+
+    def __str__(self) -> str:
+        return self._text
+
+    __repr__ = __str__
+
+    @staticmethod
+    def _of(other: object) -> int | None:
+        if isinstance(other, Size):
+            return other._bytes
+        return int(other) if isinstance(other, int) else None
+
+    def __eq__(self, other: object) -> bool:
+        return self._bytes == self._of(other)
+
+    def __hash__(self) -> int:
+        return hash(self._bytes)
+
+    def __lt__(self, other: object) -> bool:
+        return self._bytes < int(self._of(other) or 0)
+
+    def __le__(self, other: object) -> bool:
+        return self._bytes <= int(self._of(other) or 0)
+
+    def __gt__(self, other: object) -> bool:
+        return not self <= other
+
+    def __ge__(self, other: object) -> bool:
+        return not self < other
+
+    def __add__(self, other: object) -> "Size":
+        return Size(self._bytes + int(self._of(other) or 0))
+
+    def __sub__(self, other: object) -> "Size":
+        return Size(self._bytes - int(self._of(other) or 0))
+
+
+class PbsEnv(dict[str, str]):
+    """Variable_List: a dict whose ``PBS_O_`` entries a hook may not change."""
+
+    def __init__(self, text: str) -> None:
+        entries = re.split(r"(?<!\\),", text) if text else []
+        super().__init__(entry.split("=", 1) for entry in entries if "=" in entry)
+
+    def __setitem__(self, name: str, value: str) -> None:
+        if name.startswith("PBS_") or name == "TMPDIR":
+            raise BadAttributeValueError(f"env variable '{name}' is readonly")
+        super().__setitem__(name, value)
+
+    def __str__(self) -> str:
+        return ",".join(f"{name}={value}" for name, value in self.items())
+
+
+class _State(int):
+    """A state: a number to a hook, a letter or a word to everybody else."""
+
+    words: ClassVar[dict[str, int]]
+    unknown: ClassVar[int] = -1
+
+    def __new__(cls, value: object) -> Self:
+        return super().__new__(cls, cls.words.get(value, cls.unknown) if isinstance(value, str) else int(str(value)))
+
+
+class JobState(_State):
+    """Q is ``pbs.JOB_STATE_QUEUED``, and so on."""
+
+    words: ClassVar = {
+        "T": 0,
+        "Q": 1,
+        "H": 2,
+        "W": 3,
+        "R": 4,
+        "E": 5,
+        "X": 6,
+        "B": 7,
+        "M": 8,
+        "F": 9,
+        "S": 400,
+        "U": 410,
+    }
+
+
+class QueueType(_State):
+    """E or Execution, and Route; a job's own ``R`` is -1, as on the server."""
+
+    words: ClassVar = {"E": 1, "Execution": 1, "Route": 2}
+
+
+class ServerState(_State):
+    """Active, Hot_Start, …; any other word is 0."""
+
+    words: ClassVar = {"Hot_Start": 2, "Active": 3, "Terminating_Delay": 4, "Terminating": 5}
+    unknown: ClassVar = 0
+
+
+_TEXT_TOO: Final = ("name", "project", "path", "sandbox")
+_PRINTED_NAMES: Final = """
+    name project path sandbox acl args checkpoint depend email_list exec_host exec_vnode generic group_list hold_types
+    job_sort_formula join_path keep_files license_count mail_points node_group_key path_list pbs_list place priority
+    range route_destinations select software staging_list state_count user_list version
+"""
+_PRINTED: Final = _PRINTED_NAMES.split()
+TYPES: Final[dict[str, type[Any]]] = {
+    **{name: type(name, (Generic,), {"__doc__": f"PBS's type {name}."}) for name in _PRINTED},
+    "pbs_bool": PbsBool,
+    "pbs_int": PbsInt,
+    "pbs_float": PbsFloat,
+    "pbs_str": PbsStr,
+    "pbs_env": PbsEnv,
+    "duration": Duration,
+    "size": Size,
+    "str": str,
+    "job_state": JobState,
+    "queue_type": QueueType,
+    "server_state": ServerState,
+    "vnode": PbsStr,
+    "resv": PbsStr,
+}
+"""The type of each kind of value."""
+_ALSO: Final[dict[str, tuple[type[Any], ...]]] = {
+    **dict.fromkeys(_PRINTED, (Generic,)),
+    **dict.fromkeys(_TEXT_TOO, (Generic, str)),
+    "priority": (Generic, int),
+    "pbs_bool": (bool,),
+    "pbs_int": (int, float),
+    "pbs_float": (int, float),
+    "pbs_str": (str,),
+    "duration": (int,),
+}
+
+
+def loaded(kind: str, text: str) -> Any:
+    """What a hook sees of a value that PBS holds.  An empty text, which unsets something, stays one."""
+    return TYPES[kind](text) if text else text
+
+
+def assigned(kind: str, value: object, wrong: Callable[[str], Exception]) -> Any:
+    """What becomes of a value that a hook assigns; ``wrong`` makes the error for a type that PBS does not take."""
+    if value is None:
+        return ""
+    own = TYPES[kind]
+    if isinstance(value, own):
+        return value
+    if not isinstance(value, _ALSO.get(kind, ())):
+        raise wrong(f"must be 'None' or a {own.__name__}, not {value!r}")
+    return own(value)
+
+
+def as_seconds(value: object) -> int | None:
+    """Seconds of a duration; ``None`` for one that is not set, or unset."""
+    return None if value is None or value == "" else seconds(str(value))
+
+
+def resource_list(pairs: Iterable[tuple[str, object]]) -> str:
+    """Resources as PBS prints them together."""
+    printed = ((name, str(value)) for name, value in pairs)
+    return ",".join(
+        f'{name}="{text}"' if "," in text and '"' not in text else f"{name}={text}" for name, text in printed
+    )

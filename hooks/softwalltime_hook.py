@@ -1,0 +1,726 @@
+"""Gives PBS jobs their soft walltime, and never stands in anybody's way.
+
+This is a PBS server hook for the events queuejob, postqueuejob, modifyjob and runjob.  It asks the softwalltime daemon
+(or PostgreSQL) how long a job will really run and sets ``Resource_List.soft_walltime``; README.md beside this file
+says what it does at each event, what each key of its configuration means and what travels over the socket.
+
+It runs inside pbs_server, as root, on an embedded interpreter, and while it runs the whole server stands still.  Hence:
+
+- Python 3.6 and the standard library only: that is what every pbs_server has, and what survives the restarts of its
+  interpreter.  Each run executes this file anew; what is kept between runs is the configuration and how often nobody
+  has answered in time.
+- Whatever happens, the request is accepted.  An exception here would reject the user's qsub.
+- One deadline for everything it waits for, by one monotonic clock.
+- It checks what it sets: postqueuejob and runjob take any value, and a soft walltime of 0 kills the scheduler.
+"""
+
+# ruff: noqa: PTH116, PTH123, UP041 - on Python 3.6 socket.timeout is not TimeoutError; importing pathlib takes long.
+
+import contextlib
+import json
+import os
+import select
+import socket
+import sys
+import time
+
+PROTOCOL = 1
+LONGEST_LINE = 65536
+"""Bytes of a question or an answer, its newline included."""
+NO_LIMIT = 5 * 365 * 24 * 3600
+"""Seconds that the scheduler takes a job without walltime to run."""
+TIMEOUTS = "SOFTWALLTIME_HOOK_TIMEOUTS"
+"""Environment variable of pbs_server for the time-outs in a row: how many, when the last one, of which peer."""
+KEPT = "softwalltime_hook_configuration"
+"""Module in which the configuration is kept from one run to the next."""
+
+
+# ---- Configuration -------------------------------------------------------------------------------------------------
+
+DEFAULTS = {
+    "transport": "daemon",
+    "socket": "/run/softwalltime/hook.sock",
+    "deadline_ms": 50,
+    "breaker_failures": 3,
+    "breaker_seconds": 30,
+    "minimum": 60,
+    "events": {"queuejob": True, "postqueuejob": True, "modifyjob": True, "runjob": True},
+    "runjob": "always",
+    "runjob_fallback": "walltime",
+    "jobs_without_walltime": False,
+    "log": "all",
+    "postgres": {"dsn": "", "psycopg_path": "", "waiting": "usage", "running": "walltime"},
+}
+
+
+def whole(least, most):
+    """Accepts a whole number between the two."""
+    return lambda value: type(value) is int and least <= value <= most
+
+
+def one_of(*words):
+    """Accepts one of the words."""
+    return lambda value: isinstance(value, str) and value in words
+
+
+def flag(value):
+    """Accepts true and false; not 1, and not "False", which is true to Python."""
+    return value is True or value is False
+
+
+def text(value):
+    """Accepts any text."""
+    return isinstance(value, str)
+
+
+def moment(value):
+    """Accepts what says when to ask again at a job's start."""
+    if isinstance(value, dict):
+        return list(value) == ["waited_longer_than"] and whole(0, NO_LIMIT)(value["waited_longer_than"])
+    return one_of("always", "never", "if-none")(value)
+
+
+ACCEPTED = {
+    "transport": one_of("daemon", "postgres"),
+    "socket": lambda value: text(value) and value.startswith("/"),
+    "deadline_ms": whole(1, 5000),
+    "breaker_failures": whole(1, 1000),
+    "breaker_seconds": whole(0, 86400),
+    "minimum": whole(1, 86400),
+    "events": {"queuejob": flag, "postqueuejob": flag, "modifyjob": flag, "runjob": flag},
+    "runjob": moment,
+    "runjob_fallback": one_of("walltime", "keep"),
+    "jobs_without_walltime": flag,
+    "log": one_of("all", "changes", "errors", "off"),
+    "postgres": {"dsn": text, "psycopg_path": text, "waiting": text, "running": text},
+}
+
+
+def merged(given, defaults, accepted, where, complaints):
+    """The defaults, replaced by what was given and makes sense; what does not make sense is complained of."""
+    result = dict(defaults)
+    if not isinstance(given, dict):
+        complaints.append(f"{where or 'the file'} is not an object")
+        return result
+    for key, value in given.items():
+        name = where + key
+        if key not in defaults:
+            complaints.append(f"{name} is not known")
+        elif isinstance(defaults[key], dict):
+            result[key] = merged(value, defaults[key], accepted[key], name + ".", complaints)
+        elif accepted[key](value):
+            result[key] = value
+        else:
+            complaints.append(f"{name} cannot be {json.dumps(value)[:60]}")
+    return result
+
+
+def read_configuration(path):
+    """The configuration in the file, complete, and the complaints about it; without a file the defaults.
+
+    Reading it takes as long as all the rest of a run that asks nobody, so it is read once per interpreter and version
+    of the file.  It is kept among the modules: they outlive a run, and nothing else does.
+    """
+    if not path:
+        return DEFAULTS, []
+    kept = sys.modules.get(KEPT) or sys.modules.setdefault(KEPT, type(sys)(KEPT))
+    complaints = []
+    given = {}
+    version = None
+    try:
+        status = os.stat(path)
+        # The defaults belong to it, because another version of this file may have run before.
+        version = (path, status.st_ino, status.st_size, status.st_mtime_ns, DEFAULTS)
+        if getattr(kept, "version", None) == version:
+            return kept.configuration
+        with open(path, "rb") as file:
+            given = json.loads(file.read().decode("utf-8"))
+    except Exception as error:
+        complaints.append(f"the file cannot be read: {error}")
+    kept.configuration = merged(given, DEFAULTS, ACCEPTED, "", complaints), complaints
+    kept.version = version
+    return kept.configuration
+
+
+# ---- Asking --------------------------------------------------------------------------------------------------------
+
+
+class NoAnswerError(Exception):
+    """Nobody gave a usable answer; the message says why."""
+
+
+class TimedOutError(NoAnswerError):
+    """No answer within the deadline: what makes the hook ask nobody for a while if it happens again and again."""
+
+
+def remaining(deadline):
+    """Seconds until the deadline; more than 0, because a socket time-out of 0 means something else."""
+    seconds = deadline - time.monotonic()
+    if seconds <= 0:
+        raise TimedOutError("no answer in time")
+    return seconds
+
+
+def encoded(question):
+    """The question as one line; where users' texts make it too long they are cut until it is short enough."""
+    line = json.dumps(question)
+    for longest in (4096, 512, 64):
+        if len(line) < LONGEST_LINE - 1:
+            break
+        job = {key: value[:longest] if isinstance(value, str) else value for key, value in question["job"].items()}
+        line = json.dumps(dict(question, job=job))
+    return line.encode("ascii") + b"\n"
+
+
+def ask_daemon(config, question, deadline):
+    """Ask over the Unix socket: one line there, one line back."""
+    line = encoded(question)
+    peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        peer.settimeout(remaining(deadline))
+        peer.connect(config["socket"])
+        # Without MSG_NOSIGNAL a daemon that dies right now would send pbs_server a SIGPIPE.
+        peer.sendall(line, socket.MSG_NOSIGNAL)
+        parts = []
+        size = 0
+        while True:
+            peer.settimeout(remaining(deadline))
+            part = peer.recv(LONGEST_LINE)
+            if not part:
+                raise NoAnswerError("nonsense: half a line" if parts else "connection closed without an answer")
+            parts.append(part)
+            size += len(part)
+            if b"\n" in part:
+                break
+            if size > LONGEST_LINE:
+                raise NoAnswerError("nonsense: a line without end")
+    except socket.timeout as error:
+        raise TimedOutError("no answer in time") from error
+    except BlockingIOError as error:
+        # The daemon has stopped accepting and its queue is full.  Waiting would not help, and counts as if we had.
+        raise TimedOutError("the daemon accepts no connection") from error
+    except (FileNotFoundError, ConnectionRefusedError) as error:
+        raise NoAnswerError("the daemon does not run") from error
+    except OSError as error:
+        raise NoAnswerError(f"the daemon cannot be reached: {error}") from error
+    finally:
+        peer.close()
+    try:
+        return json.loads(b"".join(parts).split(b"\n", 1)[0].decode("utf-8"))
+    except Exception as error:
+        raise NoAnswerError("nonsense: not JSON") from error
+
+
+SQL = (
+    b"SELECT softwalltime.soft_walltime(softwalltime.predict($1, $2, $3, $4::bigint, $5::bigint),"
+    b" $4::bigint, $6::bigint)"
+)
+
+
+def ask_postgres(config, question, deadline):
+    """Ask PostgreSQL itself, which holds the published predictors as functions.
+
+    psycopg's Connection would wait inside libpq, where neither a deadline nor PBS's alarm reaches it.  Its wrapper of
+    libpq's non-blocking calls lets us do all the waiting here.
+    """
+    job = question["job"]
+    settings = config["postgres"]
+    predictor = settings["running" if question["event"] == "runjob" else "waiting"]
+    if job["walltime"] is None:
+        return {"v": PROTOCOL, "action": "none", "basis": "no walltime"}
+    if predictor == "walltime":
+        return {"v": PROTOCOL, "action": "set", "soft_walltime": job["walltime"], "basis": "the walltime"}
+    # Loading psycopg is work, not waiting.  It may take longer than the whole deadline, once in the life of an
+    # interpreter, and then the question would never be asked: so that time does not count.
+    before = time.monotonic()
+    pq = psycopg_pq(settings["psycopg_path"])
+    deadline += time.monotonic() - before
+    asked = [predictor, job["user"], job["project"], job["walltime"], question["now"], config["minimum"]]
+    connection = pq.PGconn.connect_start(connection_string(pq, settings["dsn"], config["deadline_ms"]))
+    try:
+        while True:
+            if connection.status == pq.ConnStatus.BAD:
+                raise NoAnswerError("PostgreSQL: " + failure(connection))
+            polled = connection.connect_poll()
+            if polled == pq.PollingStatus.OK:
+                break
+            if polled == pq.PollingStatus.FAILED:
+                raise NoAnswerError("PostgreSQL: " + failure(connection))
+            wait_for(connection.socket, polled == pq.PollingStatus.WRITING, deadline)
+        connection.nonblocking = 1
+        connection.send_query_params(SQL, [str(value).encode("utf-8") for value in asked])
+        while connection.flush():
+            wait_for(connection.socket, True, deadline)
+        while connection.is_busy():
+            wait_for(connection.socket, False, deadline)
+            connection.consume_input()
+        result = connection.get_result()
+        if result is None or result.status != pq.ExecStatus.TUPLES_OK:
+            raise NoAnswerError("PostgreSQL: " + failure(connection))
+        seconds = result.get_value(0, 0)
+    finally:
+        connection.finish()
+    if seconds is None:
+        return {"v": PROTOCOL, "action": "none", "basis": predictor + " knows nothing better"}
+    return {"v": PROTOCOL, "action": "set", "soft_walltime": int(seconds), "basis": predictor}
+
+
+def psycopg_pq(folder):
+    """The wrapper of libpq in psycopg, in pure Python: the compiled ones do not survive an interpreter restart."""
+    os.environ["PSYCOPG_IMPL"] = "python"
+    if folder and folder not in sys.path:
+        sys.path.append(folder)
+    try:
+        from psycopg import pq
+    except Exception as error:
+        raise NoAnswerError(f"psycopg cannot be loaded: {error}") from error
+    return pq
+
+
+def connection_string(pq, dsn, deadline_ms):
+    """The DSN with what keeps libpq from waiting longer than we do, unless the administrator says otherwise."""
+    values = {
+        "application_name": "softwalltime hook",
+        "gssencmode": "disable",
+        "tcp_user_timeout": str(deadline_ms),
+        "options": f"-c statement_timeout={deadline_ms}",
+    }
+    for option in pq.Conninfo.parse(dsn.encode("utf-8")):
+        if option.val is not None:
+            values[option.keyword.decode("ascii")] = option.val.decode("utf-8")
+    escaped = {key: value.replace("\\", "\\\\").replace("'", "\\'") for key, value in values.items()}
+    return " ".join(f"{key}='{value}'" for key, value in escaped.items()).encode("utf-8")
+
+
+def wait_for(descriptor, writable, deadline):
+    """Wait until the connection can go on."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLOUT if writable else select.POLLIN)
+    if not poll.poll(remaining(deadline) * 1000):
+        raise TimedOutError("no answer in time")
+
+
+def failure(connection):
+    """What libpq says went wrong, on one line."""
+    return " ".join(connection.error_message.decode("utf-8", "replace").split())
+
+
+def peer_name(config):
+    """Who is asked, as the counter of time-outs remembers it; no secrets: children of pbs_server inherit it."""
+    return config["socket"] if config["transport"] == "daemon" else "postgres"
+
+
+def timeouts(peer):
+    """How often in a row that peer has not answered in time, and seconds since it last did not.
+
+    This must outlive the interpreter, which PBS restarts every hundred runs, and no user may change it.  The
+    environment of the pbs_server process does (measured on OpenPBS 23.06); jobs do not get it, and a fresh pbs_server
+    starts from nothing.
+    """
+    try:
+        count, last, of = os.environ.get(TIMEOUTS, "").split(" ", 2)
+        since = time.monotonic() - float(last)
+        return (int(count), since) if of == peer and since >= 0 else (0, 0.0)
+    except ValueError:
+        return 0, 0.0
+
+
+def ask(config, question, deadline):
+    """Ask by the configured transport, unless it has lately kept us waiting too often."""
+    peer = peer_name(config)
+    count, since = timeouts(peer)
+    if count >= config["breaker_failures"] and since < config["breaker_seconds"]:
+        raise NoAnswerError(f"nobody asked for {config['breaker_seconds'] - since:.0f} s, after {count} time-outs")
+    transport = ask_daemon if config["transport"] == "daemon" else ask_postgres
+    try:
+        answer = transport(config, question, deadline)
+    except TimedOutError:
+        # The count stays when the pause is over: if the peer still hangs, the next time-out pauses again at once.
+        os.environ[TIMEOUTS] = f"{count + 1} {time.monotonic()} {peer}"
+        raise
+    except NoAnswerError:
+        os.environ.pop(TIMEOUTS, None)
+        raise
+    except Exception as error:
+        os.environ.pop(TIMEOUTS, None)
+        raise NoAnswerError(f"{type(error).__name__}: {error}") from error
+    if count:
+        os.environ.pop(TIMEOUTS, None)
+    return answer
+
+
+def understood(answer):
+    """Seconds to set, or None for none, and what that rests on; anything else is nonsense."""
+    if not isinstance(answer, dict) or type(answer.get("v")) is not int or answer["v"] != PROTOCOL:
+        raise NoAnswerError(f"nonsense: not an answer of version {PROTOCOL}")
+    if "error" in answer:
+        raise NoAnswerError(f"the peer says: {answer['error']}")
+    basis = answer.get("basis")
+    basis = basis if isinstance(basis, str) else ""
+    seconds = answer.get("soft_walltime")
+    if answer.get("action") == "none":
+        return None, basis
+    if answer.get("action") == "set" and type(seconds) is int and seconds > 0:
+        return seconds, basis
+    raise NoAnswerError("nonsense: neither none nor a number of seconds to set")
+
+
+# ---- What PBS says -------------------------------------------------------------------------------------------------
+
+
+def seconds_of(value):
+    """A duration in seconds; None if there is none (None), or if the request unsets it ("").
+
+    PBS shows durations as numbers, but at queuejob those of queues and server as texts (hours:minutes:seconds).
+    """
+    if value is None or value == "":
+        return None
+    if isinstance(value, int):
+        return int(value)
+    seconds = 0.0
+    for part in str(value).split(":"):
+        seconds = 60 * seconds + float(part)
+    return int(seconds)
+
+
+def attribute(name, *sources):
+    """The attribute of the first object that has it; older servers do not have all of them."""
+    for source in sources:
+        value = getattr(source, name, None)
+        if value is not None and not (isinstance(value, str) and value == ""):
+            return value
+    return None
+
+
+def resource(name, *sources):
+    """The requested resource of the first object that has it; a custom one need not exist at this site."""
+    for source in sources:
+        try:
+            value = source.Resource_List[name]
+        except Exception:  # noqa: S112 - there is nothing wrong with not having it.
+            continue
+        if value is not None and not (isinstance(value, str) and value == ""):
+            return value
+    return None
+
+
+def whole_of(value):
+    """A number, or None."""
+    try:
+        return None if value is None else int(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def text_of(value):
+    """A text; PBS's own types are no str, and only str() says what they hold."""
+    return "" if value is None else str(value)
+
+
+def default_walltime(pbs, queue):
+    """Whether it is known which walltime a job in that queue gets by default, and which: None for none at all.
+
+    PBS looks at resources_default of the queue, then of the server, then at resources_max of the queue, then of the
+    server (measured; the last two are easily forgotten).
+    """
+    server = pbs.server()
+    limits = []
+    for name in destinations(pbs, server, queue or text_of(server.default_queue), 0):
+        found = server.queue(name) if name else None
+        if found is None:
+            return False, None
+        lists = (found.resources_default, server.resources_default, found.resources_max, server.resources_max)
+        walltimes = [seconds_of(resources["walltime"]) for resources in lists if resources is not None]
+        limits.append(next((walltime for walltime in walltimes if walltime is not None), None))
+    # Which destination takes the job depends on limits, access lists and load: only if it does not matter do we know.
+    return (True, limits[0]) if limits and len(set(limits)) == 1 else (False, None)
+
+
+def destinations(pbs, server, queue, depth):
+    """The execution queues into which a job in that queue may come; "" for one that cannot be known."""
+    name, _, host = queue.partition("@")
+    if not name or depth > 5 or host not in ("", text_of(server.name)):
+        return [""]
+    found = server.queue(name)
+    if found is None:
+        return [""]
+    if found.queue_type != pbs.QTYPE_ROUTE:
+        return [name]
+    nested = [
+        destinations(pbs, server, destination.strip(), depth + 1)
+        for destination in text_of(found.route_destinations).split(",")
+    ]
+    return [name for names in nested for name in names]
+
+
+# ---- The events ----------------------------------------------------------------------------------------------------
+
+
+class Hook:
+    """One run of the hook.  Each event has its method, which returns what it decided, in words, or None if nothing."""
+
+    def __init__(self, pbs, event, started):
+        self.pbs = pbs
+        self.event = event
+        self.started = started
+        self.name = next((name for name in DEFAULTS["events"] if event.type == getattr(pbs, name.upper(), None)), "")
+        self.config, self.complaints = read_configuration(getattr(pbs, "hook_config_filename", None))
+        self.deadline = started + self.config["deadline_ms"] / 1000.0
+        self.changed = False
+        self.failed = False
+
+    def run(self):
+        """Decide, and log what was decided."""
+        if self.complaints and self.config["log"] != "off":
+            message = "configuration: " + "; ".join(self.complaints) + ": the defaults stand"
+            log(self.pbs, self.pbs.LOG_WARNING, message)
+        if not self.config["events"].get(self.name):
+            return
+        decision = getattr(self, self.name)()
+        wanted = {"all": True, "changes": self.changed or self.failed, "errors": self.failed, "off": False}
+        if decision and wanted[self.config["log"]]:
+            who = text_of(attribute("id", self.event.job)) or self.event.requestor
+            elapsed = 1000 * (time.monotonic() - self.started)
+            log(self.pbs, self.pbs.EVENT_DEBUG2, f"{self.name} {who}: {decision} ({elapsed:.2f} ms)")
+
+    def queuejob(self):
+        """A job is submitted: its defaults are not applied yet, and it has no id.
+
+        Where there is postqueuejob it is the better moment: everything is known, and nothing set there can make the
+        user's qsub fail.  It is no use for arrays, though: what a hook sets on an array then is dropped.
+        """
+        job = self.event.job
+        array = attribute("array_indices_submitted", job) is not None
+        if self.config["events"]["postqueuejob"] and hasattr(self.pbs, "POSTQUEUEJOB") and not array:
+            return None
+        if resource("soft_walltime", job) is not None:
+            return "left as the request says"
+        if resource("min_walltime", job) is not None:
+            return "none for a shrink-to-fit job"
+        walltime = seconds_of(resource("walltime", job))
+        if walltime is None:
+            known, walltime = default_walltime(self.pbs, text_of(attribute("queue", job)))
+            if not known:
+                return "none: the walltime depends on where the job is routed"
+        return self.submitted(walltime)
+
+    def postqueuejob(self):
+        """A job has come into a queue: submitted, routed, moved, or a subjob made to be started."""
+        job = self.event.job
+        if "[" in text_of(job.id):
+            return None  # An array: see queuejob.  A subjob: starts now, and runjob comes next.
+        if attribute("queue_type", job) != self.pbs.QTYPE_EXECUTION:
+            return None  # In a routing queue: comes again from the queue that it is routed to.
+        if resource("min_walltime", job) is not None:
+            return "none for a shrink-to-fit job"
+        walltime = seconds_of(resource("walltime", job))
+        soft = seconds_of(resource("soft_walltime", job))
+        if soft is not None:
+            if walltime is None or 0 < soft <= walltime:
+                return f"left at {soft}"
+            # Moved into a queue whose default walltime is lower: PBS leaves the soft walltime above it.
+            self.set(self.fitted(soft, walltime))
+        return self.submitted(walltime)
+
+    def submitted(self, walltime):
+        """Set what is predicted for a job that waits."""
+        if walltime is None and not self.config["jobs_without_walltime"]:
+            return "none without walltime"
+        try:
+            seconds, basis = self.predicted(walltime)
+        except NoAnswerError as error:
+            return self.unanswered(error)
+        if seconds is None or seconds == walltime:
+            return "none: " + basis
+        return f"{self.set(seconds)} of {walltime}: {basis}"
+
+    def modifyjob(self):
+        """A job is altered.  PBS refuses a walltime below the soft walltime, and shrink-to-fit with one.
+
+        What keeps the request valid is set first, so that it stands whatever happens while we ask.
+        """
+        request = self.event.job.Resource_List
+        if request is None:
+            return None
+        walltime, least = request["walltime"], request["min_walltime"]
+        if walltime is None and least is None:
+            return None
+        if request["soft_walltime"] is not None:
+            return "left as the request says"
+        job = attribute("job_o", self.event)
+        if job is None:
+            return self.set(None) + ": the job cannot be seen"
+        soft = seconds_of(resource("soft_walltime", job))
+        if seconds_of(least) is not None or resource("min_walltime", job) is not None:
+            return "none for a shrink-to-fit job" if soft is None else self.set(None) + " from a shrink-to-fit job"
+        if walltime is None:
+            return None
+        new = seconds_of(walltime)
+        if new is None:
+            # qalter -l walltime= : the job gets the default of its queue again.
+            new = default_walltime(self.pbs, text_of(attribute("queue", job)))[1]
+            if new is None:
+                return "none without walltime" if soft is None else self.set(None) + ": no walltime is known any more"
+        waits = attribute("job_state", job) in self.waiting_states()
+        valid = self.still_valid(soft, seconds_of(resource("walltime", job)), new, waits)
+        if valid != soft:
+            self.set(valid)
+        if not waits:
+            # A prediction for waiting jobs may be bold, and promises already rest on this job.
+            return f"runs, stays at {in_words(valid)} of {new}"
+        try:
+            seconds, basis = self.predicted(new, job)
+        except NoAnswerError as error:
+            return f"{self.unanswered(error)}, stays at {in_words(valid)} of {new}"
+        if seconds in (None, valid, new):
+            return f"stays at {in_words(valid)} of {new}: {basis}"
+        return f"{self.set(seconds)} of {new}: {basis}"
+
+    def waiting_states(self):
+        """States of jobs that wait; an array that has begun still has subjobs that wait."""
+        pbs = self.pbs
+        return (pbs.JOB_STATE_QUEUED, pbs.JOB_STATE_HELD, pbs.JOB_STATE_WAITING, pbs.JOB_STATE_BEGUN)
+
+    def still_valid(self, soft, old, new, waits):
+        """The soft walltime that an altered job can have without asking anybody: the nearest to what it has."""
+        if soft is None:
+            return None
+        if not waits and old is not None and soft >= old:
+            return self.fitted(new, new)  # Raised to the walltime at its start: it stays with the walltime.
+        return soft if 0 < soft <= new else self.fitted(soft, new)
+
+    def runjob(self):
+        """A job starts.  What is set now counts from now on: bold while it waited, careful once it runs."""
+        job = self.event.job
+        when = self.config["runjob"]
+        walltime = seconds_of(resource("walltime", job))
+        soft = seconds_of(resource("soft_walltime", job))
+        if resource("min_walltime", job) is not None:
+            return "none for a shrink-to-fit job"
+        if walltime is None and not self.config["jobs_without_walltime"]:
+            return "none without walltime"
+        if soft is not None and not 0 < soft <= (NO_LIMIT if walltime is None else walltime):
+            # Whoever set it: 0 would kill the scheduler now, and more than the walltime makes no sense.
+            soft = None if walltime is None else self.fitted(walltime, walltime)
+            self.set(soft)
+        if when == "never" or (when == "if-none" and soft is not None):
+            return f"left at {in_words(soft)}"
+        if isinstance(when, dict):
+            since = attribute("etime", job) or attribute("qtime", job) or attribute("ctime", job)
+            if since is None or time.time() - int(since) <= when["waited_longer_than"]:
+                return f"left at {in_words(soft)}: has not waited long"
+        try:
+            seconds, basis = self.predicted(walltime)
+        except NoAnswerError as error:
+            return self.unanswered(error) + self.fallback(soft, walltime)
+        if seconds in (None, soft) or (soft is None and seconds == walltime):
+            return f"left at {in_words(soft)}: {basis}"
+        return f"{self.set(seconds)} of {walltime}: {basis}"
+
+    def fallback(self, soft, walltime):
+        """At a start without an answer: a bold guess for a waiting job must not become what promises rest on."""
+        if soft is None:
+            return ""
+        if self.config["runjob_fallback"] == "keep" or soft == walltime:
+            return f", left at {soft}"
+        return ", " + self.set(None if walltime is None else self.fitted(walltime, walltime)) + ", the walltime"
+
+    def predicted(self, walltime, original=None):
+        """Seconds to set, between minimum and walltime, or None for none, and what that rests on.
+
+        Of an altered job the request says what changes, and the original the rest.
+        """
+        sources = (self.event.job,) if original is None else (self.event.job, original)
+        seconds, basis = understood(ask(self.config, self.question(sources, walltime), self.deadline))
+        if seconds is None:
+            return None, basis
+        limit = NO_LIMIT if walltime is None else walltime
+        if seconds > limit:
+            raise NoAnswerError("nonsense: more than the walltime")
+        return self.fitted(seconds, limit), basis
+
+    def fitted(self, seconds, walltime):
+        """The nearest value between minimum and walltime; None where there is no such value."""
+        least = self.config["minimum"]
+        return min(max(seconds, least), walltime) if least <= walltime else None
+
+    def question(self, sources, walltime):
+        """What is asked about the job that these sources tell of, the first one first."""
+        if self.name == "queuejob":
+            user = text_of(self.event.requestor)
+            group = text_of(attribute("group_list", *sources)).partition(",")[0].partition("@")[0]
+        else:
+            user = text_of(attribute("euser", *sources))
+            group = text_of(attribute("egroup", *sources))
+        return {
+            "v": PROTOCOL,
+            "op": "predict",
+            "event": self.name,
+            "now": int(time.time()),
+            "job": {
+                "job_id": text_of(attribute("id", *sources)),
+                "user": user,
+                "group": group,
+                # What the accounting log will say of a job that names no project.
+                "project": text_of(attribute("project", *sources)) or "_pbs_project_default",
+                "account": text_of(attribute("Account_Name", *sources)),
+                "queue": text_of(attribute("queue", *sources)),
+                "job_name": text_of(attribute("Job_Name", *sources)),
+                "submitted": whole_of(attribute("ctime", *sources)),
+                "walltime": walltime,
+                "soft_walltime": seconds_of(resource("soft_walltime", *sources)),
+                "min_walltime": seconds_of(resource("min_walltime", *sources)),
+                "max_walltime": seconds_of(resource("max_walltime", *sources)),
+                "ncpus": whole_of(resource("ncpus", *sources)),
+                "nodect": whole_of(resource("nodect", *sources)),
+                "ngpus": whole_of(resource("ngpus", *sources)),
+                "mem": text_of(resource("mem", *sources)) or None,
+                "select": text_of(resource("select", *sources)),
+                "place": text_of(resource("place", *sources)),
+                "array_indices": text_of(attribute("array_indices_submitted", *sources)),
+                "interactive": bool(whole_of(attribute("interactive", *sources))),
+            },
+        }
+
+    def set(self, seconds):
+        """Set the soft walltime, or take it away with None; returns the words for it."""
+        self.event.job.Resource_List["soft_walltime"] = None if seconds is None else self.pbs.duration(seconds)
+        self.changed = True
+        return "removed" if seconds is None else f"set {seconds}"
+
+    def unanswered(self, error):
+        """The words for a missing answer."""
+        self.failed = True
+        return f"no answer: {error}"
+
+
+def in_words(seconds):
+    """A soft walltime for the log."""
+    return "none" if seconds is None else str(seconds)
+
+
+def log(pbs, level, message):
+    """One line in the server log; users' texts may hold line breaks, and a daemon's sentence anything."""
+    printable = "".join(letter if " " <= letter <= "~" else "?" for letter in message[:1000])
+    pbs.logmsg(level, "softwalltime: " + printable)
+
+
+def main():
+    """Run in pbs_server."""
+    started = time.monotonic()
+    import pbs
+
+    event = pbs.event()
+    try:
+        Hook(pbs, event, started).run()
+    except BaseException as error:  # PBS's alarm comes as KeyboardInterrupt, and no bug of ours may cost a user a job.
+        with contextlib.suppress(BaseException):  # There is nobody left to tell.
+            log(pbs, pbs.LOG_WARNING, f"{type(error).__name__}: {error}: the request is accepted as it is")
+    if event is not None:
+        event.accept()
+
+
+# pbs_server runs a hook in globals without a name of their own, so that the name is that of the builtins; whoever
+# imports this file, a test for instance, has another.
+if __name__ == "builtins":
+    main()

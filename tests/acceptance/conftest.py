@@ -1,0 +1,138 @@
+"""A real PBS server, with our hook in it and somebody to answer."""
+
+import json
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from softwalltime.store import add_jobs
+from tests.acceptance.lab import RUNNER, Lab
+from tests.hooks.peer import Peer
+from tests.service import running as service
+from tests.workloads import ROOT
+from tests.workloads import job as completed_job
+
+DEFAULTS = json.loads((ROOT / "hooks" / "softwalltime_hook.json").read_text())
+USERS = ("alice", "bob")
+WAITING = 300
+"""Soft walltime in seconds that each daemon here predicts for a waiting job, whosever it is; at a start it says the
+walltime."""
+
+
+class Daemon(Protocol):
+    """Whoever answers: it predicts WAITING for each waiting job that allows it, and the walltime at a start."""
+
+    socket: Path
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def kill(self) -> None: ...
+    def suspend(self) -> None: ...
+    def resume(self) -> None: ...
+
+
+class PeerDaemon(Peer):
+    """The test peer of tests/hooks."""
+
+    def start(self) -> None:
+        """Start, told what to say."""
+        self.behave(set=WAITING, events={"runjob": {"share": 1, "set": None}})
+        super().start()
+
+
+class ServedDaemon:
+    """``softwalltime serve``, with a store in which each user has run twice for WAITING seconds."""
+
+    def __init__(self, folder: Path, dsn: str) -> None:
+        self._daemon = service.Daemon(folder, dsn, 'mode = "on"\nwaiting = "v1"\nrunning = "walltime"\n')
+        self.socket = self._daemon.socket
+
+    def start(self) -> None:
+        self._daemon.start()
+
+    def stop(self) -> None:
+        self._daemon.end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        if self._daemon.process is not None and self._daemon.process.poll() is None:
+            self._daemon.end(signal.SIGKILL)
+
+    def suspend(self) -> None:
+        self._daemon.send(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._daemon.send(signal.SIGCONT)
+
+
+def served(folder: Path, request: pytest.FixtureRequest) -> Daemon:
+    """The real daemon."""
+    engine = request.getfixturevalue("engine")
+    jobs = [
+        completed_job(user, job_id=f"{user}{number}.old", runtime=WAITING, walltime=600)
+        for user in USERS
+        for number in (1, 2)
+    ]
+    with engine.begin() as connection:
+        add_jobs(connection, jobs)
+    return ServedDaemon(folder, request.getfixturevalue("database"))
+
+
+DAEMONS: dict[str, Callable[[Path, pytest.FixtureRequest], Daemon]] = {
+    "peer": lambda folder, _: PeerDaemon(folder),
+    "serve": served,
+}
+"""Those that the tests run with."""
+
+
+@pytest.fixture(scope="session")
+def pbs() -> Iterator[Lab]:
+    """The server; the tests are skipped where there is none."""
+    lab = Lab.configured()
+    if lab is None:
+        pytest.skip(f"{RUNNER} names no command that runs things on a PBS server for tests (see lab.py)")
+    if reason := lab.ready():
+        pytest.skip(reason)
+    yield lab
+    lab.uninstall()
+
+
+@pytest.fixture
+def lab(pbs: Lab) -> Iterator[Lab]:
+    """The server, left as it was found: jobs deleted, scheduling on."""
+    yield pbs
+    pbs.qmgr("set server scheduling = True")
+    pbs.delete_jobs()
+
+
+@pytest.fixture(params=DAEMONS)
+def daemon(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    """A running daemon."""
+    daemon = DAEMONS[request.param](tmp_path, request)
+    daemon.start()
+    yield daemon
+    daemon.kill()
+
+
+@pytest.fixture
+def install(lab: Lab, daemon: Daemon, tmp_path: Path) -> Callable[..., None]:
+    """Installs our hook, with these keys of its configuration changed."""
+
+    def install(**changes: Any) -> None:
+        lab.install({**DEFAULTS, "socket": str(daemon.socket), "deadline_ms": 500, **changes}, tmp_path)
+
+    return install
+
+
+@pytest.fixture
+def hook(install: Callable[..., None]) -> None:
+    """Our hook, with its defaults but a deadline that a busy machine keeps."""
+    install()
+
+
+@pytest.fixture
+def unscheduled(lab: Lab) -> None:
+    """No job starts."""
+    lab.qmgr("set server scheduling = False")

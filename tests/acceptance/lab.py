@@ -1,0 +1,192 @@
+"""A real PBS server to test against: whatever the command in SOFTWALLTIME_TEST_PBS runs things on.
+
+``$SOFTWALLTIME_TEST_PBS [-u USER] COMMAND...`` must run a command where PBS's commands are on the path, as root or as a
+user; the server must be there for tests only, have the users alice, bob and carol and the queues of :data:`QUEUES`, and
+keep job history.  What it has of hooks called ``softwalltime`` is replaced.
+"""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.workloads import ROOT
+
+RUNNER = "SOFTWALLTIME_TEST_PBS"
+HOOK = ROOT / "hooks" / "softwalltime_hook.py"
+EVENTS = ("queuejob", "postqueuejob", "modifyjob", "runjob")
+QUEUES = {
+    "short": {
+        "queue_type": "Execution",
+        "resources_default.walltime": "00:10:00",
+        "resources_max.walltime": "02:00:00",
+    },
+    "long": {"queue_type": "Execution", "resources_default.walltime": "24:00:00", "resources_min.walltime": "02:00:01"},
+    "nodefault": {"queue_type": "Execution"},
+    "route_q": {"queue_type": "Route", "route_destinations": "short"},
+}
+"""Queues that the tests count on, with what matters of each; route_q leads to short and to long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A command that has run."""
+
+    status: int
+    output: str
+    error: str
+
+    @property
+    def ok(self) -> bool:
+        return self.status == 0
+
+
+@dataclass
+class Lab:
+    """The server, by its commands."""
+
+    runner: list[str]
+    jobs: list[str] = field(default_factory=list)
+
+    @classmethod
+    def configured(cls) -> "Lab | None":
+        """The one that the environment names, if it names one."""
+        command = os.environ.get(RUNNER)
+        return cls(shlex.split(command)) if command else None
+
+    def run(self, *command: str, user: str | None = None, timeout: float = 60) -> Done:
+        """Run a command there."""
+        done = subprocess.run(
+            [*self.runner, *(["-u", user] if user else []), *command],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+        return Done(done.returncode, done.stdout.strip(), done.stderr.strip())
+
+    def must(self, *command: str, user: str | None = None) -> str:
+        """Run a command there that has to succeed; its output."""
+        done = self.run(*command, user=user)
+        assert done.ok, f"{command}: {done.error or done.output}"
+        return done.output
+
+    def qmgr(self, statement: str) -> str:
+        """Say something to qmgr."""
+        return self.must("qmgr", "-c", statement)
+
+    def qsub(self, *options: str, user: str = "alice", command: Iterable[str] = ("/bin/sleep", "60")) -> str:
+        """Submit a job; its id."""
+        job = self.must("qsub", "-o", "/dev/null", "-e", "/dev/null", *options, "--", *command, user=user)
+        self.jobs.append(job)
+        return job
+
+    def qalter(self, job: str, *options: str, user: str = "alice") -> Done:
+        """Alter a job, as its owner if nobody else is named."""
+        return self.run("qalter", *options, job, user=None if user == "root" else user)
+
+    def job(self, job: str) -> dict[str, Any]:
+        """A job's attributes, also of one that has ended."""
+        jobs: dict[str, dict[str, Any]] = json.loads(self.must("qstat", "-x", "-f", "-F", "json", job))["Jobs"]
+        return next(iter(jobs.values()))
+
+    def soft(self, job: str) -> int | None:
+        """A job's soft walltime in seconds."""
+        return seconds(self.job(job).get("Resource_List", {}).get("soft_walltime"))
+
+    def walltime(self, job: str) -> int | None:
+        """A job's walltime in seconds."""
+        return seconds(self.job(job).get("Resource_List", {}).get("walltime"))
+
+    def wait(self, job: str, state: str, timeout: float = 30) -> dict[str, Any]:
+        """Wait until the job is in that state (one of several letters)."""
+        return until(lambda: (found := self.job(job))["job_state"] in state and found, timeout, f"{job} in {state}")
+
+    def delete_jobs(self) -> None:
+        """Delete what was submitted, with its history."""
+        if self.jobs:
+            self.run("qdel", "-W", "force", "-x", *self.jobs)
+            self.jobs.clear()
+
+    def install(
+        self, configuration: Mapping[str, Any], folder: Path, script: Path = HOOK, events: Iterable[str] = EVENTS
+    ) -> None:
+        """Install a hook in place of the one before."""
+        self.uninstall()
+        self.qmgr("create hook softwalltime")
+        self.qmgr(f'set hook softwalltime event = "{",".join(events)}"')
+        self.qmgr(f"import hook softwalltime application/x-python default {script}")
+        file = folder / "softwalltime_hook.json"
+        file.write_text(json.dumps(configuration))
+        self.qmgr(f"import hook softwalltime application/x-config default {file}")
+        self.qmgr("set hook softwalltime enabled = true")
+
+    def uninstall(self) -> None:
+        """Delete the hook, if it is there."""
+        self.run("qmgr", "-c", "delete hook softwalltime")
+
+    @property
+    def home(self) -> Path:
+        """PBS_HOME."""
+        text = Path("/etc/pbs.conf").read_text()
+        found = re.search(r"^PBS_HOME=(.*)$", text, re.MULTILINE)
+        assert found is not None
+        return Path(found[1])
+
+    def server_log(self) -> "Log":
+        """The server log from here on."""
+        return Log(self.home / "server_logs")
+
+    def ready(self) -> str:
+        """Why the tests cannot run on this server; "" if they can."""
+        done = self.run("qmgr", "-c", "print server")
+        if not done.ok:
+            return f"{shlex.join(self.runner)} reaches no PBS server: {done.error}"
+        for queue, attributes in QUEUES.items():
+            for name, value in attributes.items():
+                if f"set queue {queue} {name} = {value}" not in done.output:
+                    return f"queue {queue} has not {name} = {value}"
+        return ""
+
+
+class Log:
+    """The lines that the server has logged since this was made; the log begins a new file at midnight."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._sizes = {path: path.stat().st_size for path in folder.iterdir()}
+
+    def lines(self, about: str = "softwalltime: ") -> list[str]:
+        """Lines that contain a text, without their heads."""
+        found = []
+        for path in sorted(self._folder.iterdir()):
+            with path.open(errors="replace") as file:
+                file.seek(self._sizes.get(path, 0))
+                found += [line.rstrip().split(";", 5)[-1] for line in file if about in line]
+        return found
+
+
+def seconds(duration: str | int | None) -> int | None:
+    """Seconds of a duration that PBS has printed."""
+    if duration is None:
+        return None
+    result = 0
+    for part in str(duration).split(":"):
+        result = 60 * result + int(part)
+    return result
+
+
+def until(probe: Callable[[], Any], timeout: float, what: str) -> Any:
+    """Wait until the probe finds something; what it has found."""
+    deadline = time.monotonic() + timeout
+    while not (found := probe()):
+        assert time.monotonic() < deadline, f"not within {timeout} s: {what}"
+        time.sleep(0.1)
+    return found

@@ -1,0 +1,268 @@
+"""Daemon and database stop, die and hang; nobody notices."""
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from softwalltime.store import add_jobs, connect, embedded_postgres
+from softwalltime.store.migrations import upgrade
+from tests.acceptance.conftest import DEFAULTS, WAITING, Daemon, ServedDaemon
+from tests.acceptance.lab import Lab, seconds, until
+from tests.workloads import job as completed_job
+
+Install = Callable[..., None]
+
+SUBMIT = """
+for i in $(seq {jobs}); do qsub -h -q short -l walltime=600 -- /bin/true || echo failed; done
+"""
+DELETE = "qdel -W force -x $(qselect) >/dev/null"
+
+
+def submit(lab: Lab, jobs: int, user: str = "alice") -> list[str]:
+    """Submit many jobs in one go; their ids."""
+    ids = lab.must("bash", "-c", SUBMIT.format(jobs=jobs), user=user).split()
+    assert "failed" not in ids
+    assert len(ids) == jobs
+    lab.jobs += ids
+    return ids
+
+
+def softs(lab: Lab, ids: list[str]) -> list[int | None]:
+    """The soft walltimes of many jobs."""
+    # All jobs that there are: asked about several, qstat prints several objects of the same name.
+    jobs = json.loads(lab.must("qstat", "-f", "-F", "json"))["Jobs"]
+    return [seconds(jobs[name].get("Resource_List", {}).get("soft_walltime")) for name in ids]
+
+
+class Watch:
+    """Another user's qstat, again and again while something goes on; the longest that it took."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self.longest = 0.0
+
+    def __enter__(self) -> "Watch":
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._over.is_set():
+            begin = time.monotonic()
+            self._lab.must("qstat", "-B", user="carol")
+            self.longest = max(self.longest, time.monotonic() - begin)
+
+
+@pytest.fixture
+def restarts(lab: Lab) -> Iterator[None]:
+    """PBS restarts its interpreter every 20 hook runs, once a second at most."""
+    lab.qmgr("set server python_restart_max_hooks = 20")
+    lab.qmgr("set server python_restart_min_interval = 1")
+    yield
+    lab.qmgr("unset server python_restart_max_hooks")
+    lab.qmgr("unset server python_restart_min_interval")
+
+
+def test_300_submissions_across_interpreter_restarts(lab: Lab, hook: None, restarts: None) -> None:
+    log = lab.server_log()
+    ids = submit(lab, 300)
+    assert softs(lab, ids) == [WAITING] * 300
+    assert len(log.lines("Restarting Python interpreter")) >= 2
+    assert len(log.lines(": set 300 of 600")) == 300
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_without_a_daemon_jobs_pass_at_once_and_starts_are_careful(
+    how: str, lab: Lab, hook: None, daemon: Daemon
+) -> None:
+    before = lab.qsub("-h", "-q", "short", "-l", "walltime=600")
+    getattr(daemon, how)()
+    log = lab.server_log()
+    assert softs(lab, submit(lab, 10)) == [None] * 10
+    lab.must("qrls", before)
+    lab.wait(before, "R")
+    assert lab.soft(before) == 600
+    assert len(log.lines("the daemon does not run")) == 11
+    daemon.start()
+    assert softs(lab, submit(lab, 10)) == [WAITING] * 10
+
+
+def test_a_suspended_daemon_costs_the_deadline_three_times_and_then_nothing(
+    lab: Lab, install: Install, daemon: Daemon, restarts: None
+) -> None:
+    """Across interpreter restarts, which must not make the hook forget."""
+    install(deadline_ms=1000, breaker_seconds=10)
+    log = lab.server_log()
+    daemon.suspend()
+    begin = time.monotonic()
+    with Watch(lab) as watch:
+        ids = submit(lab, 60)
+    elapsed = time.monotonic() - begin
+    assert 3 < elapsed < 9
+    assert watch.longest < 4, "a request may have to wait for all three"
+    assert softs(lab, ids) == [None] * 60
+    assert len(log.lines("no answer in time")) == 3
+    assert len(log.lines("nobody asked for")) == 57
+    assert len(log.lines("Restarting Python interpreter")) >= 1
+    daemon.resume()
+    until(lambda: softs(lab, submit(lab, 1)) == [WAITING], 15, "the daemon is asked again")
+
+
+def test_jobs_do_not_see_what_the_hook_remembers(lab: Lab, install: Install, daemon: Daemon) -> None:
+    install(deadline_ms=100)
+    daemon.suspend()
+    submit(lab, 3)
+    out = lab.must("mktemp", "--tmpdir=/home/alice", user="alice")
+    job = lab.must("qsub", "-q", "short", "-j", "oe", "-o", out, "--", "/usr/bin/env", user="alice")
+    lab.jobs.append(job)
+    lab.wait(job, "F", timeout=60)
+    environment = lab.must("cat", out)
+    lab.must("rm", out)
+    assert "PBS_JOBID" in environment
+    assert "SOFTWALLTIME" not in environment
+
+
+def test_the_scheduler_extends_a_soft_walltime_that_was_too_short(lab: Lab, install: Install) -> None:
+    install(runjob="never")
+    job = lab.qsub("-q", "short", "-l", "walltime=600", command=("/bin/sleep", "120"))
+    lab.wait(job, "R")
+    lab.must("qalter", "-l", "soft_walltime=10", job)
+    assert lab.soft(job) == 10
+
+    def extended() -> str | None:
+        lab.qmgr("set server scheduling = True")
+        time.sleep(1)
+        found: str | None = lab.job(job).get("estimated", {}).get("soft_walltime")
+        return found
+
+    assert until(extended, 60, "the scheduler extends it") > "00:00:10"
+    assert lab.soft(job) == 10
+
+
+# ---- The daemon's PostgreSQL -----------------------------------------------------------------------------------------
+
+
+def postgres_processes(postmaster: int) -> list[int]:
+    """The postmaster and its backends."""
+    children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
+    return [postmaster, *map(int, children)]
+
+
+@pytest.mark.parametrize("how", ["stopped", "suspended"])
+def test_without_its_database_the_daemon_answers_from_memory(
+    how: str, lab: Lab, own_postgres: tuple[str, int], tmp_path: Path
+) -> None:
+    folder = tmp_path / "daemon"
+    folder.mkdir()
+    daemon = ServedDaemon(folder, own_postgres[0])
+    daemon.start()
+    suspended: list[int] = []
+    try:
+        lab.install({**DEFAULTS, "socket": str(daemon.socket), "deadline_ms": 500}, tmp_path)
+        assert softs(lab, submit(lab, 1)) == [WAITING]
+        if how == "stopped":
+            os.kill(own_postgres[1], signal.SIGINT)
+            until(lambda: not Path(f"/proc/{own_postgres[1]}/fd").exists(), 20, "PostgreSQL has ended")
+        else:
+            suspended = postgres_processes(own_postgres[1])
+            for process in suspended:
+                os.kill(process, signal.SIGSTOP)
+        begin = time.monotonic()
+        assert softs(lab, submit(lab, 50)) == [WAITING] * 50
+        assert time.monotonic() - begin < 10
+        job = lab.qsub("-q", "short", "-l", "walltime=600")
+        lab.wait(job, "R")
+        assert lab.soft(job) == 600
+    finally:
+        daemon.kill()
+        for process in suspended:
+            os.kill(process, signal.SIGCONT)
+
+
+# ---- PostgreSQL, for sites without the daemon ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own_postgres(tmp_path: Path) -> Iterator[tuple[str, int]]:
+    """DSN and process id of a PostgreSQL in which alice has run twice for WAITING seconds."""
+    with embedded_postgres(tmp_path / "pg", durable=False) as dsn:
+        engine = connect(dsn)
+        upgrade(engine)
+        with engine.begin() as connection:
+            add_jobs(
+                connection, [completed_job("alice", job_id=f"{n}.old", runtime=WAITING, walltime=600) for n in (1, 2)]
+            )
+        engine.dispose()
+        (file,) = (tmp_path / "pg").rglob("postmaster.pid")
+        pid = int(file.read_text().split()[0])
+        yield dsn, pid
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+
+@pytest.fixture
+def asks_postgres(lab: Lab, own_postgres: tuple[str, int], tmp_path: Path) -> Callable[..., None]:
+    """Installs the hook with PostgreSQL to ask, and psycopg in a folder of its own."""
+    folder = tmp_path / "psycopg_path"
+    folder.mkdir()
+    for name in ("psycopg", "typing_extensions.py"):
+        (folder / name).symlink_to(Path(psycopg.__file__).parents[1] / name)
+
+    def install(**changes: Any) -> None:
+        settings = {"dsn": own_postgres[0], "psycopg_path": str(folder), "waiting": "last2", "running": "walltime"}
+        lab.install(
+            {**DEFAULTS, "transport": "postgres", "deadline_ms": 1000, "postgres": settings, **changes}, tmp_path
+        )
+
+    return install
+
+
+def test_postgresql_answers_across_interpreter_restarts(lab: Lab, asks_postgres: Install, restarts: None) -> None:
+    asks_postgres()
+    log = lab.server_log()
+    assert softs(lab, submit(lab, 60)) == [WAITING] * 60
+    assert softs(lab, submit(lab, 2, user="bob")) == [None] * 2
+    assert len(log.lines("Restarting Python interpreter")) >= 1
+
+
+def test_a_stopped_database_costs_nothing(lab: Lab, asks_postgres: Install, own_postgres: tuple[str, int]) -> None:
+    asks_postgres()
+    assert softs(lab, submit(lab, 1)) == [WAITING]
+    os.kill(own_postgres[1], signal.SIGINT)
+    until(lambda: not Path(f"/proc/{own_postgres[1]}/fd").exists(), 20, "PostgreSQL has ended")
+    begin = time.monotonic()
+    assert softs(lab, submit(lab, 10)) == [None] * 10
+    assert time.monotonic() - begin < 5
+
+
+def test_a_suspended_database_costs_the_deadline_three_times_and_then_nothing(
+    lab: Lab, asks_postgres: Install, own_postgres: tuple[str, int]
+) -> None:
+    asks_postgres(breaker_seconds=10)
+    assert softs(lab, submit(lab, 1)) == [WAITING]
+    os.kill(own_postgres[1], signal.SIGSTOP)
+    log = lab.server_log()
+    begin = time.monotonic()
+    with Watch(lab) as watch:
+        ids = submit(lab, 20)
+    elapsed = time.monotonic() - begin
+    assert softs(lab, ids) == [None] * 20
+    assert 3 < elapsed < 9
+    assert watch.longest < 4, "a request may have to wait for all three"
+    assert len(log.lines("no answer in time")) == 3
+    os.kill(own_postgres[1], signal.SIGCONT)
+    until(lambda: softs(lab, submit(lab, 1)) == [WAITING], 15, "PostgreSQL is asked again")

@@ -1,0 +1,162 @@
+"""Jobs that are submitted, routed, moved and started on a real server."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.conftest import WAITING
+from tests.acceptance.lab import HOOK, Lab
+
+AT_QUEUEJOB = {"queuejob": True, "postqueuejob": False, "modifyjob": True, "runjob": True}
+Install = Callable[..., None]
+
+both = pytest.mark.parametrize("events", [None, AT_QUEUEJOB], ids=["postqueuejob", "queuejob"])
+
+
+@both
+def test_a_submitted_job_gets_its_soft_walltime_with_one_question(
+    events: dict[str, bool] | None, lab: Lab, install: Install
+) -> None:
+    install(**({"events": events} if events else {}))
+    log = lab.server_log()
+    for user in ("alice", "bob"):
+        job = lab.qsub("-h", "-q", "short", "-l", "walltime=600", user=user)
+        assert lab.soft(job) == WAITING
+    assert len(log.lines()) == 2, log.lines()
+
+
+@both
+def test_defaults_count(events: dict[str, bool] | None, lab: Lab, install: Install) -> None:
+    install(**({"events": events} if events else {}))
+    assert lab.soft(lab.qsub("-h", "-q", "short")) == WAITING
+    assert lab.soft(lab.qsub("-h", "-q", "nodefault")) is None
+    assert lab.soft(lab.qsub("-h", "-q", "nodefault", "-l", "walltime=600")) == WAITING
+
+
+@pytest.mark.usefixtures("hook", "unscheduled")
+def test_a_routed_job_is_asked_about_once_it_is_where_it_waits(lab: Lab) -> None:
+    log = lab.server_log()
+    for options, queue, walltime in (([], "short", 600), (["-l", "walltime=05:00:00"], "long", 18000)):
+        job = lab.qsub(*options)
+        assert lab.job(job)["queue"] == queue
+        assert (lab.soft(job), lab.walltime(job)) == (WAITING, walltime)
+    assert len(log.lines()) == 2, log.lines()
+
+
+@pytest.mark.usefixtures("unscheduled")
+def test_at_queuejob_a_job_to_be_routed_gets_one_only_if_its_walltime_is_known(lab: Lab, install: Install) -> None:
+    install(events=AT_QUEUEJOB)
+    assert lab.soft(lab.qsub()) is None
+    assert lab.soft(lab.qsub("-l", "walltime=05:00:00")) == WAITING
+
+
+def test_arrays_and_their_subjobs(lab: Lab, hook: None) -> None:
+    job = lab.qsub("-J", "1-3:2", "-q", "short", "-l", "walltime=600", "-l", "select=1:ncpus=1")
+    assert lab.soft(job) == WAITING
+    for index in (1, 3):
+        subjob = job.replace("[]", f"[{index}]")
+        lab.wait(subjob, "R")
+        assert lab.soft(subjob) == 600
+    assert lab.soft(job) == WAITING
+
+
+@both
+def test_a_shrink_to_fit_job_gets_none(events: dict[str, bool] | None, lab: Lab, install: Install) -> None:
+    install(**({"events": events} if events else {}))
+    job = lab.qsub("-h", "-q", "short", "-l", "min_walltime=00:10:00,max_walltime=00:30:00")
+    assert lab.soft(job) is None
+    lab.must("qrls", job)
+    lab.wait(job, "R")
+    assert lab.soft(job) is None
+
+
+@pytest.mark.usefixtures("hook", "unscheduled")
+def test_a_job_moved_below_its_soft_walltime_keeps_a_valid_one(lab: Lab) -> None:
+    job = lab.qsub("-q", "long")
+    lab.must("qalter", "-l", "soft_walltime=7200", job)
+    lab.must("qmove", "short", job)
+    assert (lab.walltime(job), lab.soft(job)) == (600, WAITING)
+
+
+def test_a_starting_job_is_raised_to_its_walltime(lab: Lab, hook: None) -> None:
+    job = lab.qsub("-q", "short", "-l", "walltime=600")
+    lab.wait(job, "R")
+    assert lab.soft(job) == 600
+
+
+def test_a_job_that_waited_is_raised_when_it_starts_and_one_that_did_not_is_left(lab: Lab, install: Install) -> None:
+    install(runjob={"waited_longer_than": 2})
+    at_once = lab.qsub("-q", "short", "-l", "walltime=600")
+    lab.wait(at_once, "R")
+    assert lab.soft(at_once) == WAITING
+    lab.qmgr("set server scheduling = False")
+    waits = lab.qsub("-q", "short", "-l", "walltime=600")
+    assert lab.soft(waits) == WAITING
+    lab.must("sleep", "4")
+    lab.qmgr("set server scheduling = True")
+    lab.wait(waits, "R")
+    assert lab.soft(waits) == 600
+
+
+def test_starts_can_be_left_alone(lab: Lab, install: Install) -> None:
+    install(runjob="never")
+    job = lab.qsub("-q", "short", "-l", "walltime=600")
+    lab.wait(job, "R")
+    assert lab.soft(job) == WAITING
+
+
+def test_a_rerun_job_starts_with_a_valid_one(lab: Lab, hook: None) -> None:
+    job = lab.qsub("-q", "short", "-l", "walltime=600")
+    lab.wait(job, "R")
+    lab.must("qrerun", job)
+    lab.wait(job, "R")
+    assert lab.soft(job) == 600
+
+
+def test_another_hook_that_lowers_the_walltime_costs_nobody_a_job(lab: Lab, hook: None, tmp_path: Path) -> None:
+    """It runs after ours, so that at queuejob PBS would find our soft walltime above its walltime and refuse."""
+    file = tmp_path / "lower.py"
+    file.write_text("import pbs\npbs.event().job.Resource_List['walltime'] = pbs.duration(100)\n")
+    lab.qmgr("create hook zz_lower")
+    try:
+        lab.qmgr('set hook zz_lower event = "queuejob"')
+        lab.qmgr("set hook zz_lower order = 100")
+        lab.qmgr(f"import hook zz_lower application/x-python default {file}")
+        job = lab.qsub("-h", "-q", "short", "-l", "walltime=600")
+        assert lab.walltime(job) == 100
+        assert lab.soft(job) in (None, 100)
+    finally:
+        lab.qmgr("delete hook zz_lower")
+
+
+def test_a_user_cannot_set_one_with_or_without_us(lab: Lab, hook: None) -> None:
+    done = lab.run("qsub", "-q", "short", "-l", "walltime=600,soft_walltime=60", "--", "/bin/true", user="alice")
+    assert "Cannot set attribute" in done.error
+
+
+def test_a_managers_own_is_left_alone(lab: Lab, hook: None) -> None:
+    job = lab.qsub("-h", "-q", "short", "-l", "walltime=600")
+    lab.must("qalter", "-l", "walltime=1200,soft_walltime=900", job)
+    assert lab.soft(job) == 900
+
+
+def test_nonsense_in_the_configuration_harms_nobody(lab: Lab, install: Install) -> None:
+    log = lab.server_log()
+    install(minimum="a minute", runjob="sometimes")
+    job = lab.qsub("-h", "-q", "short", "-l", "walltime=600")
+    assert lab.soft(job) == WAITING
+    assert len(log.lines('configuration: minimum cannot be "a minute"; runjob cannot be "sometimes"')) >= 1
+
+
+def test_an_interrupted_hook_accepts(lab: Lab, install: Install, tmp_path: Path) -> None:
+    """PBS's own alarm arrives as KeyboardInterrupt in the middle of whatever the hook does."""
+    slow = tmp_path / "slow.py"
+    slow.write_text(HOOK.read_text().replace("    Hook(pbs, event, started).run()", "    time.sleep(60)"))
+    assert "time.sleep(60)" in slow.read_text()
+    log = lab.server_log()
+    install()
+    lab.qmgr(f"import hook softwalltime application/x-python default {slow}")
+    lab.qmgr("set hook softwalltime alarm = 1")
+    lab.qsub("-h", "-q", "short", "-l", "walltime=600")
+    assert log.lines("KeyboardInterrupt: : the request is accepted as it is")

@@ -1,0 +1,100 @@
+"""The hook under test, a peer for it to ask, and its configuration."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from softwalltime.replay.emulation import Event, HookScript, Outcome, Site
+from tests.hooks.peer import Peer
+from tests.workloads import ROOT
+
+HOOK = ROOT / "hooks" / "softwalltime_hook.py"
+DEFAULTS = ROOT / "hooks" / "softwalltime_hook.json"
+STATE = "SOFTWALLTIME_HOOK_TIMEOUTS"
+
+
+@pytest.fixture(autouse=True)
+def fresh_server() -> Iterator[None]:
+    """What the hook keeps in pbs_server's process is gone after each test."""
+    yield
+    os.environ.pop(STATE, None)
+    os.environ.pop("PSYCOPG_IMPL", None)
+    sys.modules.pop("softwalltime_hook_configuration", None)
+
+
+@pytest.fixture(scope="session")
+def script() -> HookScript:
+    """The hook file."""
+    return HookScript(HOOK)
+
+
+@pytest.fixture(scope="session")
+def peer_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
+    """One peer for all tests; it is started once, because that takes longer than most tests."""
+    with Peer(tmp_path_factory.mktemp("peer")) as peer:
+        yield peer
+
+
+@pytest.fixture
+def peer(peer_process: Peer) -> Iterator[Peer]:
+    """A peer that knows nothing and has not been asked yet."""
+    peer_process.forget()
+    peer_process.behave(none=True)
+    yield peer_process
+    peer_process.resume()
+
+
+@pytest.fixture
+def configured(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a configuration file: the defaults, with these keys changed."""
+    numbers = count()
+
+    def write(**changes: Any) -> Path:
+        # Each a file of its own: the hook reads one again only when it has changed, by the clock of the file system.
+        file = tmp_path / f"softwalltime_hook-{next(numbers)}.json"
+        file.write_text(json.dumps({**json.loads(DEFAULTS.read_text()), **changes}))
+        return file
+
+    return write
+
+
+@pytest.fixture
+def run(script: HookScript, peer: Peer, configured: Callable[..., Path]) -> Callable[..., Outcome]:
+    """Runs the hook for an event, by default with the peer as daemon."""
+
+    def run(event: Event, **changes: Any) -> Outcome:
+        outcome = script.run(event, configured(**{"socket": str(peer.socket), **changes}))
+        assert not outcome.error, outcome.error
+        assert outcome.hook_accepted
+        return outcome
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def site() -> Site:
+    """A site with execution queues, of which one has no default, and routing queues, of which one is ambiguous."""
+    return Site(
+        host="pbs1",
+        server={"default_queue": "route_q", "resources_default": {"ncpus": "1"}},
+        queues={
+            "short": {
+                "queue_type": "Execution",
+                "resources_default": {"walltime": "00:30:00"},
+                "resources_max": {"walltime": "02:00:00"},
+            },
+            "long": {"queue_type": "Execution", "resources_default": {"walltime": "24:00:00"}},
+            "limited": {"queue_type": "Execution", "resources_max": {"walltime": "03:00:00"}},
+            "nodefault": {"queue_type": "Execution"},
+            "route_q": {"queue_type": "Route", "route_destinations": "short,long"},
+            "to_short": {"queue_type": "Route", "route_destinations": "short"},
+            "elsewhere": {"queue_type": "Route", "route_destinations": "short@other"},
+            "circle": {"queue_type": "Route", "route_destinations": "circle"},
+        },
+    )

@@ -1,0 +1,214 @@
+"""The hook's configuration: every key has a default, and nonsense in one harms nothing but that key."""
+
+import importlib.util
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from softwalltime.replay.emulation import HookScript, Outcome, Site, postqueued, started
+from tests.hooks.conftest import DEFAULTS, HOOK
+from tests.hooks.peer import Peer
+from tests.hooks.test_events import NOW, submission
+from tests.workloads import ROOT
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture(scope="module")
+def hook() -> ModuleType:
+    """The hook, imported like any module: it does nothing then."""
+    specification = importlib.util.spec_from_file_location("softwalltime_hook", HOOK)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def test_the_file_that_we_ship_holds_the_defaults(hook: ModuleType) -> None:
+    assert json.loads(DEFAULTS.read_text()) == hook.DEFAULTS
+    assert hook.read_configuration(str(DEFAULTS)) == (hook.DEFAULTS, [])
+
+
+def test_every_key_is_documented(hook: ModuleType) -> None:
+    readme = (ROOT / "hooks" / "README.md").read_text()
+    for key, default in hook.DEFAULTS.items():
+        for name in [key, *(default if isinstance(default, dict) else [])]:
+            assert f"`{name}`" in readme, f"{name} is not documented in hooks/README.md"
+
+
+def test_every_key_is_checked(hook: ModuleType) -> None:
+    assert list(hook.ACCEPTED) == list(hook.DEFAULTS)
+
+
+def test_without_a_file_the_defaults_stand(hook: ModuleType) -> None:
+    assert hook.read_configuration(None) == (hook.DEFAULTS, [])
+
+
+RIGHT: list[tuple[str, Any]] = [
+    ("transport", "postgres"),
+    ("socket", "/tmp/other.sock"),
+    ("deadline_ms", 1),
+    ("deadline_ms", 5000),
+    ("breaker_failures", 1),
+    ("breaker_seconds", 0),
+    ("minimum", 300),
+    ("runjob", "never"),
+    ("runjob", "if-none"),
+    ("runjob", {"waited_longer_than": 3600}),
+    ("runjob_fallback", "keep"),
+    ("jobs_without_walltime", True),
+    ("log", "off"),
+]
+WRONG: list[tuple[str, Any]] = [
+    ("transport", "carrier pigeon"),
+    ("transport", 1),
+    ("socket", "relative/path"),
+    ("socket", ""),
+    ("socket", None),
+    ("deadline_ms", 0),
+    ("deadline_ms", -50),
+    ("deadline_ms", 5001),
+    ("deadline_ms", "50"),
+    ("deadline_ms", 50.5),
+    ("deadline_ms", True),
+    ("breaker_failures", 0),
+    ("breaker_seconds", -1),
+    ("minimum", 0),
+    ("minimum", "60"),
+    ("runjob", "sometimes"),
+    ("runjob", True),
+    ("runjob", {"waited_longer_than": "1h"}),
+    ("runjob", {"waited_longer_than": 1, "more": 2}),
+    ("runjob", {}),
+    ("runjob_fallback", None),
+    ("jobs_without_walltime", "False"),
+    ("jobs_without_walltime", 0),
+    ("log", "everything"),
+    ("events", "all"),
+    ("events", ["queuejob"]),
+    ("postgres", "dbname=softwalltime"),
+]
+
+
+@pytest.mark.parametrize(("key", "value"), RIGHT)
+def test_what_makes_sense_is_taken(key: str, value: Any, hook: ModuleType, configured: Callable[..., Path]) -> None:
+    configuration, complaints = hook.read_configuration(str(configured(**{key: value})))
+    assert configuration == {**hook.DEFAULTS, key: value}
+    assert complaints == []
+
+
+@pytest.mark.parametrize(("key", "value"), WRONG)
+def test_what_makes_no_sense_is_complained_of_and_the_default_stands(
+    key: str, value: Any, hook: ModuleType, configured: Callable[..., Path]
+) -> None:
+    other = {"minimum": 99} if key != "minimum" else {"log": "errors"}
+    configuration, complaints = hook.read_configuration(str(configured(**{key: value}, **other)))
+    assert configuration == {**hook.DEFAULTS, **other}
+    assert len(complaints) == 1
+    assert complaints[0].startswith(key)
+
+
+def test_a_wrong_key_in_a_group_harms_no_other(hook: ModuleType, configured: Callable[..., Path]) -> None:
+    file = configured(events={"queuejob": False, "runjob": "no", "movejob": True}, postgres={"dsn": "x", "waiting": 3})
+    configuration, complaints = hook.read_configuration(str(file))
+    assert configuration["events"] == {"queuejob": False, "postqueuejob": True, "modifyjob": True, "runjob": True}
+    assert configuration["postgres"] == {**hook.DEFAULTS["postgres"], "dsn": "x"}
+    assert complaints == ['events.runjob cannot be "no"', "events.movejob is not known", "postgres.waiting cannot be 3"]
+
+
+def test_a_misspelt_key_is_complained_of(hook: ModuleType, configured: Callable[..., Path]) -> None:
+    _, complaints = hook.read_configuration(str(configured(deadline=100)))
+    assert complaints == ["deadline is not known"]
+
+
+CONTENTS = {
+    "nothing": b"",
+    "no JSON": b"deadline_ms: 50",
+    "half a file": b'{"minimum": 90, "log"',
+    "a list": b"[]",
+    "a number": b"5",
+    "null": b"null",
+    "not UTF-8": b'{"socket": "\xff"}',
+    "a deep nest": b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("content", CONTENTS)
+def test_a_file_of_nonsense_is_complained_of_and_the_defaults_stand(
+    content: str, tmp_path: Path, script: HookScript, hook: ModuleType, site: Site
+) -> None:
+    file = tmp_path / "hook.json"
+    file.write_bytes(CONTENTS[content])
+    assert hook.read_configuration(str(file))[0] == hook.DEFAULTS
+    outcome = script.run(postqueued(submission(), site=site), file)
+    assert outcome.accepted
+    assert not outcome.error
+    assert len([line for _, line in outcome.log if "configuration" in line]) == 1
+
+
+def test_a_file_that_cannot_be_read_is_complained_of(tmp_path: Path, script: HookScript, site: Site) -> None:
+    for file in (tmp_path / "missing.json", tmp_path):
+        outcome = script.run(postqueued(submission(), site=site), file)
+        assert outcome.accepted
+        assert not outcome.error
+        assert "configuration: the file cannot be read" in outcome.log[0][1]
+
+
+def test_all_complaints_are_one_line_and_the_run_goes_on(run: Run, peer: Peer, site: Site) -> None:
+    peer.behave(set=600)
+    outcome = run(postqueued(submission(), site=site), minimum="x", deadline="y", runjob="z")
+    complaint, decision = (line for _, line in outcome.log)
+    assert complaint.count("cannot be") == 2
+    assert "set 600" in decision
+    assert outcome.soft_walltime == 600
+
+
+def test_a_changed_file_counts_at_once(peer: Peer, script: HookScript, tmp_path: Path, site: Site) -> None:
+    file = tmp_path / "hook.json"
+    found = []
+    for minimum in (100, 1000, 200):
+        new = tmp_path / "new.json"
+        new.write_text(json.dumps({"socket": str(peer.socket), "minimum": minimum}))
+        new.replace(file)
+        peer.behave(set=60)
+        found.append(script.run(postqueued(submission(), site=site), file).soft_walltime)
+    assert found == [100, 1000, 200]
+
+
+def test_the_configuration_of_another_version_of_the_hook_is_not_kept(tmp_path: Path, peer: Peer, site: Site) -> None:
+    """A new hook file runs in the same interpreter as the old one, and may know more keys."""
+    configuration = tmp_path / "hook.json"
+    configuration.write_text(json.dumps({"socket": str(peer.socket)}))
+    file = tmp_path / "hook.py"
+    source = HOOK.read_text()
+    peer.behave(set=60)
+    for minimum in (100, 200):
+        file.write_text(source.replace('"minimum": 60', f'"minimum": {minimum}'))
+        assert HookScript(file).run(postqueued(submission(), site=site), configuration).soft_walltime == minimum
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+keys = st.sampled_from(sorted(json.loads(DEFAULTS.read_text()))) | st.text()
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
+@given(given_=st.dictionaries(keys, json_values, max_size=6) | json_values)
+def test_no_configuration_makes_the_hook_fail(given_: Any, script: HookScript, tmp_path: Path, site: Site) -> None:
+    file = tmp_path / "hook.json"
+    file.unlink(missing_ok=True)
+    file.write_text(json.dumps(given_))
+    for event in (postqueued(submission(), site=site), started(submission(), site=site, now=NOW, soft_walltime=60)):
+        outcome = script.run(event, file)
+        assert outcome.accepted
+        assert not outcome.error

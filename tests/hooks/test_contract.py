@@ -1,0 +1,61 @@
+"""Hook and daemon speak the same protocol."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from softwalltime.replay.emulation import Event, Outcome, Site, altered, postqueued, queued, recordings, started
+from softwalltime.service import protocol
+from tests.hooks.peer import Peer
+from tests.hooks.test_events import AT_QUEUEJOB, NOW, submission
+from tests.hooks.test_recordings import RECORDED
+
+Run = Callable[..., Outcome]
+
+
+def read(question: Path) -> list[protocol.Request]:
+    return [protocol.read_request(line + b"\n") for line in (question / "asked.jsonl").read_bytes().splitlines()]
+
+
+def test_the_daemon_reads_every_question_that_the_recordings_lead_to(run: Run, peer: Peer) -> None:
+    for path in RECORDED:
+        run(recordings.read(path), events=AT_QUEUEJOB)
+    requests = read(peer.folder)
+    assert len(requests) > 40
+    assert {request.event for request in requests} == {"queuejob", "modifyjob", "runjob"}
+    assert all(request.job is not None and request.job.user for request in requests)
+
+
+@pytest.mark.parametrize("name", ["queuejob", "postqueuejob", "modifyjob", "runjob"])
+def test_the_daemon_reads_the_job_that_was_meant(name: str, run: Run, peer: Peer, site: Site) -> None:
+    job = submission(ncpus=4, nodect=2, ngpus=1, mem=2**30, select="2:ncpus=2", place="scatter", interactive=False)
+    events: dict[str, Event] = {
+        "queuejob": queued(job, site=site, array_indices="1-3", now=NOW),
+        "postqueuejob": postqueued(job, site=site, now=NOW),
+        "modifyjob": altered(job, {"walltime": "01:00:00"}, site=site, now=NOW, soft_walltime=900),
+        "runjob": started(job, site=site, now=NOW, soft_walltime=900),
+    }
+    run(events[name])
+    (request,) = read(peer.folder)
+    assert (request.event, request.now) == (name, NOW)
+    assert request.soft_walltime == (900 if name in ("modifyjob", "runjob") else None)
+    if name != "queuejob":
+        assert request.job == job
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (protocol.answer_set(1200, "because"), 1200),
+        (protocol.answer_none("why not"), None),
+        (protocol.answer_error("no"), None),
+    ],
+)
+def test_the_hook_reads_what_the_daemon_answers(
+    answer: bytes, expected: int | None, run: Run, peer: Peer, site: Site
+) -> None:
+    peer.behave(raw=answer.decode())
+    outcome = run(postqueued(submission(), site=site))
+    assert outcome.soft_walltime == expected
+    assert ("no answer" in outcome.log[0][1]) == (b"error" in answer)

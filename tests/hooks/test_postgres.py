@@ -1,0 +1,231 @@
+"""The transport for sites without the daemon: the hook asks PostgreSQL itself."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import Connection
+
+from softwalltime.replay.emulation import HookScript, Outcome, Site, altered, postqueued, queued, started
+from softwalltime.store import add_jobs, embedded_postgres
+from tests.hooks.conftest import HOOK, STATE
+from tests.hooks.test_answers import DEADLINE, SLACK
+from tests.hooks.test_events import AT_QUEUEJOB, NOW, submission
+from tests.workloads import job
+
+Ask = Callable[..., Outcome]
+
+
+@pytest.fixture
+def ask(script: HookScript, configured: Callable[..., Path]) -> Ask:
+    """Runs the hook for an event with PostgreSQL to ask."""
+
+    def ask(
+        event: Any, dsn: str, deadline_ms: int = 5000, settings: dict[str, str] | None = None, **changes: Any
+    ) -> Outcome:
+        settings = {"dsn": dsn, "waiting": "last2", "running": "walltime", "psycopg_path": "", **(settings or {})}
+        outcome = script.run(
+            event, configured(transport="postgres", deadline_ms=deadline_ms, postgres=settings, **changes)
+        )
+        assert not outcome.error
+        assert outcome.accepted
+        return outcome
+
+    return ask
+
+
+@pytest.fixture
+def history(database: str, connection: Connection) -> str:
+    """DSN of a database in which alice has run for 500 and 700 seconds, and bob never."""
+    jobs = [
+        job(
+            "alice",
+            job_id=f"{number}.pbs1",
+            submitted=NOW - 9000 + number,
+            runtime=runtime,
+            walltime=3600,
+            project="astro",
+        )
+        for number, runtime in enumerate((500, 700))
+    ]
+    add_jobs(connection, jobs)
+    connection.commit()
+    return database
+
+
+def test_the_prediction_comes_from_the_sql_functions(ask: Ask, history: str, site: Site) -> None:
+    assert ask(postqueued(submission(), site=site), history).soft_walltime == 600
+    assert ask(queued(submission(), site=site), history, events=AT_QUEUEJOB).soft_walltime == 600
+    alter = altered(submission(), {"walltime": "00:08:20"}, site=site, now=NOW, soft_walltime=600)
+    assert ask(alter, history).soft_walltime == 500
+
+
+def test_a_cold_start_gets_none(ask: Ask, history: str, site: Site) -> None:
+    outcome = ask(postqueued(submission(user="bob"), site=site), history)
+    assert outcome.soft_walltime is None
+    assert "last2 knows nothing better" in outcome.log[0][1]
+
+
+def test_a_starting_job_is_raised_to_its_walltime_without_a_connection(ask: Ask, site: Site) -> None:
+    event = started(submission(), site=site, now=NOW, soft_walltime=600)
+    assert ask(event, "host=/nowhere").soft_walltime == 3600
+
+
+def test_a_starting_job_may_have_a_predictor_of_its_own(ask: Ask, history: str, site: Site) -> None:
+    event = started(submission(), site=site, now=NOW, soft_walltime=60)
+    assert ask(event, history, settings={"running": "last2+900"}).soft_walltime == 1500
+
+
+def test_texts_of_users_are_parameters(ask: Ask, history: str, site: Site) -> None:
+    assert (
+        ask(postqueued(submission(project="'; drop schema softwalltime cascade; --"), site=site), history).soft_walltime
+        == 600
+    )
+    assert ask(postqueued(submission(), site=site), history).soft_walltime == 600
+
+
+@pytest.mark.parametrize(
+    ("dsn", "said"),
+    [
+        ("host=/nowhere", "PostgreSQL: "),
+        ("host=127.0.0.1 port=9", "PostgreSQL: "),
+        ("this is no dsn", "OperationalError: "),
+        ("", "no answer: "),
+    ],
+)
+def test_a_database_that_cannot_be_reached_is_no_answer(
+    dsn: str, said: str, ask: Ask, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGHOST", "/nowhere")
+    outcome = ask(postqueued(submission(), site=site), dsn)
+    assert outcome.soft_walltime is None
+    assert said in outcome.log[0][1]
+
+
+def test_a_database_without_our_functions_is_no_answer(ask: Ask, empty_database: str, site: Site) -> None:
+    outcome = ask(postqueued(submission(), site=site), empty_database)
+    assert "does not exist" in outcome.log[0][1]
+
+
+def test_an_unknown_predictor_is_no_answer(ask: Ask, history: str, site: Site) -> None:
+    outcome = ask(postqueued(submission(), site=site), history, settings={"waiting": "crystal ball"})
+    assert "no predictor in SQL is called" in outcome.log[0][1]
+
+
+def test_without_an_answer_the_fallback_counts_at_a_start(ask: Ask, site: Site) -> None:
+    event = started(submission(), site=site, now=NOW, soft_walltime=600)
+    assert ask(event, "host=/nowhere", settings={"running": "last2"}).soft_walltime == 3600
+
+
+def test_a_database_that_computes_too_long_is_given_up(ask: Ask, history: str, site: Site) -> None:
+    with psycopg.connect(history, autocommit=True) as connection:
+        connection.execute("ALTER FUNCTION softwalltime.last2 RENAME TO quick")
+        connection.execute(
+            "CREATE FUNCTION softwalltime.last2(text, bigint) RETURNS double precision LANGUAGE sql VOLATILE"
+            " AS 'SELECT 1.0::double precision FROM pg_sleep(10)'"
+        )
+        begin = time.monotonic()
+        outcome = ask(postqueued(submission(), site=site), history, deadline_ms=200)
+        assert time.monotonic() - begin < 0.2 + SLACK
+        assert "no answer" in outcome.log[0][1]
+        time.sleep(0.3)
+        (running,) = connection.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'softwalltime hook' AND state = 'active'"
+        ).fetchone() or (None,)
+        assert running == 0, "the statement goes on without us"
+
+
+@pytest.fixture
+def suspended_postgres(tmp_path: Path) -> Iterator[str]:
+    """DSN of a PostgreSQL that takes connections, by its kernel, and says nothing."""
+    with embedded_postgres(tmp_path, durable=False) as dsn:
+        (file,) = tmp_path.rglob("postmaster.pid")
+        pid = int(file.read_text().split()[0])
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield dsn
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+
+def test_a_suspended_postgresql_costs_the_deadline_three_times_and_then_nothing(
+    ask: Ask, suspended_postgres: str, site: Site
+) -> None:
+    event = postqueued(submission(), site=site)
+    elapsed = []
+    for _ in range(6):
+        begin = time.monotonic()
+        outcome = ask(event, suspended_postgres, deadline_ms=50)
+        elapsed.append(time.monotonic() - begin)
+        assert outcome.soft_walltime is None
+    assert max(elapsed) < DEADLINE + SLACK
+    assert max(elapsed[3:]) < DEADLINE
+    assert "nobody asked for" in outcome.log[0][1]
+
+
+def test_a_peer_that_only_accepts_costs_no_more_than_the_deadline(ask: Ask, site: Site) -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        dsn = f"host=127.0.0.1 port={server.getsockname()[1]} user=x dbname=x"
+        begin = time.monotonic()
+        outcome = ask(postqueued(submission(), site=site), dsn, deadline_ms=50)
+        assert time.monotonic() - begin < DEADLINE + SLACK
+    assert "no answer in time" in outcome.log[0][1]
+    assert "postgres" in os.environ[STATE]
+    assert "127.0.0.1" not in os.environ[STATE], "a DSN may hold a password"
+
+
+FRESH = """
+import json, sys
+from pathlib import Path
+hook, folder, dsn, now = sys.argv[1:]
+from softwalltime.replay.emulation import HookScript, Site, postqueued
+from softwalltime.jobs import Submission
+sys.path = [entry for entry in sys.path if "site-packages" not in entry]
+configuration = Path(folder) / "hook.json"
+postgres = {"dsn": dsn, "psycopg_path": folder, "waiting": "last2"}
+configuration.write_text(json.dumps({"transport": "postgres", "deadline_ms": 5000, "postgres": postgres}))
+event = postqueued(Submission("7.pbs1", "alice", int(now), 3600), site=Site())
+outcome = HookScript(Path(hook)).run(event, configuration)
+pq = sys.modules.get("psycopg.pq")
+print(json.dumps([outcome.soft_walltime, pq and pq.__impl__, pq and pq.__file__, [line for _, line in outcome.log]]))
+"""
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_psycopg_is_loaded_from_its_folder_and_in_pure_python(installed: bool, history: str, tmp_path: Path) -> None:
+    if installed:
+        packages = Path(psycopg.__file__).parents[1]
+        for name in ("psycopg", "typing_extensions.py"):
+            (tmp_path / name).symlink_to(packages / name)
+    done = subprocess.run(
+        [sys.executable, "-c", FRESH, str(HOOK), str(tmp_path), history, str(NOW)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(HOOK.parents[1] / "daemon")},
+    )
+    soft_walltime, implementation, file, log = json.loads(done.stdout)
+    if installed:
+        assert (soft_walltime, implementation) == (600, "python"), log
+        assert Path(file).is_relative_to(tmp_path)
+    else:
+        assert soft_walltime is None
+        assert "psycopg cannot be loaded" in log[0]
+
+
+def test_an_event_of_our_own_time_is_asked_with_that_time(ask: Ask, history: str, site: Site) -> None:
+    """Before her jobs ended nothing was known of alice."""
+    early = replace(postqueued(submission(), site=site), now=NOW - 9000)
+    assert ask(early, history).soft_walltime is None

@@ -1,0 +1,230 @@
+"""Every event that a real server has recorded passes through our hook, whatever becomes of the daemon."""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from softwalltime.replay.emulation import Event, HookScript, Outcome, recordings
+from tests.hooks.conftest import HOOK
+from tests.hooks.peer import Peer
+
+EVENTS = Path(__file__).parent / "events"
+RECORDED = sorted(EVENTS.glob("*.in"))
+OFFLINE = [path for path in RECORDED if path.name.startswith(("queuejob-", "modifyjob-"))]
+
+PBS_PYTHON = os.environ.get("SOFTWALLTIME_TEST_PBS_PYTHON", "/opt/pbs/bin/pbs_python")
+
+recorded = pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+offline = pytest.mark.parametrize("path", OFFLINE, ids=lambda path: path.stem)
+
+IDLE = "import pbs\npbs.event().accept()\n"
+
+
+def test_there_are_all_56_recordings() -> None:
+    assert len(RECORDED) == 56
+    assert {path.name.partition("-")[0] for path in RECORDED} == {"queuejob", "postqueuejob", "modifyjob", "runjob"}
+
+
+@recorded
+def test_a_hook_that_sets_nothing_leaves_the_output_that_the_server_wrote(path: Path, tmp_path: Path) -> None:
+    event = recordings.read(path)
+    outcome = script(tmp_path, IDLE).run(event)
+    assert recordings.write(outcome, event) == path.with_suffix(".out").read_text()
+
+
+def safe(event: Event, outcome: Outcome, minimum: int = 60) -> bool:
+    """What the hook set is nothing, a removal, or between minimum and the walltime that the job then has."""
+    if "soft_walltime" not in outcome.resources or outcome.resources["soft_walltime"] == "":
+        return True
+    after = {**resources(event.original), **resources(event.job)}
+    walltime = event_walltime(event, after)
+    return minimum <= outcome.resources["soft_walltime"] and (
+        walltime is not None and outcome.resources["soft_walltime"] <= walltime and not after.get("min_walltime")
+    )
+
+
+def resources(attributes: Any) -> dict[str, str]:
+    return dict((attributes or {}).get("Resource_List", {}))
+
+
+def event_walltime(event: Event, after: dict[str, str]) -> int | None:
+    text = after.get("walltime")
+    if not text and event.name == "queuejob":
+        queue = event.site.queues.get(str(event.job.get("queue", "")), {})
+        text = resources({"Resource_List": queue.get("resources_default", {})}).get("walltime")
+    return recordings_seconds(text) if text else None
+
+
+def recordings_seconds(text: str) -> int:
+    total = 0
+    for part in text.split(":"):
+        total = 60 * total + int(part)
+    return total
+
+
+def refused_anyway(path: Path) -> bool:
+    """A user who asks for a soft walltime himself is refused by PBS, hook or no hook."""
+    return path.stem == "queuejob-noperm"
+
+
+BEHAVIOURS: dict[str, dict[str, Any]] = {
+    "right": {"share": 0.5},
+    "nothing": {"none": True},
+    "0": {"set": 0},
+    "negative": {"set": -1800},
+    "huge": {"set": 10**15},
+    "text": {"raw": '{"v": 1, "action": "set", "soft_walltime": "half an hour", "basis": ""}\n'},
+    "garbage": {"raw": "\x00\x01{]garbage\n"},
+    "half a line": {"raw": '{"v": 1, "action": "set", "soft_wall'},
+    "closes": {"close": True},
+}
+
+
+@pytest.mark.parametrize("behaviour", BEHAVIOURS)
+@pytest.mark.parametrize("submission", ["queuejob", "postqueuejob"])
+def test_every_recording_passes_whatever_the_daemon_answers(
+    behaviour: str, submission: str, peer: Peer, run: Callable[..., Outcome]
+) -> None:
+    peer.behave(**BEHAVIOURS[behaviour])
+    events = {"queuejob": True, "postqueuejob": submission == "postqueuejob", "modifyjob": True, "runjob": True}
+    for path in RECORDED:
+        event = recordings.read(path)
+        outcome = run(event, events=events)
+        assert outcome.accepted != refused_anyway(path), (path.stem, outcome.message)
+        assert safe(event, outcome), (path.stem, outcome.resources)
+    assert peer.asked() or behaviour == "closes"
+
+
+@pytest.mark.parametrize("situation", ["absent", "killed", "suspended", "late", "trickling", "flooding"])
+def test_every_recording_passes_in_time_whatever_becomes_of_the_daemon(
+    situation: str, tmp_path: Path, script: HookScript, configured: Callable[..., Path]
+) -> None:
+    """The deadline is 50 ms, three times; then nobody is asked any more."""
+    with Peer(tmp_path) as peer:
+        match situation:
+            case "absent":
+                peer.stop()
+            case "killed":
+                peer.kill()
+            case "suspended":
+                peer.suspend()
+            case "late":
+                peer.behave(late=0.5, set=100)
+            case "trickling":
+                peer.behave(trickle=0.02, set=100)
+            case "flooding":
+                peer.behave(flood=True)
+        configuration = configured(socket=str(peer.socket))
+        begin = time.monotonic()
+        for path in RECORDED:
+            outcome = script.run(recordings.read(path), configuration)
+            assert not outcome.error
+            assert outcome.accepted != refused_anyway(path)
+        assert time.monotonic() - begin < 3 * 0.05 + 2
+
+
+# ---- The emulation against pbs_python, which can do these two events offline ---------------------------------------
+
+
+def script(folder: Path, source: str) -> HookScript:
+    file = folder / "hook.py"
+    file.write_text(source)
+    return HookScript(file)
+
+
+@pytest.fixture
+def pbs_python(tmp_path: Path) -> Callable[..., str]:
+    """Runs a hook on a recording in PBS's own interpreter; what that writes."""
+    if not os.access(PBS_PYTHON, os.X_OK):
+        pytest.skip(f"no pbs_python at {PBS_PYTHON}: SOFTWALLTIME_TEST_PBS_PYTHON names another")
+    # A server that is not there: pbs_python would ask a running one for the altered job, and take any.
+    pbs_conf = tmp_path / "pbs.conf"
+    folder = Path(PBS_PYTHON).resolve().parents[1]
+    pbs_conf.write_text(f"PBS_SERVER=localhost\nPBS_BATCH_SERVICE_PORT=9\nPBS_EXEC={folder}\nPBS_HOME={tmp_path}\n")
+    resourcedef = tmp_path / "resourcedef"
+    resourcedef.write_text("ngpus type=long flag=hn\n")
+
+    def run(path: Path, hook: Path, configuration: Path | None = None) -> str:
+        out = tmp_path / "out"
+        command: list[str | Path] = [PBS_PYTHON, "--hook", "-i", path, "-s", path.with_suffix(".data"), "-o", out]
+        environment = {"PATH": "/usr/bin:/bin", "PBS_CONF_FILE": str(pbs_conf)}
+        if configuration is not None:
+            environment["PBS_HOOK_CONFIG_FILE"] = str(configuration)
+        out.unlink(missing_ok=True)
+        # It leaves a log in the folder where it runs.
+        subprocess.run([*command, "-r", resourcedef, hook], env=environment, cwd=tmp_path, timeout=30, check=False)
+        return out.read_text()
+
+    return run
+
+
+STATEMENTS = {
+    "a number": 'job.Resource_List["soft_walltime"] = 77',
+    "a duration": 'job.Resource_List["soft_walltime"] = pbs.duration(77)',
+    "hours and minutes": 'job.Resource_List["soft_walltime"] = pbs.duration("00:01:30")',
+    "a fraction": 'job.Resource_List["soft_walltime"] = pbs.duration(90.5)',
+    "an empty duration": 'job.Resource_List["soft_walltime"] = pbs.duration("")',
+    "none": 'job.Resource_List["soft_walltime"] = None',
+    "several resources": 'job.Resource_List["mem"] = pbs.size("4gb"); job.Resource_List["ncpus"] = 2',
+    "any case": 'job.Resource_List["Soft_Walltime"] = 77',
+    "an attribute": 'job.comment = "changed"; job.Job_Name = "other"; job.project = "p"',
+    "a text": 'job.Resource_List["soft_walltime"] = "77"',
+    "no duration": 'job.Resource_List["soft_walltime"] = pbs.duration("abc")',
+    "less than nothing": 'job.Resource_List["soft_walltime"] = pbs.duration(-1)',
+    "true": 'job.Resource_List["soft_walltime"] = True',
+    "a misspelt attribute": "job.Jobname",
+    "setting a misspelt attribute": 'job.Jobname = "x"',
+    "what is read only": 'job.euser = "root"',
+    "a misspelt name": "pbs.durations(5)",
+    "a missing parameter": "event.vnode",
+    "too late": "event.accept(); job.comment = 1",
+    "a refusal": 'event.reject("not now")',
+}
+
+
+def both(path: Path, statement: str, folder: Path, pbs_python: Callable[..., str]) -> tuple[str, str]:
+    """What emulation and pbs_python write when a hook does that."""
+    lines = ["import pbs", "event = pbs.event()", "job = event.job", STATEMENTS[statement], "event.accept()", ""]
+    hook = script(folder, "\n".join(lines))
+    event = recordings.read(path, offline=True)
+    return recordings.write(hook.run(event), event, "pbs_python"), pbs_python(path, folder / "hook.py")
+
+
+@offline
+@pytest.mark.parametrize("statement", ["a duration", "none"])
+def test_the_emulation_writes_what_pbs_python_writes(
+    path: Path, statement: str, tmp_path: Path, pbs_python: Callable[..., str]
+) -> None:
+    ours, theirs = both(path, statement, tmp_path, pbs_python)
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("name", ["queuejob-chunks", "modifyjob-held-3"])
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_the_emulation_is_as_strict_as_pbs_python(
+    name: str, statement: str, tmp_path: Path, pbs_python: Callable[..., str]
+) -> None:
+    ours, theirs = both(EVENTS / f"{name}.in", statement, tmp_path, pbs_python)
+    assert ours == theirs
+
+
+@offline
+def test_our_hook_does_in_pbs_python_what_it_does_in_the_emulation(
+    path: Path, peer: Peer, script: HookScript, configured: Callable[..., Path], pbs_python: Callable[..., str]
+) -> None:
+    peer.behave(share=0.5)
+    configuration = configured(
+        socket=str(peer.socket),
+        deadline_ms=2000,
+        events={"queuejob": True, "postqueuejob": False, "modifyjob": True, "runjob": True},
+    )
+    event = recordings.read(path, offline=True)
+    written = recordings.write(script.run(event, configuration), event, "pbs_python")
+    assert written == pbs_python(path, HOOK, configuration)
+    questions = [{**question, "now": 0} for question in peer.asked()]
+    assert questions[: len(questions) // 2] == questions[len(questions) // 2 :]

@@ -1,0 +1,91 @@
+"""The hook that PBS runs and the daemon that answers it, together: what a job gets from submission to start."""
+
+import json
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, text
+
+from softwalltime.replay.emulation import Event, HookScript, Outcome, Site, altered, postqueued, queued, started
+from softwalltime.store import add_jobs
+from tests.service.running import Daemon, until
+from tests.workloads import ROOT, job
+
+HOOK = HookScript(ROOT / "hooks" / "softwalltime_hook.py")
+SITE = Site(
+    queues={"short": {"queue_type": "Execution", "resources_default": {"walltime": "01:00:00"}}},
+    server={"default_queue": "short"},
+)
+HISTORY = [job(job_id=f"{n}.srv", runtime=600, end=1_700_000_000 + n) for n in range(3)]
+NOW = 1_700_001_000
+WAITING = job(job_id="70.srv", submitted=NOW, walltime=3600, queue="short").submission
+
+
+@pytest.fixture
+def daemon(tmp_path: Path, database: str, engine: Engine) -> Iterator[Daemon]:
+    with engine.begin() as connection:
+        add_jobs(connection, HISTORY)
+    running = Daemon(tmp_path, database).start()
+    yield running
+    running.send(signal.SIGCONT)
+    running.end(signal.SIGKILL)
+
+
+def run(daemon: Daemon, event: Event, **configuration: object) -> Outcome:
+    """Run the hook file as pbs_server does."""
+    file = daemon.config.with_name("hook.json")
+    # Far longer than an answer takes even on a machine that does other things: speed is measured elsewhere.
+    file.write_text(json.dumps({"socket": str(daemon.socket), "deadline_ms": 3000, **configuration}))
+    return HOOK.run(event, file)
+
+
+def test_a_job_gets_a_bold_soft_walltime_while_it_waits_and_its_walltime_when_it_starts(daemon: Daemon) -> None:
+    submitted = run(daemon, postqueued(WAITING, site=SITE))
+    assert (submitted.accepted, submitted.soft_walltime) == (True, 600)
+    start = run(daemon, started(WAITING, site=SITE, now=NOW + 500, soft_walltime=600))
+    assert (start.accepted, start.soft_walltime) == (True, 3600)
+
+
+def test_where_there_is_no_postqueuejob_defaults_are_worked_out_at_queuejob(daemon: Daemon) -> None:
+    site = Site(queues=SITE.queues, server=SITE.server, postqueuejob=False)
+    without_walltime = job(job_id="", submitted=NOW, walltime=None, queue="").submission
+    assert run(daemon, queued(without_walltime, site=site)).soft_walltime == 600
+
+
+def test_an_altered_job_keeps_a_valid_one(daemon: Daemon) -> None:
+    lowered = run(daemon, altered(WAITING, {"walltime": "00:05:00"}, site=SITE, now=NOW, soft_walltime=600))
+    assert (lowered.accepted, lowered.soft_walltime) == (True, 300)
+    raised = run(daemon, altered(WAITING, {"walltime": "10:00:00"}, site=SITE, now=NOW, soft_walltime=300))
+    assert (raised.accepted, raised.soft_walltime) == (True, 600)
+
+
+def test_in_shadow_mode_nothing_is_set_and_all_is_recorded(daemon: Daemon, engine: Engine) -> None:
+    daemon.configure('mode = "shadow"\nwaiting = "v1"\n')
+    daemon.send(signal.SIGHUP)
+    until(lambda: daemon.status()["policy"]["mode"] == "shadow")
+    outcome = run(daemon, postqueued(WAITING, site=SITE))
+    assert (outcome.accepted, outcome.soft_walltime) == (True, None)
+    assert daemon.end() == 0
+    with engine.connect() as connection:
+        row = connection.execute(text("select job_id, soft_walltime, action from softwalltime.predictions")).one()
+    assert tuple(row) == ("70.srv", 600, "shadow")
+    daemon.start()
+
+
+def test_a_suspended_or_absent_daemon_costs_the_prediction_and_nothing_else(daemon: Daemon) -> None:
+    daemon.send(signal.SIGSTOP)
+    begin = time.monotonic()
+    for _ in range(10):
+        outcome = run(daemon, postqueued(WAITING, site=SITE), deadline_ms=50)
+        assert (outcome.accepted, outcome.soft_walltime) == (True, None)
+    # Three deadlines and nothing more; the rest is room for a machine that does other things.
+    assert time.monotonic() - begin < 2
+    daemon.send(signal.SIGCONT)
+    daemon.end(signal.SIGKILL)
+    outcome = run(daemon, started(WAITING, site=SITE, now=NOW, soft_walltime=600), breaker_seconds=0)
+    assert (outcome.accepted, outcome.soft_walltime) == (True, 3600), "careful without an answer"
+    daemon.start()
+    assert run(daemon, postqueued(WAITING, site=SITE), breaker_seconds=0).soft_walltime == 600
