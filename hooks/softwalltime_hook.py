@@ -86,7 +86,7 @@ ACCEPTED = {
     "deadline_ms": whole(1, 5000),
     "breaker_failures": whole(1, 1000),
     "breaker_seconds": whole(0, 86400),
-    "minimum": whole(1, 86400),
+    "minimum": whole(60, 86400),
     "events": {"queuejob": flag, "postqueuejob": flag, "modifyjob": flag, "runjob": flag},
     "runjob": moment,
     "runjob_fallback": one_of("walltime", "keep"),
@@ -572,7 +572,7 @@ class Hook:
             seconds, basis = self.predicted(new, job)
         except NoAnswerError as error:
             return f"{self.unanswered(error)}, stays at {in_words(valid)} of {new}"
-        if seconds in (None, valid, new):
+        if seconds in (None, valid) or (valid is None and seconds == new):
             return f"stays at {in_words(valid)} of {new}: {basis}"
         return f"{self.set(seconds)} of {new}: {basis}"
 

@@ -2,9 +2,14 @@
 
 import sys
 
-from tests.benchmarks import bench_daemon, bench_ingest, bench_replay
+from tests.benchmarks import bench_daemon, bench_ingest, bench_qsub, bench_replay
 
-BENCHMARKS = {"replay": bench_replay.main, "ingest": bench_ingest.main, "daemon": bench_daemon.main}
+BENCHMARKS = {
+    "replay": bench_replay.main,
+    "ingest": bench_ingest.main,
+    "daemon": bench_daemon.main,
+    "qsub": bench_qsub.main,
+}
 
 for name in sys.argv[1:] or BENCHMARKS:
     if name not in BENCHMARKS:

@@ -1,13 +1,11 @@
-"""What a qsub costs on a real PBS server: without a hook, with an empty one, and with ours.
+"""What a qsub costs on a real PBS server: without a hook, with an empty one, and with ours and the daemon.
 
-Run by itself, because it needs a server for tests (see tests/acceptance/lab.py)::
-
-    SOFTWALLTIME_TEST_PBS=/opt/pbs-lab/run python -m tests.benchmarks.bench_qsub
+It needs a server for tests, which SOFTWALLTIME_TEST_PBS names (see tests/acceptance/lab.py), and says so without one.
 """
 
 import json
+import signal
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -15,9 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from softwalltime.reports.table import table
+from softwalltime.store import add_jobs, connect, embedded_postgres
+from softwalltime.store.migrations import upgrade
 from tests.acceptance.lab import RUNNER, Lab
-from tests.hooks.peer import Peer
-from tests.workloads import ROOT
+from tests.service.running import Daemon
+from tests.workloads import ROOT, job
 
 JOBS = 100
 ROUNDS = 7
@@ -39,14 +39,14 @@ def milliseconds(lab: Lab) -> float:
 
 
 @contextmanager
-def situation(lab: Lab, name: str, folder: Path) -> Iterator[None]:
+def situation(lab: Lab, name: str, folder: Path, dsn: str) -> Iterator[None]:
     """Bring about one of the situations to be measured."""
     events = ("postqueuejob", "modifyjob", "runjob")
     configuration = DEFAULTS | {"socket": str(folder / "hook.sock"), "log": "off"}
     empty = folder / "empty.py"
     empty.write_text(EMPTY)
-    with Peer(folder) as peer:
-        peer.behave(set=300)
+    daemon = Daemon(folder, dsn).start()
+    try:
         match name:
             case "no hook":
                 lab.uninstall()
@@ -64,10 +64,13 @@ def situation(lab: Lab, name: str, folder: Path) -> Iterator[None]:
             case _:
                 lab.install(configuration, folder)
         if name == "ours, daemon suspended":
-            peer.suspend()
+            daemon.send(signal.SIGSTOP)
         if name == "ours, no daemon":
-            peer.stop()
+            daemon.end()
         yield
+    finally:
+        if daemon.process is not None and daemon.process.poll() is None:
+            daemon.end(signal.SIGKILL)
 
 
 SITUATIONS = (
@@ -87,20 +90,25 @@ def main() -> None:
     """Measure each situation several times, in turns, and print the medians."""
     lab = Lab.configured()
     if lab is None or (reason := lab.ready()):
-        sys.exit(reason if lab else f"{RUNNER} names no command that runs things on a PBS server for tests")
+        print(f"not measured: {reason if lab else f'{RUNNER} names no command that runs things on a PBS server'}")
+        return
     measured: dict[str, list[float]] = {name: [] for name in SITUATIONS}
-    for _ in range(ROUNDS):
-        for name in SITUATIONS:
-            with tempfile.TemporaryDirectory() as scratch, situation(lab, name, Path(scratch)):
-                time.sleep(0.2)
-                measured[name].append(milliseconds(lab))
+    with tempfile.TemporaryDirectory(dir="/tmp") as store:
+        Path(store).chmod(0o755)
+        with embedded_postgres(Path(store) / "data", durable=False) as dsn:
+            engine = connect(dsn)
+            upgrade(engine)
+            with engine.begin() as connection:
+                add_jobs(connection, [job(runtime=300, job_id=f"{number}.old") for number in range(2)])
+            engine.dispose()
+            for _ in range(ROUNDS):
+                for name in SITUATIONS:
+                    with tempfile.TemporaryDirectory() as scratch, situation(lab, name, Path(scratch), dsn):
+                        time.sleep(0.2)
+                        measured[name].append(milliseconds(lab))
     lab.uninstall()
     rows = [
         [name, f"{statistics.median(times):.2f}", f"{min(times):.2f}", f"{max(times):.2f}"]
         for name, times in measured.items()
     ]
     print(table(["situation", "ms a qsub (median)", "least", "most"], rows))
-
-
-if __name__ == "__main__":
-    main()

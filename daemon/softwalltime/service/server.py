@@ -12,7 +12,7 @@ import stat
 import struct
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
@@ -36,8 +36,10 @@ class ServerError(SoftwalltimeError):
 class _Connection:
     client: socket.socket
     deadline: float
-    received: bytearray = field(default_factory=bytearray)
+    received: bytes = b""
     to_send: bytes = b""
+    waiting: int = 0
+    """The selector's event for which it is registered, if any."""
 
 
 class Server:
@@ -110,8 +112,7 @@ class Server:
                 continue
             connection = _Connection(client, monotonic() + PATIENCE)
             self._open.add(connection)
-            self._selector.register(client, selectors.EVENT_READ, connection)
-            # As a rule the line is there already: no need to wait for the next round.
+            # As a rule the line is there already, and all is over before there is anything to wait for.
             self._receive(connection)
         self._selector.unregister(self._listener)
         self._full = True
@@ -128,6 +129,7 @@ class Server:
         try:
             data = connection.client.recv(LONGEST)
         except BlockingIOError:
+            self._wait(connection, selectors.EVENT_READ)
             return
         except OSError:
             self._close(connection)
@@ -136,9 +138,11 @@ class Server:
         line, end, _ = connection.received.partition(b"\n")
         if end or len(connection.received) >= LONGEST:
             self.answered += 1
-            connection.to_send = self._answer(bytes(line))
+            connection.to_send = self._answer(line)
             self._send(connection)
-        elif not data:
+        elif data:
+            self._wait(connection, selectors.EVENT_READ)
+        else:
             self._close(connection)
 
     def _send(self, connection: _Connection) -> None:
@@ -151,13 +155,22 @@ class Server:
             return
         connection.to_send = connection.to_send[sent:]
         if connection.to_send:
-            self._selector.modify(connection.client, selectors.EVENT_WRITE, connection)
+            self._wait(connection, selectors.EVENT_WRITE)
         else:
             self._close(connection)
 
+    def _wait(self, connection: _Connection, event: int) -> None:
+        """Come back to this connection when it can go on."""
+        if not connection.waiting:
+            self._selector.register(connection.client, event, connection)
+        elif connection.waiting != event:
+            self._selector.modify(connection.client, event, connection)
+        connection.waiting = event
+
     def _close(self, connection: _Connection) -> None:
         self._open.discard(connection)
-        self._selector.unregister(connection.client)
+        if connection.waiting:
+            self._selector.unregister(connection.client)
         connection.client.close()
         if self._full:
             self._selector.register(self._listener, selectors.EVENT_READ)

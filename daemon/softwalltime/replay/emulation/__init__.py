@@ -23,7 +23,7 @@ What it does not do: other events, vnodes, reservations, routing (an event says 
 hooks for one event, and the validation of texts such as job names.
 """
 
-from softwalltime.replay.emulation.events import Attributes, Event, Site, altered, clock, postqueued, queued, started
+from softwalltime.replay.emulation.events import Attributes, Event, Site, altered, postqueued, queued, started
 from softwalltime.replay.emulation.hook import HookScript, Outcome
 
 __all__ = [
@@ -33,7 +33,6 @@ __all__ = [
     "Outcome",
     "Site",
     "altered",
-    "clock",
     "postqueued",
     "queued",
     "started",

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
+from softwalltime.accounting.values import clock
 from softwalltime.jobs import Submission
 
 Attributes: TypeAlias = Mapping[str, str | Mapping[str, str]]
@@ -53,17 +54,6 @@ class Event:
     alarm: int = 30
     now: int | None = None
     offline: bool = False
-
-
-def clock(seconds: int) -> str:
-    """Seconds as PBS prints a duration.
-
-    >>> clock(3725)
-    '01:02:05'
-    """
-    minutes, rest = divmod(seconds, 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours:02}:{minutes:02}:{rest:02}"
 
 
 def queued(submission: Submission, *, site: Site, array_indices: str = "", now: int | None = None) -> Event:
