@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from softwalltime.accounting.values import clock
 from softwalltime.errors import SourceError
 from softwalltime.replay.emulation import (
     Event,
@@ -17,7 +18,6 @@ from softwalltime.replay.emulation import (
     Outcome,
     Site,
     altered,
-    clock,
     postqueued,
     queued,
     recordings,
