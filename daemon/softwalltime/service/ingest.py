@@ -22,11 +22,10 @@ from softwalltime.store import (
     record_malformed,
     save_position,
 )
+from softwalltime.store.positions import HEAD_BYTES
 
 BATCH = 10_000
 """Jobs or malformed lines in one transaction, about."""
-HEAD = 4096
-"""Bytes of a log's beginning by which it is known again."""
 _SERVER = re.compile(rb"^[^;\n]{19};.;\d+(?:\[\d*\])?\.([^;\s]+);", re.MULTILINE)
 
 
@@ -116,7 +115,7 @@ def _tasks_of_log(
         raise SourceError(f"{path}: a trace, not an accounting log; write it as logs first: softwalltime convert")
     with opened(path) as file:
         tally.files += 1
-        first = file.contents.read(HEAD)
+        first = file.contents.read(HEAD_BYTES)
         name = server or _server(first)
         position = known.position(path, name, first, path.stat().st_size if file.plain else None)
         head = Head.of(first)

@@ -9,7 +9,7 @@ selective adjustment).
 import hashlib
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from softwalltime.errors import OptionError
 from softwalltime.jobs import Submission
@@ -38,10 +38,14 @@ Spec = Annotated[str, AfterValidator(_check)]
 """A predictor as the registry knows it, or ``walltime``, or ``keep``."""
 
 
-def _not_for_waiting(spec: str | None) -> str | None:
+def _not_for_waiting(spec: str) -> str:
     if spec in (WALLTIME, KEEP):
         raise ValueError(f"{spec!r} is for running jobs only; name a predictor")
     return spec
+
+
+WaitingSpec = Annotated[Spec, AfterValidator(_not_for_waiting)]
+"""A predictor as the registry knows it."""
 
 
 class Rule(_Model):
@@ -51,14 +55,9 @@ class Rule(_Model):
     user: str | None = None
     project: str | None = None
     mode: Mode | None = None
-    waiting: Spec | None = None
+    waiting: WaitingSpec | None = None
     running: Spec | None = None
     minimum: int | None = Field(default=None, ge=60)
-
-    @field_validator("waiting")
-    @classmethod
-    def _check_waiting(cls, spec: str | None) -> str | None:
-        return _not_for_waiting(spec)
 
     def applies(self, job: Submission) -> bool:
         """Whether the rule is for this job."""
@@ -69,16 +68,11 @@ class SitePolicy(_Model):
     """The whole policy; a rule that applies overrides what it names, a later rule an earlier one."""
 
     mode: Mode = Field(default="shadow", description="off: predict nothing; shadow: predict, record, set nothing; on")
-    waiting: Spec = Field(default="percentile", description="predictor for waiting jobs, with options")
+    waiting: WaitingSpec = Field(default="percentile", description="predictor for waiting jobs, with options")
     running: Spec = Field(default=WALLTIME, description="predictor for running jobs, or walltime, or keep")
     minimum: int = Field(default=MINIMUM, ge=60, description="least soft walltime in seconds")
     share: float = Field(default=1.0, ge=0, le=1, description="share of the users for whom mode on is on")
     rules: tuple[Rule, ...] = ()
-
-    @field_validator("waiting")
-    @classmethod
-    def _check_waiting(cls, spec: str) -> str | None:
-        return _not_for_waiting(spec)
 
     def __str__(self) -> str:
         """The policy in one line, for a log."""

@@ -68,7 +68,7 @@ def driver_connection(connection: Connection) -> Iterator[psycopg.Connection]:
 
     Errors are translated as on the rest of the connection; those that are nobody's fault stay psycopg's.
     """
-    driver: psycopg.Connection = connection.connection.driver_connection  # type: ignore[assignment]
+    driver: psycopg.Connection = connection.connection.driver_connection  # type: ignore[assignment]  # it is psycopg that we gave it
     try:
         yield driver
     except psycopg.Error as error:

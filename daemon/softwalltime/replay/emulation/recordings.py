@@ -171,7 +171,7 @@ def _all_of(job: Job, event: Event) -> list[str]:
             continue
         value = getattr(job, name)
         if isinstance(value, ResourceList):
-            lines += [f"pbs.event().job.{name}[{resource}]={value[resource]}" for resource in value.keys()]  # noqa: SIM118
+            lines += [f"pbs.event().job.{name}[{resource}]={value[resource]}" for resource in value.keys()]  # noqa: SIM118 - as a mapping of PBS has it
         elif value is not None and not (name == "Variable_List" and str(value) == unchanged):
             lines.append(f"pbs.event().job.{name}={value}")
     return lines
