@@ -9,7 +9,7 @@ DEMO   := build/demo
 # PostgreSQL refuses to run as root, and whom it runs as instead cannot enter a checkout below /root.
 DATA   := $(if $(filter 0,$(shell id -u)),/var/lib/softwalltime/demo,$(DEMO)/data)
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench deb rpm clean
 
 demo: $(VENV)/.user
 	rm -rf $(DEMO) $(DATA)
@@ -27,6 +27,10 @@ lint: $(VENV)/.developer
 
 bench: $(VENV)/.developer
 	$(BIN)/python -m tests.benchmarks
+
+# A package for this system, with its Python, in build/packages.
+deb rpm: | $(VENV)
+	PIP=$(BIN)/pip deploy/packages/build $@
 
 clean:
 	rm -rf $(VENV) build dist

@@ -7,22 +7,45 @@ says what it does at each event, what each key of its configuration means and wh
 It runs inside pbs_server, as root, on an embedded interpreter, and while it runs the whole server stands still.  Hence:
 
 - Python 3.6 and the standard library only: that is what every pbs_server has, and what survives the restarts of its
-  interpreter.  Each run executes this file anew; what is kept between runs is the configuration and how often nobody
+  interpreter.  What is kept from one run to the next are the functions below, the configuration, and how often nobody
   has answered in time.
 - Whatever happens, the request is accepted.  An exception here would reject the user's qsub.
 - One deadline for everything it waits for, by one monotonic clock.
 - It checks what it sets: postqueuejob and runjob take any value, and a soft walltime of 0 kills the scheduler.
 """
 
-# ruff: noqa: PTH116, PTH123, UP041 - on Python 3.6 socket.timeout is not TimeoutError; importing pathlib takes long.
+# ruff: noqa: PTH116, PTH123, UP041 - on Python 3.6 socket.timeout is not TimeoutError; pathlib loads slowly.
 
 import contextlib
+import sys
+import time
+
+# pbs_server executes this file anew for each event, in globals that it clears afterwards and that have no name of their
+# own, so that the name is that of the builtins.  Making all the functions below takes longer than most runs of them: so
+# they are made once, in a module that stays until the interpreter restarts or another version of this file is imported,
+# which is another code object.
+if __name__ == "builtins":
+    import pbs
+
+    try:
+        _code = sys._getframe().f_code
+        _kept = sys.modules.get("softwalltime_hook_kept")
+        if _kept is None or _kept.code is not _code:
+            _kept = type(sys)("softwalltime_hook_kept")
+            _kept.code = _code
+            exec(_code, _kept.__dict__)  # noqa: S102 - it is this file
+            sys.modules["softwalltime_hook_kept"] = _kept
+        _kept.run(pbs, time.time())
+    except BaseException as _error:  # PBS's alarm comes as KeyboardInterrupt, and no bug of ours may cost a user a job.
+        with contextlib.suppress(BaseException):  # There is nobody left to tell.
+            pbs.logmsg(pbs.LOG_WARNING, f"softwalltime: {type(_error).__name__}: the request is accepted as it is")
+    if pbs.event() is not None:
+        pbs.event().accept()  # Ends the run: nothing below is executed.
+
 import json
 import os
 import select
 import socket
-import sys
-import time
 
 PROTOCOL = 1
 LONGEST_LINE = 65536
@@ -31,8 +54,6 @@ NO_LIMIT = 5 * 365 * 24 * 3600
 """Seconds that the scheduler takes a job without walltime to run."""
 TIMEOUTS = "SOFTWALLTIME_HOOK_TIMEOUTS"
 """Environment variable of pbs_server for the time-outs in a row: how many, when the last one, of which peer."""
-KEPT = "softwalltime_hook_configuration"
-"""Module in which the configuration is kept from one run to the next."""
 
 
 # ---- Configuration -------------------------------------------------------------------------------------------------
@@ -51,6 +72,12 @@ DEFAULTS = {
     "log": "all",
     "postgres": {"dsn": "", "psycopg_path": "", "waiting": "usage", "running": "walltime"},
 }
+
+
+PREVIOUS = {}
+"""How many microseconds the last exchange with the peer took that was answered, under "us"."""
+KNOWN = {}
+"""The configuration that was read last, with the complaints about it, by the version of its file."""
 
 
 def whole(least, most):
@@ -118,28 +145,27 @@ def merged(given, defaults, accepted, where, complaints):
 def read_configuration(path):
     """The configuration in the file, complete, and the complaints about it; without a file the defaults.
 
-    Reading it takes as long as all the rest of a run that asks nobody, so it is read once per interpreter and version
-    of the file.  It is kept among the modules: they outlive a run, and nothing else does.
+    Reading it takes as long as all the rest of a run that asks nobody, so it is read once for each version of the file.
     """
     if not path:
         return DEFAULTS, []
-    kept = sys.modules.get(KEPT) or sys.modules.setdefault(KEPT, type(sys)(KEPT))
     complaints = []
     given = {}
     version = None
     try:
         status = os.stat(path)
-        # The defaults belong to it, because another version of this file may have run before.
-        version = (path, status.st_ino, status.st_size, status.st_mtime_ns, DEFAULTS)
-        if getattr(kept, "version", None) == version:
-            return kept.configuration
+        version = (path, status.st_ino, status.st_size, status.st_mtime_ns)
+        if version in KNOWN:
+            return KNOWN[version]
         with open(path, "rb") as file:
             given = json.loads(file.read().decode("utf-8"))
     except Exception as error:
         complaints.append(f"the file cannot be read: {error}")
-    kept.configuration = merged(given, DEFAULTS, ACCEPTED, "", complaints), complaints
-    kept.version = version
-    return kept.configuration
+    configuration = merged(given, DEFAULTS, ACCEPTED, "", complaints), complaints
+    KNOWN.clear()
+    if version is not None:
+        KNOWN[version] = configuration
+    return configuration
 
 
 # ---- Asking --------------------------------------------------------------------------------------------------------
@@ -174,11 +200,12 @@ def encoded(question):
 
 def ask_daemon(config, question, deadline):
     """Ask over the Unix socket: one line there, one line back."""
-    line = encoded(question)
     peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         peer.settimeout(remaining(deadline))
         peer.connect(config["socket"])
+        # Only now: while we put the question together, the daemon wakes up.
+        line = encoded(question())
         # Without MSG_NOSIGNAL a daemon that dies right now would send pbs_server a SIGPIPE.
         peer.sendall(line, socket.MSG_NOSIGNAL)
         parts = []
@@ -223,9 +250,10 @@ def ask_postgres(config, question, deadline):
     psycopg's Connection would wait inside libpq, where neither a deadline nor PBS's alarm reaches it.  Its wrapper of
     libpq's non-blocking calls lets us do all the waiting here.
     """
-    job = question["job"]
+    asked_of = question()
+    job = asked_of["job"]
     settings = config["postgres"]
-    predictor = settings["running" if question["event"] == "runjob" else "waiting"]
+    predictor = settings["running" if asked_of["event"] == "runjob" else "waiting"]
     if job["walltime"] is None:
         return {"v": PROTOCOL, "action": "none", "basis": "no walltime"}
     if predictor == "walltime":
@@ -235,7 +263,7 @@ def ask_postgres(config, question, deadline):
     before = time.monotonic()
     pq = psycopg_pq(settings["psycopg_path"])
     deadline += time.monotonic() - before
-    asked = [predictor, job["user"], job["project"], job["walltime"], question["now"], config["minimum"]]
+    asked = [predictor, job["user"], job["project"], job["walltime"], asked_of["now"], config["minimum"]]
     connection = pq.PGconn.connect_start(connection_string(pq, settings["dsn"], config["deadline_ms"]))
     try:
         while True:
@@ -326,14 +354,18 @@ def timeouts(peer):
 
 
 def ask(config, question, deadline):
-    """Ask by the configured transport, unless it has lately kept us waiting too often."""
+    """Ask by the configured transport, unless it has lately kept us waiting too often.
+
+    The question is a function, which is called when there is somebody to ask.
+    """
     peer = peer_name(config)
     count, since = timeouts(peer)
     if count >= config["breaker_failures"] and since < config["breaker_seconds"]:
         raise NoAnswerError(f"nobody asked for {config['breaker_seconds'] - since:.0f} s, after {count} time-outs")
     transport = ask_daemon if config["transport"] == "daemon" else ask_postgres
+    begun = time.monotonic()
     try:
-        answer = transport(config, question, deadline)
+        answer = transport(config, lambda: dict(question(), timeouts=count, previous_us=PREVIOUS.get("us")), deadline)
     except TimedOutError:
         # The count stays when the pause is over: if the peer still hangs, the next time-out pauses again at once.
         os.environ[TIMEOUTS] = f"{count + 1} {time.monotonic()} {peer}"
@@ -344,6 +376,7 @@ def ask(config, question, deadline):
     except Exception as error:
         os.environ.pop(TIMEOUTS, None)
         raise NoAnswerError(f"{type(error).__name__}: {error}") from error
+    PREVIOUS["us"] = int((time.monotonic() - begun) * 1e6)
     if count:
         os.environ.pop(TIMEOUTS, None)
     return answer
@@ -393,10 +426,15 @@ def attribute(name, *sources):
 
 
 def resource(name, *sources):
-    """The requested resource of the first object that has it; a custom one need not exist at this site."""
-    for source in sources:
+    """The requested resource of the first object that has it."""
+    return requested(name, [source.Resource_List for source in sources])
+
+
+def requested(name, lists):
+    """The resource of the first list that has it; a custom one need not exist at this site."""
+    for resources in lists:
         try:
-            value = source.Resource_List[name]
+            value = resources[name]
         except Exception:  # noqa: S112 - there is nothing wrong with not having it.
             continue
         if value is not None and not (isinstance(value, str) and value == ""):
@@ -459,9 +497,10 @@ def destinations(pbs, server, queue, depth):
 class Hook:
     """One run of the hook.  Each event has its method, which returns what it decided, in words, or None if nothing."""
 
-    def __init__(self, pbs, event, started):
+    def __init__(self, pbs, event, now, started):
         self.pbs = pbs
         self.event = event
+        self.now = now
         self.started = started
         self.name = next((name for name in DEFAULTS["events"] if event.type == getattr(pbs, name.upper(), None)), "")
         self.config, self.complaints = read_configuration(getattr(pbs, "hook_config_filename", None))
@@ -607,7 +646,7 @@ class Hook:
             return f"left at {in_words(soft)}"
         if isinstance(when, dict):
             since = attribute("etime", job) or attribute("qtime", job) or attribute("ctime", job)
-            if since is None or time.time() - int(since) <= when["waited_longer_than"]:
+            if since is None or self.now - int(since) <= when["waited_longer_than"]:
                 return f"left at {in_words(soft)}: has not waited long"
         try:
             seconds, basis = self.predicted(walltime)
@@ -631,7 +670,8 @@ class Hook:
         Of an altered job the request says what changes, and the original the rest.
         """
         sources = (self.event.job,) if original is None else (self.event.job, original)
-        seconds, basis = understood(ask(self.config, self.question(sources, walltime), self.deadline))
+        answer = ask(self.config, lambda: self.question(sources, walltime), self.deadline)
+        seconds, basis = understood(answer)
         if seconds is None:
             return None, basis
         limit = NO_LIMIT if walltime is None else walltime
@@ -652,11 +692,13 @@ class Hook:
         else:
             user = text_of(attribute("euser", *sources))
             group = text_of(attribute("egroup", *sources))
+        # Once: PBS looks everything up anew at each access.
+        lists = [source.Resource_List for source in sources]
         return {
             "v": PROTOCOL,
             "op": "predict",
             "event": self.name,
-            "now": int(time.time()),
+            "now": int(self.now),
             "job": {
                 "job_id": text_of(attribute("id", *sources)),
                 "user": user,
@@ -668,15 +710,15 @@ class Hook:
                 "job_name": text_of(attribute("Job_Name", *sources)),
                 "submitted": whole_of(attribute("ctime", *sources)),
                 "walltime": walltime,
-                "soft_walltime": seconds_of(resource("soft_walltime", *sources)),
-                "min_walltime": seconds_of(resource("min_walltime", *sources)),
-                "max_walltime": seconds_of(resource("max_walltime", *sources)),
-                "ncpus": whole_of(resource("ncpus", *sources)),
-                "nodect": whole_of(resource("nodect", *sources)),
-                "ngpus": whole_of(resource("ngpus", *sources)),
-                "mem": text_of(resource("mem", *sources)) or None,
-                "select": text_of(resource("select", *sources)),
-                "place": text_of(resource("place", *sources)),
+                "soft_walltime": seconds_of(requested("soft_walltime", lists)),
+                "min_walltime": seconds_of(requested("min_walltime", lists)),
+                "max_walltime": seconds_of(requested("max_walltime", lists)),
+                "ncpus": whole_of(requested("ncpus", lists)),
+                "nodect": whole_of(requested("nodect", lists)),
+                "ngpus": whole_of(requested("ngpus", lists)),
+                "mem": text_of(requested("mem", lists)) or None,
+                "select": text_of(requested("select", lists)),
+                "place": text_of(requested("place", lists)),
                 "array_indices": text_of(attribute("array_indices_submitted", *sources)),
                 "interactive": bool(whole_of(attribute("interactive", *sources))),
             },
@@ -705,22 +747,12 @@ def log(pbs, level, message):
     pbs.logmsg(level, "softwalltime: " + printable)
 
 
-def main():
-    """Run in pbs_server."""
+def run(pbs, now):
+    """One run in pbs_server; ``now`` is the time in epoch seconds.  Accepting the event is left to the caller."""
     started = time.monotonic()
-    import pbs
-
     event = pbs.event()
     try:
-        Hook(pbs, event, started).run()
-    except BaseException as error:  # PBS's alarm comes as KeyboardInterrupt, and no bug of ours may cost a user a job.
+        Hook(pbs, event, now, started).run()
+    except BaseException as error:  # As above, but it can be said better.
         with contextlib.suppress(BaseException):  # There is nobody left to tell.
             log(pbs, pbs.LOG_WARNING, f"{type(error).__name__}: {error}: the request is accepted as it is")
-    if event is not None:
-        event.accept()
-
-
-# pbs_server runs a hook in globals without a name of their own, so that the name is that of the builtins; whoever
-# imports this file, a test for instance, has another.
-if __name__ == "builtins":
-    main()

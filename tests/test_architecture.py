@@ -8,12 +8,13 @@ import pytest
 from tests.workloads import ROOT
 
 PACKAGE = ROOT / "daemon" / "softwalltime"
-FREE = {"jobs", "errors"}
+FREE = {"jobs", "states", "errors"}
 ALLOWED = {
-    "jobs": set(),
+    "states": set(),
+    "jobs": {"states"},
     "errors": set(),
     "resources": {"errors"},
-    "settings": {"errors"},
+    "settings": {"errors", "states"},
     "policy": FREE,
     "accounting": FREE,
     "predictors": FREE,
@@ -21,6 +22,7 @@ ALLOWED = {
     "replay": FREE | {"policy", "predictors", "accounting"},
     "simulation": FREE | {"policy", "predictors", "accounting"},
     "service": FREE | {"policy", "predictors", "accounting", "store", "settings"},
+    "deployment": FREE | {"accounting", "resources", "service", "settings", "store"},
     "reports": FREE | {"policy", "predictors", "accounting", "replay", "simulation", "service"},
 }
 # The command line stands on top of everything.

@@ -41,13 +41,21 @@ def installed(wheel: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_the_wheel_holds_migrations_and_sql(wheel: Path) -> None:
+def test_the_wheel_holds_hook_migrations_and_sql(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    for folder in ("migrations", "sql"):
+    for folder in ("hooks", "migrations", "sql"):
         for file in (ROOT / folder).rglob("*"):
-            if file.suffix in (".py", ".mako", ".sql"):
+            if file.suffix in (".py", ".json", ".mako", ".sql"):
                 assert f"softwalltime/_resources/{folder}/{file.relative_to(ROOT / folder)}" in names
     assert not [name for name in names if name.startswith("tests/")]
+
+
+def test_the_wheel_holds_the_reports_templates(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    templates = sorted((ROOT / "daemon" / "softwalltime" / "reports" / "templates").iterdir())
+    assert {file.suffix for file in templates} == {".css", ".j2"}
+    for file in templates:
+        assert f"softwalltime/reports/templates/{file.name}" in names
 
 
 def test_the_demos_steps_run_from_the_wheel_alone(installed: Path) -> None:
@@ -68,5 +76,9 @@ def test_the_demos_steps_run_from_the_wheel_alone(installed: Path) -> None:
     from_store = softwalltime("replay", "store", "--data-dir", "data")
     from_logs = softwalltime("replay", "accounting")
     assert from_store.partition("\n")[2] == from_logs.partition("\n")[2]
+    assert "report.html: 500 jobs, " in softwalltime("report", "accounting", "-o", "report.html", "--no-settings")
+    assert "softwalltime-report" in (installed / "report.html").read_text()
+    through_hooks = ("--through-hooks", "--predictors", "v1", "--limit", "100")
+    assert "identical to the fast replay" in softwalltime("replay", "accounting", *through_hooks)
     assert "as this version needs them" in softwalltime("db", "check", "--data-dir", "data")
     assert "percentile" in softwalltime("predictors")

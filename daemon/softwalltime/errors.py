@@ -13,6 +13,7 @@ No other exception leaves the package on account of its input, and none of these
 command that meets one prints the message in one line and ends with ``exit_status``.
 """
 
+from pathlib import Path
 from typing import ClassVar
 
 
@@ -33,7 +34,9 @@ class OptionError(UsageError):
 
 
 class SourceError(UsageError):
-    """A file or folder cannot be read, or not be written."""
+    """A file or folder cannot be read, or not be written; ``path`` is filled in by whoever goes on without it."""
+
+    path: Path | None = None
 
 
 class StoreError(SoftwalltimeError):

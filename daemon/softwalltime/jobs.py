@@ -7,6 +7,8 @@ world (an accounting log, a trace, a hook, the store) builds these, so nothing p
 
 from dataclasses import dataclass
 
+from softwalltime.states import State, state_of
+
 
 @dataclass(frozen=True, slots=True)
 class Submission:
@@ -70,9 +72,39 @@ class CompletedJob:
         return self.runtime > 0
 
     @property
+    def state(self) -> State:
+        """How it ended."""
+        return state_of(self.exit_status, self.runtime, self.submission.walltime, self.start)
+
+    @property
     def scored(self) -> bool:
         """Whether a prediction for this job can be judged: it ran, and there was a walltime to improve on."""
         return self.runtime > 0 and (self.submission.walltime or 0) > 0
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentJob:
+    """A job that waits or runs: its submission with all alters since, and how far it has come.
+
+    ``start`` is ``None`` while it waits; ``etime`` is ``None`` while it may not run yet, being held for instance.
+    """
+
+    submission: Submission
+    server: str
+    start: int | None
+    qtime: int | None = None
+    etime: int | None = None
+    soft_walltime: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Alter:
+    """What an alter set, in seconds, of a job that waits or runs; ``None`` where it left it as it was."""
+
+    job_id: str
+    server: str
+    walltime: int | None
+    soft_walltime: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +143,8 @@ class Decision:
 
     ``at`` is when (epoch seconds), ``event`` PBS's event.  ``predicted`` is the predictor's bare number in seconds,
     ``soft_walltime`` what the policy made of it; ``action`` is ``set`` (the hook was told to set it), ``shadow`` (it
-    would have been) or ``none``.  ``took`` is how long the answer took in microseconds.
+    would have been) or ``none``.  ``took`` is how long the answer took in microseconds.  Of the hook's side is known
+    what it says of the time before: ``timeouts`` in a row, and how many microseconds its last answered exchange took.
     """
 
     at: int
@@ -124,3 +157,5 @@ class Decision:
     action: str
     basis: str
     took: int = 0
+    timeouts: int = 0
+    exchange_before: int | None = None

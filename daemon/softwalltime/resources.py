@@ -1,10 +1,15 @@
-"""Where the files that are not Python are: migrations/ and sql/, in the installed package or at the checkout's root."""
+"""Where files outside the package are: hooks/, migrations/, sql/, installed with it or at the checkout's root."""
 
 from pathlib import Path
 
 from softwalltime.errors import SoftwalltimeError
 
 _PACKAGE = Path(__file__).resolve().parent
+
+
+def hook() -> Path:
+    """The hook file; its configuration, as it is shipped, lies beside it."""
+    return _find("hooks") / "softwalltime_hook.py"
 
 
 def migrations() -> Path:

@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from softwalltime.errors import UsageError
+from softwalltime.states import TEACHING, State
 
 SYSTEM_FILE = Path("/etc/softwalltime/softwalltime.toml")
 _PREFIX = "SOFTWALLTIME_"
@@ -46,8 +47,40 @@ class Settings(BaseSettings):
     accounting: Path | None = Field(
         default=None, description="accounting logs to follow, such as /var/spool/pbs/server_priv/accounting"
     )
+    teaching: tuple[State, ...] = Field(
+        default=tuple(state for state in State if state in TEACHING),
+        description="how jobs must have ended to teach the predictors",
+    )
+    keep_days: int = Field(
+        default=1096, ge=0, description="days for which jobs and predictions are kept in the store; 0: for ever"
+    )
+    keep_jobs_per_user: int = Field(
+        default=0, ge=0, description="how many of each user's jobs are kept in the store at most; 0: all"
+    )
     server: str = Field(default="", description="the PBS server's name in the store; empty: as in the job ids")
+    refresh_seconds: int = Field(
+        default=3600, ge=1, description="seconds between refreshes of the figures that the monitoring views show"
+    )
+    metrics: str | None = Field(
+        default=None, description="address for Prometheus, such as 127.0.0.1:9105; without it there are no metrics"
+    )
     policy: dict[str, Any] = Field(default_factory=dict, description="which predictor for which jobs, see the README")
+
+    @property
+    def metrics_address(self) -> tuple[str, int] | None:
+        """Host and port of the metrics, if there are to be any."""
+        if self.metrics is None:
+            return None
+        host, _, port = self.metrics.rpartition(":")
+        return host.strip("[]"), int(port)
+
+    @field_validator("metrics")
+    @classmethod
+    def _host_and_port(cls, address: str | None) -> str | None:
+        host, _, port = (address or "").rpartition(":")
+        if address is not None and not (host and port.isdecimal() and int(port) < 65536):
+            raise ValueError("a host and a port are expected, such as 127.0.0.1:9105")
+        return address
 
     @field_validator("data_dir")
     @classmethod

@@ -17,6 +17,7 @@ RETURNS double precision
 LANGUAGE plpgsql STABLE PARALLEL SAFE
 AS $$
 DECLARE
+    teaching softwalltime.job_state[] := softwalltime.teaching();
     alike bigint;
     share double precision;
 BEGIN
@@ -26,7 +27,7 @@ BEGIN
                 percentile_cont(p / 100) WITHIN GROUP (ORDER BY job.runtime::double precision / job.walltime)
             INTO alike, share
             FROM softwalltime.completed_jobs AS job
-            WHERE job.user_name = for_user AND job.runtime > 0 AND job.walltime > 0
+            WHERE job.user_name = for_user AND job.runtime > 0 AND job.walltime > 0 AND job.state = ANY (teaching)
                 AND (keys = 'user' OR job.project = for_project)
                 AND (keys <> 'user+project+walltime' OR job.walltime = for_walltime)
                 AND job.end_time BETWEEN as_of - window_seconds AND as_of;
@@ -35,7 +36,7 @@ BEGIN
                 percentile_cont(p / 100) WITHIN GROUP (ORDER BY job.runtime::double precision / job.walltime)
             INTO alike, share
             FROM softwalltime.completed_jobs AS job
-            WHERE job.project = for_project AND job.runtime > 0 AND job.walltime > 0
+            WHERE job.project = for_project AND job.runtime > 0 AND job.walltime > 0 AND job.state = ANY (teaching)
                 AND job.end_time BETWEEN as_of - window_seconds AND as_of;
         ELSE
             RAISE invalid_parameter_value USING

@@ -5,13 +5,16 @@ CREATE OR REPLACE FUNCTION softwalltime.usage_share(for_user text, as_of bigint,
 RETURNS double precision
 LANGUAGE plpgsql STABLE PARALLEL SAFE
 AS $$
+DECLARE
+    teaching softwalltime.job_state[] := softwalltime.teaching();
 BEGIN
     RETURN (
         SELECT max(recent.share)
         FROM (
             SELECT job.runtime::double precision / job.walltime AS share
             FROM softwalltime.completed_jobs AS job
-            WHERE job.user_name = for_user AND job.runtime > 0 AND job.walltime > 0 AND job.end_time <= as_of
+            WHERE job.user_name = for_user AND job.runtime > 0 AND job.walltime > 0 AND job.state = ANY (teaching)
+                AND job.end_time <= as_of
             ORDER BY job.end_time DESC, job.id DESC
             LIMIT jobs
         ) AS recent

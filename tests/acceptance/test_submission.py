@@ -152,7 +152,7 @@ def test_nonsense_in_the_configuration_harms_nobody(lab: Lab, install: Install) 
 def test_an_interrupted_hook_accepts(lab: Lab, install: Install, tmp_path: Path) -> None:
     """PBS's own alarm arrives as KeyboardInterrupt in the middle of whatever the hook does."""
     slow = tmp_path / "slow.py"
-    slow.write_text(HOOK.read_text().replace("    Hook(pbs, event, started).run()", "    time.sleep(60)"))
+    slow.write_text(HOOK.read_text().replace("    Hook(pbs, event, now, started).run()", "    time.sleep(60)"))
     assert "time.sleep(60)" in slow.read_text()
     log = lab.server_log()
     install()
@@ -160,3 +160,17 @@ def test_an_interrupted_hook_accepts(lab: Lab, install: Install, tmp_path: Path)
     lab.qmgr("set hook softwalltime alarm = 1")
     lab.qsub("-h", "-q", "short", "-l", "walltime=600")
     assert log.lines("KeyboardInterrupt: : the request is accepted as it is")
+
+
+def test_another_version_of_the_hook_counts_from_the_next_event_on(lab: Lab, install: Install, tmp_path: Path) -> None:
+    """What is kept from one run to the next must not outlive the file that it came from."""
+    log = lab.server_log()
+    install()
+    lab.qsub("-h", "-q", "short", "-l", "walltime=600")
+    for version in ("one", "two"):
+        file = tmp_path / "version.py"
+        file.write_text(HOOK.read_text().replace('"softwalltime: " + printable', f'"version {version}: " + printable'))
+        assert f"version {version}" in file.read_text()
+        lab.qmgr(f"import hook softwalltime application/x-python default {file}")
+        lab.qsub("-h", "-q", "short", "-l", "walltime=600")
+        assert log.lines(f"version {version}: postqueuejob")

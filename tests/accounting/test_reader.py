@@ -26,7 +26,8 @@ def test_the_recorded_log_is_read_to_the_last_record() -> None:
     tally = Tally()
     jobs = list(read_jobs([RECORDED_LOG], tally))
     assert (tally.lines, tally.malformed, tally.array_parents) == (168, 0, 4)
-    assert tally.other == Counter({"S": 47, "Q": 46, "a": 15, "D": 9, "B": 1, "K": 1, "R": 1, "U": 1, "Y": 1})
+    assert tally.other == Counter({"S": 47, "Q": 46, "a": 15, "D": 9, "B": 1, "K": 1, "U": 1, "Y": 1})
+    assert tally.interrupted == 1
     assert len(jobs) == tally.jobs == 42
     by_id = {job.submission.job_id: job for job in jobs}
     assert by_id["6.pbs1"].submission.account == 'chem grant; 2026 "x=1"'
@@ -162,7 +163,8 @@ def test_every_line_of_a_mutated_log_is_accounted_for(chance: random.Random, mut
     lines = bytes(content).split(b"\n")
     tally = Tally()
     batch = pbs_batch(Block(bytes(content), 0, 1, len(content)), "log", tally)
-    assert tally.jobs + tally.malformed + tally.others + tally.array_parents + tally.blank == len(lines)
+    read = tally.jobs + tally.others + tally.array_parents + tally.interrupted
+    assert read + tally.malformed + tally.blank == len(lines)
     for malformed in batch.malformed:
         assert bytes(content[malformed.offset :]).startswith(malformed.content)
         assert str(malformed).startswith(f"log:{malformed.line}: ")

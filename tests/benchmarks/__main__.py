@@ -2,13 +2,26 @@
 
 import sys
 
-from tests.benchmarks import bench_daemon, bench_ingest, bench_qsub, bench_replay
+from tests.benchmarks import (
+    bench_daemon,
+    bench_gaming,
+    bench_hooks,
+    bench_ingest,
+    bench_qsub,
+    bench_replay,
+    bench_store,
+    bench_views,
+)
 
 BENCHMARKS = {
     "replay": bench_replay.main,
     "ingest": bench_ingest.main,
     "daemon": bench_daemon.main,
+    "gaming": bench_gaming.main,
+    "hooks": bench_hooks.main,
     "qsub": bench_qsub.main,
+    "store": bench_store.main,
+    "views": bench_views.main,
 }
 
 for name in sys.argv[1:] or BENCHMARKS:

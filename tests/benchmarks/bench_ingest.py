@@ -1,5 +1,11 @@
-"""Ingest from files to committed, indexed rows, against pbsparse (PyPI) merely parsing the same files."""
+"""Ingest from files to committed, indexed rows, in an empty store and in one of 5,000,000 jobs.
 
+Beside it, in the same run: psycopg's COPY of the same rows alone, which is the limit; pbsparse (PyPI) merely parsing
+the same files; and one process with a connection of its own for each record, which is how others do it.
+"""
+
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -7,35 +13,95 @@ from typing import Any
 
 from pbsparse import get_pbs_records
 
+from softwalltime.accounting.files import log_files
+from softwalltime.accounting.reader import Tally, read_jobs
 from softwalltime.reports.table import table
+from softwalltime.store import add_prepared_jobs, connect, embedded_postgres, prepare_jobs
+from softwalltime.store.migrations import upgrade
+from tests.benchmarks.bench_store import fill
 from tests.benchmarks.workload import accounting_folder, softwalltime
+
+FULL = 5_000_000
+RECORDS = 50
+ONE_BY_ONE = """
+import sys, psycopg
+from softwalltime.accounting import pbs
+kind, job_id, message = pbs.split(sys.argv[2].encode())
+job = pbs.completed_job(job_id, message, "alone")
+with psycopg.connect(sys.argv[1]) as connection:
+    connection.execute(
+        "INSERT INTO softwalltime.completed_jobs (ctime, end_time, runtime, walltime, server, job_id, user_name, state)"
+        " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
+        (job.submission.submitted, job.end, job.runtime, job.submission.walltime, "alone", job_id, job.submission.user,
+         job.state),
+    )
+"""
 
 
 def main() -> None:
-    """Ingest into an empty embedded store, again into the full one, and parse with pbsparse in three ways."""
-    # A folder that the unprivileged user can reach whom PostgreSQL runs as where this runs as root.
+    """Measure all of it, and print it as one table."""
     with tempfile.TemporaryDirectory(dir="/tmp") as scratch:
+        # A folder that the unprivileged user can reach whom PostgreSQL runs as where this runs as root.
         Path(scratch).chmod(0o755)
         name, logs = accounting_folder(Path(scratch))
-        store = ("--data-dir", f"{scratch}/store")
-        softwalltime("db", "upgrade", *store)
-        first = softwalltime("ingest", logs, *store)
-        again = softwalltime("ingest", logs, *store)
-        jobs = int(first.output.split("jobs stored")[1].split()[0].replace(",", ""))
-        rows = [("softwalltime ingest, empty store", first.seconds), ("softwalltime ingest, once more", again.seconds)]
-        files = sorted(logs.iterdir())
+        files = log_files(logs)
+        rows: list[tuple[str, float, int]] = []
+        with embedded_postgres(Path(scratch) / "data") as dsn:
+            engine = connect(dsn)
+            upgrade(engine)
+            first = softwalltime("ingest", logs, "--dsn", dsn)
+            again = softwalltime("ingest", logs, "--dsn", dsn)
+            jobs = int(first.output.split("jobs stored")[1].split()[0].replace(",", ""))
+            rows += [
+                ("softwalltime ingest, empty store", first.seconds, jobs),
+                ("softwalltime ingest, nothing new", again.seconds, jobs),
+                ("psycopg's COPY alone, empty store", copy(dsn, files), jobs),
+                ("a process and a connection a record", one_by_one(dsn, files), RECORDS),
+            ]
+            with engine.begin() as connection:
+                connection.exec_driver_sql("TRUNCATE softwalltime.completed_jobs, softwalltime.log_positions")
+            fill(engine, FULL)
+            full = softwalltime("ingest", logs, "--dsn", dsn)
+            rows.append((f"softwalltime ingest, store of {FULL:,}", full.seconds, jobs))
+            engine.dispose()
         rows += [
-            ("pbsparse, all records", parse(files)),
-            ("pbsparse, E records, processed", parse(files, process=True, type_filter="E")),
-            ("pbsparse, E records, not processed", parse(files, type_filter="E")),
+            ("pbsparse, all records", parse(files), jobs),
+            ("pbsparse, E records, processed", parse(files, process=True, type_filter="E"), jobs),
+            ("pbsparse, E records, not processed", parse(files, type_filter="E"), jobs),
         ]
+    speed = jobs / first.seconds
     print(
         table(
-            [f"{name}, {jobs:,} completed jobs", "seconds", "jobs/s", "of ingest's time"],
-            [[what, f"{took:.2f}", f"{jobs / took:,.0f}", f"{took / first.seconds:.2f}"] for what, took in rows],
+            [f"{name}, {jobs:,} completed jobs", "seconds", "jobs/s", "of ingest's speed"],
+            [[what, f"{took:.2f}", f"{done / took:,.0f}", f"{done / took / speed:.4g}"] for what, took, done in rows],
         )
     )
-    print(f"\nmemory of ingest, without PostgreSQL's: {first.megabytes:.0f} MB")
+    print(f"\nmemory of ingest, without PostgreSQL's: {max(first.megabytes, full.megabytes):.0f} MB")
+
+
+def copy(dsn: str, files: list[Path]) -> float:
+    """Seconds that it takes to COPY the same rows, made ready before, into an empty table with its indexes."""
+    jobs = list(read_jobs(files, Tally(), server="copy"))
+    prepared = [prepare_jobs(jobs[first : first + 10_000]) for first in range(0, len(jobs), 10_000)]
+    engine = connect(dsn)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("TRUNCATE softwalltime.completed_jobs")
+    begin = time.perf_counter()
+    for batch in prepared:
+        with engine.begin() as connection:
+            add_prepared_jobs(connection, [batch])
+    took = time.perf_counter() - begin
+    engine.dispose()
+    return took
+
+
+def one_by_one(dsn: str, files: list[Path]) -> float:
+    """Seconds that some records take, each in a process of its own."""
+    lines = [line for line in files[0].read_text().splitlines() if line[19:22] == ";E;"][:RECORDS]
+    begin = time.perf_counter()
+    for line in lines:
+        subprocess.run([sys.executable, "-c", ONE_BY_ONE, dsn, line], check=True)
+    return (time.perf_counter() - begin) * RECORDS / len(lines)
 
 
 def parse(files: list[Path], **options: Any) -> float:

@@ -50,10 +50,14 @@ def test_without_postqueuejob_the_hook_asks_at_queuejob(run: Run, peer: Peer, si
 def test_the_daemon_is_told_everything_about_a_job(run: Run, peer: Peer, site: Site) -> None:
     job = submission(ncpus=4, nodect=2, ngpus=1, mem=2**30, select="2:ncpus=2", place="scatter", interactive=True)
     run(postqueued(job, site=site, now=NOW))
-    assert peer.asked() == [
+    (asked,) = peer.asked()
+    previous = asked.pop("previous_us")
+    assert previous is None or previous > 0, "how long the hook waited the time before"
+    assert [asked] == [
         {
             "v": 1,
             "op": "predict",
+            "timeouts": 0,
             "event": "postqueuejob",
             "now": NOW,
             "job": {

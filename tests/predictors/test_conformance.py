@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -102,6 +103,22 @@ def test_it_learns_only_from_what_ended(predictor: type[Predictor], workload: Wo
     before = first.predict(submission, submission.submitted)
     second.predict(later.submission, submission.submitted)
     assert second.predict(submission, submission.submitted) == before
+
+
+@every_predictor
+def test_it_says_whether_it_takes_a_killed_job_for_a_lower_bound(
+    predictor: type[Predictor], workload: Workload
+) -> None:
+    # One history in which every job ran into its walltime and was killed, and one in which all just finished in time.
+    at_the_limit = [replace(each, runtime=each.submission.walltime or 60) for each in workload.jobs]
+    killed, finished = fresh(predictor), fresh(predictor)
+    for each in sorted(at_the_limit, key=lambda completed: completed.end):
+        killed.learn(replace(each, exit_status=-29))
+        finished.learn(replace(each, exit_status=0))
+    now = max(each.end for each in at_the_limit)
+    submissions = [each.submission for each in workload.jobs[-300:]]
+    same = all(killed.predict(each, now) == finished.predict(each, now) for each in submissions)
+    assert predictor.censoring is not same
 
 
 @every_predictor

@@ -204,7 +204,7 @@ def test_the_commands_ask_it(start: Start, database: str, capsys: pytest.Capture
     assert run(["explain", "--user", "bob", "--walltime", "3600", *options]) == 0
     assert capsys.readouterr().out == "no soft walltime: user bob has no completed job (predictor v1)\n"
     assert run(["status", *options]) == 0
-    assert re.search(r"^store +ok$", capsys.readouterr().out, re.MULTILINE)
+    assert re.search(r"^ +store +ok$", capsys.readouterr().out, re.MULTILINE)
 
 
 def test_without_a_daemon_the_commands_say_what_to_look_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

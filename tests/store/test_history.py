@@ -5,7 +5,8 @@ from sqlalchemy import Connection, text
 
 from softwalltime.jobs import CompletedJob, Decision
 from softwalltime.simulation.workload import generate
-from softwalltime.store import add_decisions, add_jobs, last_id, read_history, read_jobs, read_new
+from softwalltime.states import State
+from softwalltime.store import add_decisions, add_jobs, last_id, read_history, read_jobs, read_new, set_teaching
 from tests.workloads import job
 
 
@@ -17,7 +18,7 @@ def jobs(connection: Connection) -> list[CompletedJob]:
 
 
 def test_without_bounds_it_is_everything(connection: Connection, jobs: list[CompletedJob]) -> None:
-    assert list(read_history(connection, None, None)) == jobs
+    assert list(read_history(connection, None, None, jobs[-1].end)) == jobs
 
 
 @pytest.mark.parametrize("per_user", [0, 1, 2, 15])
@@ -33,7 +34,37 @@ def test_it_is_each_users_last_jobs_and_those_of_the_last_days(
             kept = [number for number in of_user if condition.fget(jobs[number])]  # type: ignore[attr-defined]
             expected |= set(kept[-per_user:] if per_user else [])
     expected |= {number for number, each in enumerate(jobs) if since is not None and each.end >= since}
-    assert list(read_history(connection, per_user, since)) == [jobs[number] for number in sorted(expected)]
+    assert list(read_history(connection, per_user, since, jobs[-1].end)) == [
+        jobs[number] for number in sorted(expected)
+    ]
+
+
+def test_what_ended_later_comes_as_well_and_displaces_nothing(connection: Connection, jobs: list[CompletedJob]) -> None:
+    now = jobs[len(jobs) // 2].end
+    past = [each for each in jobs if each.end <= now]
+    last = {each.submission.user: each for each in past if each.scored}
+    expected = [each for each in past if last.get(each.submission.user) is each or each in _last_that_ran(past)]
+    expected += [each for each in jobs if each.end > now]
+    assert list(read_history(connection, 1, None, now)) == expected
+
+
+def _last_that_ran(jobs: list[CompletedJob]) -> list[CompletedJob]:
+    return list({each.submission.user: each for each in jobs if each.ran}.values())
+
+
+def test_only_what_teaches_counts(connection: Connection) -> None:
+    deleted = job(job_id="2.srv", end=900, exit_status=271)
+    add_jobs(connection, [job(job_id="1.srv", end=800, exit_status=0), deleted])
+    ids = [each.submission.job_id for each in read_history(connection, 1, None, 10**6)]
+    assert ids == ["2.srv"]
+    ids = [each.submission.job_id for each in read_history(connection, 1, None, 10**6, {State.FINISHED})]
+    assert ids == ["1.srv"]
+    call = text("SELECT softwalltime.last2('alice', 1000), softwalltime.usage_share('alice', 1000)")
+    assert set_teaching(connection, {State.DELETED})
+    assert not set_teaching(connection, {State.DELETED})
+    both = connection.execute(call).one()
+    assert set_teaching(connection, set())
+    assert (tuple(both), tuple(connection.execute(call).one())) == ((100.0, 0.1), (None, None))
 
 
 def test_new_jobs_come_in_the_order_in_which_they_became_known(connection: Connection) -> None:
@@ -48,12 +79,12 @@ def test_new_jobs_come_in_the_order_in_which_they_became_known(connection: Conne
 
 
 def test_a_decision_is_recorded_with_what_it_rests_on(connection: Connection) -> None:
-    decision = Decision(5, "runjob", job("al\0ice").submission, "on", "v1", 99.5, 100, "set", "because", 37)
+    decision = Decision(5, "runjob", job("al\0ice").submission, "on", "v1", 99.5, 100, "set", "because", 37, 2, 410)
     add_decisions(connection, [decision, decision])
     rows = connection.execute(text("select * from softwalltime.predictions order by id")).mappings().all()
     assert len(rows) == 2
     assert {name: value for name, value in rows[0].items() if name != "id"} == {
         "predicted_at": 5, "event": "runjob", "job_id": "1.srv", "user_name": r"al\x00ice", "project": "p", "queue": "",
         "walltime": 1000, "mode": "on", "predictor": "v1", "predicted": 99.5, "soft_walltime": 100, "action": "set",
-        "basis": "because", "took": 37,
+        "basis": "because", "took": 37, "timeouts": 2, "exchange_before": 410,
     }  # fmt: skip

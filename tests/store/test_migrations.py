@@ -139,7 +139,7 @@ def test_an_upgrade_that_fails_leaves_nothing_behind(empty: Engine) -> None:
         ("ALTER TABLE softwalltime.completed_jobs ALTER mem TYPE int", "type completed_jobs.mem: differs"),
         ("ALTER TABLE softwalltime.completed_jobs ALTER ctime DROP NOT NULL", "nullable completed_jobs.ctime: differs"),
         ("DROP INDEX softwalltime.completed_jobs_by_user", "index completed_jobs_by_user: missing"),
-        ("DROP TABLE softwalltime.log_positions", "table log_positions: missing"),
+        ("DROP TABLE softwalltime.log_positions CASCADE", "table log_positions: missing"),
         ("CREATE TABLE softwalltime.other ()", "table other: not wanted"),
         ("COMMENT ON COLUMN softwalltime.completed_jobs.mem IS 'x'", "comment completed_jobs.mem: differs"),
         (

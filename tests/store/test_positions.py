@@ -3,13 +3,13 @@
 import pytest
 from sqlalchemy import Connection, Engine, text
 
-from softwalltime.store import Head, Position, read_position, read_positions, save_position
+from softwalltime.store import Head, Position, Tail, read_position, read_positions, save_position
 
 pytestmark = pytest.mark.postgres
 
 
 def _position(path: str = "/log/20261120", server: str = "srv", offset: int = 100) -> Position:
-    return Position(server, path, offset, 3, Head.of(b"11/20/2026 ..."))
+    return Position(server, path, offset, 3, Head.of(b"11/20/2026 ..."), Tail.of(b"... walltime=00:00:02\n"))
 
 
 def test_a_position_comes_back_as_it_was_saved_last(connection: Connection) -> None:

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import IO
 
@@ -15,13 +16,14 @@ BLOCK = 1 << 20
 """Bytes read at once."""
 LONGEST_LINE = 1 << 24
 """Bytes; the record of a job on 10,000 nodes takes one, and no file is one line of many gigabytes."""
+LOG_NAME = re.compile(r"\d{8}(\.gz)?")
+"""A log of PBS is named by its day, YYYYMMDD; a site may gzip it."""
 _NUMBERS = re.compile(rb"[-+.0-9\s]*")
-_LOG_NAME = re.compile(r"\d{8}(\.gz)?")
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Whole lines of a file, the last one without its line end.
+    """Whole lines of a file, the last one without its line end; or a piece of a line that is too long.
 
     ``offset`` is the byte and ``line`` the number (from 1) of the first one; ``end`` the byte after the last one's
     line end.  Offsets in a gzipped file are those of its contents.  The lines are kept together until they are
@@ -32,6 +34,8 @@ class Block:
     offset: int
     line: int
     end: int
+    piece: bool = False
+    """Whether it is a piece of a line that is too long, whatever it looks like."""
 
     @property
     def lines(self) -> list[bytes]:
@@ -40,8 +44,17 @@ class Block:
 
     @property
     def last_line(self) -> int:
-        """The number of the last line."""
-        return self.line + self.content.count(b"\n")
+        """The number of the last line that is whole."""
+        return self.line + self.content.count(b"\n") - 1 + len(self._line_end)
+
+    def tail(self, length: int) -> bytes:
+        """The block's last bytes, at most so many, with the last line's end if it has one."""
+        return (self.content[-length:] + self._line_end)[-length:]
+
+    @property
+    def _line_end(self) -> bytes:
+        """The last line's end; nothing after a piece of a line."""
+        return b"\n" * (self.end - self.offset - len(self.content))
 
 
 @dataclass(slots=True)
@@ -61,7 +74,7 @@ def log_files(path: Path) -> list[Path]:
             path.stat()
             return [path]
         found = sorted(
-            (entry for entry in path.iterdir() if _LOG_NAME.fullmatch(entry.name)), key=lambda entry: entry.name
+            (entry for entry in path.iterdir() if LOG_NAME.fullmatch(entry.name)), key=lambda entry: entry.name
         )
     except OSError as error:
         raise SourceError(f"{path}: {error.strerror or error}") from error
@@ -112,42 +125,61 @@ def blocks(stream: IO[bytes], offset: int = 0, line: int = 1, unfinished: Unfini
     """The stream's whole lines from byte ``offset`` on, which is where line number ``line`` begins.
 
     A last line without a line end is not returned; ``unfinished`` is given it.  A line longer than
-    ``LONGEST_LINE`` comes in pieces of that length, which no reader takes for a record.
+    ``LONGEST_LINE`` comes in pieces of about that length, and reading may begin between them.
     """
-    stream.seek(offset)
+    stream.seek(max(offset - 1, 0))
+    inside = offset > 0 and stream.read(1) != b"\n"
     rest = b""
     while data := stream.read(BLOCK):
-        whole, line_end, rest = (rest + data if rest else data).rpartition(b"\n")
-        if not line_end and len(rest) > LONGEST_LINE:
-            whole, rest = rest, b""
-        elif not line_end:
-            continue
-        block = Block(whole, offset, line, offset + len(whole) + len(line_end))
-        yield block
-        offset, line = block.end, block.last_line + 1
+        rest = rest + data if rest else data
+        if inside:
+            content, line_end, following = rest.partition(b"\n")
+            if line_end or len(rest) > LONGEST_LINE:
+                block = Block(content, offset, line, offset + len(content) + len(line_end), piece=True)
+                yield block
+                offset, line, rest, inside = block.end, block.last_line + 1, following, not line_end
+            if inside:
+                continue
+        content, line_end, following = rest.rpartition(b"\n")
+        if line_end:
+            for block in _whole_lines(content, offset, line):
+                yield block
+                offset, line = block.end, block.last_line + 1
+            rest = following
+        elif len(rest) > LONGEST_LINE:
+            yield Block(rest, offset, line, offset + len(rest), piece=True)
+            offset, rest, inside = offset + len(rest), b"", True
     if unfinished is not None:
         unfinished.content = rest
 
 
-def first_line(path: Path) -> bytes:
-    """The first line that is not blank, cut off at 4 KiB; empty if there is none.
-
-    :raises SourceError: if the file cannot be read.
-    """
-    with opened(path) as file:
-        while line := file.contents.readline(4096):
-            if line.strip():
-                return line
-    return b""
+def _whole_lines(content: bytes, offset: int, line: int) -> Iterator[Block]:
+    """Whole lines as a block, or as several if some are too long, which then are blocks of their own."""
+    if len(content) <= LONGEST_LINE:
+        yield Block(content, offset, line, offset + len(content) + 1)
+        return
+    for too_long, some in groupby(content.split(b"\n"), lambda one: len(one) > LONGEST_LINE):
+        for together in some if too_long else (b"\n".join(some),):
+            block = Block(together, offset, line, offset + len(together) + 1, too_long)
+            yield block
+            offset, line = block.end, block.last_line + 1
 
 
 def is_trace(path: Path) -> bool:
-    """Whether the file is an SWF trace, by its first line: a header line or 18 numbers.
+    """Whether the file is an SWF trace, by its first lines: header lines, which begin with ``;``, and 18 numbers.
+
+    A log may begin with ``;`` too, where its first bytes were lost; then records follow.
 
     :raises SourceError: if the file cannot be read.
     """
-    line = first_line(path)
-    return line.startswith(b";") or (len(line.split()) == 18 and _NUMBERS.fullmatch(line) is not None)
+    headed = False
+    with opened(path) as file:
+        while line := file.contents.readline(LONGEST_LINE):
+            if line.startswith(b";"):
+                headed = True
+            elif line.strip():
+                return len(line.split(None, 18)) == 18 and _NUMBERS.fullmatch(line) is not None
+    return headed
 
 
 def expand(paths: Iterable[Path]) -> list[Path]:

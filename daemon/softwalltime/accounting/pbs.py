@@ -17,14 +17,15 @@ from collections.abc import Callable
 
 from softwalltime.accounting.values import duration, epoch, size, whole
 from softwalltime.errors import RecordError
-from softwalltime.jobs import CompletedJob, Submission
+from softwalltime.jobs import CompletedJob, CurrentJob, Submission
 
 MISSING = "is missing"
 LONGEST_NAMES = 300
 """Characters of user, project and job id together; a database must be able to look for them."""
 
 _KEY = re.compile(r"[A-Za-z_][\w.\-]*=")
-_NEXT_KEY = re.compile(r" +(?=[A-Za-z_][\w.\-]*=)")
+# Only from the first of several blanks: tried from each of them, a line of a million would take hours.
+_NEXT_KEY = re.compile(r"(?<! ) +(?=[A-Za-z_][\w.\-]*=)")
 # Any dotted name (Resource_List.x, resources_used.x) and the plain ones that PBS or TORQUE writes after a text.
 _FIELD = (
     r"(?:[A-Za-z_]\w*\.[\w.\-]+|user|group|account|project|accounting_id|jobname|queue|resvname|resvID|ctime|qtime"
@@ -80,6 +81,7 @@ def attributes(message: str) -> dict[str, str]:
 def _scan(message: str) -> dict[str, str]:
     """Walk through the message from key to key."""
     found: dict[str, str] = {}
+    unclosed: set[re.Pattern[str]] = set()
     position, length = 0, len(message)
     while position < length:
         match = _KEY.match(message, position)
@@ -92,7 +94,7 @@ def _scan(message: str) -> dict[str, str]:
             continue
         key = match.group()[:-1]
         begin = match.end()
-        end, value = _value(message, begin, key)
+        end, value = _value(message, begin, key, unclosed)
         if key not in _FIRST_COUNTS or key not in found:
             found[key] = value
         position = end
@@ -101,12 +103,18 @@ def _scan(message: str) -> dict[str, str]:
     return found
 
 
-def _value(message: str, begin: int, key: str) -> tuple[int, str]:
-    """Where the value that begins at ``begin`` ends, and what it is without its quotes."""
+def _value(message: str, begin: int, key: str, unclosed: set[re.Pattern[str]]) -> tuple[int, str]:
+    """Where the value that begins at ``begin`` ends, and what it is without its quotes.
+
+    :param unclosed: ends of quotes that do not come any more, so that a line of a million quotes is searched but once.
+    """
     quote = message[begin : begin + 1]
     if quote in _END and quote:
-        closing = (_ACCOUNT_END if key == "account" and quote == '"' else _END[quote]).search(message, begin + 1)
-        if closing is not None:
+        ending = _ACCOUNT_END if key == "account" and quote == '"' else _END[quote]
+        closing = None if ending in unclosed else ending.search(message, begin + 1)
+        if closing is None:
+            unclosed.add(ending)
+        else:
             inner = message[begin + 1 : closing.start()]
             if key in _ALWAYS_QUOTED or " " in inner:
                 return closing.end(), inner
@@ -126,7 +134,20 @@ def completed_job(job_id: str, message: str, server: str = "") -> CompletedJob:
 
     :raises RecordError: names the field that is missing or cannot be read, and its value.
     """
-    fields = attributes(message)
+    return _read(job_id, attributes(message), server)
+
+
+def current_job(job_id: str, fields: dict[str, str], server: str = "", *, waits: bool) -> CurrentJob:
+    """The job that waits or runs of which a Q, S or R record, and alters after it, have these fields.
+
+    :raises RecordError: as :func:`completed_job`.
+    """
+    job = _read(job_id, {**fields, "end": "0"}, server)
+    start = None if waits else job.start
+    return CurrentJob(job.submission, job.server, start, job.qtime, job.etime, job.soft_walltime)
+
+
+def _read(job_id: str, fields: dict[str, str], server: str) -> CompletedJob:
     if not job_id or " " in job_id:
         raise RecordError("is not a job id", field="job id", value=job_id)
     try:

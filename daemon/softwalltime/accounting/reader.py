@@ -4,25 +4,44 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from softwalltime.accounting import pbs, swf
-from softwalltime.accounting.files import Block, Opened, Unfinished, blocks, is_trace, opened
+from softwalltime.accounting.changes import ALTERED, COMES, GOES, Changes, Record
+from softwalltime.accounting.files import LONGEST_LINE, Block, Opened, Unfinished, blocks, is_trace, opened
 from softwalltime.errors import RecordError, SourceError
 from softwalltime.jobs import CompletedJob
 
 KEPT = 1000
 """How many malformed lines a tally keeps with their reasons; more are only counted."""
+LINE_KEPT = 4096
+"""Bytes kept of a malformed line: a file of many gigabytes may be a single one."""
+DISAGREEMENT = 60
+"""Seconds by which resources_used.walltime may differ from end - start before it is counted: PBS looks now and then."""
+_ENDED = b";E;"
+_TELLING = COMES | GOES | {ALTERED, _ENDED}
 
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """A line that could not be read, where it stands (``offset`` in bytes, ``line`` from 1) and why."""
+    """A line that could not be read, where it stands (``offset`` in bytes, ``line`` from 1) and why.
+
+    ``content`` is its first ``LINE_KEPT`` bytes.
+    """
 
     path: str
     offset: int
     line: int
     error: RecordError
     content: bytes
+
+    @classmethod
+    def of(cls, error: RecordError, path: str, offset: int, line: int, content: bytes) -> Self:
+        """The line at this place, which gave this error."""
+        error.file, error.line, error.value = path, line, error.value[:LINE_KEPT]
+        # These would keep all that was read with it.
+        error.__traceback__ = error.__context__ = None
+        return cls(path, offset, line, error, content[:LINE_KEPT])
 
     def __str__(self) -> str:
         return str(self.error)
@@ -36,6 +55,10 @@ class Tally:
     lines: int = 0
     jobs: int = 0
     array_parents: int = 0
+    interrupted: int = 0
+    """Runs that were stopped for the job to be run again."""
+    disagreeing: int = 0
+    """Jobs whose resources_used.walltime is not what lies between their start and end, as after a suspension."""
     blank: int = 0
     unfinished: int = 0
     malformed: int = 0
@@ -52,7 +75,7 @@ class Tally:
 
     def add(self, other: "Tally") -> None:
         """Add what was counted elsewhere."""
-        for count in ("files", "lines", "jobs", "array_parents", "blank", "unfinished", "malformed"):
+        for count in _COUNTS:
             setattr(self, count, getattr(self, count) + getattr(other, count))
         self.other += other.other
         self.kept += other.kept[: KEPT - len(self.kept)]
@@ -65,53 +88,100 @@ class Tally:
             self.kept.append(malformed)
 
 
+_COUNTS = (
+    "files", "lines", "jobs", "array_parents", "interrupted", "disagreeing", "blank", "unfinished", "malformed",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one block of lines held, in file order."""
+    """What one block of lines held, in file order.
+
+    ``interrupted`` are the runs that were stopped for the job to be run again, ``changes`` the jobs that came and went.
+    """
 
     jobs: list[CompletedJob]
     malformed: list[Malformed]
+    interrupted: list[CompletedJob] = field(default_factory=list)
+    changes: Changes = field(default_factory=Changes)
 
 
 def pbs_batch(block: Block, path: str, tally: Tally, server: str = "") -> Batch:
     """Read a block of an accounting log."""
-    jobs: list[CompletedJob] = []
-    malformed: list[Malformed] = []
+    batch = Batch([], [])
+    if block.piece:
+        return _piece(block, path, batch, tally)
+    jobs, changes = batch.jobs, batch.changes
     other: dict[bytes, int] = {}
     number, offset = block.line, block.offset
     lines = block.lines
     for line in lines:
         # The stamp has 19 characters, so the type stands at a fixed place: most lines need no closer look.
         kind = line[19:22]
-        if kind == b";E;" or kind[:1] != b";" or kind[2:] != b";":
+        if kind in _TELLING:
+            id_end = line.find(b";", 22)
+            if id_end < 0:
+                kind = b""
+            elif kind in GOES or kind == _ENDED:
+                changes.gone(line[22:id_end])
+            else:
+                changes.note(line[22:id_end], Record(kind, path, number, offset, line))
+        if kind == _ENDED or kind == b";R;" or kind[:1] != b";" or kind[2:] != b";":
             try:
-                job = _pbs_job(line, tally, server)
-                if job is not None:
+                job = _pbs_job(kind, line, tally, server)
+                if job is None:
+                    pass
+                elif kind == _ENDED:
                     jobs.append(job)
+                    changes.complete(line[22:id_end])
+                else:
+                    batch.interrupted.append(job)
             except RecordError as error:
-                error.file, error.line = path, number
-                malformed.append(Malformed(path, offset, number, error, line))
+                batch.malformed.append(Malformed.of(error, path, offset, number, line))
         else:
             other[kind] = other.get(kind, 0) + 1
         offset += len(line) + 1
         number += 1
     for kind, count in other.items():
         tally.other[pbs.decoded(kind[1:2])] += count
-    return _counted(Batch(jobs, malformed), len(lines), tally)
+    tally.disagreeing += sum(map(_disagrees, jobs))
+    tally.interrupted += len(batch.interrupted)
+    return _counted(batch, len(lines), tally)
 
 
-def _pbs_job(line: bytes, tally: Tally, server: str) -> CompletedJob | None:
+def _piece(block: Block, path: str, batch: Batch, tally: Tally) -> Batch:
+    if block.content:
+        error = RecordError(f"a line longer than {LONGEST_LINE:,} bytes")
+        batch.malformed.append(Malformed.of(error, path, block.offset, block.line, block.content))
+    return _counted(batch, bool(block.content), tally)
+
+
+def _disagrees(job: CompletedJob) -> bool:
+    return job.start is not None and abs(job.end - job.start - job.runtime) > DISAGREEMENT
+
+
+def _pbs_job(kind: bytes, line: bytes, tally: Tally, server: str) -> CompletedJob | None:
+    """The job of an E or R record (``kind``, between semicolons); of any other line what is wrong with it."""
     if not line.strip():
         tally.blank += 1
         return None
-    kind, job_id, message = pbs.split(line)
-    if kind != "E":
-        tally.other[kind] += 1
-        return None
+    if kind != _ENDED and kind != b";R;":
+        # However long it is.
+        pbs.split(line[:LINE_KEPT])
+        # It has all the parts of a record, but bytes in its stamp that are no characters.
+        raise RecordError("not of the form MM/DD/YYYY HH:MM:SS", field="time stamp", value=pbs.decoded(line[:19]))
+    letter, job_id, message = pbs.split(line)
     if pbs.is_array_parent(job_id):
         tally.array_parents += 1
         return None
-    return pbs.completed_job(job_id, message, server)
+    try:
+        return pbs.completed_job(job_id, message, server)
+    except RecordError as error:
+        # TORQUE's R, and that of a job whose host is gone, tell nothing of the run that was in vain.
+        if letter == "R" and error.reason == pbs.MISSING:
+            tally.other[letter] += 1
+            return None
+        raise
 
 
 def swf_batch(block: Block, path: str, tally: Tally, header: swf.Header, server: str = "") -> Batch:
@@ -130,8 +200,7 @@ def swf_batch(block: Block, path: str, tally: Tally, header: swf.Header, server:
             try:
                 jobs.append(swf.completed_job(line, header, server))
             except RecordError as error:
-                error.file, error.line = path, number
-                malformed.append(Malformed(path, offset, number, error, line))
+                malformed.append(Malformed.of(error, path, offset, number, line))
         offset += len(line) + 1
     return _counted(Batch(jobs, malformed), len(lines), tally)
 

@@ -47,7 +47,7 @@ def size(text: str) -> int:
     """
     number = text.rstrip("bBwWkKmMgGtTpP")
     unit = _UNITS.get(text[len(number) :].lower())
-    if unit is None:
+    if unit is None or len(number) > 40:
         raise ValueError("not a size")
     if number.isdecimal():
         total = int(number) * unit

@@ -8,9 +8,15 @@ import click
 
 from softwalltime import __version__
 from softwalltime.cli.daemon import explain, predict, serve, status
+from softwalltime.cli.doctor import doctor
+from softwalltime.cli.downgrade import downgrade
+from softwalltime.cli.install import install, uninstall
 from softwalltime.cli.predictors import predictors
 from softwalltime.cli.replay import replay
+from softwalltime.cli.report import report
 from softwalltime.cli.store import db, ingest
+from softwalltime.cli.sweep import sweep
+from softwalltime.cli.top import top
 from softwalltime.cli.workloads import convert, generate
 from softwalltime.errors import SoftwalltimeError
 
@@ -28,8 +34,11 @@ def cli() -> None:
     """
 
 
-for command in (replay, ingest, predictors, convert, generate, db, serve, status, predict, explain):
+for command in (replay, report, sweep, ingest, predictors, convert, generate, db, serve, status, top, predict, explain):
     cli.add_command(command)
+for command in (install, uninstall, doctor):
+    cli.add_command(command)
+db.add_command(downgrade)
 
 
 def main(arguments: list[str] | None = None) -> None:

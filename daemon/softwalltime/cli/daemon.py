@@ -1,8 +1,7 @@
 """``softwalltime serve``, ``status``, ``predict`` and ``explain``: the daemon, and questions to it."""
 
 import json
-import logging
-import sys
+import time
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -12,16 +11,17 @@ import click
 
 from softwalltime import __version__
 from softwalltime.accounting.values import clock, duration
-from softwalltime.cli.options import LazySettings, store_options
-from softwalltime.service.client import ask
+from softwalltime.cli.options import LazySettings, log_option, store_options
+from softwalltime.service.client import NoAnswerError, ask
 from softwalltime.settings import load_settings
 
 
 @click.command()
 @click.option("--socket", type=click.Path(dir_okay=False, path_type=Path), help="Where to answer the hook.")
 @click.option("--accounting", type=click.Path(path_type=Path), help="The accounting logs to follow.")
+@log_option
 @store_options
-def serve(socket: Path | None, accounting: Path | None, settings: LazySettings) -> None:
+def serve(socket: Path | None, accounting: Path | None, log_format: str, settings: LazySettings) -> None:
     """Answer the PBS hook and learn from completed jobs.
 
     Runs in the foreground until SIGTERM; SIGHUP makes it read its policy anew.  Settings come from the options, the
@@ -32,9 +32,9 @@ def serve(socket: Path | None, accounting: Path | None, settings: LazySettings) 
       softwalltime serve --config /etc/softwalltime/softwalltime.toml
     """
     from softwalltime.service.daemon import serve as run
+    from softwalltime.service.logs import set_up_logging
 
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(message)s")
-    logging.getLogger("alembic").setLevel(logging.WARNING)
+    set_up_logging(log_format)
     run(
         settings(socket=socket, accounting=accounting),
         lambda: settings(socket=socket, accounting=accounting),
@@ -58,7 +58,7 @@ def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @client_options
 def status(form: str, socket: Path) -> int:
-    """Show what the daemon says of itself.
+    """Show what the daemon says of itself, what is wrong first.
 
     The exit status is 1 if it is not ready, or cannot use its store.
 
@@ -71,12 +71,37 @@ def status(form: str, socket: Path) -> int:
     if form == "json":
         click.echo(json.dumps(answer))
     else:
-        policy, requests = answer.pop("policy"), answer.pop("requests")
-        for name, value in {**answer, **{f"policy {key}": value for key, value in policy.items()}}.items():
-            click.echo(f"{name.replace('_', ' '):<30}{value}")
-        for name, count in requests.items():
-            click.echo(f"{'requests ' + name:<30}{count}")
+        require_same_version(answer)
+        _show(answer)
     return 0 if answer["ready"] and answer["store"] == "ok" else 1
+
+
+def require_same_version(answer: dict[str, Any]) -> None:
+    """Refuse to show what a daemon of another version says, which may mean something else.
+
+    :raises NoAnswerError: says whom to restart.
+    """
+    if answer.get("version") != __version__:
+        raise NoAnswerError(
+            f"the daemon is of version {answer.get('version')}, this command of {__version__}: restart the daemon, or "
+            "ask with softwalltime status --format json"
+        )
+
+
+def _show(answer: dict[str, Any]) -> None:
+    """Print it for a person; colours only in a terminal."""
+    from softwalltime.cli.overview import overview, problems, span
+
+    wrong = list(problems(answer))
+    state = click.style("look at this:" if wrong else "all is well", fg="yellow" if wrong else "green", bold=True)
+    click.echo(f"softwalltime {answer['version']}, pid {answer['pid']}, up {span(answer['uptime'])}: {state}")
+    for line in wrong:
+        click.echo(f"  ! {line}")
+    for group, lines in overview(answer, time.time()).items():
+        click.echo(f"\n{click.style(group, bold=True)}")
+        width = max(14, *map(len, lines))
+        for name, value in lines.items():
+            click.echo(f"  {name:<{width}}  {value}")
 
 
 class Duration(click.ParamType[int]):

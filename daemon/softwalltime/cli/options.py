@@ -13,6 +13,14 @@ LazySettings = Callable[..., Settings]
 """Settings that are read when they are first needed: a replay of logs needs none.  Called with further overrides."""
 
 
+def log_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the option that says how a command that goes on and on writes its log."""
+    return click.option(
+        "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True,
+        help="How the log is written to standard error.",
+    )(command)  # fmt: skip
+
+
 def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that say which store; the command gets them as ``settings``."""
 

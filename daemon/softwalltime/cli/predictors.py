@@ -48,6 +48,8 @@ def _text(entry: Entry) -> str:
     origin = "" if entry.origin == "softwalltime" else f"\n  from {entry.origin}"
     lines = [f"{', '.join(entry.names)}\n  {entry.predictor.summary}{origin}"]
     lines.append(fill(entry.predictor.source, 100, initial_indent="  source: ", subsequent_indent="    "))
+    if entry.predictor.censoring:
+        lines.append("  takes the runtime of a job that was killed at its walltime for a lower bound")
     for name, default, description in _options(entry):
         text = f"{name}={_default(default)}: {description}"
         lines.append(fill(text, 100, initial_indent="  ", subsequent_indent="    "))
@@ -63,5 +65,6 @@ def _document(entry: Entry) -> dict[str, object]:
         "problem": entry.problem,
         "summary": entry.predictor.summary if entry.predictor else "",
         "source": entry.predictor.source if entry.predictor else "",
+        "censoring": entry.predictor is not None and entry.predictor.censoring,
         "options": {name: {"default": default, "description": text} for name, default, text in _options(entry)},
     }

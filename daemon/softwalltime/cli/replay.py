@@ -11,6 +11,7 @@ import click
 from softwalltime.cli.options import LazySettings, store_options
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.sources import load_jobs, problems
+from softwalltime.cli.through_hooks import HooksOptions, hooks_options, pass_through_hooks
 from softwalltime.errors import SourceError
 from softwalltime.policy import MINIMUM
 from softwalltime.predictors.registry import make, split_specs
@@ -34,10 +35,11 @@ PUBLISHED = "v1,v2,v3,v4,percentile"
     "--min-soft-walltime", "minimum", type=click.IntRange(1), default=MINIMUM, show_default=True, metavar="SECONDS",
     help="Least soft walltime.",
 )  # fmt: skip
+@hooks_options
 @store_options
 def replay(
     sources: tuple[str, ...], listed: str | None, single: tuple[str, ...], form: str, dump: Path | None,
-    limit: int | None, minimum: int, settings: LazySettings,
+    limit: int | None, minimum: int, hooks: HooksOptions | None, settings: LazySettings,
 ) -> int:  # fmt: skip
     """Judge predictors on recorded jobs.
 
@@ -45,20 +47,27 @@ def replay(
     word "store" for the jobs that were ingested.  Every predictor learns a job when it ends and predicts it when it
     is submitted, as it would have at the time.  Nothing is changed anywhere.
 
+    With --through-hooks every job goes the whole way instead: its submission, start and alters run the PBS hook, which
+    asks a daemon that follows an accounting log, all started for this and removed afterwards.  Each soft walltime is
+    compared with that of the fast replay; the exit status is 1 if one differs, or a job was not accepted.
+
     \b
     Example:
       softwalltime replay /var/spool/pbs/server_priv/accounting
       softwalltime replay KTH-SP2.swf.gz --predictors v1,v3,percentile:p=95,keys=user
+      softwalltime replay KTH-SP2.swf.gz --through-hooks --faults kill-daemon,garbage
     """
     specs = _specs(listed, single)
     # Better said now than after minutes of work.
     if dump is not None and not os.access(dump.parent, os.W_OK):
         raise SourceError(f"{dump}: cannot be written: its folder is not there, or not writable")
     jobs, tally = load_jobs(sources, settings)
-    workload = Workload(jobs, limit)
+    workload = Workload(jobs, limit, settings().teaching)
     predictors = {spec: make(spec) for spec in specs}
     with progress_bar("replaying", len(workload.jobs) * len(specs)) as progress:
         outcomes = {spec: drive(workload, predictor, minimum, progress) for spec, predictor in predictors.items()}
+    passed = pass_through_hooks(hooks, workload, sources, outcomes, minimum, settings) if hooks else {}
+    outcomes |= {spec: one.report.outcome for spec, one in passed.items()}
     scores = {
         spec: (score(workload, outcome.soft_walltimes), score(workload, outcome.soft_walltimes, WARM_UP))
         for spec, outcome in outcomes.items()
@@ -67,13 +76,17 @@ def replay(
         _dump(dump, workload, {spec: outcome for spec, outcome in outcomes.items() if spec != BASELINE})
     source = " ".join(sources)
     if form == "json":
-        click.echo(json.dumps(_document(source, workload, scores, outcomes)))
+        through_hooks = {spec: one.figures() for spec, one in passed.items()}
+        document = _document(source, workload, scores, outcomes)
+        click.echo(json.dumps(document | ({"through_hooks": through_hooks} if hooks else {})))
     else:
         click.echo(f"{source}: {len(workload.jobs):,} jobs, {int(workload.scored.sum()):,} scored{_left_out(workload)}")
         click.echo(f"\n{scores_table(scores)}\n\n{LEGEND}")
+        for spec, one in passed.items():
+            click.echo(f"\nthrough the hooks, {spec}: {one.words()}")
     for line in problems(tally):
         click.echo(line, err=True)
-    return 1 if tally.broken else 0
+    return 1 if tally.broken or not all(one.sound for one in passed.values()) else 0
 
 
 def _specs(listed: str | None, single: tuple[str, ...]) -> list[str]:

@@ -1,44 +1,78 @@
 """``softwalltime ingest`` and ``softwalltime db``: completed jobs into PostgreSQL, and its tables."""
 
+import time
+from collections import Counter
 from pathlib import Path
 
 import click
 
 from softwalltime.accounting.files import expand
 from softwalltime.accounting.reader import Tally
-from softwalltime.cli.options import LazySettings, store_options
+from softwalltime.cli.options import LazySettings, log_option, store_options
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.sources import problems
+from softwalltime.settings import Settings
 
+SHOWN = 200
+"""Characters shown of a malformed line."""
 MANY = 1000
 """New jobs after which PostgreSQL is told at once what its tables look like now, instead of finding out some time."""
 
 
 @click.command()
-@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="PATH...")
-@click.option("--server", metavar="NAME", default="", help="The PBS server's name.  Default: as in the job ids.")
+@click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="PATH...")
+@click.option(
+    "--server", metavar="NAME", help="The PBS server's name.  Default: as configured, else as in the job ids."
+)
 @click.option("--again", is_flag=True, help="Read the logs from their start, also what was read before.")
+@click.option(
+    "--follow", is_flag=True, help="Go on with what PBS appends, until interrupted; one PATH, or as configured."
+)
+@click.option(
+    "--malformed", is_flag=True, help="Show the lines that could not be read, the newest first; read nothing."
+)
+@log_option
 @store_options
-def ingest(paths: tuple[Path, ...], server: str, again: bool, settings: LazySettings) -> int:
+def ingest(
+    paths: tuple[Path, ...], server: str | None, again: bool, follow: bool, malformed: bool, log_format: str,
+    settings: LazySettings,
+) -> int:  # fmt: skip
     """Store the completed jobs of accounting logs.
 
     A PATH is a log, gzipped or not, or a folder of them.  The same paths may be ingested again at any time, also
-    while PBS goes on writing: only what is new is read, and no job is stored twice.
+    while PBS goes on writing: only what is new is read, and no job is stored twice.  The daemon does this by itself;
+    --follow is for sites that run none.
 
     \b
     Example:
       softwalltime ingest /var/spool/pbs/server_priv/accounting
+      softwalltime ingest --follow /var/spool/pbs/server_priv/accounting
+      softwalltime ingest --malformed
     """
+    if follow + malformed + again > 1:
+        raise click.UsageError("--follow, --malformed and --again exclude each other.")
+    if malformed and paths:
+        raise click.UsageError("--malformed takes no PATH.")
+    if malformed:
+        return _show_malformed(settings(), server)
+    if follow:
+        return _follow(settings(server=server, accounting=paths[0] if paths else None), paths, log_format)
+    if not paths:
+        raise click.UsageError("Missing argument 'PATH...'.")
+    return _ingest(paths, settings(server=server), again=again)
+
+
+def _ingest(paths: tuple[Path, ...], settings: Settings, *, again: bool) -> int:
     from softwalltime.service.ingest import ingest_logs
     from softwalltime.store import open_store, take_stock
 
     files = expand(paths)
     tally = Tally()
     with (
-        open_store(settings()) as engine,
-        progress_bar("ingesting", sum(file.stat().st_size for file in files)) as progress,
+        open_store(settings) as engine,
+        progress_bar("ingesting", sum(map(_size, files))) as progress,
     ):
-        stored, known = ingest_logs(engine, files, tally, server, progress, again=again)
+        stored, known = ingest_logs(engine, files, tally, settings.server, progress, again=again)
         if stored > MANY:
             take_stock(engine)
     figures = {
@@ -46,8 +80,10 @@ def ingest(paths: tuple[Path, ...], server: str, again: bool, settings: LazySett
         "jobs stored": stored,
         "already known": known,
         "array parents": tally.array_parents,
-        "not completed jobs": tally.others,
+        "interrupted runs": tally.interrupted,
+        "other records": tally.others,
         "malformed": tally.malformed,
+        "runtime in doubt": tally.disagreeing,
     }
     width = max(len(f"{number:,}") for number in figures.values())
     for name, number in figures.items():
@@ -55,6 +91,41 @@ def ingest(paths: tuple[Path, ...], server: str, again: bool, settings: LazySett
     for line in problems(tally):
         click.echo(line, err=True)
     return 1 if tally.broken else 0
+
+
+def _size(file: Path) -> int:
+    """Bytes on disk; whoever reads a file says what is wrong with it."""
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
+
+
+def _follow(settings: Settings, paths: tuple[Path, ...], log_format: str) -> int:
+    from softwalltime.service.follow import Follower, follow
+    from softwalltime.service.logs import set_up_logging
+    from softwalltime.store import open_store
+
+    if len(paths) > 1 or settings.accounting is None:
+        raise click.UsageError("--follow takes one PATH, or the accounting folder of the configuration file.")
+    set_up_logging(log_format)
+    follow(Follower(settings.accounting, settings.server), lambda: open_store(settings), settings.teaching)
+    return 0
+
+
+def _show_malformed(settings: Settings, server: str | None) -> int:
+    from softwalltime.store import dropped_malformed, open_store, read_malformed
+
+    with open_store(settings) as engine, engine.connect() as connection:
+        lines = read_malformed(connection, server=server)
+        dropped = dropped_malformed(connection, server=server)
+    for line in lines:
+        field = f"{line.field}: " if line.field else ""
+        content = line.line.decode("utf-8", "backslashreplace")
+        printable = "".join(letter if letter.isprintable() else "?" for letter in content[:SHOWN])
+        click.echo(f"{line.path}:{line.line_number}: byte {line.offset}: {field}{line.reason}: {printable}")
+    click.echo(f"{len(lines):,} malformed lines are kept, {dropped:,} older ones were dropped", err=True)
+    return 0
 
 
 @click.group()
@@ -117,3 +188,23 @@ def check(settings: LazySettings) -> int:
         click.echo(difference)
     click.echo("run: softwalltime db upgrade" if found else "tables and functions are as this version needs them")
     return 1 if found else 0
+
+
+@db.command()
+@store_options
+def prune(settings: LazySettings) -> None:
+    """Delete what is older than the configuration's retention wants it kept, in small steps; the daemon does it daily.
+
+    \b
+    Example:
+      softwalltime db prune --dsn postgresql:///softwalltime
+    """
+    from softwalltime.store import Retention, forget, open_store
+
+    deleted: Counter[str] = Counter()
+    given = settings()
+    with open_store(given) as engine:
+        for table, rows in forget(engine, Retention(given.keep_days, given.keep_jobs_per_user), int(time.time())):
+            deleted[table] += rows
+    for table, rows in deleted.items():
+        click.echo(f"{table:<20}{rows:>12,} rows deleted")

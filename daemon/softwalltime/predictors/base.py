@@ -49,6 +49,8 @@ class Predictor(ABC):
     """Paper and equation, or where else the rule comes from."""
     options_type: ClassVar[type[Options]] = Options
     """The model of its options; the registry makes one from what the user wrote."""
+    censoring: ClassVar[bool] = False
+    """Whether it takes the runtime of a job that was killed at its walltime for a lower bound, and not for a fact."""
 
     def __init__(self, options: Options) -> None:
         self.options = options

@@ -1,8 +1,8 @@
 """Answers requests from memory: the site's policy, the predictors, and nothing that could wait for anything."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable
+from heapq import heappop, heappush
 from threading import Lock
 from time import perf_counter, time
 
@@ -10,6 +10,7 @@ from softwalltime.jobs import ColdStart, CompletedJob, Decision, Prediction
 from softwalltime.policy import soft_walltime
 from softwalltime.predictors.base import Predictor
 from softwalltime.predictors.registry import make
+from softwalltime.service.meter import Meter
 from softwalltime.service.protocol import (
     ProtocolError,
     Request,
@@ -20,6 +21,7 @@ from softwalltime.service.protocol import (
     read_request,
 )
 from softwalltime.service.site_policy import KEEP, WALLTIME, SitePolicy
+from softwalltime.states import TEACHING, State
 
 KEPT = 100_000
 """Decisions kept for the store while PostgreSQL is away; then the oldest are dropped, and counted."""
@@ -29,35 +31,71 @@ class Adviser:
     """The predictors of a policy, taught and asked; safe to teach from one thread and to ask from another.
 
     A change of policy makes a new one, which is taught the history before it takes the old one's place.
+
+    A job that ended in the future is learnt when its time has come, by the clock or by that of a request: what is
+    predicted then rests on what was known then, and a record with a wrong clock does no harm.
+
+    :param teaching: how jobs must have ended to be learnt.
     """
 
-    def __init__(self, policy: SitePolicy, clock: Callable[[], float] = time) -> None:
+    def __init__(
+        self, policy: SitePolicy, teaching: Collection[State] = TEACHING, clock: Callable[[], float] = time
+    ) -> None:
         self.policy = policy
+        self.teaching = frozenset(teaching)
         self.ready = False
         self.learnt = 0
         self._clock = clock
         self._lock = Lock()
+        self._future: list[tuple[int, int, CompletedJob]] = []
+        self._taken = 0
         self._predictors: dict[str, Predictor] = {spec: make(spec) for spec in sorted(policy.specs())}
+
+    def fresh(self) -> "Adviser":
+        """One with the same policy that has learnt nothing yet."""
+        return Adviser(self.policy, self.teaching, self._clock)
 
     @property
     def predictors(self) -> tuple[Predictor, ...]:
         """All predictors that may be asked."""
         return tuple(self._predictors.values())
 
-    def learn(self, jobs: Iterable[CompletedJob]) -> None:
-        """Teach every predictor these jobs; a request waits for one job at most."""
-        predictors = self.predictors
-        for job in jobs:
-            with self._lock:
-                for predictor in predictors:
-                    predictor.learn(job)
-            self.learnt += 1
+    @property
+    def from_the_future(self) -> int:
+        """How many jobs wait to be learnt until the time at which they ended has come."""
+        return len(self._future)
 
-    def decide(self, request: Request) -> Decision:
+    def learn(self, jobs: Iterable[CompletedJob]) -> None:
+        """Teach every predictor these jobs, but for those that do not teach; a request waits for one job at most."""
+        now = int(self._clock())
+        with self._lock:
+            self._come_to(now)
+        for job in jobs:
+            if job.state not in self.teaching:
+                continue
+            with self._lock:
+                if job.end > now:
+                    self._taken += 1
+                    heappush(self._future, (job.end, self._taken, job))
+                else:
+                    self._teach(job)
+
+    def _come_to(self, now: int) -> None:
+        while self._future and self._future[0][0] <= now:
+            self._teach(heappop(self._future)[2])
+
+    def _teach(self, job: CompletedJob) -> None:
+        for predictor in self._predictors.values():
+            predictor.learn(job)
+        self.learnt += 1
+
+    def decide(self, request: Request, began: float | None = None) -> Decision:
         """What to do about the job of a request.
 
+        :param began: when the request came in, by ``perf_counter``.
         :raises ProtocolError: if the request names no job.
         """
+        began = perf_counter() if began is None else began
         submission = request.job
         if submission is None:
             raise ProtocolError("job: an object is expected")
@@ -66,7 +104,11 @@ class Adviser:
         spec = terms.running if request.event == "runjob" else terms.waiting
 
         def decision(action: str, basis: str, seconds: int | None = None, predicted: float | None = None) -> Decision:
-            return Decision(now, request.event, submission, terms.mode, spec, predicted, seconds, action, basis)
+            took = int((perf_counter() - began) * 1e6)
+            return Decision(
+                now, request.event, submission, terms.mode, spec, predicted, seconds, action, basis, took,
+                request.timeouts, request.exchange_before,
+            )  # fmt: skip
 
         if terms.mode == "off":
             return decision("none", "the site's policy is off for this job")
@@ -82,6 +124,7 @@ class Adviser:
             if not self.ready:
                 return decision("none", "the history is still being loaded")
             with self._lock:
+                self._come_to(now)
                 prediction = self._predictors[spec].predict(submission, now)
             basis = prediction.reason if isinstance(prediction, ColdStart) else prediction.basis
             predicted = prediction.seconds if isinstance(prediction, Prediction) else None
@@ -102,6 +145,7 @@ class Desk:
         self.decisions: deque[Decision] = deque(maxlen=KEPT)
         self.dropped = 0
         self.counts: Counter[str] = Counter()
+        self.meter = Meter()
         self._status = status
 
     def answer(self, line: bytes) -> bytes:
@@ -114,7 +158,7 @@ class Desk:
                 return answer({"ready": self.adviser.ready})
             if request.operation == "status":
                 return answer(self._status())
-            decision = self.adviser.decide(request)
+            decision = self.adviser.decide(request, began)
         except ProtocolError as error:
             self.counts["refused"] += 1
             return answer_error(str(error))
@@ -125,15 +169,16 @@ class Desk:
         if request.operation == "explain":
             return _explained(decision)
         self.counts[f"{decision.event} {decision.action}"] += 1
-        self._keep(decision, int((perf_counter() - began) * 1e6))
+        self.meter.note(decision)
+        self._keep(decision)
         if decision.action == "set" and decision.soft_walltime is not None:
             return answer_set(decision.soft_walltime, decision.basis)
         return answer_none(decision.basis)
 
-    def _keep(self, decision: Decision, took: int) -> None:
+    def _keep(self, decision: Decision) -> None:
         if len(self.decisions) == KEPT:
             self.dropped += 1
-        self.decisions.append(replace(decision, took=took))
+        self.decisions.append(decision)
 
 
 def _explained(decision: Decision) -> bytes:

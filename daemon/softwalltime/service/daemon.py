@@ -10,19 +10,23 @@ import pwd
 import signal
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
 from types import FrameType
 
 from pydantic import ValidationError
 
+from softwalltime.accounting.reader import Tally
 from softwalltime.errors import SoftwalltimeError, UsageError
 from softwalltime.service.adviser import Adviser, Desk
+from softwalltime.service.follow import Follower
 from softwalltime.service.server import Server
 from softwalltime.service.site_policy import SitePolicy
 from softwalltime.service.systemd import notify
 from softwalltime.service.worker import Worker
 from softwalltime.settings import Settings
-from softwalltime.store import open_store
+from softwalltime.store import Retention, open_store
 
 SWITCH = 0.0005
 """Seconds that the thread that learns may keep the interpreter while the thread that answers wants it."""
@@ -62,7 +66,8 @@ def serve(settings: Settings, reload: Callable[[], Settings], version: str = "")
     try:
         daemon.worker.start()
         log.info("answering at %s: %s", settings.socket, policy)
-        daemon.server.serve(on_idle)
+        with daemon.metrics(settings.metrics_address):
+            daemon.server.serve(on_idle)
         notify("STOPPING=1")
         log.info("stopping")
         if not daemon.worker.stop(LEAVING):
@@ -78,8 +83,12 @@ class _Daemon:
     """The parts, put together."""
 
     def __init__(self, settings: Settings, policy: SitePolicy, version: str) -> None:
-        self.desk = Desk(Adviser(policy), self.status)
-        self.worker = Worker(self.desk, lambda: open_store(settings), settings.accounting, settings.server)
+        self.desk = Desk(Adviser(policy, settings.teaching), self.status)
+        self.follower = Follower(settings.accounting, settings.server) if settings.accounting else None
+        retention = Retention(settings.keep_days, settings.keep_jobs_per_user)
+        self.worker = Worker(
+            self.desk, lambda: open_store(settings), self.follower, retention, refresh_every=settings.refresh_seconds
+        )
         self.server = Server(settings.socket, self.desk.answer, user_ids(settings.users))
         self.announced = False
         self._version = version
@@ -87,7 +96,8 @@ class _Daemon:
 
     def status(self) -> dict[str, object]:
         """What the daemon says of itself: plain names and numbers."""
-        adviser, tally = self.desk.adviser, self.worker.tally
+        adviser, follower = self.desk.adviser, self.follower
+        tally = follower.tally if follower else Tally()
         return {
             "version": self._version,
             "pid": os.getpid(),
@@ -95,28 +105,61 @@ class _Daemon:
             "ready": adviser.ready,
             "policy": adviser.policy.model_dump(mode="json"),
             "store": self.worker.problem or "ok",
+            "accounting": self.worker.source_problem or ("ok" if follower else "not followed"),
             "learnt": adviser.learnt,
-            "stored": self.worker.stored,
+            "stored": follower.stored if follower else 0,
             "lines": tally.lines,
             "malformed": tally.malformed,
-            "from_the_future": self.worker.from_the_future,
+            "interrupted": tally.interrupted,
+            "disagreeing": tally.disagreeing,
+            "behind_bytes": follower.behind_bytes if follower else 0,
+            "behind_seconds": round(follower.behind_seconds, 1) if follower else 0,
+            "from_the_future": adviser.from_the_future,
             "recorded": self.worker.recorded,
+            "forgotten": self.worker.forgotten,
             "to_record": len(self.desk.decisions),
             "dropped": self.desk.dropped,
             "answered": self.server.answered,
             "refused_users": self.server.refused,
-            "requests": dict(sorted(self.desk.counts.items())),
+            # In one step, as the thread that answers may add to it meanwhile.
+            "requests": dict(sorted(dict(self.desk.counts).items())),
+            **self.desk.meter.as_dict(),
+            "started": int(self._started),
+            "refreshed": self.worker.refreshed,
+            "week": [asdict(quality) for quality in self.worker.week],
         }
 
-    def reload(self, load: Callable[[], Settings]) -> None:
-        """Take over another policy; with a wrong one the old one stays, and the log says why."""
+    @contextmanager
+    def metrics(self, address: tuple[str, int] | None) -> Iterator[None]:
+        """Serve metrics meanwhile; that they cannot be served is no reason not to predict."""
+        if address is None:
+            yield
+            return
+        from softwalltime.service.metrics import Endpoint
+
         try:
-            policy = site_policy(load())
+            endpoint = Endpoint(address, self.status)
+        except OSError as error:
+            log.error("metrics: cannot listen at %s:%d: %s", *address, error.strerror or error)
+            yield
+            return
+        endpoint.start()
+        log.info("metrics at http://%s:%d/metrics", *endpoint.address)
+        try:
+            yield
+        finally:
+            endpoint.close()
+
+    def reload(self, load: Callable[[], Settings]) -> None:
+        """Take over another policy and teaching; with wrong ones the old ones stay, and the log says why."""
+        try:
+            settings = load()
+            policy = site_policy(settings)
         except SoftwalltimeError as error:
             log.error("the configuration is wrong, the old policy stays: %s", error)
             return
         log.info("reloaded: %s", policy)
-        self.worker.change_policy(policy)
+        self.worker.change(Adviser(policy, settings.teaching))
 
 
 def site_policy(settings: Settings) -> SitePolicy:

@@ -1,62 +1,155 @@
-"""Accounting logs into the store: every completed job once, whatever was read before."""
+"""Accounting logs into the store: every completed job once, whatever was read before.
 
-import re
+Any number of processes may do it at once, with the same logs too: jobs have a natural key, and a log's position moves
+only from where its reader found it.  Who was overtaken goes on from where the other one is.
+"""
+
+import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
-from softwalltime.accounting.files import Unfinished, blocks, is_trace, opened
-from softwalltime.accounting.reader import Tally
-from softwalltime.errors import SourceError
-from softwalltime.service.parsing import Parsed, Task, parser
+from softwalltime.accounting.changes import Changes
+from softwalltime.accounting.reader import Malformed, Tally
+from softwalltime.jobs import CompletedJob
+from softwalltime.service.parsing import Parsed, malformed_line, parser
+from softwalltime.service.reading import Known, Told, new_blocks
 from softwalltime.store import (
-    Head,
     MalformedLine,
     Position,
     PreparedJobs,
+    add_interrupted,
     add_prepared_jobs,
-    read_positions,
+    alter_current,
+    forget_current,
+    last_id,
     record_malformed,
-    save_position,
+    set_current,
 )
-from softwalltime.store.positions import HEAD_BYTES
+from softwalltime.store.current import forget_completed, requeue_current
+from softwalltime.store.positions import OvertakenError, move_position
+from softwalltime.store.turns import take_turn
 
 BATCH = 10_000
 """Jobs or malformed lines in one transaction, about."""
-_SERVER = re.compile(rb"^[^;\n]{19};.;\d+(?:\[\d*\])?\.([^;\s]+);", re.MULTILINE)
+LINES = 50_000
+"""Lines of any kind in one transaction, about."""
+PAUSE = 0.2
+"""Seconds that another process that reads the same logs is left alone before going on from where it is."""
 
 
 @dataclass(slots=True)
 class _Transaction:
     """What is committed together: rows, and how far the logs were read to get them."""
 
+    server: str
+    """Of all jobs; empty where their ids say it."""
+    tally: Tally = field(default_factory=Tally)
     jobs: list[PreparedJobs] = field(default_factory=list)
     malformed: list[MalformedLine] = field(default_factory=list)
-    positions: dict[str, Position] = field(default_factory=dict)
+    interrupted: list[CompletedJob] = field(default_factory=list)
+    changes: Changes = field(default_factory=Changes)
+    late: dict[int, Changes] = field(default_factory=dict)
+    read: dict[str, Position] = field(default_factory=dict)
+    """How far each log was read."""
+    since: dict[str, Position | None] = field(default_factory=dict)
+    """Where the positions that are to be moved stand until then."""
 
     def add(self, parsed: Parsed) -> None:
         """Add one block."""
+        self.tally.add(parsed.tally)
         self.jobs.append(parsed.jobs)
         self.malformed += parsed.malformed
-        self.positions[parsed.position.path] = parsed.position
+        self.interrupted += parsed.interrupted
+        changes = self.changes if parsed.late is None else self.late.setdefault(parsed.late, Changes())
+        changes.add(parsed.changes)
+        self.read[parsed.position.path] = parsed.position
+        if parsed.moves:
+            self.since.setdefault(parsed.position.path, parsed.since)
 
     @property
     def full(self) -> bool:
         """Whether it is time to commit."""
-        return sum(jobs.count for jobs in self.jobs) + len(self.malformed) >= BATCH
+        return self.tally.lines >= LINES or len(self.malformed) + sum(jobs.count for jobs in self.jobs) >= BATCH
 
     def commit(self, engine: Engine) -> int:
-        """Store all of it or nothing; returns how many jobs were new."""
+        """Store all of it or nothing; returns how many jobs were new.
+
+        :raises OvertakenError: if another process has read the same logs meanwhile.
+        """
+        if not self.tally.lines:
+            return 0
         with engine.begin() as connection:
+            take_turn(connection)
+            for path, since in self.since.items():
+                move_position(connection, since, self.read[path])
+            newest = last_id(connection)
             stored = add_prepared_jobs(connection, self.jobs)
-            if self.malformed:
-                record_malformed(connection, self.malformed)
-            for position in self.positions.values():
-                save_position(connection, position)
+            add_interrupted(connection, self.interrupted)
+            self._change(connection)
+            if stored:
+                forget_completed(connection, newest)
+            record_malformed(connection, self.malformed)
         return stored
+
+    def _change(self, connection: Connection) -> None:
+        """Bring up to date what waits and runs."""
+        for over, changes in self.late.items():
+            then = changes.outcome(self.server)
+            forget_current(connection, then.gone, over)
+            set_current(connection, then.there, late=True)
+        now = self.changes.outcome(self.server)
+        forget_current(connection, now.gone)
+        set_current(connection, now.there)
+        requeue_current(connection, now.requeued)
+        alter_current(connection, now.altered)
+        for record, error in now.malformed:
+            # It was counted as one of its kind.
+            self.tally.other[record.kind[1:2].decode()] -= 1
+            malformed = Malformed.of(error, record.path, record.offset, record.number, record.line)
+            self.tally.keep(malformed)
+            self.malformed.append(malformed_line(self.read[record.path].server, malformed))
+
+
+@dataclass(slots=True)
+class _Run:
+    """One call of :func:`ingest_logs`."""
+
+    engine: Engine
+    server: str
+    tally: Tally
+    told: Told
+    known: Known
+    stored: int = 0
+
+    def store(self, parsed: Iterator[Parsed], writer: Executor) -> None:
+        """Store it all, in transactions one after the other."""
+        transaction = _Transaction(self.server)
+        committing: tuple[_Transaction, Future[int]] | None = None
+        for block in parsed:
+            self.told.reach(block.position.path, block.consumed)
+            transaction.add(block)
+            if transaction.full:
+                self._finish(committing)
+                committing = transaction, writer.submit(transaction.commit, self.engine)
+                transaction = _Transaction(self.server)
+        self._finish(committing)
+        self._finish((transaction, writer.submit(transaction.commit, self.engine)))
+
+    def _finish(self, committing: tuple[_Transaction, Future[int]] | None) -> None:
+        """Wait for a transaction's commit; only then does what it holds count."""
+        if committing is not None:
+            transaction, commit = committing
+            self.stored += commit.result()
+            self.tally.add(transaction.tally)
+            if self.known.again:
+                self.known.read |= transaction.read
+            for path in transaction.since:
+                self.known.moved(transaction.read[path])
 
 
 def ingest_logs(
@@ -67,6 +160,7 @@ def ingest_logs(
     progress: Callable[[int], None] = lambda _: None,
     *,
     again: bool = False,
+    known: Known | None = None,
 ) -> tuple[int, int]:
     """Read what is new in these logs into the store; returns how many jobs were stored and how many already known.
 
@@ -74,98 +168,25 @@ def ingest_logs(
     PostgreSQL takes in one batch the next is parsed.  A file that cannot be read is noted in the tally, and the next
     goes on; the last line of a log counts only once it has its line end.
 
+    :param tally: what was met is added to it once it is committed.
     :param server: the PBS server's name; empty for the host part of the job ids.
     :param progress: told how many more bytes of the files on disk were dealt with.
     :param again: read the logs from their start, as after a malformed line in them was mended.
+    :param known: how far they were read before, if the caller has kept it.
     :raises StoreError: if the store fails; all that was committed before stays.
     """
-    stored, before = 0, tally.jobs
-    size = sum(path.stat().st_size for path in files if path.exists())
-    with parser(size) as parse, ThreadPoolExecutor(1, "ingest") as writer:
-        pending: Future[int] | None = None
-        transaction = _Transaction()
-        for parsed in parse(_tasks(_Known(engine, again), files, tally, server, progress)):
-            tally.add(parsed.tally)
-            progress(parsed.consumed)
-            transaction.add(parsed)
-            if transaction.full:
-                stored += pending.result() if pending else 0
-                pending = writer.submit(transaction.commit, engine)
-                transaction = _Transaction()
-        stored += pending.result() if pending else 0
-        stored += transaction.commit(engine)
-    return stored, tally.jobs - before - stored
-
-
-def _tasks(
-    known: "_Known", files: Sequence[Path], tally: Tally, server: str, progress: Callable[[int], None]
-) -> Iterator[Task]:
-    """What is new in the logs, block by block."""
-    for path in files:
-        try:
-            yield from _tasks_of_log(known, path, tally, server, progress)
-        except SourceError as error:
-            tally.broken.append(error)
-
-
-def _tasks_of_log(
-    known: "_Known", path: Path, tally: Tally, server: str, progress: Callable[[int], None]
-) -> Iterator[Task]:
-    if is_trace(path):
-        raise SourceError(f"{path}: a trace, not an accounting log; write it as logs first: softwalltime convert")
-    with opened(path) as file:
-        tally.files += 1
-        first = file.contents.read(HEAD_BYTES)
-        name = server or _server(first)
-        position = known.position(path, name, first, path.stat().st_size if file.plain else None)
-        head = Head.of(first)
-        offset, line = (position.offset, position.line_number + 1) if position else (0, 1)
-        told = 0
-        unfinished = Unfinished()
-        for block in blocks(file.contents, offset, line, unfinished):
-            reached = Position(name, str(path), block.end, block.last_line, head)
-            consumed = file.consumed()
-            yield Task(block, str(path), name, bool(server), reached, consumed - told)
-            told = consumed
-        progress(path.stat().st_size - told)
-        tally.unfinished += bool(unfinished.content)
-
-
-def _server(first: bytes) -> str:
-    """The server whose log begins like this, by the first job id in it."""
-    match = _SERVER.search(first)
-    return match.group(1).decode("utf-8", "backslashreplace") if match else ""
-
-
-class _Known:
-    """How far logs were read before this run, asked of the store once for each server."""
-
-    def __init__(self, engine: Engine, again: bool) -> None:
-        self._engine = engine
-        self._again = again
-        self._of_server: dict[str, dict[str, Position]] = {}
-
-    def position(self, path: Path, server: str, first: bytes, size: int | None) -> Position | None:
-        """How far this log was read, also under another name: a gzipped, moved or copied log is the same log.
-
-        A log that is shorter than what was read of it, or begins differently, is a new one.
-
-        :param first: the log's first bytes; ``size`` is its size, where that is known.
-        """
-        if self._again:
-            return None
-        if server not in self._of_server:
-            with self._engine.connect() as connection:
-                found = read_positions(connection, server)
-            self._of_server[server] = {position.path: position for position in found}
-        positions = self._of_server[server]
-        same = [positions[str(path)]] if str(path) in positions else positions.values()
-        return max(
-            (each for each in same if each.head.length and each.head.matches(first) and not _shorter(size, each)),
-            key=lambda each: each.offset,
-            default=None,
-        )
-
-
-def _shorter(size: int | None, position: Position) -> bool:
-    return size is not None and size < position.offset
+    known = known or Known(engine, again=again)
+    run = _Run(engine, server, tally, Told(progress), known)
+    before = tally.jobs
+    with parser() as parse, ThreadPoolExecutor(1, "ingest") as writer:
+        while True:
+            of_files = Tally()
+            with closing(new_blocks(known, files, of_files, server, run.told)) as tasks:
+                try:
+                    run.store(parse(tasks), writer)
+                except OvertakenError:
+                    known.forget()
+                    time.sleep(PAUSE)
+                    continue
+            tally.add(of_files)
+            return run.stored, tally.jobs - before - run.stored

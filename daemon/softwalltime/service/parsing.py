@@ -7,30 +7,44 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
+from functools import partial
+from multiprocessing import get_context, parent_process
+from threading import Thread
 
-from softwalltime.accounting.files import Block
-from softwalltime.accounting.reader import Tally, pbs_batch
+from softwalltime.accounting.changes import Changes
+from softwalltime.accounting.files import BLOCK, Block
+from softwalltime.accounting.reader import Malformed, Tally, pbs_batch
+from softwalltime.jobs import CompletedJob
 from softwalltime.store import MalformedLine, Position, PreparedJobs, prepare_jobs
 
-LEAST = 32 << 20
+LEAST = 16 << 20
 """Bytes of logs below which starting processes takes longer than it saves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A block to parse: of which file of which server, and the position that it brings the reader to."""
+    """A block to parse, of a log of some server.
+
+    ``consumed`` are the bytes of the file on disk that were read up to its end.
+    """
 
     block: Block
-    path: str
-    server: str
     named: bool
-    """Whether jobs are of ``server`` whatever their ids say."""
+    """Whether jobs are of this server whatever their ids say."""
     position: Position
+    """What reading it brings the log to."""
+    since: Position | None
+    """The log's position in the store until then."""
+    moves: bool
+    """Whether the position is to be moved; not where it stands further on."""
+    known: bool
+    """Whether it was read before, and tells nothing of what waits or runs now."""
+    late: int | None
+    """If what followed it was read before, it tells little of that, and nothing of jobs that were submitted at this
+    time (epoch seconds) or later."""
     consumed: int
-    """Bytes of the file on disk that reading the block took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,45 +53,90 @@ class Parsed:
 
     jobs: PreparedJobs
     malformed: list[MalformedLine]
+    interrupted: list[CompletedJob]
+    changes: Changes
     tally: Tally
     position: Position
+    since: Position | None
+    moves: bool
+    late: int | None
     consumed: int
 
 
 def parse(task: Task) -> Parsed:
     """Parse one block."""
     tally = Tally()
-    batch = pbs_batch(task.block, task.path, tally, task.server if task.named else "")
-    malformed = [
-        MalformedLine(task.server, line.path, line.line, line.offset, line.error.reason, line.error.field, line.content)
-        for line in batch.malformed
-    ]
-    return Parsed(prepare_jobs(batch.jobs), malformed, tally, task.position, task.consumed)
+    server, path = task.position.server, task.position.path
+    batch = pbs_batch(task.block, path, tally, server if task.named else "")
+    return Parsed(
+        prepare_jobs(batch.jobs),
+        [malformed_line(server, malformed) for malformed in batch.malformed],
+        batch.interrupted,
+        Changes() if task.known else batch.changes,
+        tally,
+        task.position,
+        task.since,
+        task.moves,
+        task.late,
+        task.consumed,
+    )
+
+
+def malformed_line(server: str, malformed: Malformed) -> MalformedLine:
+    """A line that cannot be read, as the store keeps it."""
+    error = malformed.error
+    return MalformedLine(
+        server, malformed.path, malformed.line, malformed.offset, error.reason, error.field, malformed.content
+    )
 
 
 @contextmanager
-def parser(size: int) -> Iterator[Callable[[Iterable[Task]], Iterator[Parsed]]]:
+def parser() -> Iterator[Callable[[Iterable[Task]], Iterator[Parsed]]]:
     """A function that parses tasks and gives the results in the same order.
 
-    :param size: bytes that there are to read in all, by which it is decided whether processes are worth their start.
+    Processes are started once so much was parsed that they are worth their start.
     """
-    processes = len(os.sched_getaffinity(0))
-    if size < LEAST or processes < 2:
-        yield lambda tasks: map(parse, tasks)
-        return
+    with ExitStack() as stack:
+        yield partial(_in_order, stack, len(os.sched_getaffinity(0)))
+
+
+def _in_order(stack: ExitStack, processes: int, tasks: Iterable[Task]) -> Iterator[Parsed]:
+    """Keep about two blocks for each process under way, and no more: what was read must not pile up in memory."""
+    pool: ProcessPoolExecutor | None = None
+    waiting: deque[tuple[int, Future[Parsed]]] = deque()
+    parsed = under_way = 0
+    for task in tasks:
+        size = len(task.block.content)
+        if pool is None and (parsed < LEAST or processes < 2):
+            parsed += size
+            yield parse(task)
+            continue
+        pool = pool or stack.enter_context(_pool(processes))
+        waiting.append((size, pool.submit(parse, task)))
+        under_way += size
+        del task
+        while len(waiting) > 1 and under_way > 2 * processes * BLOCK:
+            size, result = waiting.popleft()
+            under_way -= size
+            yield result.result()
+    while waiting:
+        yield waiting.popleft()[1].result()
+
+
+def _pool(processes: int) -> ProcessPoolExecutor:
     # A server that forks its children before any thread is started; what they need is imported once.
     context = get_context("forkserver")
     context.set_forkserver_preload([__name__])
-    with ProcessPoolExecutor(processes, context) as pool:
-        yield lambda tasks: _in_order(pool, tasks, 2 * processes)
+    return ProcessPoolExecutor(processes, context, initializer=_end_with_parent)
 
 
-def _in_order(pool: ProcessPoolExecutor, tasks: Iterable[Task], ahead: int) -> Iterator[Parsed]:
-    """Keep ``ahead`` tasks under way, and no more: what was read must not pile up in memory."""
-    waiting: deque[Future[Parsed]] = deque()
-    for task in tasks:
-        waiting.append(pool.submit(parse, task))
-        if len(waiting) > ahead:
-            yield waiting.popleft().result()
-    while waiting:
-        yield waiting.popleft().result()
+def _end_with_parent() -> None:
+    """Let this process end when the one that started it is killed: it would wait for tasks for ever."""
+
+    def wait() -> None:
+        parent = parent_process()
+        if parent is not None:
+            parent.join()
+        os._exit(1)
+
+    Thread(target=wait, daemon=True).start()

@@ -18,6 +18,10 @@ LONGEST = 65536
 OPERATIONS = ("predict", "explain", "status", "ping")
 EVENTS = ("queuejob", "postqueuejob", "modifyjob", "runjob")
 _LARGEST = 10**12
+_MOST = 2**31 - 1
+# Made once: json.dumps makes an encoder for every call that wants no blanks.
+_DECODE = json.JSONDecoder().decode
+_ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class ProtocolError(SoftwalltimeError):
@@ -29,7 +33,8 @@ class Request:
     """A request: what is asked, on which event, at what time (epoch seconds), for which job.
 
     ``now`` is 0 where the client leaves the time to the daemon; ``job`` is ``None`` for status and ping;
-    ``soft_walltime`` is the one that the job has already.
+    ``soft_walltime`` is the one that the job has already; ``timeouts`` and ``exchange_before`` are the hook's, as in
+    :class:`softwalltime.jobs.Decision`.
     """
 
     operation: str
@@ -37,6 +42,8 @@ class Request:
     now: int = 0
     job: Submission | None = None
     soft_walltime: int | None = None
+    timeouts: int = 0
+    exchange_before: int | None = None
 
 
 def read_request(line: bytes) -> Request:
@@ -47,7 +54,7 @@ def read_request(line: bytes) -> Request:
     if len(line) >= LONGEST:
         raise ProtocolError(f"the request is longer than {LONGEST} bytes")
     try:
-        document = json.loads(line)
+        document = _DECODE(line.decode("utf-8"))
     except (ValueError, RecursionError):
         raise ProtocolError("the request is not JSON") from None
     if not isinstance(document, dict):
@@ -67,7 +74,17 @@ def read_request(line: bytes) -> Request:
     job = document.get("job")
     if not isinstance(job, dict):
         raise ProtocolError("job: an object is expected")
-    return Request(operation, event, now, _submission(job, now), _number(job, "soft_walltime"))
+    timeouts, exchange = _number(document, "timeouts") or 0, _number(document, "previous_us")
+    submission, soft_walltime = _submission(job, now), _number(job, "soft_walltime")
+    return Request(
+        operation,
+        event,
+        now,
+        submission,
+        soft_walltime,
+        min(timeouts, _MOST),
+        min(exchange, _MOST) if exchange else exchange,
+    )
 
 
 def _submission(job: dict[str, Any], now: int) -> Submission:
@@ -143,4 +160,4 @@ def answer_error(message: str) -> bytes:
 
 def answer(fields: dict[str, Any]) -> bytes:
     """One line of JSON in ASCII, whatever texts users chose."""
-    return json.dumps({"v": VERSION, **fields}, separators=(",", ":")).encode("ascii") + b"\n"
+    return _ENCODE({"v": VERSION, **fields}).encode("ascii") + b"\n"

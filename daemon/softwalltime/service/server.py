@@ -104,15 +104,13 @@ class Server:
             except OSError:
                 # Nobody is waiting any more, or there are no file descriptors left: the next round tries again.
                 return
-            client.setblocking(False)
             credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
             if _CREDENTIALS.unpack(credentials)[1] not in self._users:
                 self.refused += 1
                 client.close()
                 continue
+            # As a rule the line is there already, and all is over before there is anything to remember.
             connection = _Connection(client, monotonic() + PATIENCE)
-            self._open.add(connection)
-            # As a rule the line is there already, and all is over before there is anything to wait for.
             self._receive(connection)
         self._selector.unregister(self._listener)
         self._full = True
@@ -127,40 +125,42 @@ class Server:
 
     def _receive(self, connection: _Connection) -> None:
         try:
-            data = connection.client.recv(LONGEST)
+            data = connection.client.recv(LONGEST, socket.MSG_DONTWAIT)
         except BlockingIOError:
             self._wait(connection, selectors.EVENT_READ)
             return
         except OSError:
             self._close(connection)
             return
-        connection.received += data
-        line, end, _ = connection.received.partition(b"\n")
-        if end or len(connection.received) >= LONGEST:
+        received = connection.received + data if connection.received else data
+        line, end, _ = received.partition(b"\n")
+        if end or len(received) >= LONGEST:
             self.answered += 1
             connection.to_send = self._answer(line)
             self._send(connection)
         elif data:
+            connection.received = received
             self._wait(connection, selectors.EVENT_READ)
         else:
             self._close(connection)
 
     def _send(self, connection: _Connection) -> None:
         try:
-            sent = connection.client.send(connection.to_send)
+            sent = connection.client.send(connection.to_send, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
         except BlockingIOError:
             sent = 0
         except OSError:
             self._close(connection)
             return
-        connection.to_send = connection.to_send[sent:]
-        if connection.to_send:
-            self._wait(connection, selectors.EVENT_WRITE)
-        else:
+        if sent == len(connection.to_send):
             self._close(connection)
+            return
+        connection.to_send = connection.to_send[sent:]
+        self._wait(connection, selectors.EVENT_WRITE)
 
     def _wait(self, connection: _Connection, event: int) -> None:
         """Come back to this connection when it can go on."""
+        self._open.add(connection)
         if not connection.waiting:
             self._selector.register(connection.client, event, connection)
         elif connection.waiting != event:

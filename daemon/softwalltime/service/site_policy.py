@@ -7,7 +7,7 @@ selective adjustment).
 """
 
 import hashlib
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -99,10 +99,10 @@ class SitePolicy(_Model):
                 minimum = rule.minimum or minimum
         if mode == "on" and self.share < 1 and user_rank(job.user) >= self.share:
             mode = "shadow"
-        return Terms(mode=mode, waiting=waiting, running=running, minimum=minimum)
+        return Terms(mode, waiting, running, minimum)
 
 
-class Terms(_Model):
+class Terms(NamedTuple):
     """The policy as it holds for one job."""
 
     mode: Mode

@@ -7,32 +7,39 @@ they are committed, in the order in which they were, so a daemon that was killed
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, suppress
 from threading import Event, Thread
 
 from sqlalchemy import Engine
 
-from softwalltime.accounting.files import log_files
-from softwalltime.accounting.reader import Tally
 from softwalltime.errors import SoftwalltimeError, SourceError
-from softwalltime.jobs import CompletedJob
 from softwalltime.predictors.base import EVERYTHING, History
 from softwalltime.service.adviser import Adviser, Desk
-from softwalltime.service.ingest import ingest_logs
-from softwalltime.service.site_policy import SitePolicy
-from softwalltime.store import add_decisions, last_id, read_history, read_new, take_stock
+from softwalltime.service.follow import INTERVAL, LONGEST_PAUSE, Follower
+from softwalltime.store import (
+    Quality,
+    Retention,
+    add_decisions,
+    forget,
+    last_id,
+    read_history,
+    read_new,
+    recent_quality,
+    refresh,
+    set_teaching,
+)
 
-INTERVAL = 0.5
-"""Seconds between two looks at the log."""
-LONGEST_PAUSE = 30.0
-"""Seconds between two tries to reach PostgreSQL at most."""
 RECORDED_AT_ONCE = 1000
-MANY = 10_000
-"""New jobs at once, as at the first start, after which PostgreSQL is told what its tables look like now."""
-FUTURE = 86400
-"""Seconds by which a job's end may lie in the future; beyond that a clock was wrong, and it is not learnt."""
+HOUR = 3600
+DAY = 86400
+FIRST_REFRESH = 60.0
+"""Seconds after the start until the figures for monitoring are refreshed, at most."""
+REFRESH_RETRY = 600.0
+"""Seconds until a refresh that failed is tried again, at most."""
+REFRESHING = 0.3
+"""Seconds of a refresh at a time; then the log is looked at, and what is new is learnt and recorded."""
+EVERYTHING_FOR_EVER = Retention(days=0, jobs_per_user=0)
 
 log = logging.getLogger(__name__)
 
@@ -41,30 +48,41 @@ class Worker:
     """The daemon's thread for everything that may take time.
 
     :param open_engine: opens the store; tried again and again while it fails.
-    :param accounting: the folder, or file, to follow; ``None`` where another process ingests.
+    :param follower: of the accounting log; ``None`` where another process ingests.
+    :param refresh_every: seconds between refreshes of the figures for monitoring.
     """
 
     def __init__(
         self,
         desk: Desk,
         open_engine: Callable[[], AbstractContextManager[Engine]],
-        accounting: Path | None,
-        server: str = "",
+        follower: Follower | None,
+        retention: Retention = EVERYTHING_FOR_EVER,
         clock: Callable[[], float] = time.time,
+        refresh_every: float = HOUR,
     ) -> None:
-        self.tally = Tally()
-        self.stored = 0
         self.recorded = 0
-        self.from_the_future = 0
+        self.forgotten = 0
+        self.refreshed = 0
+        """When the figures for monitoring last were fresh, epoch seconds; 0: not since the start."""
+        self.week: list[Quality] = []
+        """How good each predictor was in the week before that."""
         self.problem = "not reached yet"
+        self.source_problem = ""
         self._desk = desk
         self._open_engine = open_engine
-        self._accounting = accounting
-        self._server = server
+        self._follower = follower
         self._clock = clock
-        self._seen: dict[Path, tuple[int, int, int]] = {}
         self._last_id = 0
-        self._policy: SitePolicy | None = None
+        self._retention = retention
+        self._forgetting: Iterator[tuple[str, int]] | None = None
+        # Not at once: a daemon that is started and stopped again and again has better things to do.
+        self._next_forgetting = clock() + HOUR
+        self._refreshing: Iterator[int] | None = None
+        self._refresh_every = refresh_every
+        self._next_refresh = clock() + min(FIRST_REFRESH, refresh_every)
+        self._refresh_began = 0
+        self._next: Adviser | None = None
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="worker", daemon=True)
 
@@ -78,9 +96,9 @@ class Worker:
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
-    def change_policy(self, policy: SitePolicy) -> None:
-        """Load the history for another policy, and let it take over then; the old one answers meanwhile."""
-        self._policy = policy
+    def change(self, adviser: Adviser) -> None:
+        """Load the history for another adviser, and let it take over then; the old one answers meanwhile."""
+        self._next = adviser
 
     def _run(self) -> None:
         pause = 1.0
@@ -97,72 +115,111 @@ class Worker:
             except Exception:
                 log.exception("unexpected error; trying again")
                 self.problem = "an unexpected error, see the log"
+            if self._follower is not None:
+                # So that it is known how far behind the store is while it cannot be reached.
+                with suppress(SourceError):
+                    self._follower.measure()
             if not self._stopping.wait(pause):
                 pause = min(2 * pause, LONGEST_PAUSE)
 
     def _work(self, engine: Engine) -> None:
+        # What was begun with another engine cannot go on, and begins anew.
+        self._refreshing = None
+        if self._forgetting is not None:
+            self._forgetting, self._next_forgetting = None, self._clock()
         last = False
         while not last:
             # One more round after the signal to stop, so that nothing decided is left unrecorded.
             last = self._stopping.is_set()
             if not self._desk.adviser.ready:
                 self._load(engine, self._desk.adviser)
-            policy, self._policy = self._policy, None
-            if policy is not None:
-                adviser = Adviser(policy, self._clock)
-                self._load(engine, adviser)
-                self._desk.adviser = adviser
-            if self._accounting is not None:
-                self._follow(engine, self._accounting)
+            if (wanted := self._next) is not None:
+                self._load(engine, wanted)
+                if self._next is wanted:
+                    self._next = None
+            if self._follower is not None:
+                self._follow(engine, self._follower)
             self._learn(engine)
             self._record(engine)
+            self._forget(engine)
+            if not last:
+                self._refresh(engine)
             if self.problem:
                 log.info("the store is in use")
                 self.problem = ""
             self._stopping.wait(INTERVAL)
 
-    def _load(self, engine: Engine, adviser: Adviser) -> None:
-        """Teach an adviser the history that its predictors ask for."""
+    def _load(self, engine: Engine, wanted: Adviser) -> None:
+        """Teach an adviser such as this the history that its predictors ask for, and let it answer."""
         begin = time.monotonic()
+        # A fresh one for each try: the store may fail half-way, and no job must be learnt twice.
+        adviser = wanted.fresh()
         history = together(predictor.history for predictor in adviser.predictors)
-        since = int(self._clock()) - history.seconds if history.seconds else None
+        now = int(self._clock())
+        since = now - history.seconds if history.seconds else None
+        with engine.begin() as connection:
+            set_teaching(connection, adviser.teaching)
         with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
             newest = last_id(connection)
-            adviser.learn(self._believable(read_history(connection, history.per_user, since)))
+            adviser.learn(read_history(connection, history.per_user, since, now, adviser.teaching))
         self._last_id = newest
         adviser.ready = True
+        self._desk.adviser = adviser
         log.info("learnt %d jobs of the history in %.1f s", adviser.learnt, time.monotonic() - begin)
 
-    def _follow(self, engine: Engine, accounting: Path) -> None:
-        """Store what is new in the logs that have changed since the last look."""
+    def _follow(self, engine: Engine, follower: Follower) -> None:
+        """Store what is new in the logs."""
         try:
-            changed = {path: state for path, state in _states(accounting) if self._seen.get(path) != state}
-            if not changed:
-                return
-            tally = Tally()
-            stored, _ = ingest_logs(engine, list(changed), tally, self._server)
+            follower.look(engine)
         except SourceError as error:
-            if [str(each) for each in self.tally.broken] != [str(error)]:
+            if self.source_problem != str(error):
                 log.error("%s", error)
-            self.tally.broken = [error]
-            return
-        self._seen.update(changed)
-        self.stored += stored
-        if stored > MANY:
-            take_stock(engine)
-        for malformed in tally.kept:
-            log.warning("malformed: %s", malformed)
-        for broken in tally.broken:
-            log.error("%s", broken)
-        self.tally.add(tally)
-        self.tally.broken = tally.broken
+            self.source_problem = str(error)
+        else:
+            self.source_problem = ""
 
     def _learn(self, engine: Engine) -> None:
         """Teach what has become known since, whoever stored it."""
         with engine.connect() as connection:
             for number, job in read_new(connection, self._last_id):
-                self._desk.adviser.learn(self._believable([job]))
+                self._desk.adviser.learn([job])
                 self._last_id = number
+
+    def _forget(self, engine: Engine) -> None:
+        """Delete a little of what is not to be kept, once a day until nothing is left of it."""
+        if self._forgetting is None:
+            if self._clock() < self._next_forgetting:
+                return
+            self._next_forgetting = self._clock() + DAY
+            self._forgetting = forget(engine, self._retention, int(self._clock()))
+        table, rows = next(self._forgetting, ("", 0))
+        self.forgotten += rows
+        if not table:
+            self._forgetting = None
+            log.info("forgotten what is older than is to be kept", extra={"rows": self.forgotten})
+
+    def _refresh(self, engine: Engine) -> None:
+        """Go on refreshing the figures for monitoring for a moment, if it is time to."""
+        if self._clock() < self._next_refresh:
+            return
+        until = time.monotonic() + REFRESHING
+        try:
+            if self._refreshing is None:
+                self._refresh_began = int(self._clock())
+                self._refreshing = refresh(engine, self._refresh_began, self._retention.days)
+            while next(self._refreshing, None) is not None:
+                if time.monotonic() > until:
+                    return
+            with engine.connect() as connection:
+                self.week = recent_quality(connection)
+            self.refreshed = self._refresh_began
+            pause = self._refresh_every
+        # Nobody's job depends on it, so it must not hold up what others depend on.
+        except Exception as error:
+            log.error("the figures for monitoring cannot be refreshed; trying again later: %s", error)
+            pause = min(REFRESH_RETRY, self._refresh_every)
+        self._refreshing = None
+        self._next_refresh = self._clock() + pause
 
     def _record(self, engine: Engine) -> None:
         """Store the decisions that were taken; one leaves the queue only when it is committed."""
@@ -178,17 +235,6 @@ class Worker:
                     waiting.popleft()
             self.recorded += len(some)
 
-    def _believable(self, jobs: Iterable[CompletedJob]) -> Iterator[CompletedJob]:
-        """Those that did not end in the future, which would make predictors forget the present."""
-        latest = self._clock() + FUTURE
-        for job in jobs:
-            if job.end <= latest:
-                yield job
-            else:
-                self.from_the_future += 1
-                if self.from_the_future == 1:
-                    log.warning("job %s ended in the future (%d): not learnt", job.submission.job_id, job.end)
-
 
 def together(histories: Iterator[History]) -> History:
     """The history that suffices for all of them."""
@@ -199,13 +245,3 @@ def together(histories: Iterator[History]) -> History:
         per_user = max(per_user, history.per_user)
         seconds = max(seconds, history.seconds)
     return History(per_user, seconds)
-
-
-def _states(accounting: Path) -> Iterator[tuple[Path, tuple[int, int, int]]]:
-    """The logs with what changes when they do: size, time of the last change, inode."""
-    for path in log_files(accounting):
-        try:
-            found = path.stat()
-        except FileNotFoundError:
-            continue  # rotated away since the folder was read
-        yield path, (found.st_size, found.st_mtime_ns, found.st_ino)

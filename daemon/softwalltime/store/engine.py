@@ -77,6 +77,12 @@ def driver_connection(connection: Connection) -> Iterator[psycopg.Connection]:
         raise store_error(error, _describe(driver.info.get_parameters())) or error from error
 
 
+def run_script(connection: Connection, statements: str) -> None:
+    """Run statements as they stand: SQLAlchemy would take ``:`` and ``%`` in them for parameters."""
+    with driver_connection(connection) as driver:
+        driver.execute(statements.encode())
+
+
 def store_error(error: psycopg.Error, where: str) -> StoreError | None:
     """What ``error`` means to the person who must act, or ``None`` if it is no fault of theirs but a bug of ours."""
     state = error.sqlstate or ""
@@ -119,6 +125,9 @@ def _open(parameters: dict[str, str]) -> psycopg.Connection:
         reason = str(error).partition("\n")[0]
         reason = reason.removeprefix("connection failed: ").removeprefix("connection is bad: ")
         raise StoreError(f"cannot connect to {where}: {reason}; {_connect_advice(reason)}") from None
+    # Nothing is looked up in a schema that others may write to, or that is called as the user is.
+    connection.execute("SET search_path TO pg_catalog")
+    connection.commit()
     problem = ""
     if connection.info.server_version < OLDEST * 10000:
         problem = f"it is PostgreSQL {connection.info.server_version // 10000}, but {OLDEST} or later is needed"

@@ -8,7 +8,7 @@ from psycopg import errors
 from sqlalchemy import Connection, text
 
 from softwalltime import resources
-from softwalltime.store.engine import driver_connection
+from softwalltime.store.engine import run_script
 from softwalltime.store.tables import SCHEMA
 
 _HEADER = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
@@ -58,11 +58,11 @@ def install(connection: Connection) -> None:
     for function in ours:
         try:
             with connection.begin_nested():
-                _run(connection, function.statements)
+                run_script(connection, function.statements)
         except errors.InvalidFunctionDefinition:
             # Its result or the names of its parameters have changed, which CREATE OR REPLACE refuses.
             _drop(connection, [function.name])
-            _run(connection, function.statements)
+            run_script(connection, function.statements)
     _drop(connection, [function.name for function in ours], but=[function.signature for function in ours])
 
 
@@ -80,10 +80,4 @@ def definitions(connection: Connection) -> dict[str, str]:
 def _drop(connection: Connection, names: Collection[str], but: Collection[str] = ()) -> None:
     found = connection.execute(_STALE, {"schema": SCHEMA, "names": list(names), "signatures": list(but)}).scalars()
     for signature in found.all():
-        _run(connection, f"DROP FUNCTION {signature}")
-
-
-def _run(connection: Connection, statements: str) -> None:
-    """Run statements as they stand: SQLAlchemy would take ``:`` and ``%`` in them for parameters."""
-    with driver_connection(connection) as driver:
-        driver.execute(statements.encode())
+        run_script(connection, f"DROP FUNCTION {signature}")

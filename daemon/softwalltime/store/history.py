@@ -1,12 +1,14 @@
 """What predictors have to be taught: the past when they begin, and then what is new."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
-from sqlalchemy import Connection, Subquery, false, func, literal, select, true, union
+from sqlalchemy import ColumnElement, Connection, Subquery, any_, cast, func, literal, select, true, union
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from softwalltime.jobs import CompletedJob
+from softwalltime.states import TEACHING, State
 from softwalltime.store.jobs import completed_job, job_columns, stream
-from softwalltime.store.tables import completed_jobs
+from softwalltime.store.tables import completed_jobs, job_state
 
 _jobs = completed_jobs.columns
 
@@ -17,22 +19,31 @@ def last_id(connection: Connection) -> int:
     return newest
 
 
-def read_history(connection: Connection, per_user: int | None, since: int | None) -> Iterator[CompletedJob]:
+def read_history(
+    connection: Connection, per_user: int | None, since: int | None, now: int, teaching: Collection[State] = TEACHING
+) -> Iterator[CompletedJob]:
     """Each user's last ``per_user`` jobs that ran, the last as many that also had a walltime, and all that ended at
     ``since`` (epoch seconds) or later, in learning order.
 
     :param per_user: ``None`` for all jobs; 0 for none by user.
     :param since: ``None`` for none by time.
+    :param now: the last ones are those as of this time; what ended later comes as well, and displaces nothing.
+    :param teaching: how jobs must have ended to count.
     """
-    wanted = select(*job_columns).order_by(_jobs.end_time, _jobs.id)
+    wanted = select(*job_columns).where(_teaches(teaching)).order_by(_jobs.end_time, _jobs.id)
     if per_user is not None:
-        chosen = _chosen(per_user, since)
+        since = now + 1 if since is None else min(since, now + 1)
+        chosen = _chosen(per_user, since, now, _teaches(teaching))
         wanted = wanted.join(chosen, (chosen.c.end_time == _jobs.end_time) & (chosen.c.id == _jobs.id))
     yield from map(completed_job, stream(connection, wanted))
 
 
-def _chosen(per_user: int, since: int | None) -> Subquery:
-    recent = select(_jobs.end_time, _jobs.id).where(_jobs.end_time >= since if since is not None else false())
+def _teaches(teaching: Collection[State]) -> ColumnElement[bool]:
+    return _jobs.state == any_(cast([state.value for state in teaching], ARRAY(job_state)))
+
+
+def _chosen(per_user: int, since: int, now: int, teaches: ColumnElement[bool]) -> Subquery:
+    recent = select(_jobs.end_time, _jobs.id).where(_jobs.end_time >= since)
     # Every user, by leaping from one to the next through the index: the others of a user's jobs are not looked at.
     first = select(func.min(_jobs.user_name).label("user_name")).where(_jobs.runtime > 0)
     users = first.cte("users", recursive=True)
@@ -41,10 +52,10 @@ def _chosen(per_user: int, since: int | None) -> Subquery:
     ).scalar_subquery()
     users = users.union_all(select(following).where(users.c.user_name.is_not(None)))
     parts = [recent]
-    for condition in (true(), _jobs.walltime > 0):
+    for condition in (teaches, teaches & (_jobs.walltime > 0)):
         last = (
             select(_jobs.end_time, _jobs.id)
-            .where(_jobs.user_name == users.c.user_name, _jobs.runtime > 0, condition)
+            .where(_jobs.user_name == users.c.user_name, _jobs.runtime > 0, _jobs.end_time <= now, condition)
             .order_by(_jobs.end_time.desc(), _jobs.id.desc())
             .limit(literal(per_user))
             .lateral()
@@ -54,7 +65,7 @@ def _chosen(per_user: int, since: int | None) -> Subquery:
 
 
 def read_new(connection: Connection, after: int) -> Iterator[tuple[int, CompletedJob]]:
-    """The jobs with ids above ``after`` in the order in which they were committed, each with its id."""
+    """All jobs with ids above ``after`` in the order in which they were committed, each with its id."""
     wanted = select(_jobs.id, *job_columns).where(_jobs.id > after).order_by(_jobs.id)
     for number, *row in stream(connection, wanted):
         yield number, completed_job(row)

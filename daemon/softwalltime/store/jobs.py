@@ -14,14 +14,11 @@ from softwalltime.errors import StoreError
 from softwalltime.jobs import CompletedJob, Submission
 from softwalltime.store.engine import driver_connection
 from softwalltime.store.tables import NEVER_STARTED, completed_jobs, start_or_never
-from softwalltime.store.texts import CopyTexts, storable_text
+from softwalltime.store.texts import NULL, CopyTexts, storable_text
 from softwalltime.store.turns import take_turn
 
 _CHUNK = 1_000
 """Jobs sent or fetched at once."""
-
-_NULL = "None"
-"""What COPY is told to read as null: what Python itself writes, so that no value has to be looked at."""
 
 _numbers = count(1)
 
@@ -63,7 +60,9 @@ _COMPLETION = (
 job_columns = (*_SUBMISSION, *_COMPLETION)
 """All columns that tell of a job, in the order that :func:`completed_job` takes."""
 _SPLIT = len(_SUBMISSION)
-_NAMES = [column.name for column in job_columns]
+# What is written of a job; the state follows from the rest, so that it is never read back.
+_WRITTEN = (*job_columns, _columns.state)
+_NAMES = [column.name for column in _WRITTEN]
 
 _LONGEST_NAME = 300
 """Characters of a server, job id, user or project: an entry of an index holds 2704 bytes, and up to two of them."""
@@ -72,7 +71,7 @@ _LONGEST_NAME = 300
 _incoming = Table(
     "softwalltime_incoming",
     MetaData(),
-    *(Column(column.name, column.type) for column in job_columns),
+    *(Column(column.name, column.type) for column in _WRITTEN),
     prefixes=["TEMPORARY"],
 )
 
@@ -107,7 +106,7 @@ def prepare_jobs(jobs: Sequence[CompletedJob]) -> PreparedJobs:
 
     :raises UnstorableJobError: if the name of a server, job, user or project has more than 300 characters.
     """
-    texts = CopyTexts(_NULL)
+    texts = CopyTexts(NULL)
     first = _key(jobs[0]) if jobs else ("", "", NEVER_STARTED)
     text = "".join([_line(job, texts) for job in jobs])
     if max(map(len, texts)) > _LONGEST_NAME:
@@ -229,7 +228,7 @@ def _copy(connection: Connection, table: Table, written: Iterable[str]) -> None:
     statement = sql.SQL("COPY {} ({}) FROM STDIN (NULL {})").format(
         sql.Identifier(*filter(None, (table.schema, table.name))),
         sql.SQL(", ").join(map(sql.Identifier, _NAMES)),
-        sql.Literal(_NULL),
+        sql.Literal(NULL),
     )
     with driver_connection(connection) as driver, driver.cursor() as cursor, cursor.copy(statement) as copy:
         for text in written:
@@ -237,14 +236,14 @@ def _copy(connection: Connection, table: Table, written: Iterable[str]) -> None:
 
 
 def _line(job: CompletedJob, texts: CopyTexts) -> str:
-    """The job in COPY's text format, its fields as in ``job_columns``; a loop over them would take twice as long."""
+    """The job in COPY's text format, its fields as in ``_WRITTEN``; a loop over them would take twice as long."""
     of = job.submission
     return (
         f"{texts[of.job_id]}\t{texts[of.user]}\t{of.submitted}\t{of.walltime}\t{texts[of.group]}\t{texts[of.project]}\t"
         f"{texts[of.account]}\t{texts[of.job_name]}\t{texts[of.queue]}\t{of.min_walltime}\t{of.max_walltime}\t"
         f"{of.ncpus}\t{of.nodect}\t{of.ngpus}\t{of.mem}\t{texts[of.select]}\t{texts[of.place]}\t{of.interactive}\t"
         f"{texts[job.server]}\t{job.start}\t{job.end}\t{job.runtime}\t{job.qtime}\t{job.etime}\t{job.soft_walltime}\t"
-        f"{job.exit_status}\t{job.run_count}\t{job.cput}\t{job.mem_used}\n"
+        f"{job.exit_status}\t{job.run_count}\t{job.cput}\t{job.mem_used}\t{job.state}\n"
     )
 
 

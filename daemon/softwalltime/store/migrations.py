@@ -1,10 +1,11 @@
-"""The database's tables and functions: brought up to date, taken down, and compared with what this version needs.
+"""The database's tables, functions and views: brought up to date, taken down, compared with what is needed.
 
 An upgrade is one transaction: migrations and SQL functions, all or nothing.  Two at once take turns.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 from alembic import command
@@ -18,7 +19,7 @@ from sqlalchemy.schema import CreateSchema, SchemaItem
 
 from softwalltime import resources
 from softwalltime.errors import StoreError, UsageError
-from softwalltime.store import functions
+from softwalltime.store import functions, views
 from softwalltime.store.tables import SCHEMA, metadata
 from softwalltime.store.turns import Turn, take_turn
 
@@ -51,10 +52,14 @@ def upgrade(engine: Engine, revision: str = "head") -> None:
     with _changing(engine) as connection:
         if not connection.execute(text("SELECT to_regnamespace(:schema) IS NOT NULL"), {"schema": SCHEMA}).scalar_one():
             connection.execute(CreateSchema(SCHEMA))
-        _require_known(_current(connection))
+        before = _current(connection)
+        _require_known(before)
+        if before != head():
+            views.remove(connection)
         _alembic(command.upgrade, connection, revision)
         if _current(connection) == head():
             functions.install(connection)
+            views.install(connection)
 
 
 def downgrade(engine: Engine, revision: str) -> None:
@@ -64,9 +69,13 @@ def downgrade(engine: Engine, revision: str) -> None:
     """
     with _changing(engine) as connection:
         _require_known(_current(connection))
+        # They are those of the head and may need what an older revision lacks; that version brings its own.
+        views.remove(connection)
+        functions.remove(connection)
         _alembic(command.downgrade, connection, revision)
-        if not _current(connection):
-            functions.remove(connection)
+        if _current(connection) == head():
+            functions.install(connection)
+            views.install(connection)
 
 
 def head() -> str:
@@ -104,19 +113,23 @@ def check(engine: Engine) -> list[str]:
             found.append(f"revision: it is {revision or 'none'}, {head()} is needed")
         context = MigrationContext.configure(connection, opts=COMPARISON)
         found += [line for difference in compare_metadata(context, metadata) for line in _lines(difference)]
-        if revision == head():
-            # PostgreSQL rewrites some of what a definition holds, so let it say what the right ones would be.
-            before = functions.definitions(connection)
-            functions.install(connection)
-            after = functions.definitions(connection)
-            for signature in sorted({*before, *after}):
-                if before.get(signature) != after.get(signature):
-                    state = (
-                        "missing" if signature not in before else "not wanted" if signature not in after else "outdated"
-                    )
-                    found.append(f"function {signature}: {state}")
+        # Where a table or column is missing that they look at, they could not be made to compare them with.
+        if revision == head() and not any(line.endswith(": missing") for line in found):
+            found += _outdated(connection, functions, "function")
+            found += _outdated(connection, views, "view")
         transaction.rollback()
         return found
+
+
+def _outdated(connection: Connection, kind: ModuleType, word: str) -> Iterator[str]:
+    # PostgreSQL rewrites some of what a definition holds, so let it say what the right ones would be.
+    before = kind.definitions(connection)
+    kind.install(connection)
+    after = kind.definitions(connection)
+    for name in sorted({*before, *after}):
+        if before.get(name) != after.get(name):
+            state = "missing" if name not in before else "not wanted" if name not in after else "outdated"
+            yield f"{word} {name}: {state}"
 
 
 @contextmanager

@@ -2,11 +2,23 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, insert
+from psycopg import sql
+from sqlalchemy import Connection
 
 from softwalltime.jobs import Decision
+from softwalltime.store.engine import driver_connection
 from softwalltime.store.tables import predictions
-from softwalltime.store.texts import storable_text
+from softwalltime.store.texts import NULL, CopyTexts
+
+_COLUMNS = (
+    "predicted_at", "walltime", "soft_walltime", "predicted", "took", "event", "job_id", "user_name", "project",
+    "queue", "mode", "predictor", "action", "basis", "timeouts", "exchange_before",
+)  # fmt: skip
+_COPY = sql.SQL("COPY {} ({}) FROM STDIN (NULL {})").format(
+    sql.Identifier(str(predictions.schema), predictions.name),
+    sql.SQL(", ").join(map(sql.Identifier, _COLUMNS)),
+    sql.Literal(NULL),
+)
 
 
 def add_decisions(connection: Connection, decisions: Sequence[Decision]) -> None:
@@ -14,25 +26,20 @@ def add_decisions(connection: Connection, decisions: Sequence[Decision]) -> None
 
     :raises StoreError: if PostgreSQL fails.
     """
-    if decisions:
-        connection.execute(insert(predictions), [_row(decision) for decision in decisions])
+    if not decisions:
+        return
+    texts = CopyTexts(NULL)
+    lines = "".join([_line(decision, texts) for decision in decisions])
+    with driver_connection(connection) as driver, driver.cursor() as cursor, cursor.copy(_COPY) as copy:
+        copy.write(lines)
 
 
-def _row(decision: Decision) -> dict[str, object]:
+def _line(decision: Decision, texts: CopyTexts) -> str:
+    """The decision in COPY's text format, in the order of ``_COLUMNS``."""
     job = decision.submission
-    return {
-        "predicted_at": decision.at,
-        "walltime": job.walltime,
-        "soft_walltime": decision.soft_walltime,
-        "predicted": decision.predicted,
-        "took": decision.took,
-        "event": decision.event,
-        "job_id": storable_text(job.job_id),
-        "user_name": storable_text(job.user),
-        "project": storable_text(job.project),
-        "queue": storable_text(job.queue),
-        "mode": decision.mode,
-        "predictor": decision.predictor,
-        "action": decision.action,
-        "basis": storable_text(decision.basis),
-    }
+    return (
+        f"{decision.at}\t{job.walltime}\t{decision.soft_walltime}\t{decision.predicted}\t{decision.took}\t"
+        f"{texts[decision.event]}\t{texts[job.job_id]}\t{texts[job.user]}\t{texts[job.project]}\t{texts[job.queue]}\t"
+        f"{texts[decision.mode]}\t{texts[decision.predictor]}\t{texts[decision.action]}\t{texts[decision.basis]}\t"
+        f"{decision.timeouts}\t{decision.exchange_before}\n"
+    )

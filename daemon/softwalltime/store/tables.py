@@ -3,6 +3,8 @@
 migrations/ builds them; a test holds the two together.  Times are epoch seconds, as in the logs.
 """
 
+from collections.abc import Sequence
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -20,6 +22,9 @@ from sqlalchemy import (
     func,
     text,
 )
+from sqlalchemy.dialects.postgresql import ENUM
+
+from softwalltime.states import State
 
 SCHEMA = "softwalltime"
 
@@ -47,6 +52,13 @@ def _key_text(name: str, comment: str) -> Column[str]:
     return Column(name, Text(collation="C"), nullable=False, comment=comment)
 
 
+def _enum(name: str, members: Sequence[str]) -> ENUM:
+    # One of few words in 4 bytes, which PostgreSQL checks and everybody can read.
+    return ENUM(*members, name=name, schema=SCHEMA, metadata=metadata)
+
+
+job_state = _enum("job_state", [state.value for state in State])
+
 completed_jobs = Table(
     "completed_jobs",
     metadata,
@@ -70,6 +82,7 @@ completed_jobs = Table(
     _count("ngpus", "GPUs asked for"),
     _count("exit_status", "as PBS recorded it"),
     _count("run_count", "how often it was started"),
+    Column("state", job_state, nullable=False, comment="how it ended, by its exit status"),
     Column("interactive", Boolean, comment="whether it was an interactive job; null: not recorded"),
     _key_text("server", "the PBS server whose log told of it"),
     _key_text("job_id", "with the array index, as 3[1].srv"),
@@ -116,7 +129,7 @@ Index(
     completed_jobs.c.user_name,
     completed_jobs.c.end_time,
     completed_jobs.c.id,
-    postgresql_include=["runtime", "walltime", "project"],
+    postgresql_include=["runtime", "walltime", "state", "project"],
     postgresql_where=completed_jobs.c.runtime > 0,
 )
 
@@ -129,8 +142,57 @@ Index(
     "completed_jobs_by_project",
     completed_jobs.c.project,
     completed_jobs.c.end_time,
-    postgresql_include=["runtime", "walltime"],
+    postgresql_include=["runtime", "walltime", "state"],
     postgresql_where=(completed_jobs.c.runtime > 0) & (completed_jobs.c.walltime > 0),
+)
+
+teaching_states = Table(
+    "teaching_states",
+    metadata,
+    Column("state", job_state, primary_key=True, comment="jobs that ended so teach the predictors"),
+    comment="Which jobs teach: the site's setting, written down by the daemon for the predictors in SQL.",
+)
+
+interrupted_runs = Table(
+    "interrupted_runs",
+    metadata,
+    _seconds("start_time", "when this run started, epoch seconds", known=True),
+    _seconds("end_time", "when it was stopped, epoch seconds", known=True),
+    _seconds("walltime", "its limit, seconds; null: none"),
+    _seconds("soft_walltime", "the last soft walltime that it had, seconds; null: none"),
+    _seconds("runtime", "how long it ran, seconds", known=True),
+    _count("exit_status", "as PBS recorded it"),
+    _count("run_count", "the how manieth run it was"),
+    Column("state", job_state, nullable=False, comment="how it ended, by its exit status"),
+    _key_text("server", "the PBS server whose log told of it"),
+    _key_text("job_id", "with the array index, as 3[1].srv"),
+    _text("user_name", "whose job it was"),
+    _text("project", "PBS's project"),
+    _text("queue", "the queue that it ran from"),
+    PrimaryKeyConstraint("job_id", "server", "start_time"),
+    comment="Runs that were stopped for the job to be run again; completed_jobs has the run that completed.",
+)
+
+current_jobs = Table(
+    "current_jobs",
+    metadata,
+    _seconds("ctime", "when it was submitted, epoch seconds", known=True),
+    _seconds("qtime", "when it came into its queue, epoch seconds"),
+    _seconds("etime", "when it became eligible to run, epoch seconds; null: it is not, being held for instance"),
+    _seconds("start_time", "when it started, epoch seconds; null: it waits"),
+    _seconds("walltime", "its limit, seconds; null: none"),
+    _seconds("soft_walltime", "its soft walltime, seconds; null: none"),
+    _count("ncpus", "processors asked for"),
+    _count("nodect", "chunks or nodes asked for"),
+    Column("is_array", Boolean, nullable=False, comment="whether it is a whole array; its subjobs run, and it waits"),
+    _key_text("server", "the PBS server that has it"),
+    _key_text("job_id", "with the array index, as 3[1].srv"),
+    _text("user_name", "whose job it is"),
+    _text("project", "PBS's project"),
+    _text("queue", "the queue that it is in"),
+    _text("job_name", "the name given at submission"),
+    PrimaryKeyConstraint("job_id", "server"),
+    comment="Jobs that wait or run at this moment, as far as the accounting log has been read.",
 )
 
 log_positions = Table(
@@ -142,6 +204,8 @@ log_positions = Table(
     Column("line_number", BigInteger, nullable=False, comment="lines read"),
     Column("head_length", Integer, nullable=False, comment="how many of the file's first bytes head_digest covers"),
     Column("head_digest", LargeBinary, nullable=False, comment="SHA-256 of those bytes: is it still the same file?"),
+    Column("tail_length", Integer, nullable=False, comment="how many of the last bytes read tail_digest covers"),
+    Column("tail_digest", LargeBinary, nullable=False, comment="SHA-256 of those bytes: is it still as it was read?"),
     Column(
         "updated_at",
         DateTime(timezone=True),
@@ -202,6 +266,14 @@ predictions = Table(
     _seconds("soft_walltime", "what the policy made of the prediction, seconds; null: none"),
     Column("predicted", Double, comment="the predicted runtime before rounding and clamping, seconds"),
     _count("took", "how long the answer took, microseconds"),
+    Column(
+        "timeouts",
+        Integer,
+        nullable=False,
+        server_default="0",
+        comment="questions of the hook that timed out just before",
+    ),
+    _count("exchange_before", "how long the hook waited for the answer before this one, microseconds"),
     _text("event", "PBS's event: queuejob, postqueuejob, modifyjob or runjob"),
     _text("job_id", "of the job; empty at queuejob, where it has none yet"),
     _text("user_name", "who submitted it"),

@@ -19,6 +19,10 @@ def storable_text(text: str) -> str:
     return text.replace("\0", r"\x00").encode("utf-8", "backslashreplace").decode()
 
 
+NULL = "None"
+"""What COPY is told to read as null: what Python itself writes, so that no value has to be looked at."""
+
+
 class CopyTexts(dict[str, str]):
     """Texts in COPY's text format, remembered, because most fields of a batch hold the same few texts.
 

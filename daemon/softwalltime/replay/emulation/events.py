@@ -12,7 +12,7 @@ Attributes: TypeAlias = Mapping[str, str | Mapping[str, str]]
 Name: TypeAlias = Literal["queuejob", "postqueuejob", "modifyjob", "runjob"]
 
 NAMES: Final[tuple[Name, ...]] = ("queuejob", "postqueuejob", "modifyjob", "runjob")
-_NO_ATTRIBUTES: Final[Attributes] = {}
+_MAYBE_EMPTY: Final = ("Job_Name", "queue", "Account_Name", "interactive", "euser", "egroup")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +75,13 @@ def queued(submission: Submission, *, site: Site, array_indices: str = "", now: 
     )
 
 
-def postqueued(submission: Submission, *, site: Site, now: int | None = None) -> Event:
-    """The postqueuejob of a job, in the queue where it will wait."""
+def postqueued(
+    submission: Submission, *, site: Site, now: int | None = None, soft_walltime: int | None = None
+) -> Event:
+    """The postqueuejob of a job, in the queue where it will wait, with the soft walltime that queuejob gave it."""
     return Event(
         "postqueuejob",
-        _attributes(submission),
+        _attributes(submission, soft_walltime),
         submission.job_id,
         site=site,
         requestor="root",
@@ -126,16 +128,28 @@ def started(submission: Submission, *, site: Site, now: int, soft_walltime: int 
 
 
 def _attributes(submission: Submission, soft_walltime: int | None = None) -> dict[str, str | Mapping[str, str]]:
-    """The job's attributes, in PBS's words."""
-    durations = {
-        "walltime": submission.walltime,
-        "soft_walltime": soft_walltime,
-        "min_walltime": submission.min_walltime,
-        "max_walltime": submission.max_walltime,
-    }
-    numbers = {"ncpus": submission.ncpus, "nodect": submission.nodect, "ngpus": submission.ngpus}
-    memory = {} if submission.mem is None else {"mem": f"{submission.mem}b"}
-    texts = {"select": submission.select, "place": submission.place}
+    """The job's attributes, in PBS's words; written out, since this is done for each of millions of events."""
+    resources: dict[str, str] = {}
+    if submission.walltime is not None:
+        resources["walltime"] = clock(submission.walltime)
+    if soft_walltime is not None:
+        resources["soft_walltime"] = clock(soft_walltime)
+    if submission.min_walltime is not None:
+        resources["min_walltime"] = clock(submission.min_walltime)
+    if submission.max_walltime is not None:
+        resources["max_walltime"] = clock(submission.max_walltime)
+    if submission.mem is not None:
+        resources["mem"] = f"{submission.mem}b"
+    if submission.ncpus is not None:
+        resources["ncpus"] = str(submission.ncpus)
+    if submission.nodect is not None:
+        resources["nodect"] = str(submission.nodect)
+    if submission.ngpus is not None:
+        resources["ngpus"] = str(submission.ngpus)
+    if submission.select:
+        resources["select"] = submission.select
+    if submission.place:
+        resources["place"] = submission.place
     submitted = str(submission.submitted)
     attributes: dict[str, str | Mapping[str, str]] = {
         "Job_Name": submission.job_name,
@@ -147,15 +161,13 @@ def _attributes(submission: Submission, soft_walltime: int | None = None) -> dic
         "qtime": submitted,
         "etime": submitted,
         "interactive": "1" if submission.interactive else "",
-        "Resource_List": {
-            **{name: clock(value) for name, value in durations.items() if value is not None},
-            **memory,
-            **{name: str(value) for name, value in numbers.items() if value is not None},
-            **{name: value for name, value in texts.items() if value},
-        },
+        "Resource_List": resources,
         "euser": submission.user,
         "egroup": submission.group,
         "queue_type": "E",
         "project": submission.project or "_pbs_project_default",
     }
-    return {name: value for name, value in attributes.items() if value != ""}
+    for name in _MAYBE_EMPTY:
+        if not attributes[name]:
+            del attributes[name]
+    return attributes

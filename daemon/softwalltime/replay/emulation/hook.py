@@ -104,11 +104,14 @@ def _outcome(run: Run, pbs: Pbs, error: str) -> Outcome:
         message = rules.refusal(event, attributes, resources)
         accepted = not message
     kept = rules.applied(event, resources) if accepted else {}
-    requested = rules.requested(event) if accepted else {}
-    after = {**rules.existing(event), **requested, **kept}
+    if "soft_walltime" in kept:
+        soft_walltime = as_seconds(kept["soft_walltime"])
+    elif accepted and "soft_walltime" in (requested := rules.requested(event)):
+        soft_walltime = as_seconds(requested["soft_walltime"])
+    else:
+        soft_walltime = as_seconds(rules.existing(event).get("soft_walltime"))
     if event.name == "postqueuejob":
         accepted = True  # The job is queued already: PBS logs a refusal, and that is all.
-    soft_walltime = as_seconds(after.get("soft_walltime"))
     return Outcome(accepted, run.accepted, message, attributes, kept, soft_walltime, pbs.lines, error, pbs)
 
 

@@ -4,10 +4,12 @@ They are strict: an attribute that PBS does not have raises, and so does setting
 """
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn
 
 from softwalltime.replay.emulation import tables, values
-from softwalltime.replay.emulation.events import Attributes, Event
+from softwalltime.replay.emulation.events import Attributes, Event, Site
 from softwalltime.replay.emulation.values import (
     BadAttributeValueError,
     BadAttributeValueTypeError,
@@ -28,7 +30,7 @@ class Run:
         self.over = False
         self.accepted = True
         self.message = ""
-        self.resources = {**tables.RESOURCES, **event.site.resources}
+        self.resources = resources_of(event.site)
 
     def check(self, readonly: bool, name: str) -> None:
         """Raise where nothing may be set at all."""
@@ -38,6 +40,16 @@ class Run:
             )
         if readonly:
             raise BadAttributeValueError(f"attribute '{name}' is part of a readonly object")
+
+
+@lru_cache(maxsize=8)
+def _resources(own: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    return MappingProxyType({**tables.RESOURCES, **dict(own)})
+
+
+def resources_of(site: Site) -> Mapping[str, str]:
+    """The types of all resources that this site knows."""
+    return _resources(tuple(site.resources.items()))
 
 
 class PbsObject:
@@ -58,7 +70,7 @@ class PbsObject:
         if kind is None:
             raise AttributeError(f"'_{self._class}' object has no attribute '{name}'")
         state = self.__dict__
-        raw = self._raw(name)
+        raw = state["_attributes"].get(name) if kind != "pbs_env" else self._raw(name)
         value: Any
         if kind == "resources":
             value = ResourceList(self, name, raw or {})
@@ -110,23 +122,35 @@ class ResourceList:
     """Resources of a job, queue or server: ``job.Resource_List["walltime"]``."""
 
     def __init__(self, owner: "PbsObject", attribute: str, resources: Mapping[str, str]) -> None:
-        run: Run = owner.__dict__["_run"]
-        self.__dict__.update(_run=run, _attribute=attribute, _resources=resources, _changes={}, _values={})
-        self.__dict__.update(_readonly=owner.__dict__["_readonly"], _lazy=owner._lazy())
-        # At queuejob those of queues and server are plain texts, measured on the server.
-        self.__dict__["_texts"] = run.event.name == "queuejob" and not isinstance(owner, Job)
+        of_owner = owner.__dict__
+        run: Run = of_owner["_run"]
+        self.__dict__.update(
+            _run=run,
+            _attribute=attribute,
+            _resources=resources,
+            _changes={},
+            _values={},
+            _readonly=of_owner["_readonly"],
+            _lazy=owner._lazy(),
+            # At queuejob those of queues and server are plain texts, measured on the server.
+            _texts=run.event.name == "queuejob" and not isinstance(owner, Job),
+        )
 
     def __getitem__(self, name: str) -> Any:
-        self.__dict__["_lazy"] = False
-        return getattr(self, name)
+        state = self.__dict__
+        state["_lazy"] = False
+        kind = state["_run"].resources.get(name)
+        return getattr(self, name) if kind is None else self._value(state, name, kind)
 
     def __getattr__(self, name: str) -> Any:
         state = self.__dict__
         kind = state["_run"].resources.get(name)
         if kind is None:
             raise AttributeError(f"'pbs_resource' object has no attribute '{name}'")
-        if state["_lazy"]:
-            return None
+        return None if state["_lazy"] else self._value(state, name, kind)
+
+    @staticmethod
+    def _value(state: dict[str, Any], name: str, kind: str) -> Any:
         known = state["_values"]
         if name not in known:
             raw = state["_resources"].get(name)

@@ -1,0 +1,37 @@
+"""``softwalltime doctor``: is all well between PBS, hook, daemon and store, and who must act if not."""
+
+import json
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from softwalltime import __version__
+
+
+@click.command()
+@click.option("--config", type=click.Path(dir_okay=False, path_type=Path), help="The daemon's settings.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def doctor(config: Path | None, form: str) -> int:
+    """Check the whole chain, and say who must act.
+
+    Run it as root on the host of the PBS server; elsewhere, and as another user, it checks what it can see and names
+    what it skips.  It changes nothing.  The exit status is 1 if there is a problem; warnings are none.
+
+    \b
+    Example:
+      softwalltime doctor
+    """
+    from softwalltime.deployment.doctor import Doctor
+
+    findings = []
+    for finding in Doctor(config, __version__).examine():
+        findings.append(finding)
+        if form == "text":
+            click.echo(str(finding))
+    if form == "json":
+        click.echo(json.dumps([asdict(finding) for finding in findings]))
+    counts = Counter(finding.verdict for finding in findings)
+    click.echo(f"{counts['problem']} problems, {counts['warning']} warnings, {counts['skipped']} skipped", err=True)
+    return 1 if counts["problem"] else 0

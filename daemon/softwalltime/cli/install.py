@@ -1,0 +1,112 @@
+"""``softwalltime install`` and ``uninstall``: the hook into PBS, and out again."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from softwalltime.errors import SoftwalltimeError
+from softwalltime.settings import load_settings
+
+FOLDER = Path("/etc/softwalltime/hook")
+HINTS = """\
+Jobs keep the soft walltimes that they have; they are estimates for the scheduler, and shorten no walltime.
+To take them away as well, from all jobs that wait or run:
+  qselect -l soft_walltime.gt.0 | xargs -r -n 100 qalter -l soft_walltime=
+The daemon and its database are untouched: systemctl disable --now softwalltime, remove the package, dropdb.\
+"""
+
+
+def folder_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the folder in which the hook's files are kept."""
+    return click.argument(
+        "folder", default=FOLDER, type=click.Path(file_okay=False, path_type=Path), metavar="[FOLDER]"
+    )(command)
+
+
+@click.command()
+@folder_argument
+@click.option("--apply", "do", is_flag=True, help="Do it in PBS too.")
+@click.option("--enable", is_flag=True, help="Switch the hook on, if it was switched off in PBS.")
+@click.option("--order", type=click.IntRange(1, 1000), help="Its place among hooks.  Default: as in PBS, else 900.")
+@click.option("--alarm", type=click.IntRange(1), help="Seconds until PBS's alarm.  Default: as in PBS, else 5.")
+@click.option("--config", type=click.Path(dir_okay=False, path_type=Path), help="The daemon's settings.")
+def install(folder: Path, do: bool, enable: bool, order: int | None, alarm: int | None, config: Path | None) -> None:
+    """Put the hook into PBS, or bring it up to date.
+
+    Writes the hook, its configuration and the statements for qmgr to FOLDER (/etc/softwalltime/hook) and shows what
+    they would change; with --apply it is done.  The configuration in FOLDER is yours to edit: run this again
+    afterwards.  What is as it should be is left alone.
+
+    \b
+    Example:
+      softwalltime install
+      softwalltime install --apply
+    """
+    from softwalltime.deployment import hook
+    from softwalltime.deployment.files import read_own, write
+    from softwalltime.deployment.installation import Installation, look
+    from softwalltime.deployment.pbs import find
+    from softwalltime.deployment.plan import STATEMENTS, Wishes
+
+    folder = folder.absolute()
+    socket = load_settings(config).socket
+    installation = Installation(folder, str(socket), Wishes(order, alarm, enable), read_own(folder))
+    pbs, present, supported, problem = None, None, hook.expected(""), ""
+    try:
+        pbs = find()
+        version, present, supported = look(pbs)
+        click.echo(f"PBS {version} {'has the hook' if present else 'does not have the hook'}")
+    except SoftwalltimeError as error:
+        if do:
+            raise
+        problem = str(error)
+    plan = installation.plan(present, supported)
+    for file in write(plan, folder):
+        click.echo(f"written: {file}")
+    for note in plan.notes:
+        click.echo(note)
+    if not plan.steps:
+        click.echo("PBS has the hook as it should be")
+    elif do and pbs is not None:
+        for step in installation.apply(pbs, plan, supported):
+            click.echo(f"done: {step.statement}  # {step.why}")
+    else:
+        for step in plan.steps:
+            click.echo(f"to do: {step.statement}  # {step.why}")
+        if problem:
+            click.echo(f"this is for a PBS of 2023 or later without the hook, as none was found: {problem}", err=True)
+        click.echo(f"nothing was changed in PBS; run this with --apply, or qmgr < {folder / STATEMENTS}", err=True)
+
+
+@click.command()
+@folder_argument
+@click.option("--apply", "do", is_flag=True, help="Do it.")
+def uninstall(folder: Path, do: bool) -> None:
+    """Take the hook out of PBS, and remove its files from FOLDER.
+
+    Shows what it would do; with --apply it is done.
+
+    \b
+    Example:
+      softwalltime uninstall
+      softwalltime uninstall --apply
+    """
+    from softwalltime.deployment import hook
+    from softwalltime.deployment.files import files_in, remove_files
+    from softwalltime.deployment.pbs import find
+
+    folder = folder.absolute()
+    pbs = find()
+    statement = f"delete hook {hook.NAME}"
+    there = hook.installed(pbs) is not None
+    if there and do:
+        pbs.tell(statement)
+    if there:
+        click.echo(f"{'done' if do else 'to do'}: {statement}")
+    else:
+        click.echo("PBS does not have the hook")
+    for file in remove_files(folder) if do else files_in(folder):
+        click.echo(f"{'removed' if do else 'to remove'}: {file}")
+    click.echo(HINTS if do else "nothing was changed; softwalltime uninstall --apply does it", err=True)

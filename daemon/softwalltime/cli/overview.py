@@ -1,0 +1,174 @@
+"""What a daemon says of itself, in words for a person: what is wrong, and how much of what."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from softwalltime.service.meter import percentile
+
+LATE = 300
+"""Seconds for which the log may be behind before that is called wrong."""
+MANY_TO_RECORD = 10_000
+"""Predictions that may wait to be stored before that is called wrong."""
+RARE = 1000
+"""Requests for each of which one time-out is nothing to tell of."""
+MODES = {
+    "off": "nothing is predicted",
+    "shadow": "predicted and recorded, nothing is set",
+    "on": "soft walltimes are set",
+}
+SHARES = (0.5, 0.95, 0.99)
+_MAGNITUDE = 1000
+
+
+def problems(status: Mapping[str, Any]) -> Iterator[str]:
+    """One line for each thing that somebody should look at, the worst first."""
+    if status["store"] != "ok":
+        yield f"store: {status['store']}; predictions go on from memory"
+    if not status["ready"]:
+        yield "not ready: the history is still being loaded, and nothing is predicted until then"
+    if status["accounting"] not in ("ok", "not followed"):
+        yield f"accounting: {status['accounting']}"
+    if status["behind_seconds"] > LATE:
+        yield (
+            f"log: {size(status['behind_bytes'])} have not been stored for {span(status['behind_seconds'])}: see the "
+            "daemon's log"
+        )
+    if status["timeouts"] * RARE > status["requests"].get("predict", 0):
+        yield (
+            f"hook: {number(status['timeouts'], 'question')} timed out since the start; is this host overloaded? "
+            "see softwalltime.hook_latency"
+        )
+    if failed := status["requests"].get("failed", 0):
+        yield f"predictors: {number(failed, 'request')} ended in an error of a predictor: report it to its author"
+    if refused := status["requests"].get("refused", 0):
+        yield f"requests: {number(refused, 'line')} made no sense: do hook and daemon have the same version?"
+    if dropped := status["dropped"]:
+        yield f"predictions: {dropped:,} {'was' if dropped == 1 else 'were'} never stored: the store was away too long"
+    if status["to_record"] > MANY_TO_RECORD:
+        yield f"predictions: {status['to_record']:,} wait to be stored"
+    if malformed := status["malformed"]:
+        yield f"log: {number(malformed, 'malformed line')}, which the table softwalltime.malformed_lines keeps"
+    if status["from_the_future"]:
+        yield f"clock: {number(status['from_the_future'], 'job')} ended later than now, by their records"
+    if status["refused_users"]:
+        yield f"users: {number(status['refused_users'], 'connection')} of users that may not ask: see the setting users"
+
+
+def latency(times: Mapping[str, Any]) -> str:
+    """Percentiles of times in classes, as ``p50 0.08 ms, p95 0.2 ms, p99 0.4 ms``; ``-`` where there are none."""
+    found = [percentile(times["counts"], times["bounds_us"], share) for share in SHARES]
+    return (
+        ", ".join(
+            f"p{share * 100:g} {milliseconds(time)}"
+            for share, time in zip(SHARES, found, strict=True)
+            if time is not None
+        )
+        or "-"
+    )
+
+
+def milliseconds(microseconds: float) -> str:
+    """A time with two digits that count."""
+    value = microseconds / 1000
+    return f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms" if value >= 1 else f"{value:.2f} ms"
+
+
+def number(count: int, thing: str) -> str:
+    """How many of what: ``1 line``, ``2,000 lines``."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
+def span(seconds: float) -> str:
+    """A length of time in its two greatest units: ``3 h 12 min``."""
+    left = int(seconds)
+    parts: list[str] = []
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
+        if left >= length or (unit == "s" and not parts):
+            parts.append(f"{left // length} {unit}")
+            left %= length
+        elif parts:
+            break
+    return " ".join(parts[:2])
+
+
+def size(count: float) -> str:
+    """Bytes in a unit that suits them."""
+    for unit in ("bytes", "kB", "MB"):
+        if count < _MAGNITUDE:
+            return f"{count:.0f} {unit}" if unit == "bytes" or count >= 10 else f"{count:.1f} {unit}"
+        count /= _MAGNITUDE
+    return f"{count:.1f} GB"
+
+
+def share(value: float) -> str:
+    """A share of 1 in per cent."""
+    return f"{value:.1%}"
+
+
+def overview(status: Mapping[str, Any], now: float) -> dict[str, dict[str, str]]:
+    """The rest, in groups: name and value."""
+    policy = status["policy"]
+    followed = status["accounting"] != "not followed"
+    groups = {
+        "predictions": {
+            "mode": f"{policy['mode']}: {MODES[policy['mode']]}" + _exceptions(policy),
+            "ready": f"yes, {number(status['learnt'], 'job')} learnt" if status["ready"] else "no",
+            "waiting jobs": policy["waiting"],
+            "running jobs": policy["running"],
+            "minimum": f"{policy['minimum']} s",
+        },
+        "last seven days": {
+            f"{each['predictor']} ({each['mode']})": (
+                f"accuracy {each['accuracy']:.3f}, underestimated {share(each['underestimated'])}, "
+                f"badly {share(each['badly_underestimated'])}, of {number(each['jobs'], 'job')}"
+            )
+            for each in status["week"]
+        },
+        "hook": {
+            "requests": f"{status['requests'].get('predict', 0):,}",
+            **dict(_decisions(status["decisions"])),
+            "answers in": latency(status["answer_times"]),
+            "hook waits": latency(status["exchange_times"]),
+            "time-outs": f"{status['timeouts']:,}",
+        },
+        "store": {
+            "store": status["store"],
+            "predictions": f"{status['recorded']:,} stored, {status['to_record']:,} waiting",
+            "figures": f"refreshed {span(now - status['refreshed'])} ago" if status["refreshed"] else "not fresh yet",
+        },
+        "accounting log": {
+            "accounting": status["accounting"],
+            **(
+                {
+                    "read": f"{number(status['lines'], 'line')}, {number(status['stored'], 'job')} stored",
+                    "behind": f"{size(status['behind_bytes'])}, for {span(status['behind_seconds'])}"
+                    if status["behind_bytes"] or status["behind_seconds"]
+                    else "nothing",
+                    "malformed": f"{status['malformed']:,}",
+                }
+                if followed
+                else {}
+            ),
+        },
+    }  # fmt: skip
+    return {name: lines for name, lines in groups.items() if lines}
+
+
+def _exceptions(policy: Mapping[str, Any]) -> str:
+    rules = len(policy["rules"])
+    return "".join(
+        (
+            f", for {policy['share']:.0%} of the users" if policy["mode"] == "on" and policy["share"] < 1 else "",
+            f" ({number(rules, 'exception')})" if rules else "",
+        )
+    )
+
+
+def _decisions(decisions: list[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """For each event how often what was done."""
+    for event in dict.fromkeys(each["event"] for each in decisions):
+        counts: dict[str, int] = {}
+        for each in decisions:
+            if each["event"] == event:
+                counts[each["action"]] = counts.get(each["action"], 0) + each["count"]
+        yield f"at {event}", ", ".join(f"{action} {count:,}" for action, count in sorted(counts.items(), reverse=True))

@@ -1,0 +1,134 @@
+"""``softwalltime report``: would predictions have been better than the users' walltimes, for whom, and by how much?"""
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from softwalltime.cli.options import LazySettings, store_options
+from softwalltime.cli.progress import progress_bar
+from softwalltime.cli.replay import BASELINE, PUBLISHED
+from softwalltime.cli.sources import STORE, load_jobs, problems
+from softwalltime.errors import SourceError
+from softwalltime.jobs import Decision
+from softwalltime.policy import MINIMUM
+from softwalltime.predictors.registry import make, split_specs
+from softwalltime.replay.workload import Workload
+
+TITLE = "Would soft walltimes help here?"
+
+
+@click.command()
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("report.html"),
+    show_default=True,
+    help="The page to write.",
+)
+@click.option("--predictors", "listed", metavar="LIST", help=f"Predictors, by commas.  Default: {PUBLISHED}.")
+@click.option("--predictor", "single", multiple=True, metavar="SPEC", help="One predictor; may be given again.")
+@click.option(
+    "--target",
+    type=click.FloatRange(0, 50),
+    default=5.0,
+    show_default=True,
+    metavar="PERCENT",
+    help="Greatest share of jobs that a recommended predictor may underestimate.",
+)
+@click.option("--no-settings", is_flag=True, help="Do not try the percentile predictor's settings; much faster.")
+@click.option(
+    "--split",
+    type=click.DateTime(["%Y-%m-%d"]),
+    metavar="DATE",
+    help="Compare waiting before and from this day on (UTC).  Default: the first soft walltime.",
+)
+@click.option("--title", default=TITLE, show_default=True, help="The page's title, such as the site's name.")
+@click.option(
+    "--pseudonyms",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="KEYFILE",
+    help="Replace users' and projects' names, with the key in this file; made if it is not there.",
+)
+@click.option("--pseudonymous-queues", is_flag=True, help="With --pseudonyms: replace the queues' names too.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N jobs submitted.")
+@click.option(
+    "--min-soft-walltime",
+    "minimum",
+    type=click.IntRange(1),
+    default=MINIMUM,
+    show_default=True,
+    metavar="SECONDS",
+    help="Least soft walltime.",
+)
+@store_options
+def report(
+    sources: tuple[str, ...], output: Path, listed: str | None, single: tuple[str, ...], target: float,
+    no_settings: bool, split: datetime | None, title: str, pseudonyms: Path | None, pseudonymous_queues: bool,
+    limit: int | None, minimum: int, settings: LazySettings,
+) -> int:  # fmt: skip
+    """Write a page that says whether to switch soft walltimes on.
+
+    The sources are those of "softwalltime replay".  The page, one HTML file that needs nothing else, tells how bad the
+    users' walltimes are, what each predictor would have done and for whom, which settings are best, and what to do.  It
+    holds the names of users unless they are replaced by pseudonyms.  Nothing else is changed anywhere.
+
+    \b
+    Example:
+      softwalltime report /var/spool/pbs/server_priv/accounting -o report.html
+      softwalltime report store --pseudonyms ~/report.key --split 2026-10-01
+    """
+    asked = split_specs(listed or ("" if single else PUBLISHED)) + list(single)
+    specs = tuple(dict.fromkeys((BASELINE, *asked)))
+    for spec in specs:
+        make(spec)
+    if pseudonymous_queues and pseudonyms is None:
+        raise click.UsageError("--pseudonymous-queues needs --pseudonyms KEYFILE")
+    # Better said now than after minutes of work.
+    if not os.access(output.parent, os.W_OK):
+        raise SourceError(f"{output}: cannot be written: its folder is not there, or not writable")
+
+    # Here, because they take long to import and every other command does without.
+    from softwalltime.reports import page
+    from softwalltime.reports import report as reports
+    from softwalltime.reports.pseudonyms import Pseudonyms, read_key
+
+    rename = Pseudonyms(read_key(pseudonyms), queues=pseudonymous_queues) if pseudonyms is not None else None
+    jobs, tally = load_jobs(sources, settings)
+    decisions = _decisions(settings) if STORE in sources else []
+    workload = Workload(jobs, limit)
+    wishes = reports.Wishes(
+        specs, target / 100, minimum, not no_settings, int(split.replace(tzinfo=UTC).timestamp()) if split else None
+    )
+    with progress_bar("finding out", reports.work(wishes, len(workload.jobs))) as progress:
+        found = reports.report(workload, wishes, rename or (lambda kind, name: name), decisions, progress)
+    # The name of a folder may tell whose it is.
+    shown = () if rename else sources
+    text = page.render(found, page.Origin(title, shown, tally.malformed, rename is not None))
+    _write(output, text)
+    click.echo(f"{output}: {len(workload.jobs):,} jobs, {found.scored:,} judged\n{found.recommendation.sentence}")
+    for line in problems(tally):
+        click.echo(line, err=True)
+    return 1 if tally.broken else 0
+
+
+def _decisions(settings: LazySettings) -> list[Decision]:
+    from softwalltime.store import open_store
+    from softwalltime.store.decisions import read_decisions
+
+    with open_store(settings()) as engine, engine.connect() as connection:
+        return list(read_decisions(connection))
+
+
+def _write(output: Path, text: str) -> None:
+    """Put the page into its place as a whole: who looks at it meanwhile sees the old one."""
+    unfinished = output.with_name(f".{output.name}.{os.getpid()}")
+    try:
+        unfinished.write_text(text, encoding="utf-8", errors="backslashreplace")
+        unfinished.replace(output)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise SourceError(f"{output}: cannot be written: {error.strerror}") from error

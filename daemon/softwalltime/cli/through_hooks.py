@@ -1,0 +1,162 @@
+"""``softwalltime replay --through-hooks``: its options, and what is printed of it."""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from softwalltime.cli.options import LazySettings
+from softwalltime.cli.progress import progress_bar
+from softwalltime.errors import UsageError
+from softwalltime.replay.drive import Outcome
+from softwalltime.replay.workload import Workload
+
+if TYPE_CHECKING:
+    from softwalltime.replay.through_hooks import Comparison, Report
+
+LEAST = 60
+"""The hook sets no soft walltime below this many seconds, whatever it is told."""
+BASELINE = "request"
+"""The predictor that never predicts: there is nothing to ask it."""
+_KINDS = {"daemon": ("kill-daemon", "suspend-daemon", "stop-postgres", "garbage"), "postgres": ("stop-postgres",)}
+"""The faults that there are, by transport."""
+
+
+@dataclass(frozen=True, slots=True)
+class HooksOptions:
+    """What was asked for."""
+
+    transport: str
+    faults: tuple[str, ...]
+    seed: int
+    postqueuejob: bool
+
+
+def hooks_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options; the command gets them as ``hooks``, which is ``None`` for a fast replay."""
+
+    @click.option("--through-hooks", is_flag=True, help="Through the PBS hook and a daemon, and compare.")
+    @click.option(
+        "--transport", type=click.Choice(list(_KINDS)), default="daemon", show_default=True,
+        help="Whom the hook asks: the daemon, or the SQL functions.",
+    )  # fmt: skip
+    @click.option(
+        "--faults", "kinds", metavar="LIST", default="",
+        help=f"What goes wrong meanwhile, by commas: {', '.join(_KINDS['daemon'])}.",
+    )  # fmt: skip
+    @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="When it goes wrong.")
+    @click.option("--without-postqueuejob", is_flag=True, help="As on PBS Professional, which has no such event.")
+    @wraps(command)
+    def wrapped(
+        *args: Any, through_hooks: bool, transport: str, kinds: str, seed: int, without_postqueuejob: bool, **more: Any
+    ) -> Any:
+        faults = tuple(dict.fromkeys(filter(None, (kind.strip() for kind in kinds.split(",")))))
+        for kind in faults:
+            if kind not in _KINDS[transport]:
+                raise UsageError(f"--faults: {kind!r}: with the transport {transport} {_among(_KINDS[transport])}")
+        if through_hooks and more["minimum"] < LEAST:
+            raise UsageError(f"--min-soft-walltime {more['minimum']}: the hook sets none below {LEAST} s")
+        hooks = HooksOptions(transport, faults, seed, not without_postqueuejob)
+        if not through_hooks and hooks != HooksOptions("daemon", (), seed, True):
+            raise UsageError("--transport, --faults and --without-postqueuejob need --through-hooks")
+        return command(*args, hooks=hooks if through_hooks else None, **more)
+
+    return wrapped
+
+
+def _among(kinds: tuple[str, ...]) -> str:
+    return f"there is {kinds[0]}" if len(kinds) == 1 else f"there are {', '.join(kinds)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """How one predictor has passed through the hooks, and how that compares with the fast replay."""
+
+    report: "Report"
+    comparison: "Comparison"
+
+    @property
+    def sound(self) -> bool:
+        """Whether all is as it should be."""
+        return self.comparison.sound
+
+    def figures(self) -> dict[str, object]:
+        """For other programs."""
+        report, comparison = self.report, self.comparison
+        return {
+            "events": report.events,
+            "accepted": report.accepted,
+            "invalid": report.invalid,
+            "unanswered": report.unanswered,
+            "timeouts": report.timeouts,
+            "faults": report.faults,
+            "lost": comparison.lost,
+            "differing": comparison.differing,
+            "sound": comparison.sound,
+            "seconds": round(report.outcome.seconds, 3),
+            "jobs_per_second": round(report.outcome.jobs_per_second),
+        }
+
+    def words(self) -> str:
+        """For a person."""
+        report, comparison = self.report, self.comparison
+        refused = report.events - report.accepted
+        parts = [
+            f"{report.events:,} events, {f'{refused:,} NOT ACCEPTED' if refused else 'all accepted'}",
+            f"{report.invalid:,} invalid soft walltimes",
+            f"{report.unanswered:,} without an answer ({report.timeouts:,} time-outs)",
+            f"{report.outcome.seconds:.1f} s, {report.outcome.jobs_per_second:,.0f} jobs/s",
+        ]
+        if report.faults:
+            parts.append(f"{report.faults} faults, which cost {comparison.lost:,} jobs their soft walltime")
+        verdict = "identical to the fast replay"
+        if comparison.differing:
+            verdict = "\n".join((f"{comparison.differing:,} DIFFER from the fast replay:", *comparison.shown))
+        return f"{', '.join(parts)}: {verdict}"
+
+
+def pass_through_hooks(
+    hooks: HooksOptions,
+    workload: Workload,
+    sources: tuple[str, ...],
+    fast: Mapping[str, Outcome],
+    minimum: int,
+    settings: LazySettings,
+) -> dict[str, Passed]:
+    """Let each predictor but the baseline pass through the hooks.
+
+    :param fast: the outcomes of the fast replay.
+    """
+    if hooks.transport == "postgres":
+        # Before anything loads psycopg: this is how it works within pbs_server.
+        os.environ["PSYCOPG_IMPL"] = "python"
+        try:
+            import psycopg  # noqa: F401
+        except ImportError as error:
+            raise UsageError(f"--transport postgres: psycopg cannot be loaded: {error}; install libpq") from error
+    from softwalltime import resources
+    from softwalltime.accounting.files import expand
+    from softwalltime.cli.sources import STORE
+    from softwalltime.replay.through_hooks import Setting, Timeline, compare, read_alters, run
+    from softwalltime.store import embedded_postgres
+
+    def postgres(folder: Path) -> AbstractContextManager[str]:
+        return embedded_postgres(folder, durable=False)
+
+    teaching = settings().teaching
+    setting = Setting(resources.hook(), postgres, teaching, hooks.transport, minimum, hooks.faults, hooks.seed)
+    alters = read_alters(expand(Path(source) for source in sources if source != STORE))
+    passed = {}
+    specs = [spec for spec in fast if spec != BASELINE]
+    with progress_bar("through the hooks", len(workload.jobs) * len(specs)) as progress:
+        for spec in specs:
+            timeline = Timeline(workload, alters, now=int(time.time()), postqueuejob=hooks.postqueuejob)
+            report = run(timeline, spec, setting, progress)
+            passed[spec] = Passed(report, compare(workload, report, fast[spec]))
+    return passed

@@ -1,0 +1,310 @@
+"""``softwalltime top``: what the daemon does, live."""
+
+import select
+import sys
+import termios
+import time
+import tty
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from softwalltime.cli.daemon import require_same_version
+from softwalltime.cli.options import LazySettings, store_options
+from softwalltime.errors import SoftwalltimeError
+from softwalltime.service.client import NoAnswerError, ask
+
+if TYPE_CHECKING:
+    from rich.console import Group, RenderableType
+    from rich.table import Table
+    from sqlalchemy import Engine
+
+SHOWN = 10
+"""Rows of each list."""
+PIPED = 140
+"""Characters of a line at least where this is no terminal."""
+RETRY = 5.0
+"""Seconds until a store that could not be reached is tried again."""
+
+_OVERDUE = """
+SELECT job_id, user_name, queue, soft_walltime::text, overdue::text, killed_in::text
+FROM softwalltime.jobs_overdue ORDER BY overdue DESC LIMIT :shown
+"""
+_OVERDUE_NAMES = ("job", "user", "queue", "soft walltime", "overdue by", "killed in")
+_COUNTS = """
+SELECT count(*) FILTER (WHERE state = 'runs'), count(*) FILTER (WHERE state = 'waits'),
+    (SELECT count(*) FROM softwalltime.jobs_overdue)
+FROM softwalltime.jobs_now
+"""
+_RECENT = """
+SELECT to_char(to_timestamp(predicted_at), 'HH24:MI:SS'), event, coalesce(nullif(job_id, ''), '-'), user_name, action,
+    coalesce(make_interval(secs => soft_walltime)::text, '-'), coalesce(make_interval(secs => walltime)::text, '-'),
+    basis
+FROM softwalltime.predictions ORDER BY id DESC LIMIT :shown
+"""
+
+_RECENT_NAMES = ("time", "event", "job", "user", "action", "soft walltime", "walltime", "because")
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What only the store knows: jobs that run and wait, overdue ones, the last decisions; or why it does not tell."""
+
+    problem: str = ""
+    counts: tuple[int, int, int] = (0, 0, 0)
+    overdue: tuple[tuple[str, ...], ...] = ()
+    recent: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What was seen at one moment (monotonic seconds)."""
+
+    at: float
+    status: Mapping[str, Any]
+    stored: Stored
+
+
+@click.command()
+@click.option("--socket", type=click.Path(dir_okay=False, path_type=Path), help="Where the daemon answers.")
+@click.option(
+    "--interval", type=click.FloatRange(0.2, 60), default=1.0, show_default=True, help="Seconds between two looks."
+)
+@click.option("--once", is_flag=True, help="Print one picture, of two looks, and end.")
+@store_options
+def top(socket: Path | None, interval: float, once: bool, settings: LazySettings) -> None:
+    """Show live what the daemon does: requests, latencies, lag, overdue jobs and the last decisions.
+
+    Ends with q or Ctrl-C.  The lists come from the store; who may not read it sees the rest.
+
+    \b
+    Example:
+      softwalltime top
+    """
+    from rich.console import Console
+
+    from softwalltime.store import open_engine
+
+    loaded = settings(socket=socket)
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, PIPED)
+    if not once and not console.is_terminal:
+        raise click.UsageError("this is no terminal: use --once")
+    store = _Store(lambda: open_engine(loaded))
+    try:
+        before = _look(loaded.socket, store)
+        if once:
+            time.sleep(interval)
+            console.print(picture(_look(loaded.socket, store), before))
+            return
+        _live(console, before, interval, lambda: _look(loaded.socket, store))
+    except KeyboardInterrupt:
+        return
+    finally:
+        store.close()
+
+
+def _live(console: Any, before: Sample, interval: float, look: Callable[[], Sample]) -> None:
+    from rich.live import Live
+    from rich.text import Text
+
+    with _keys() as pressed, Live(Text("looking ..."), console=console, screen=True, auto_refresh=False) as live:
+        while not pressed(interval):
+            try:
+                now = look()
+            except NoAnswerError as error:
+                live.update(Text(f"{error}\n\ntrying again; q ends", style="red"), refresh=True)
+                continue
+            live.update(picture(now, before), refresh=True)
+            before = now
+
+
+@contextmanager
+def _keys() -> Iterator[Callable[[float], bool]]:
+    """A function that waits so many seconds, or until somebody presses q, and says which."""
+    if not sys.stdin.isatty():
+        never = Event()
+        yield never.wait
+        return
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+
+    def pressed(seconds: float) -> bool:
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            if select.select([descriptor], [], [], left)[0] and sys.stdin.read(1) in ("q", "Q", ""):
+                return True
+        return False
+
+    try:
+        # Keys come at once and are not shown; Ctrl-C stays what it is.
+        tty.setcbreak(descriptor)
+        yield pressed
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+class _Store:
+    """The store, opened when it is first asked, and again some time after it could not be."""
+
+    def __init__(self, open_engine: Callable[[], Any]) -> None:
+        self._open = open_engine
+        self._opened: Any = None
+        self._engine: Engine | None = None
+        self._problem = ""
+        self._next_try = 0.0
+
+    def look(self) -> Stored:
+        """What it has to tell."""
+        from sqlalchemy import text
+
+        if self._engine is None and time.monotonic() < self._next_try:
+            return Stored(self._problem)
+        try:
+            if self._engine is None:
+                self._opened = self._open()
+                self._engine = self._opened.__enter__()
+            with self._engine.connect() as connection:
+                counts = connection.execute(text(_COUNTS)).one()
+                overdue, recent = (
+                    tuple(tuple(row) for row in connection.execute(text(query), {"shown": SHOWN}))
+                    for query in (_OVERDUE, _RECENT)
+                )
+            return Stored("", (counts[0], counts[1], counts[2]), overdue, recent)
+        except SoftwalltimeError as error:
+            self.close()
+            self._problem, self._next_try = str(error), time.monotonic() + RETRY
+            return Stored(self._problem)
+
+    def close(self) -> None:
+        """Leave it."""
+        opened, self._opened, self._engine = self._opened, None, None
+        if opened is not None:
+            with suppress(SoftwalltimeError):
+                opened.__exit__(None, None, None)
+
+
+def _look(socket: Path, store: _Store) -> Sample:
+    status = ask(socket, {"op": "status"})
+    require_same_version(status)
+    return Sample(time.monotonic(), status, store.look())
+
+
+def picture(now: Sample, before: Sample) -> "Group":
+    """All that is shown, with what happened between two looks."""
+    from rich.columns import Columns
+    from rich.console import Group
+    from rich.text import Text
+
+    from softwalltime.cli.overview import problems, span
+
+    status = now.status
+    wrong = list(problems(status))
+    head = Text.assemble(
+        ("softwalltime top", "bold"),
+        f"  up {span(status['uptime'])}  mode {status['policy']['mode']}  waiting {status['policy']['waiting']}  "
+        f"running {status['policy']['running']}",
+    )
+    parts: list[RenderableType] = [head, *(Text(f"! {line}", style="yellow") for line in wrong), Text()]
+    parts.append(Columns([_requests(now, before), _latencies(now, before), _lag(now)], padding=(0, 4)))
+    stored = now.stored
+    if stored.problem:
+        parts += [Text(), Text(f"no lists of jobs: {stored.problem}", style="yellow")]
+        return Group(*parts)
+    running, waiting, overdue = stored.counts
+    title = f"jobs: {running:,} run, {waiting:,} wait, {overdue:,} overdue"
+    parts += [Text(), _list(title, _OVERDUE_NAMES, stored.overdue, right=3)]
+    parts += [Text(), _list("last decisions", _RECENT_NAMES, stored.recent, right=5, left=7)]
+    return Group(*parts)
+
+
+def _requests(now: Sample, before: Sample) -> "Table":
+    """Decisions by event and action: how many a second since the last look, and in all."""
+    seconds = max(now.at - before.at, 1e-9)
+    table = _table("requests", ("event", "action", "a second", "in all"), right=2)
+    earlier = {_key(each): each["count"] for each in before.status["decisions"]}
+    for each in now.status["decisions"]:
+        # Where the daemon was restarted meanwhile, all are new.
+        known = earlier.get(_key(each), 0)
+        since = each["count"] - known if each["count"] >= known else each["count"]
+        table.add_row(each["event"], each["action"], f"{since / seconds:,.1f}", f"{each['count']:,}")
+    rate = max(0, now.status["requests"].get("predict", 0) - before.status["requests"].get("predict", 0)) / seconds
+    table.add_row("all", "", f"{rate:,.1f}", f"{now.status['requests'].get('predict', 0):,}", style="bold")
+    return table
+
+
+def _key(decision: Mapping[str, Any]) -> tuple[Any, ...]:
+    return decision["event"], decision["mode"], decision["action"]
+
+
+def _latencies(now: Sample, before: Sample) -> "Table":
+    """Percentiles of what came since the last look, and of all."""
+    from softwalltime.cli.overview import SHARES, milliseconds
+    from softwalltime.service.meter import percentile
+
+    table = _table("latency", ("", *(f"p{share * 100:g}" for share in SHARES)), right=1)
+    for name, field in (("answer", "answer_times"), ("hook waits", "exchange_times")):
+        times, earlier = now.status[field], before.status[field]
+        new = [count - known for count, known in zip(times["counts"], earlier["counts"], strict=True)]
+        for label, counts in ((f"{name}, now", new if min(new) >= 0 else times["counts"]), (name, times["counts"])):
+            found = [percentile(counts, times["bounds_us"], share) for share in SHARES]
+            table.add_row(label, *("-" if time is None else milliseconds(time) for time in found))
+    return table
+
+
+def _lag(now: Sample) -> "Table":
+    """How far reading, learning and recording are."""
+    from softwalltime.cli.overview import size, span
+
+    status = now.status
+    table = _table("log and store", ("", ""), right=1)
+    for name, value in (
+        ("behind", f"{size(status['behind_bytes'])}, {span(status['behind_seconds'])}"),
+        ("jobs stored", f"{status['stored']:,}"),
+        ("jobs learnt", f"{status['learnt']:,}"),
+        ("malformed lines", f"{status['malformed']:,}"),
+        ("decisions to store", f"{status['to_record']:,}"),
+        ("hook time-outs", f"{status['timeouts']:,}"),
+    ):
+        table.add_row(name, value)
+    return table
+
+
+def _list(title: str, names: tuple[str, ...], rows: tuple[tuple[str, ...], ...], right: int, left: int = 99) -> "Table":
+    from rich.text import Text
+
+    table = _table(title, names, right, left)
+    for row in rows:
+        # Not as markup: users choose some of these texts.
+        table.add_row(*(Text("-" if value is None else printable(value), no_wrap=True) for value in row))
+    if not rows:
+        table.add_row("none")
+    return table
+
+
+def printable(text: str) -> str:
+    """A text without what would move the cursor or change colours."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def _table(title: str, names: tuple[str, ...], right: int, left: int = 99) -> "Table":
+    """A table without lines, its columns from ``right`` on, but not from ``left`` on, set to the right."""
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for number, name in enumerate(names):
+        table.add_column(
+            name,
+            justify="right" if right <= number < left else "left",
+            # The last one gives way when there is no room.
+            no_wrap=number < len(names) - 1,
+            overflow="ellipsis",
+            header_style="dim",
+        )
+    return table

@@ -1,0 +1,148 @@
+"""Checks of the hook as it is in PBS."""
+
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from softwalltime.deployment import configuration
+from softwalltime.deployment.configuration import Values
+from softwalltime.deployment.finding import Finding, ok, problem, skipped, warning
+from softwalltime.deployment.hook import EVENTS, NAME, Hook, alarm_for, script
+from softwalltime.deployment.pbs import Things
+from softwalltime.errors import UsageError
+
+INSTALL = "root on the PBS server's host: softwalltime install --apply"
+
+
+def check_hook(
+    hook: Hook | None, hooks: Things, supported: frozenset[str], socket: Path
+) -> tuple[list[Finding], Values | None]:
+    """All about the hook, and the configuration that counts in it, if there is one.
+
+    :param hooks: all that PBS has.
+    :param supported: events of ours that PBS has.
+    :param socket: where the daemon answers by its settings.
+    """
+    if hook is None:
+        return [problem("hook", f"PBS has no hook called {NAME}", INSTALL)], None
+    found = [*_script(hook), *_configuration(hook, socket)]
+    values = _values(hook)
+    if values is not None:
+        found += [*_events(hook, supported, values), *_alarm(hook, values)]
+    return [*found, *_order(hook, hooks)], None if values is None else configuration.effective(values)
+
+
+def _script(hook: Hook) -> Iterator[Finding]:
+    if hook.script == script():
+        yield ok("hook", "PBS has this version's")
+    else:
+        yield problem("hook", "PBS has another version than this one, or an altered one", INSTALL)
+    if hook.enabled:
+        yield ok("hook enabled", "PBS runs it")
+    else:
+        yield problem("hook enabled", "it is switched off", f"a PBS manager: {INSTALL[31:]} --enable")
+    if hook.attributes.get("debug") == "true":
+        yield warning("hook debug", "PBS writes three files at each event", f"qmgr -c 'set hook {NAME} debug = false'")
+
+
+def _values(hook: Hook) -> Values | None:
+    try:
+        return configuration.read(hook.configuration or "{}", "")
+    except UsageError:
+        return None
+
+
+def _configuration(hook: Hook, socket: Path) -> Iterator[Finding]:
+    check = "hook configuration"
+    values = _values(hook)
+    if values is None:
+        yield problem(check, "it is not JSON, so the hook's defaults stand", f"correct it, then {INSTALL}")
+        return
+    complaints = configuration.complaints(values)
+    if complaints:
+        yield problem(check, "; ".join(complaints) + ": defaults stand", f"correct it, then {INSTALL}")
+    else:
+        changed = [str(each.key) for each in configuration.differences(configuration.shipped(), values)]
+        yield ok(check, f"valid; {', '.join(changed)} changed" if changed else "valid, as shipped")
+    effective = configuration.effective(values)
+    if effective["transport"] == "postgres":
+        yield skipped("socket", "the hook asks PostgreSQL itself")
+        yield from check_folder(effective["postgres"]["psycopg_path"])
+    elif effective["socket"] == str(socket):
+        yield ok("socket", f"hook and daemon both have {socket}")
+    else:
+        yield problem("socket", f"the hook asks at {effective['socket']}, the daemon answers at {socket}", INSTALL)
+
+
+def check_folder(name: str) -> Iterator[Finding]:
+    """Whether others than root can change what the hook, which is root, loads from this folder."""
+    check = "psycopg_path"
+    if not name:
+        yield problem(check, "the hook has no folder to load psycopg from", "set it, see hooks/README.md")
+        return
+    folder = Path(name)
+    try:
+        # Libraries beside it, and each folder above it, which could be renamed away.
+        seen = [folder.resolve(strict=True), *folder.resolve().parents, *folder.rglob("*")]
+        loose = [
+            path
+            for path in seen
+            if (status := path.stat()).st_uid != 0
+            or (status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX)
+        ]
+    except OSError as error:
+        yield problem(check, f"{name}: {error.strerror}", "install psycopg there, see hooks/README.md")
+        return
+    if loose:
+        yield problem(
+            check,
+            f"others than root may change {loose[0]}, which the hook runs as root",
+            f"root: chown -R root {name}; chmod -R go-w {name}, and the folders above",
+        )
+    else:
+        yield ok(check, f"only root may change {name}")
+
+
+def _events(hook: Hook, supported: frozenset[str], values: Values) -> Iterator[Finding]:
+    check = "hook events"
+    chosen = configuration.events(values)
+    wanted = frozenset(event for event in EVENTS if chosen[event]) & supported
+    if "modifyjob" not in hook.events:
+        yield problem(check, "no modifyjob: PBS refuses a qalter -l walltime= below the soft walltime", INSTALL)
+    elif hook.events == wanted:
+        left_out = [event for event in EVENTS if event not in wanted]
+        yield ok(check, ", ".join(sorted(wanted)) + (f"; without {', '.join(left_out)}" if left_out else ""))
+    else:
+        text = f"PBS runs it at {', '.join(sorted(hook.events)) or 'none'}; its configuration wants "
+        yield warning(check, text + ", ".join(sorted(wanted)), INSTALL)
+
+
+def _alarm(hook: Hook, values: Values) -> Iterator[Finding]:
+    alarm = hook.attributes.get("alarm", "")
+    deadline = configuration.effective(values)["deadline_ms"]
+    if alarm.isdecimal() and int(alarm) * 1000 <= deadline:
+        yield problem(
+            "hook alarm",
+            f"PBS interrupts the hook after {alarm} s, before its own deadline of {deadline} ms",
+            f"qmgr -c 'set hook {NAME} alarm = {alarm_for(values)}'",
+        )
+    else:
+        yield ok("hook alarm", f"{alarm} s; the hook's own deadline is {deadline} ms")
+
+
+def _order(hook: Hook, hooks: Things) -> Iterator[Finding]:
+    check = "hook order"
+    own = int(hook.attributes.get("order", "0") or 0)
+    later = [
+        name
+        for (_, name), thing in hooks.items()
+        if name != NAME
+        and thing.get("enabled").lower() == "true"
+        and {"queuejob", "modifyjob", "postqueuejob"} & set(thing.parts("event")) & hook.events
+        and int(thing.get("order", "0") or 0) >= own
+    ]
+    if later:
+        text = f"{', '.join(sorted(later))} run after it, and may change what the prediction rests on"
+        yield warning(check, text, f"if they set walltimes, queues or projects: qmgr -c 'set hook {NAME} order = 1000'")
+    else:
+        yield ok(check, f"{own}: behind all other hooks of these events")

@@ -1,0 +1,99 @@
+"""Checks of PBS's own settings: whether its scheduler plans ahead, and what its queues make of soft walltimes."""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from softwalltime.deployment.finding import Finding, ok, problem, skipped, warning
+from softwalltime.deployment.pbs import Thing, Things
+
+_OPTION = re.compile(r"^\s*(\w+)\s*:\s*(\S+)(?:\s+(\S+))?", re.MULTILINE)
+
+
+def check_scheduler(server: Things, files: Mapping[str, str | None]) -> Iterator[Finding]:
+    """Soft walltimes do something in the calendar of top jobs and nowhere else: are there top jobs?
+
+    :param files: sched_config of each scheduler, ``None`` where it cannot be read.
+    """
+    yield from _depth(server)
+    for file, text in files.items():
+        if text is None:
+            yield skipped("strict ordering", f"{file} cannot be read from here: strict_ordering must be true in it")
+            continue
+        options = options_of(text)
+        if "true" not in options.get("strict_ordering", ()) and "true" not in options.get("help_starving_jobs", ()):
+            yield problem(
+                "strict ordering",
+                f"{file}: strict_ordering is not true, so that no job is a top job, nothing is planned ahead, and soft "
+                "walltimes do nothing",
+                f"a PBS manager: strict_ordering: true ALL in {file}, then kill -HUP the scheduler",
+            )
+        elif "false" in options.get("backfill", ()):
+            yield problem("strict ordering", f"{file}: backfill is false", "a PBS manager: backfill: true ALL in it")
+        else:
+            yield ok("strict ordering", f"{file}: jobs are planned ahead")
+
+
+def _depth(server: Things) -> Iterator[Finding]:
+    check = "backfill_depth"
+    attributes = server.get(("server", ""), Thing())
+    if attributes.get("scheduling", "True").lower() == "false":
+        yield problem("scheduling", "the server's scheduling is off", "qmgr -c 'set server scheduling = True'")
+    depth = attributes.get("backfill_depth")
+    off = [name for (kind, name), thing in server.items() if kind == "queue" and thing.get("backfill_depth") == "0"]
+    if depth == "0":
+        yield problem(check, "0 on the server: nothing is backfilled", "qmgr -c 'set server backfill_depth = 10'")
+    elif off:
+        act = f"qmgr -c 'set queue {off[0]} backfill_depth = 10'"
+        yield warning(check, f"0 in {', '.join(off)}: nothing is planned there", act)
+    elif depth in ("", "1"):
+        yield ok(check, "1: the first waiting job only is promised a start; with more, soft walltimes matter to more")
+    else:
+        yield ok(check, f"{depth} waiting jobs are promised a start")
+
+
+def options_of(text: str) -> dict[str, set[str]]:
+    """The options of a sched_config, each with its values at prime and other times."""
+    found: dict[str, set[str]] = {}
+    plain = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
+    for name, value, _ in _OPTION.findall(plain):
+        found.setdefault(name, set()).add(value.lower())
+    return found
+
+
+def check_queues(server: Things) -> Iterator[Finding]:
+    """Queues that choose by walltime, and queues that give none.
+
+    A job that is routed by its walltime stays where that leads, however short its soft walltime is (Chlumsky and
+    Klusacek 2022, section 3.3).
+    """
+    queues = {name: thing for (kind, name), thing in server.items() if kind == "queue"}
+    limited = [
+        name
+        for name, thing in queues.items()
+        if any(thing.get(f"resources_{end}.walltime") for end in ("min", "max")) and thing.get("queue_type")[:1] != "R"
+    ]
+    if limited:
+        yield warning(
+            "queue limits",
+            f"{', '.join(limited)}: the walltime decides which jobs may come there, and a job that asks for a long one "
+            "stays in a long queue though its soft walltime is short",
+            "know it; nothing is wrong.  Limits on jobs or cores instead let soft walltimes do more",
+        )
+    else:
+        yield ok("queue limits", "no queue chooses its jobs by their walltime")
+    # Where there is no default, PBS gives a job the maximum.
+    sources = ("resources_default.walltime", "resources_max.walltime")
+    everywhere = any(server.get(("server", ""), Thing()).get(source) for source in sources)
+    without = [
+        name
+        for name, thing in queues.items()
+        if thing.get("queue_type")[:1] == "E" and not everywhere and not any(thing.get(source) for source in sources)
+    ]
+    if without:
+        yield warning(
+            "default walltimes",
+            f"{', '.join(without)}: jobs that ask for no walltime have none, and get no soft walltime",
+            f"qmgr -c 'set queue {without[0]} resources_default.walltime = 24:00:00', or as fits",
+        )
+    else:
+        yield ok("default walltimes", "every job has a walltime")

@@ -1,0 +1,167 @@
+"""Checks of the daemon, its socket and its store."""
+
+import os
+import pwd
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from softwalltime.accounting.values import clock
+from softwalltime.deployment.apart import ApartError
+from softwalltime.deployment.finding import Finding, ok, problem, skipped, warning
+from softwalltime.deployment.look import DaemonLook, LogLook, StoreLook, socket_mode
+
+START = "root: systemctl start softwalltime; journalctl -u softwalltime says why it does not run"
+BEHIND = 60.0
+"""Seconds for which there may be something unread in the accounting log before it is worth a line."""
+CLOCKS = 2.0
+"""Seconds by which clocks may differ: a job must not end before it has, for a predictor that goes by time."""
+MUCH = 10_000_000
+"""Bytes of a log that is being written which may be unread: seconds of work."""
+DAY = 86400
+
+
+def check_socket(socket: Path) -> Iterator[Finding]:
+    """Root and the daemon's own user may ask, and nobody else."""
+    check = "socket permissions"
+    try:
+        owner, mode = socket_mode(socket)
+    except ApartError as error:
+        act = START if os.geteuid() == 0 else f"run this as root; if that says the same, {START}"
+        yield problem(check, str(error), act)
+        return
+    try:
+        name = pwd.getpwuid(owner).pw_name
+    except KeyError:
+        name = str(owner)
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        act = f"root: chmod 0600 {socket}, and find who changed it"
+        yield problem(check, f"{socket} is {mode:04o}: others may connect", act)
+        return
+    for folder in socket.parents:
+        status = folder.stat()
+        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX:
+            act = f"root: chmod go-w {folder}"
+            yield problem(check, f"{folder} can be written by others, who could put their own socket there", act)
+            return
+        if status.st_uid not in (0, owner):
+            act = f"root: chown {name} {folder}"
+            yield problem(check, f"{folder} belongs to somebody else, who could put another socket there", act)
+            return
+    if owner == 0:
+        act = "run it as the package's unit does, as user softwalltime"
+        yield warning(check, f"{socket} belongs to root: the daemon runs as root, and need not", act)
+    else:
+        yield ok(check, f"{mode:04o}, owner {name}: root and {name} may ask")
+
+
+def check_daemon(look: DaemonLook | str, deadline_ms: int, version: str) -> Iterator[Finding]:
+    """Whether it answers, in time, and what it says of itself."""
+    check = "daemon"
+    if isinstance(look, str):
+        yield problem(check, look, START)
+        return
+    text = f"answers in {look.median:.2f} ms (median); the hook waits {deadline_ms} ms"
+    if look.median > deadline_ms:
+        yield problem(check, text, "the host is overloaded, or deadline_ms is too small: see the load of this host")
+    elif look.median > deadline_ms / 4:
+        yield warning(check, text, "see the load of this host")
+    else:
+        yield ok(check, text)
+    status = look.status
+    if status["version"] != version:
+        act = "root: systemctl restart softwalltime"
+        yield warning("daemon version", f"it runs {status['version']}, installed is {version}", act)
+    mode = status["policy"]["mode"]
+    if mode == "off":
+        act = 'mode = "shadow" in the settings, then systemctl reload softwalltime'
+        yield warning("mode", "off: nothing is predicted", act)
+    elif mode == "shadow":
+        yield ok("mode", "shadow: predictions are recorded, nothing is set")
+    else:
+        yield ok("mode", f"{mode}, for {status['policy']['share']:.0%} of the users")
+    yield from _learning(status)
+
+
+def _learning(status: Mapping[str, Any]) -> Iterator[Finding]:
+    check = "learning"
+    if not status["ready"]:
+        yield problem(check, f"it has not learnt the history: {status['store']}", "see the store")
+    elif status["store"] != "ok":
+        yield problem(check, f"it goes on from memory: {status['store']}", "see the store")
+    else:
+        yield ok(check, f"{status['learnt']:,} jobs learnt")
+    if status["accounting"] not in ("ok", "not followed"):
+        yield problem(
+            "accounting log", status["accounting"], "root: let the daemon's user read it, see deploy/GUIDE.md"
+        )
+    elif status["behind_seconds"] > BEHIND:
+        text = f"{status['behind_bytes']:,} bytes not stored yet, since {status['behind_seconds']:.0f} s"
+        yield warning("accounting log", text, "wait if it is loading the history; else journalctl -u softwalltime")
+    if status["from_the_future"]:
+        text = f"{status['from_the_future']:,} jobs ended later than the hook's clock says it is"
+        yield warning("clock", text, "let NTP set the clocks of the PBS server and of this host")
+    if status["malformed"]:
+        yield warning("accounting log", f"{status['malformed']:,} malformed lines", "softwalltime ingest --malformed")
+    if status["dropped"]:
+        yield warning("record", f"{status['dropped']:,} predictions were not recorded", "see the store")
+
+
+def check_store(look: StoreLook | str, dsn: str | None) -> Iterator[Finding]:
+    """Whether it can be reached by the daemon's user and is as this version needs it."""
+    if dsn is None:
+        act = 'dsn = "postgresql:///softwalltime" in the settings'
+        yield problem("store", "no dsn: the embedded PostgreSQL, which is for trying things out, would be used", act)
+        return
+    if isinstance(look, str):
+        yield problem("store", look, "whoever runs PostgreSQL, or corrects the dsn in the settings")
+        return
+    if look.revision != look.head:
+        text = f"the tables are at revision {look.revision or 'none'}, {look.head} is needed"
+        yield problem("store", text, "the owner of the database: softwalltime db upgrade")
+        return
+    yield ok("store", f"reached; tables at revision {look.revision}")
+    if not look.jobs:
+        yield warning("history", "no job is in the store", "start the daemon, or softwalltime ingest the logs")
+    if abs(look.ahead) > CLOCKS:
+        text = f"the store's clock is {abs(look.ahead):.0f} s {'ahead of' if look.ahead > 0 else 'behind'} this host's"
+        yield warning("clock", text, "let NTP set both")
+    else:
+        yield ok("clock", "store and host agree")
+
+
+def check_lag(logs: LogLook | str, store: StoreLook | str, now: float) -> Iterator[Finding]:
+    """How far the store is behind the accounting log, seen from outside the daemon."""
+    check = "position"
+    if isinstance(logs, str):
+        yield skipped(check, logs)
+        return
+    if now - logs.written > 7 * DAY:
+        text = f"{logs.path} is the newest log, and {(now - logs.written) / DAY:.0f} days old"
+        yield warning(check, text, "see that accounting in the settings is the folder that PBS writes")
+    if logs.written - now > CLOCKS:
+        text = f"{logs.path} was written {logs.written - now:.0f} s in the future"
+        yield warning("clock", text, "let NTP set the clocks of the PBS server and of this host")
+    if isinstance(store, str) or store.revision != store.head:
+        yield skipped(check, "the store cannot be asked")
+        return
+    behind = logs.size - store.positions.get(logs.path, 0)
+    if logs.path not in store.positions:
+        text = f"nothing of {logs.path} is in the store"
+        yield warning(check, text, "start the daemon, or softwalltime ingest --follow, with this folder")
+    elif behind > MUCH or (behind > 0 and now - logs.written > BEHIND):
+        yield problem(check, f"{behind:,} bytes of {logs.path} are not stored yet", "journalctl -u softwalltime")
+    else:
+        yield ok(check, f"all of {logs.path} but what was written just now is stored")
+
+
+def check_trial(answer: Mapping[str, Any] | str, user: str, walltime: int) -> Iterator[Finding]:
+    """What a job of somebody whom the store knows would get."""
+    check = "trial prediction"
+    if isinstance(answer, str):
+        yield skipped(check, answer)
+        return
+    seconds = answer["soft_walltime"]
+    what = "no soft walltime" if seconds is None else f"soft walltime {clock(seconds)}"
+    yield ok(check, f"{user}, walltime {clock(walltime)}: {what}: {answer['basis']}")

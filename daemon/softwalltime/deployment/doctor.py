@@ -1,0 +1,154 @@
+"""The whole chain, from PBS's hook to the store and back: what is well, what is not, and who must act."""
+
+import os
+import pwd
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from softwalltime.deployment import configuration, look
+from softwalltime.deployment import hook as hooks
+from softwalltime.deployment.apart import ApartError
+from softwalltime.deployment.check_hook import check_hook
+from softwalltime.deployment.check_pbs import check_queues, check_scheduler
+from softwalltime.deployment.check_service import (
+    check_daemon,
+    check_lag,
+    check_socket,
+    check_store,
+    check_trial,
+)
+from softwalltime.deployment.finding import Finding, ok, problem, skipped
+from softwalltime.deployment.look import DaemonLook, LogLook, StoreLook
+from softwalltime.deployment.pbs import Pbs, PbsError, Things, find
+from softwalltime.errors import SoftwalltimeError
+from softwalltime.settings import Settings, load_settings
+
+ACCOUNT = "softwalltime"
+"""The daemon's user, where no socket says another one."""
+TRIAL_WALLTIME = 86400
+
+
+@dataclass(slots=True)
+class Doctor:
+    """One examination.
+
+    :param config: the daemon's settings; ``None``: where they are by default.
+    :param version: of this package.
+    """
+
+    config: Path | None
+    version: str
+    deadline_ms: int = 0
+    asks_daemon: bool = True
+
+    def examine(self) -> Iterator[Finding]:
+        """All findings, as they are made; each takes seconds at most, and none raises."""
+        self.deadline_ms = int(configuration.shipped()["deadline_ms"])
+        settings = Settings()
+        try:
+            settings = load_settings(self.config)
+        except SoftwalltimeError as error:
+            yield problem("settings", str(error), "whoever wrote it; until then this goes on with the defaults")
+        else:
+            yield ok("settings", f"valid; socket {settings.socket}, accounting {settings.accounting or 'not followed'}")
+        yield from self._pbs(settings)
+        if self.asks_daemon:
+            yield from self._service(settings)
+        else:
+            yield skipped("daemon", "the hook asks PostgreSQL itself")
+            store = self._look_at_store(settings)
+            yield from check_store(store, settings.dsn)
+            yield from check_lag(self._look_at_logs(settings), store, time.time())
+
+    def _pbs(self, settings: Settings) -> Iterator[Finding]:
+        try:
+            pbs = find()
+            version = pbs.version()
+            server = pbs.things("server")
+        except SoftwalltimeError as error:
+            yield skipped("PBS", f"{error}; skipped: hook, scheduler, queues")
+            return
+        yield ok("PBS", f"version {version or 'unknown'} answers {pbs.qmgr}")
+        yield from self._hook(pbs, settings, version)
+        yield from check_scheduler(server, _sched_configs(pbs))
+        yield from check_queues(server)
+
+    def _hook(self, pbs: Pbs, settings: Settings, version: str) -> Iterator[Finding]:
+        if os.geteuid() != 0:
+            yield skipped("manager rights", "hooks are shown to root on the PBS server's host only; skipped: hook")
+            return
+        try:
+            everything: Things = pbs.things("hook")
+            present = hooks.installed(pbs)
+            supported = hooks.supported(pbs) if present is not None else hooks.expected(version)
+        except PbsError as error:
+            act = "root on the PBS server's host: run this there"
+            yield problem("manager rights", f"{error}; skipped: hook", act)
+            return
+        yield ok("manager rights", "hooks can be seen and changed")
+        findings, values = check_hook(present, everything, supported, settings.socket)
+        yield from findings
+        if values is not None:
+            self.deadline_ms = values["deadline_ms"]
+            self.asks_daemon = values["transport"] == "daemon"
+
+    def _service(self, settings: Settings) -> Iterator[Finding]:
+        yield from check_socket(settings.socket)
+        daemon: DaemonLook | str
+        try:
+            daemon = look.look_at_daemon(settings.socket)
+        except ApartError as error:
+            daemon = str(error)
+        yield from check_daemon(daemon, self.deadline_ms, self.version)
+        store = self._look_at_store(settings)
+        yield from check_store(store, settings.dsn)
+        yield from check_lag(self._look_at_logs(settings), store, time.time())
+        user = store.user if isinstance(store, StoreLook) and store.user else "root"
+        walltime = store.walltime if isinstance(store, StoreLook) and store.walltime else TRIAL_WALLTIME
+        answer: dict[str, Any] | str = "the daemon does not answer"
+        if isinstance(daemon, DaemonLook):
+            try:
+                answer = look.trial(settings.socket, user, walltime)
+            except ApartError as error:
+                answer = str(error)
+        yield from check_trial(answer, user, walltime)
+
+    def _look_at_store(self, settings: Settings) -> StoreLook | str:
+        if settings.dsn is None:
+            return "no dsn in the settings"
+        try:
+            return look.look_at_store(settings, daemon_user(settings))
+        except ApartError as error:
+            return str(error)
+
+    def _look_at_logs(self, settings: Settings) -> LogLook | str:
+        if settings.accounting is None:
+            return "no accounting folder in the settings"
+        try:
+            return look.look_at_logs(settings.accounting)
+        except ApartError as error:
+            return str(error)
+
+
+def daemon_user(settings: Settings) -> str:
+    """As whom the store must be asked, if we can be that user: PostgreSQL may know that one alone; empty: as we are."""
+    if os.geteuid() != 0 or settings.dsn is None:
+        return ""
+    try:
+        owner, _ = look.socket_mode(settings.socket)
+        return "" if owner == 0 else pwd.getpwuid(owner).pw_name
+    except (ApartError, KeyError):
+        return ACCOUNT if ACCOUNT in (account.pw_name for account in pwd.getpwall()) else ""
+
+
+def _sched_configs(pbs: Pbs) -> dict[str, str | None]:
+    """sched_config of each scheduler, as far as they can be read."""
+    try:
+        folders = [thing.get("sched_priv") for (kind, _), thing in pbs.things("sched").items() if kind == "sched"]
+    except PbsError:
+        folders = []
+    named = [Path(folder) for folder in folders if folder] or [pbs.home / "sched_priv"]
+    return {str(folder / "sched_config"): look.read_text(folder / "sched_config") for folder in named}

@@ -1,0 +1,150 @@
+"""Looks at what may hang: each is done apart, within its own time, and comes back as plain values."""
+
+import stat
+import statistics
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from softwalltime.accounting.files import log_files
+from softwalltime.deployment.apart import ApartError, apart
+from softwalltime.errors import SoftwalltimeError
+from softwalltime.service.client import ask
+from softwalltime.settings import Settings
+
+_POSITIONS = "SELECT path, max(byte_offset) FROM softwalltime.log_positions GROUP BY path"
+PINGS = 9
+SLOW = 10.0
+"""Seconds for a look at the store: PostgreSQL may be far away, or at its limits."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLook:
+    """What the store said: at which revision it is, its clock against ours, how far the logs are read."""
+
+    revision: str
+    head: str
+    ahead: float
+    """Seconds by which its clock is ahead of this host's."""
+    positions: Mapping[str, int]
+    """Bytes read by path."""
+    jobs: bool
+    """Whether any job was stored."""
+    user: str
+    """Of the job that was stored last."""
+    walltime: int | None
+
+
+def look_at_store(settings: Settings, user: str) -> StoreLook:
+    """The store as the daemon's user sees it.
+
+    :raises ApartError: if it cannot be reached, or not in time.
+    """
+    found = apart(lambda: _store(settings), SLOW, user)
+    return StoreLook(*found)
+
+
+def _store(settings: Settings) -> list[Any]:
+    from sqlalchemy import text
+
+    from softwalltime.store import open_engine
+    from softwalltime.store.migrations import current, head
+
+    with open_engine(settings) as engine:
+        revision = current(engine)
+        with engine.connect() as connection:
+            before = time.time()
+            now = float(connection.execute(text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one())
+            ahead = now - (before + time.time()) / 2
+            if revision != head():
+                return [revision, head(), ahead, {}, False, "", None]
+            positions = {str(path): int(offset) for path, offset in connection.execute(text(_POSITIONS))}
+            last = connection.execute(
+                text("SELECT user_name, walltime FROM softwalltime.completed_jobs ORDER BY id DESC LIMIT 1")
+            ).first()
+        return [revision, head(), ahead, positions, last is not None, *(last or ("", None))]
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonLook:
+    """What the daemon said, and how fast: the median of some pings, in milliseconds."""
+
+    median: float
+    status: Mapping[str, Any]
+
+
+def look_at_daemon(socket: Path, patience: float = 2.0) -> DaemonLook:
+    """The daemon as the hook sees it.
+
+    :raises ApartError: if nobody answers, or not in time.
+    """
+    found = apart(lambda: _daemon(socket, patience), PINGS * patience)
+    return DaemonLook(*found)
+
+
+def _daemon(socket: Path, patience: float) -> list[Any]:
+    times = []
+    for _ in range(PINGS):
+        begin = time.perf_counter()
+        ask(socket, {"op": "ping"}, patience)
+        times.append(1000 * (time.perf_counter() - begin))
+    return [statistics.median(times), ask(socket, {"op": "status"}, patience)]
+
+
+def trial(socket: Path, user: str, walltime: int) -> dict[str, Any]:
+    """What the daemon would predict for a job of this user; nothing is recorded.
+
+    :raises ApartError: if nobody answers, or not in time.
+    """
+    request = {"op": "explain", "event": "queuejob", "job": {"user": user, "walltime": walltime}}
+    found: dict[str, Any] = apart(lambda: ask(socket, request, 2.0), 5.0)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class LogLook:
+    """The newest accounting log: its path and size, and the time of its last record, epoch seconds."""
+
+    path: str
+    size: int
+    written: float
+
+
+def look_at_logs(accounting: Path) -> LogLook:
+    """The newest accounting log.
+
+    :raises ApartError: if the folder cannot be read, has no log, or hangs as a dead NFS does.
+    """
+
+    def newest() -> list[Any]:
+        files = sorted(log_files(accounting), key=lambda file: file.stat().st_mtime)
+        if not files:
+            raise SoftwalltimeError(f"{accounting}: no accounting log is there")
+        status = files[-1].stat()
+        return [str(files[-1]), status.st_size, status.st_mtime]
+
+    return LogLook(*apart(newest, 5.0))
+
+
+def socket_mode(socket: Path) -> tuple[int, int]:
+    """Owner and permissions of the socket.
+
+    :raises ApartError: if there is none, or it cannot be seen from here.
+    """
+    try:
+        status = socket.stat()
+    except OSError as error:
+        raise ApartError(f"{socket}: {error.strerror}") from error
+    if not stat.S_ISSOCK(status.st_mode):
+        raise ApartError(f"{socket}: is no socket")
+    return status.st_uid, stat.S_IMODE(status.st_mode)
+
+
+def read_text(path: Path) -> str | None:
+    """A file's text, ``None`` where it cannot be read."""
+    try:
+        return str(apart(lambda: path.read_text(errors="replace"), 5.0))
+    except ApartError:
+        return None

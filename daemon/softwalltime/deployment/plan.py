@@ -1,0 +1,128 @@
+"""What an installation writes, and what it would change in PBS and why."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from softwalltime.deployment import configuration
+from softwalltime.deployment.configuration import Values
+from softwalltime.deployment.hook import (
+    CONFIGURATION_TYPE,
+    EVENTS,
+    NAME,
+    ORDER,
+    SCRIPT_TYPE,
+    Hook,
+    adapted,
+    alarm_for,
+    script,
+)
+from softwalltime.errors import UsageError
+
+SCRIPT, CONFIGURATION, STATEMENTS = "softwalltime_hook.py", "softwalltime_hook.json", "softwalltime.qmgr"
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the administrator wants otherwise; ``None``: as it is in PBS, or else the default."""
+
+    order: int | None = None
+    alarm: int | None = None
+    enable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One statement for qmgr, and why."""
+
+    statement: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The contents of the files by name, the steps in PBS, and what else the administrator should know."""
+
+    files: dict[str, str]
+    steps: tuple[Step, ...]
+    notes: tuple[str, ...]
+
+
+def make_plan(
+    folder: Path,
+    socket: str,
+    supported: frozenset[str],
+    present: Hook | None,
+    wishes: Wishes,
+    own: Values | None,
+) -> Plan:
+    """What to do so that PBS has this version's hook, with the administrator's configuration.
+
+    That is the one in the folder, else the one in PBS, else the one that is shipped.
+
+    :param supported: events that PBS has.
+    :param own: the configuration in the folder.
+    """
+    notes = []
+    there: Values | None = None
+    if present is not None and present.configuration.strip():
+        try:
+            there = configuration.read(present.configuration, f"the configuration of the hook {NAME} in PBS")
+        except UsageError:
+            notes.append("the hook's configuration in PBS is not JSON: it is replaced")
+    base = own if own is not None else there
+    values = adapted(base, socket)
+    notes += [f"hook configuration: {complaint}: the default stands" for complaint in configuration.complaints(values)]
+    if base is not None:
+        notes += [f"hook configuration: {change}" for change in configuration.differences(base, values)]
+    if there is not None and base is not there:
+        notes += [f"in PBS: {change}" for change in configuration.differences(there, values)]
+    if present is not None and present.complete and not present.enabled and not wishes.enable:
+        notes.append("the hook is switched off in PBS and stays so; --enable switches it on")
+    wanted = frozenset(event for event in EVENTS if configuration.events(values)[event]) & supported
+    steps = (*_contents(folder, values, present, there), *_attributes(values, wanted, present, wishes))
+    statements = [f"# {step.why}\n{step.statement}" for step in steps] or ["# PBS has the hook as it should be."]
+    files = {
+        SCRIPT: script(),
+        CONFIGURATION: configuration.written(values),
+        STATEMENTS: "# For qmgr, as root on the host of the PBS server.\n" + "\n".join(statements) + "\n",
+    }
+    return Plan(files, steps, tuple(notes))
+
+
+def _contents(folder: Path, values: Values, present: Hook | None, there: Values | None) -> Iterator[Step]:
+    if present is None:
+        yield Step(f"create hook {NAME}", "PBS does not have it")
+        # Users go on submitting meanwhile.
+        yield Step(f"set hook {NAME} enabled = false", "until it is complete")
+    if there != values:
+        yield Step(
+            f"import hook {NAME} {CONFIGURATION_TYPE} default {folder / CONFIGURATION}",
+            "its configuration" if there is None else "its configuration has changed",
+        )
+    if present is None or present.script != script():
+        yield Step(
+            f"import hook {NAME} {SCRIPT_TYPE} default {folder / SCRIPT}",
+            "PBS has another version of it" if present is not None and present.complete else "the hook itself",
+        )
+
+
+def _attributes(values: Values, wanted: frozenset[str], present: Hook | None, wishes: Wishes) -> Iterator[Step]:
+    fresh = present is None or not present.complete
+    if present is None or present.events != wanted:
+        events = ",".join(event for event in EVENTS if event in wanted)
+        before = ", ".join(sorted(present.events)) if present is not None else ""
+        yield Step(f'set hook {NAME} event = "{events}"', f"when PBS runs it{f'; now {before}' if before else ''}")
+    attributes = present.attributes if present is not None else {}
+    # What an administrator has set stays, unless told otherwise now.
+    for name, default, wish, why in (
+        ("order", ORDER, wishes.order, "behind hooks that set walltimes, queues or projects"),
+        ("alarm", alarm_for(values), wishes.alarm, "seconds until PBS would interrupt it; its own deadline is shorter"),
+    ):
+        target = str(wish if wish is not None else default if fresh else attributes[name])
+        if attributes.get(name) != target:
+            yield Step(f"set hook {NAME} {name} = {target}", why)
+    if attributes.get("debug") != "false":
+        yield Step(f"set hook {NAME} debug = false", "otherwise PBS writes three files at each event")
+    if fresh or (wishes.enable and present is not None and not present.enabled):
+        yield Step(f"set hook {NAME} enabled = true", "from now on PBS runs it")

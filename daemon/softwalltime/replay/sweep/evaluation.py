@@ -1,0 +1,121 @@
+"""One task of a sweep, one predictor on one workload, and what comes of it."""
+
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+from softwalltime import __version__
+from softwalltime.errors import SoftwalltimeError, SourceError
+from softwalltime.predictors.base import Options
+from softwalltime.predictors.registry import make
+from softwalltime.replay.drive import drive
+from softwalltime.replay.metrics import WARM_UP, Scores, score
+from softwalltime.replay.sweep.snapshot import Snapshot, load
+from softwalltime.replay.workload import Workload
+
+Value = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A predictor (as the user asked for it) to be judged on a source's jobs; can be sent to any process.
+
+    ``minimum`` is the least soft walltime in seconds.  ``version`` is that of the package which must do it: rows of
+    different versions are not to stand side by side unnoticed.
+    """
+
+    source: str
+    snapshot: Snapshot
+    spec: str
+    minimum: int
+    version: str = __version__
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What a task gave: the scores of all scored jobs and of those after the warm-up.
+
+    ``name`` is the predictor's own name, whatever alias was asked for; ``options`` are all that it takes, defaults
+    among them.  ``seconds`` of wall-clock time went into driving the predictor, without reading the jobs.
+    """
+
+    task: Task
+    name: str
+    options: dict[str, Value]
+    scores: Scores
+    after_warm_up: Scores
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A task whose predictor raised an exception."""
+
+    task: Task
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.task.spec} on {self.task.source}: {self.reason}"
+
+
+def evaluate(task: Task) -> Row | Failure:
+    """Do a task.  A predictor that raises is a failure of its own; what is wrong with this process is an error.
+
+    :raises SoftwalltimeError: if this process has another version of the package, or cannot read the snapshot.
+    """
+    if task.version != __version__:
+        raise SoftwalltimeError(
+            f"softwalltime is {__version__} on {socket.gethostname()} and {task.version} where the sweep was started: "
+            "install the same version"
+        )
+    workload = _workload(task.snapshot.path)
+    try:
+        predictor = make(task.spec)
+        outcome = drive(workload, predictor, task.minimum)
+    # Another package's predictor may fail in any way at all; the others must go on.
+    except Exception as error:
+        return Failure(task, " ".join(f"{type(error).__name__}: {error}".split()))
+    return Row(
+        task,
+        predictor.name,
+        option_values(predictor.options),
+        score(workload, outcome.soft_walltimes),
+        score(workload, outcome.soft_walltimes, WARM_UP),
+        outcome.seconds,
+    )
+
+
+def option_values(options: Options) -> dict[str, Value]:
+    """Every option with its value: a plain one as it is, several as the user writes them (``user+project``)."""
+    return {name: _plain(getattr(options, name)) for name in type(options).model_fields}
+
+
+def _plain(value: object) -> Value:
+    if isinstance(value, list | tuple):
+        return "+".join(map(str, value))
+    return value if isinstance(value, str | int | float) or value is None else str(value)
+
+
+_turn = Lock()
+_last: tuple[Path, Workload] | None = None
+
+
+def _workload(path: Path) -> Workload:
+    """The workload of a snapshot; the last one is kept, because a process is given many tasks on the same one.
+
+    Its path names it, as no other run will have the same.  The threads of a Dask worker take turns.
+    """
+    global _last
+    with _turn:
+        if _last is None or _last[0] != path:
+            # Two workloads need not be in memory at once.
+            _last = None
+            try:
+                _last = path, load(path)
+            except OSError as error:
+                raise SourceError(
+                    f"{path}: {error.strerror} on {socket.gethostname()}: the results must be written to a folder that "
+                    "all workers can read"
+                ) from error
+        return _last[1]

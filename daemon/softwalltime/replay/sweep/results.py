@@ -1,0 +1,232 @@
+"""The results of a sweep: a CSV file that gains a line with each row, whatever happens meanwhile.
+
+A row is on the disk before the next one comes.  What a killed process left half written is cut off when the file is
+next opened, and rows that are there need not be computed again.
+"""
+
+import csv
+import fcntl
+import glob
+import io
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Self
+
+from softwalltime.errors import SourceError
+from softwalltime.replay.metrics import Scores
+from softwalltime.replay.sweep.evaluation import Row, Task, Value
+
+OPTION = "option_"
+"""What the columns of options begin with, so that no predictor's option is taken for anything else."""
+WARMED_UP = "after_warm_up_"
+"""What the columns of the scores without the warm-up begin with."""
+
+_SCORES = [field.name for field in fields(Scores)]
+_BEFORE = ["source", "predictor", "name"]
+_AFTER = ["min_soft_walltime", *_SCORES, *(WARMED_UP + name for name in _SCORES), "seconds", "digest", "version"]
+_TEXTS = {*_BEFORE, "digest", "version"}
+_INTEGERS = {"min_soft_walltime", "jobs", f"{WARMED_UP}jobs"}
+
+
+class Results:
+    """The results in one file, open and locked until this context manager is left."""
+
+    def __init__(self, path: Path, *, again: bool = False) -> None:
+        """:param again: forget the rows that the file holds.
+
+        :raises SourceError: if the file cannot be written, another sweep writes it, or it holds something else.
+        """
+        self._path = path
+        with self._explained():
+            self._file = _open_locked(path)
+        try:
+            self._options, self._rows = self._read(again)
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        if not os.fstat(self._file).st_size:
+            # Made by us, and nothing came of it.
+            self._path.unlink(missing_ok=True)
+        os.close(self._file)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def prepare(self, tasks: Sequence[Task], options: Iterable[str]) -> tuple[list[Task], int]:
+        """Make the file ready for the rows of these tasks.
+
+        Rows of a source whose jobs are others by now, or that another version computed, are dropped.
+
+        :param options: names of all options of the tasks' predictors.
+        :return: the tasks whose rows are not there yet, and how many rows were dropped.
+        :raises SourceError: if the file cannot be written.
+        """
+        now = {task.source: (task.snapshot.digest, task.version) for task in tasks}
+        kept = [row for row in self._rows if now.get(row["source"]) in (None, (row["digest"], row["version"]))]
+        dropped = len(self._rows) - len(kept)
+        self._options = list(dict.fromkeys((*self._options, *(OPTION + name for name in options))))
+        self._rows = kept
+        self._rewrite()
+        there = {(row["source"], row["predictor"], row["min_soft_walltime"]) for row in kept}
+        return [task for task in tasks if (task.source, task.spec, str(task.minimum)) not in there], dropped
+
+    def add(self, row: Row) -> None:
+        """Append a row; it is on the disk when this returns.
+
+        :raises SourceError: if the file cannot be written.
+        """
+        task = row.task
+        values: dict[str, Value] = {
+            "source": task.source,
+            "predictor": task.spec,
+            "name": row.name,
+            **{OPTION + name: value for name, value in row.options.items()},
+            "min_soft_walltime": task.minimum,
+            **asdict(row.scores),
+            **{WARMED_UP + name: value for name, value in asdict(row.after_warm_up).items()},
+            "seconds": round(row.seconds, 6),
+            "digest": task.snapshot.digest,
+            "version": task.version,
+        }
+        texts = {column: _text(values.get(column)) for column in self._header}
+        with self._explained():
+            _write(self._file, _csv([texts.values()]))
+        self._rows.append(texts)
+
+    def write_parquet(self, path: Path) -> None:
+        """Write all rows as Parquet too, numbers as numbers; ``path`` is replaced as a whole.
+
+        :raises SourceError: if it cannot be written.
+        """
+        import duckdb
+
+        types = {
+            column: "VARCHAR" if column in _TEXTS else "BIGINT" if column in _INTEGERS else "DOUBLE"
+            for column in (*_BEFORE, *_AFTER)
+        }
+        unfinished = path.with_name(f".{path.name}.unfinished")
+        try:
+            with duckdb.connect() as connection:
+                # The types of the options' columns follow from what stands in them.
+                rows = connection.read_csv(
+                    glob.escape(str(self._path)), header=True, sep=",", quotechar='"', dtype=types, sample_size=-1
+                )
+                rows.write_parquet(str(unfinished))
+            unfinished.replace(path)
+        except (OSError, duckdb.Error) as error:
+            raise SourceError(f"{path}: cannot be written: {error}") from error
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+    @property
+    def _header(self) -> list[str]:
+        return [*_BEFORE, *self._options, *_AFTER]
+
+    def _read(self, again: bool) -> tuple[list[str], list[dict[str, str]]]:
+        """The columns of options and the rows, without a last row that was not written to its end."""
+        with self._explained(), os.fdopen(os.dup(self._file), encoding="utf-8", errors="surrogateescape") as stream:
+            text = stream.read()
+        if not text:
+            return [], []
+        try:
+            header, *lines = list(csv.reader(io.StringIO(text[: text.rfind("\n") + 1], newline=""))) or [[]]
+        except csv.Error:
+            header, lines = [], []
+        if header[: len(_BEFORE)] != _BEFORE:
+            raise SourceError(f"{self._path}: holds something other than the results of a sweep: name another file")
+        if again:
+            return [], []
+        if header[-len(_AFTER) :] != _AFTER:
+            raise SourceError(
+                f"{self._path}: its columns are those of another version: name another file, or give --again"
+            )
+        if lines and len(lines[-1]) < len(header):
+            lines.pop()
+        for number, line in enumerate(lines, 1):
+            if len(line) != len(header):
+                raise SourceError(
+                    f"{self._path}: row {number} has {len(line)} fields, not {len(header)}: mend it, or give --again"
+                )
+        rows = [dict(zip(header, line, strict=True)) for line in lines]
+        return header[len(_BEFORE) : -len(_AFTER)], rows
+
+    def _rewrite(self) -> None:
+        """Replace the file as a whole, so that there is no moment at which a kill would cost rows."""
+        unfinished = self._path.with_name(f".{self._path.name}.unfinished")
+        with self._explained():
+            # Nobody else makes it: the lock on the results is held until theirs is.
+            unfinished.unlink(missing_ok=True)
+            file = _open_locked(unfinished)
+            try:
+                _write(file, _csv([self._header, *(map(row.get, self._header) for row in self._rows)]))
+                unfinished.replace(self._path)
+            except BaseException:
+                os.close(file)
+                unfinished.unlink(missing_ok=True)
+                raise
+        os.close(self._file)
+        self._file = file
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except BlockingIOError as error:
+            raise SourceError(
+                f"{self._path}: another sweep is writing it: wait until it has ended, or name another file"
+            ) from error
+        except OSError as error:
+            raise SourceError(f"{self._path}: cannot be written: {error.strerror}") from error
+
+
+def _open_locked(path: Path) -> int:
+    """A descriptor of the file that the path names, made if there is none, which no other process has locked.
+
+    :raises BlockingIOError: if one has.
+    """
+    while True:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        try:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise
+            except OSError:
+                # Some file systems of clusters have no locks; whoever works there must take care.
+                return file
+            # Between opening and locking another process may have replaced the file by a new one.
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(file), path.stat()):
+                    return file
+        except BaseException:
+            os.close(file)
+            raise
+        os.close(file)
+
+
+def _write(file: int, text: str) -> None:
+    data = text.encode("utf-8", errors="surrogateescape")
+    while data:
+        data = data[os.write(file, data) :]
+    os.fsync(file)
+
+
+def _csv(lines: Iterable[Iterable[str | None]]) -> str:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(lines)
+    return text.getvalue()
+
+
+def _text(value: Value) -> str:
+    if value is None:
+        return ""
+    # True and False as SQL and data frames write them.  A float's shortest text is the same float when read.
+    return str(value).lower() if isinstance(value, bool) else str(value)

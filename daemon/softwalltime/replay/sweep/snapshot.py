@@ -1,0 +1,76 @@
+"""A workload in a file of its own, for other processes: read once from its source, whatever that was.
+
+A line of JSON for the states that teach, then one a field of :class:`CompletedJob` with its values for all jobs.  The
+same jobs always give the same text, it holds nothing that could be executed, and pickled jobs are slower to read.
+"""
+
+import json
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, fields
+from hashlib import sha256
+from operator import attrgetter
+from pathlib import Path
+
+from softwalltime.errors import SourceError
+from softwalltime.jobs import CompletedJob, Submission
+from softwalltime.replay.workload import Workload
+from softwalltime.states import State
+
+_SUBMISSION = tuple(field.name for field in fields(Submission))
+_COMPLETION = tuple(field.name for field in fields(CompletedJob) if field.name != "submission")
+_READERS: tuple[Callable[[CompletedJob], object], ...] = (
+    *(attrgetter(f"submission.{name}") for name in _SUBMISSION),
+    *(attrgetter(name) for name in _COMPLETION),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The jobs of one source in a file.
+
+    ``digest`` tells apart any two workloads that differ in a job or in what teaches; ``jobs`` is how many there are.
+    """
+
+    path: Path
+    digest: str
+    jobs: int
+
+
+def take(jobs: Sequence[CompletedJob], teaching: Collection[State], path: Path) -> Snapshot:
+    """Write the jobs, in their order, to a new file.
+
+    :param teaching: how jobs must have ended to teach.
+    :raises SourceError: if the file cannot be written.
+    """
+    digest = sha256()
+    try:
+        with path.open("xb") as stream:
+            for values in (sorted(teaching), *([read(job) for job in jobs] for read in _READERS)):
+                line = json.dumps(values).encode() + b"\n"
+                digest.update(line)
+                stream.write(line)
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be written: {error.strerror}") from error
+    return Snapshot(path, digest.hexdigest()[:16], len(jobs))
+
+
+def load(path: Path) -> Workload:
+    """The workload of a snapshot.
+
+    :raises OSError: if it cannot be read.
+    """
+    with path.open("rb") as stream:
+        teaching = frozenset(map(State, json.loads(stream.readline())))
+        columns = [_column(line) for line in stream]
+    submissions = map(Submission, *columns[: len(_SUBMISSION)])
+    jobs = list(map(CompletedJob, submissions, *columns[len(_SUBMISSION) :]))
+    return Workload(jobs, teaching=teaching)
+
+
+def _column(line: bytes) -> list[object]:
+    values: list[object] = json.loads(line)
+    if values and type(values[0]) is str:
+        # Users, projects and queues are few; each text once takes less memory than one for every job.
+        texts: dict[object, object] = {}
+        return [texts.setdefault(value, value) for value in values]
+    return values

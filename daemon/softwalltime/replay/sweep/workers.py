@@ -1,0 +1,173 @@
+"""Who does the tasks: processes on this machine, or a Dask cluster; joblib hands them out in either case."""
+
+import logging
+import warnings
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import CancelledError
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from joblib import Parallel, cpu_count, delayed  # type: ignore[import-untyped]
+from joblib.parallel import ParallelBackendBase  # type: ignore[import-untyped]
+
+from softwalltime import __version__
+from softwalltime.errors import SoftwalltimeError, UsageError
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+LOCAL = "loky"
+"""joblib's name for processes of its own."""
+_PACKAGE = "pbs-softwalltime"
+_PATIENCE = 10.0
+"""Seconds to wait for a scheduler to answer."""
+_IDLE = 10
+"""Seconds after which a process without a task ends, as it must by itself if this one was killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Who does the tasks, as joblib knows them, and in words."""
+
+    backend: str | ParallelBackendBase
+    processes: int
+    words: str
+
+    def do(self, function: Callable[[T], R], tasks: Sequence[T]) -> Generator[R]:
+        """What the function gives for each task, in the order in which they are done.
+
+        :raises SoftwalltimeError: what the function raises, or that the workers cannot go on, and why; the tasks that
+            are left are not done then.
+        """
+        if not tasks:
+            return
+        # A cluster may grow, so it is given everything at once; its workers take what they can.
+        ahead = "2 * n_jobs" if self.backend == LOCAL else "all"
+        parallel = Parallel(
+            min(self.processes, len(tasks)), self.backend, "generator_unordered", pre_dispatch=ahead, batch_size=1,
+            idle_worker_timeout=_IDLE,
+        )  # fmt: skip
+        with warnings.catch_warnings(), _explained():
+            # joblib tells of processes that it replaces because they have grown, as they do with a larger workload, and
+            # of what is left undone when we stop early.
+            warnings.filterwarnings("ignore", module="joblib")
+            results = parallel(delayed(function)(task) for task in tasks)
+            try:
+                yield from results
+            finally:
+                results.close()
+
+
+def local_workers(processes: int | None = None) -> Workers:
+    """Processes on this machine.
+
+    :param processes: how many; by default as many as there are cores for us, by taskset, cgroup or PBS.
+    """
+    processes = processes or cpu_count()
+    return Workers(LOCAL, processes, "one process" if processes == 1 else f"{processes} processes")
+
+
+@contextmanager
+def dask_workers(address: str) -> Iterator[Workers]:
+    """The workers of a Dask cluster, whoever started it.
+
+    :param address: of its scheduler, such as ``tcp://host:8786``.
+    :raises UsageError: if Dask is not installed, or the address is none.
+    :raises SoftwalltimeError: if no scheduler answers there, or a worker has another version of softwalltime, or none.
+    """
+    try:
+        from distributed import Client
+        from distributed.comm.addressing import get_address_host_port
+    except ImportError as error:
+        raise UsageError("a Dask cluster needs Dask: pip install 'pbs-softwalltime[dask]'") from error
+    # What Dask itself tells of lost connections and workers says nothing that an error does not say, and says it often.
+    for name in ("distributed", "distributed.client"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    try:
+        # A client that finds this out by itself takes 20 s to end.
+        get_address_host_port(address)
+        client = Client(address, timeout=_PATIENCE, set_as_default=False, name="softwalltime-sweep")
+    except ValueError as error:
+        raise UsageError(f"{address!r} is no scheduler's address, such as tcp://host:8786: {error}") from error
+    except OSError as error:
+        raise SoftwalltimeError(f"no Dask scheduler answers at {address}: start one, or correct the address") from error
+    with client:
+        _check_versions(client)
+        threads = client.nthreads()
+        number = f"{_count(len(threads), 'worker')} and {_count(sum(threads.values()), 'thread')}"
+        yield Workers(_Dask(client), 2, f"the cluster at {address}, which has {number} now")
+
+
+def _check_versions(client: "Client") -> None:
+    """Refuse a cluster with another version of softwalltime, or none.
+
+    A worker that is given what it cannot import ends there and then; this call it can import, whatever it has.
+    """
+    there = client.run(version, _PACKAGE, on_error="return")
+    found: dict[str, object] = {f"worker {address}": answer for address, answer in there.items()}
+    try:
+        found["scheduler"] = client.run_on_scheduler(version, _PACKAGE)
+    except PackageNotFoundError as error:
+        found["scheduler"] = error
+    for which, answer in found.items():
+        if answer != __version__:
+            has = f"softwalltime {answer}" if isinstance(answer, str) else "no softwalltime"
+            raise SoftwalltimeError(f"the cluster's {which} has {has}: install {__version__} for it, as here")
+
+
+class _Dask(ParallelBackendBase):  # type: ignore[misc]  # joblib has no types
+    """A Dask cluster, to joblib.
+
+    joblib (1.6) comes with another one, which waits for ever for a task that Dask has given up, as it does when a task
+    has cost it several workers; does all tasks in this process if the cluster has one core at the moment; and uses no
+    more workers than there were at the beginning.
+    """
+
+    supports_retrieve_callback = True
+
+    def __init__(self, client: "Client") -> None:
+        super().__init__(nesting_level=0)
+        self._client = client
+
+    def effective_n_jobs(self, n_jobs: int) -> int:
+        """More than one, or joblib would do without us."""
+        return max(n_jobs, 2)
+
+    def submit(self, func: Callable[[], Any], callback: Callable[["Future[Any]"], None]) -> "Future[Any]":
+        """Have a call done by the cluster; the callback is called when it is done, or will never be."""
+        future = self._client.submit(func, pure=False)
+        future.add_done_callback(callback)
+        return future
+
+    def retrieve_result_callback(self, out: "Future[Any]") -> Any:
+        """The result of a call that is over; its exception is raised."""
+        return out.result()
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    advice = "what was done is kept, and the same command goes on from there"
+    try:
+        yield
+    except SoftwalltimeError:
+        raise
+    except BrokenProcessPool as error:
+        raise SoftwalltimeError(f"a process was killed, as for want of memory: try fewer --jobs; {advice}") from error
+    except (Exception, CancelledError) as error:
+        if type(error).__name__ == "KilledWorker":
+            reason = "a task was given up after several workers had died on it, as for want of memory"
+        elif isinstance(error, CancelledError):
+            reason = "the Dask scheduler is gone"
+        else:
+            reason = f"the workers failed: {type(error).__name__}: {error}"
+        raise SoftwalltimeError(f"{reason}; {advice}") from error
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,183 @@
+"""``softwalltime serve`` as production runs it: in a process of its own, with its configuration and accounting logs."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from softwalltime.accounting.writer import end_record
+from softwalltime.errors import SoftwalltimeError, SourceError
+from softwalltime.jobs import CompletedJob
+from softwalltime.states import State
+
+PATIENCE = 120.0
+"""Seconds without any progress after which a daemon is given up."""
+_LOOK = 0.02
+
+
+class DaemonError(SoftwalltimeError):
+    """The daemon of a replay does not do what it must."""
+
+
+class Daemon:
+    """A daemon with the store ``dsn`` names; its socket, logs and output are in ``folder``.
+
+    :param policy: values of the policy by their names.
+    :param teaching: how jobs must have ended to teach.
+    """
+
+    def __init__(self, folder: Path, dsn: str, policy: Mapping[str, object], teaching: Collection[State]) -> None:
+        self.socket = folder / "hook.sock"
+        self.accounting = folder / "accounting"
+        self.accounting.mkdir()
+        self.written = 0
+        """Jobs in the logs that teach."""
+        self._teaching = frozenset(teaching)
+        self._config = folder / "softwalltime.toml"
+        self._output = folder / "output"
+        self._process: subprocess.Popen[bytes] | None = None
+        settings = {
+            "dsn": dsn, "socket": str(self.socket), "accounting": str(self.accounting), "users": [],
+            "teaching": sorted(teaching),
+        }  # fmt: skip
+        lines = [f"{name} = {_toml(value)}" for name, value in settings.items()]
+        lines += ["[policy]", *(f"{name} = {_toml(value)}" for name, value in policy.items())]
+        self._config.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started and not ended since."""
+        return self._process is not None
+
+    def append(self, jobs: Sequence[CompletedJob]) -> None:
+        """Write E records, as PBS does when jobs end, into the log of the day."""
+        by_day: dict[str, list[str]] = {}
+        for job in jobs:
+            stamp = datetime.fromtimestamp(job.end, UTC)
+            record = f"{stamp:%m/%d/%Y %H:%M:%S};E;{job.submission.job_id};{end_record(job)}\n"
+            by_day.setdefault(f"{stamp:%Y%m%d}", []).append(record)
+        for day, records in by_day.items():
+            with (self.accounting / day).open("a", encoding="utf-8", errors="surrogateescape", newline="\n") as log:
+                log.writelines(records)
+        self.written += sum(job.state in self._teaching for job in jobs)
+
+    def prepare(self) -> None:
+        """Make the store's tables."""
+        self._run("db", "upgrade", "--config", str(self._config))
+
+    def start(self) -> None:
+        """Start, and wait until it answers and has learnt its history."""
+        with self._output.open("ab") as output:
+            self._process = subprocess.Popen(  # noqa: S603 - our own command
+                self._command("serve", "--config", str(self._config)), stdout=output, stderr=output, env=_environment()
+            )
+        self._until(lambda: self.status().get("ready"), "is ready")
+
+    def kill(self) -> None:
+        """End it as a crash would: nothing is tidied up."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def stop(self) -> None:
+        """End it in good order."""
+        if self._process is not None:
+            # One that is suspended would not notice.
+            self._process.send_signal(signal.SIGCONT)
+            self._process.terminate()
+            try:
+                self._process.wait(PATIENCE)
+            finally:
+                self.kill()
+
+    def suspend(self) -> None:
+        """Stop it without ending it: its kernel still accepts connections, and nobody answers."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a suspended one go on."""
+        self._signal(signal.SIGCONT)
+
+    def status(self) -> dict[str, Any]:
+        """What it says of itself; nothing while it does not answer."""
+        try:
+            with socket.socket(socket.AF_UNIX) as client:
+                client.settimeout(5)
+                client.connect(str(self.socket))
+                client.sendall(b'{"v": 1, "op": "status"}\n')
+                answer = json.loads(b"".join(iter(lambda: client.recv(65536), b"")))
+        except (OSError, ValueError):
+            return {}
+        return dict(answer)
+
+    def wait_for(self, teaching: int) -> None:
+        """Wait until it knows that many jobs that teach, learnt or kept back until their time has come.
+
+        :raises DaemonError: if it has read a record as malformed, knows more jobs than there are, or makes no progress.
+        """
+        self._until(lambda: self._knows(teaching), f"knows {teaching:,} jobs")
+
+    def _knows(self, teaching: int) -> bool:
+        status = self.status()
+        if not status:
+            return False
+        known = status["learnt"] + status["from_the_future"]
+        if status["malformed"] or known > self.written:
+            raise DaemonError(
+                f"the daemon has read {status['malformed']:,} records as malformed and knows {known:,} jobs of "
+                f"{self.written:,}: {self._last_words()}"
+            )
+        return bool(status["ready"] and status["store"] == "ok" and known >= teaching)
+
+    def _until(self, condition: Callable[[], object], what: str) -> None:
+        deadline, before = time.monotonic() + PATIENCE, 0
+        while not condition():
+            if self._process is None or self._process.poll() is not None:
+                raise DaemonError(f"the daemon has ended: {self._last_words()}")
+            status = self.status()
+            known = status.get("stored", 0) + status.get("learnt", 0) + status.get("from_the_future", 0)
+            if known != before:
+                deadline, before = time.monotonic() + PATIENCE, known
+            if time.monotonic() > deadline:
+                raise DaemonError(f"the daemon has not come to where it {what}: {status or self._last_words()}")
+            time.sleep(_LOOK)
+
+    def _last_words(self) -> str:
+        return " ".join(self._output.read_text(encoding="utf-8", errors="replace").split())[-400:] or "it said nothing"
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is None:
+            raise DaemonError("the daemon does not run")
+        self._process.send_signal(number)
+
+    def _run(self, *arguments: str) -> None:
+        done = subprocess.run(  # noqa: S603 - our own command
+            self._command(*arguments), capture_output=True, text=True, check=False, env=_environment()
+        )
+        if done.returncode:
+            raise DaemonError(f"softwalltime {' '.join(arguments)}: {done.stderr.strip()}")
+
+    @staticmethod
+    def _command(*arguments: str) -> list[str]:
+        return [sys.executable, "-m", "softwalltime", *arguments]
+
+
+def _environment() -> dict[str, str]:
+    """Ours without the settings of this machine's own store and daemon, and without what a hook leaves there."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("SOFTWALLTIME_", "PSYCOPG_"))}
+
+
+def _toml(value: object) -> str:
+    """A text, number or list of texts; JSON writes them as TOML does."""
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise SourceError(f"{value!r} cannot be written into a configuration file") from error

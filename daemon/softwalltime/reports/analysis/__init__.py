@@ -1,0 +1,1 @@
+"""What the report says, worked out with numpy from columns: nothing here draws or writes."""

@@ -1,0 +1,199 @@
+"""What happened since soft walltimes are set: predictions against runtimes by week, and waiting in two periods."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softwalltime.jobs import Decision
+from softwalltime.replay.workload import Workload
+from softwalltime.reports.analysis.predictions import CLASSES, runtime_classes
+from softwalltime.reports.columns import Columns, Integers
+from softwalltime.reports.words import DAY, MINUTE, day
+
+BOUNDS = (10, MINUTE, 10 * MINUTE)
+"""Runtimes in seconds below which a job counts as that long in its bounded slowdown."""
+UNRECORDED = "predictor not recorded"
+ALL = "all jobs"
+SKEW = 60
+"""Seconds by which the clocks of the hook and of the accounting log may differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """What was predicted for jobs, one entry a job of the workload: the soft walltime, -1 for none, and by whom.
+
+    ``predictor`` is an index into ``names``.  ``raised`` jobs had a soft walltime that was their walltime in the end,
+    as a running job's is where the policy says so: what had been predicted for them is not known.
+    """
+
+    soft_walltime: Integers
+    predictor: Integers
+    names: tuple[str, ...]
+    raised: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Week:
+    """The jobs with a prediction of one predictor that ended in one week; ``start`` is its Monday, epoch seconds."""
+
+    start: int
+    predictor: str
+    jobs: int
+    accuracy: float
+    walltime_accuracy: float
+    underestimated: float
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """How the jobs of one class fared in one period; seconds, and mean bounded slowdowns in the order of ``BOUNDS``."""
+
+    name: str
+    jobs: int
+    mean: float
+    median: float
+    p95: float
+    slowdowns: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A period from ``since`` to before ``until``, in epoch seconds."""
+
+    since: int
+    until: int
+
+    def __str__(self) -> str:
+        return f"{day(self.since)} to {day(self.until - 1)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """The jobs submitted in one period.  ``load``: the CPU hours that they used, per day."""
+
+    span: Span
+    jobs: int
+    users: int
+    load: float
+    mean_runtime: float
+    classes: tuple[Waits, ...]
+
+
+def recorded(columns: Columns) -> Predicted:
+    """What the log itself tells: each job's last soft walltime."""
+    soft = np.where(columns.scored, columns.soft_walltime, -1)
+    raised = (soft >= 0) & (soft >= columns.walltime)
+    soft = np.where(raised | (soft <= 0), -1, soft)
+    return Predicted(soft, np.zeros(len(soft), np.int64), (UNRECORDED,), int(raised.sum()))
+
+
+def weeks(columns: Columns, predicted: Predicted) -> list[Week]:
+    """Predicted against actual, by week and predictor, in order of time."""
+    chosen = np.flatnonzero(columns.scored & (predicted.soft_walltime >= 0))
+    if not len(chosen):
+        return []
+    p, t, walltime = predicted.soft_walltime[chosen], columns.t[chosen], columns.walltime[chosen]
+    accuracy = np.minimum(p, t) / np.maximum(p, t)
+    # 1970 began on a Thursday.
+    week = (columns.end[chosen] + 3 * DAY) // (7 * DAY)
+    count = len(predicted.names)
+    keys, codes = np.unique(week * count + predicted.predictor[chosen], return_inverse=True)
+    jobs = np.bincount(codes)
+    sums = [(np.bincount(codes, values) / jobs).tolist() for values in (accuracy, t / walltime, p < t)]
+    return [
+        Week(key // count * 7 * DAY - 3 * DAY, predicted.names[key % count], *figures)
+        for key, *figures in zip(keys.tolist(), jobs.tolist(), *sums, strict=True)
+    ]
+
+
+def spans(columns: Columns, predicted: Predicted, split: int | None) -> tuple[Span, Span] | None:
+    """All that was submitted before ``split``, and from then on; without it, the first job with a soft walltime parts.
+
+    ``None`` where no job has one, or none was submitted before the first that has.
+    """
+    if split is None:
+        soft = np.flatnonzero((predicted.soft_walltime >= 0) | (columns.soft_walltime > 0))
+        if not len(soft):
+            return None
+        split = int(columns.submitted[soft[0]])
+    first, last = int(columns.submitted.min()), int(columns.submitted.max()) + 1
+    return (Span(first, split), Span(split, last)) if first < split < last else None
+
+
+def period(columns: Columns, span: Span) -> Period | None:
+    """How the jobs submitted in a span of time waited; ``None`` where none ran whose start is known."""
+    chosen = np.flatnonzero(
+        (columns.submitted >= span.since)
+        & (columns.submitted < span.until)
+        & (columns.wait >= 0)
+        & (columns.runtime > 0)
+    )
+    if not len(chosen):
+        return None
+    wait, runtime = columns.wait[chosen], columns.runtime[chosen]
+    classes = [_waits(ALL, wait, runtime)]
+    for name, of_class in zip(CLASSES, runtime_classes(runtime), strict=True):
+        if of_class.any():
+            classes.append(_waits(name, wait[of_class], runtime[of_class]))
+    days = max((span.until - span.since) / DAY, 1 / 24)
+    return Period(
+        span,
+        len(chosen),
+        len(np.unique(columns.user.codes[chosen])),
+        float(columns.cpu_seconds[chosen].sum() / 3600 / days),
+        float(runtime.mean()),
+        tuple(classes),
+    )
+
+
+def bounded_slowdown(wait: Integers, runtime: Integers, bound: int) -> NDArray[np.float64]:
+    """max(1, (wait + runtime) / max(runtime, bound)) of each job (Feitelson et al. 1997)."""
+    slowdown: NDArray[np.float64] = np.maximum(1.0, (wait + runtime) / np.maximum(runtime, bound))
+    return slowdown
+
+
+def _waits(name: str, wait: Integers, runtime: Integers) -> Waits:
+    return Waits(
+        name,
+        len(wait),
+        float(wait.mean()),
+        float(np.median(wait)),
+        float(np.percentile(wait, 95)),
+        tuple(float(bounded_slowdown(wait, runtime, bound).mean()) for bound in BOUNDS),
+    )
+
+
+def pair(periods: Sequence[Period]) -> list[tuple[str, list[Waits | None]]]:
+    """The classes' names, each with what it had in every period, ``None`` where it had no jobs."""
+    names = [ALL, *CLASSES]
+    by_name = [{waits.name: waits for waits in period.classes} for period in periods]
+    return [(name, [classes.get(name) for classes in by_name]) for name in names if any(name in one for one in by_name)]
+
+
+def from_decisions(workload: Workload, decisions: Iterable[Decision], known: Predicted) -> Predicted:
+    """What the daemon recorded for each job while it waited, the last word counting; else what is ``known``.
+
+    :param decisions: in the order in which they were made; of those without a soft walltime nothing is taken.
+    """
+    jobs = workload.jobs
+    # A server that was set up anew gives the same ids again, so a decision belongs to the run that it fell into.
+    runs: dict[str, list[int]] = {}
+    for index, job in enumerate(jobs):
+        runs.setdefault(job.submission.job_id, []).append(index)
+    soft, predictor = known.soft_walltime.copy(), known.predictor.copy()
+    names = list(known.names)
+    for decision in decisions:
+        if decision.soft_walltime is None:
+            continue
+        # The walltime itself takes a soft walltime back.
+        kept = decision.soft_walltime if decision.soft_walltime != decision.submission.walltime else -1
+        name = decision.predictor if decision.action == "set" else f"{decision.predictor} (shadow)"
+        for index in runs.get(decision.submission.job_id, ()):
+            job = jobs[index]
+            if job.submission.submitted - SKEW <= decision.at <= job.end + SKEW and job.scored:
+                if name not in names:
+                    names.append(name)
+                soft[index], predictor[index] = kept, names.index(name)
+    return Predicted(soft, predictor, tuple(names), known.raised)

@@ -1,0 +1,142 @@
+"""What each predictor would have done: its predictions against what became of the jobs.
+
+For one scored job p is the soft walltime, or the walltime where there is none, and t the runtime, at most the walltime,
+as in :mod:`softwalltime.replay.metrics`.  The error is p - t: below 0 the job was underestimated.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softwalltime.replay.metrics import BADLY
+from softwalltime.reports.columns import Columns, Integers
+from softwalltime.reports.words import DAY, HOUR
+
+Floats = NDArray[np.float64]
+
+SHORT, MEDIUM = 2 * HOUR, DAY
+"""Greatest runtimes of short and of medium jobs, in seconds (Chlumský & Klusáček 2022)."""
+CLASSES = ("short (up to 2 h)", "medium (up to 24 h)", "long (over 24 h)")
+POINTS = 401
+"""Points of an error curve."""
+EXTENSIONS = (0, 1, 2, 3, 6, 11)
+"""Least numbers of extensions of the classes that are told."""
+QUEUES = 6
+"""How many of the largest queues have boxes of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One predictor's soft walltimes over the scored jobs, against their runtimes."""
+
+    spec: str
+    adjusted: NDArray[np.bool_]
+    p: Integers
+    t: Integers
+
+    @property
+    def error(self) -> Integers:
+        """P - t in seconds."""
+        return self.p - self.t
+
+    @property
+    def accuracy(self) -> Floats:
+        """min(p, t) / max(p, t) of each job."""
+        accuracy: Floats = np.minimum(self.p, self.t) / np.maximum(self.p, self.t)
+        return accuracy
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Percentiles 5, 25, 50, 75 and 95 of the errors of some jobs, in seconds; ``None`` where there are no jobs."""
+
+    label: str
+    jobs: int
+    percentiles: tuple[float, float, float, float, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """The figures of one predictor.
+
+    ``outcomes``: shares of not adjusted, over, under by up to 30 min, under by more (Tang et al. 2013: NA, OE, UE, BE).
+    ``errors``: the errors in ascending order, at ``POINTS`` evenly spaced jobs.  ``accuracies``: the share of jobs with
+    at most an accuracy of 0, 0.01, ... 1.  ``accuracy_by_cpu_hours``: the mean weighted by processors x runtime.
+    ``extensions``: share of jobs by how often the scheduler would have had to extend them, in the classes of
+    ``EXTENSIONS``.
+    """
+
+    spec: str
+    outcomes: tuple[float, float, float, float]
+    errors: Integers
+    accuracies: Floats
+    accuracy_by_cpu_hours: float
+    extensions: tuple[float, ...]
+    by_runtime: tuple[Box, ...]
+    by_queue: tuple[Box, ...]
+
+
+def judge(columns: Columns, spec: str, soft_walltimes: Integers) -> Judged:
+    """Set a predictor's soft walltimes (-1 for none, one a job) against the runtimes of the scored jobs."""
+    soft = soft_walltimes[columns.scored]
+    adjusted = soft >= 0
+    return Judged(spec, adjusted, np.where(adjusted, soft, columns.walltime[columns.scored]), columns.t[columns.scored])
+
+
+def outcomes(judged: Judged) -> tuple[float, float, float, float]:
+    """Shares of NA, OE, UE and BE (Tang et al. 2013)."""
+    miss = judged.t - judged.p
+    under = miss > 0
+    badly = miss > BADLY
+    return (
+        float((~judged.adjusted).mean()),
+        float((judged.adjusted & ~under).mean()),
+        float((under & ~badly).mean()),
+        float(badly.mean()),
+    )
+
+
+def predictions(columns: Columns, judged: Judged) -> Predictions:
+    """The figures of one predictor over the scored jobs, of which there must be one."""
+    error, accuracy = judged.error, judged.accuracy
+    count = len(error)
+    ordered = np.sort(error)
+    cpu = columns.cpu_seconds[columns.scored].astype(np.float64)
+    extended = (judged.t - 1) // judged.p
+    reached = [float((extended >= least).mean()) for least in EXTENSIONS]
+    return Predictions(
+        spec=judged.spec,
+        outcomes=outcomes(judged),
+        errors=ordered[np.linspace(0, count - 1, min(POINTS, count)).round().astype(np.int64)],
+        accuracies=np.searchsorted(np.sort(accuracy), np.linspace(0, 1, 101), side="right") / count,
+        accuracy_by_cpu_hours=float(np.average(accuracy, weights=cpu)),
+        extensions=tuple(here - after for here, after in zip(reached, [*reached[1:], 0.0], strict=True)),
+        by_runtime=tuple(
+            box(name, error[chosen]) for name, chosen in zip(CLASSES, runtime_classes(judged.t), strict=True)
+        ),
+        by_queue=tuple(
+            box(columns.queue.names[queue], error[columns.queue.codes[columns.scored] == queue])
+            for queue in largest_queues(columns)
+        ),
+    )
+
+
+def runtime_classes(runtime: Integers) -> tuple[NDArray[np.bool_], ...]:
+    """Which jobs are short, medium and long, in the order of ``CLASSES``."""
+    return runtime <= SHORT, (runtime > SHORT) & (runtime <= MEDIUM), runtime > MEDIUM
+
+
+def largest_queues(columns: Columns) -> list[int]:
+    """The queues with the most scored jobs, as indexes, the largest first."""
+    counts = np.bincount(columns.queue.codes[columns.scored], minlength=len(columns.queue.names))
+    order: list[int] = np.argsort(-counts, kind="stable").tolist()
+    return [queue for queue in order if counts[queue]][:QUEUES]
+
+
+def box(label: str, error: Integers) -> Box:
+    """The percentiles of some jobs' errors."""
+    if not len(error):
+        return Box(label, 0, None)
+    p5, p25, p50, p75, p95 = np.percentile(error, (5, 25, 50, 75, 95)).tolist()
+    return Box(label, len(error), (p5, p25, p50, p75, p95))

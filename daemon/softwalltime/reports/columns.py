@@ -1,0 +1,113 @@
+"""A workload as columns of numbers, one entry a job, with the names that appear in it set apart.
+
+Figures are computed from these columns alone, so that names can be replaced by pseudonyms in one place.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softwalltime.replay.workload import Workload
+
+Integers = NDArray[np.int64]
+Rename = Callable[[str, str], str]
+"""From the kind of a name (user, project, queue) and the name to the name that is shown."""
+
+UNNAMED = "(none)"
+_DEFAULT_PROJECT = "_pbs_project_default"
+"""PBS's project of a job that was given none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Which of ``names`` each job has, as its index."""
+
+    codes: Integers
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """All jobs of a workload in order of submission; times in epoch seconds, durations in seconds.
+
+    ``wait`` is from when the job could have run (PBS's etime, else its submission) to its start, -1 where unknown;
+    ``soft_walltime`` is what the log says it had last, -1 for none; ``ncpus`` is 0 where unknown.  ``t`` is the
+    runtime capped at the walltime.  ``project_field`` says what stands in ``project``: the first of project,
+    account and group in which jobs differ.
+    """
+
+    submitted: Integers
+    end: Integers
+    wait: Integers
+    runtime: Integers
+    walltime: Integers
+    t: Integers
+    ncpus: Integers
+    soft_walltime: Integers
+    scored: NDArray[np.bool_]
+    user: Names
+    project: Names
+    queue: Names
+    project_field: str
+
+    @property
+    def cpu_seconds(self) -> Integers:
+        """Processors asked for x runtime; a job whose number of processors is unknown counts as one processor."""
+        return np.maximum(self.ncpus, 1) * self.runtime
+
+
+def columns(workload: Workload, rename: Rename = lambda kind, name: name) -> Columns:
+    """The columns of a workload, with the names as ``rename`` has them."""
+    jobs = workload.jobs
+
+    def numbers(values: Iterable[int]) -> Integers:
+        return np.fromiter(values, np.int64, len(jobs))
+
+    submitted = numbers(job.submission.submitted for job in jobs)
+    start = numbers(-1 if job.start is None else job.start for job in jobs)
+    etime = numbers(job.etime or 0 for job in jobs)
+    # A job that waits for another, or is held, could not have run: that is not the scheduler's doing.
+    eligible = np.where((etime >= submitted) & (etime <= start), etime, submitted)
+    wait = np.where(start >= 0, np.maximum(start - eligible, 0), -1)
+    fields = {
+        "project": [job.submission.project for job in jobs],
+        "account": [job.submission.account for job in jobs],
+        "group": [job.submission.group for job in jobs],
+    }
+    project_field = next((name for name, values in fields.items() if len(set(values)) > 1), "project")
+
+    def named(kind: str, values: Iterable[str]) -> Names:
+        codes, names = encode(values)
+        return Names(codes, tuple(printable(rename(kind, name)) if name else UNNAMED for name in names))
+
+    return Columns(
+        submitted=submitted,
+        end=numbers(job.end for job in jobs),
+        wait=wait,
+        runtime=workload.runtime,
+        walltime=workload.walltime,
+        t=np.minimum(workload.runtime, workload.walltime),
+        ncpus=numbers(job.submission.ncpus or 0 for job in jobs),
+        soft_walltime=numbers(-1 if job.soft_walltime is None else job.soft_walltime for job in jobs),
+        scored=workload.scored,
+        user=named("user", (job.submission.user for job in jobs)),
+        project=named(
+            project_field, ("" if name == _DEFAULT_PROJECT else name for name in fields[project_field])
+        ),
+        queue=named("queue", (job.submission.queue for job in jobs)),
+        project_field=project_field,
+    )  # fmt: skip
+
+
+def printable(name: str) -> str:
+    """A name without what cannot be seen, or turns the text around it."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name)
+
+
+def encode(values: Iterable[str]) -> tuple[Integers, list[str]]:
+    """Each value as its index among the different values, which come in order of first appearance."""
+    index: dict[str, int] = {}
+    codes = [index.setdefault(value, len(index)) for value in values]
+    return np.array(codes, np.int64), list(index)

@@ -1,0 +1,137 @@
+"""For whom predictions are better, in pictures."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.ticker import FuncFormatter, NullLocator
+
+from softwalltime.reports.analysis.groups import Group, Shares
+from softwalltime.reports.figures.picture import MUTED, SERIES, Picture, drawing, shortened, time_axis
+from softwalltime.reports.figures.walltimes import CHLUMSKY
+from softwalltime.reports.words import duration, percent, plural
+
+SHOWN = 800
+"""Users drawn at most; of more, evenly chosen ones."""
+LARGEST = 15
+"""Projects and queues drawn at most."""
+
+
+def users(found: Sequence[Group], shares: Shares, spec: str) -> Picture:
+    """Mean absolute errors by user, sorted, with the numbers of jobs."""
+    name, title = "users", "Every user's error, of the walltime and of the prediction"
+    ordered = sorted(found, key=lambda user: (user.walltime_error, user.name))
+    chosen = np.unique(np.linspace(0, len(ordered) - 1, min(SHOWN, len(ordered))).round().astype(int))
+    drawn = [ordered[place] for place in chosen.tolist()]
+    shows = (
+        f"Each user's mean absolute error of the walltime (line) and of {spec} (points), users in order of the "
+        "former; below, how many jobs each has."
+        + (f" Of {len(found):,} users {len(drawn):,} are drawn, evenly chosen." if len(drawn) < len(found) else "")
+    )
+    read = (
+        "A point below the line is a user for whom the prediction comes nearer to the runtimes. Points above it are "
+        "users who know their jobs better than their past tells."
+    )
+    source = f"{CHLUMSKY}, fig. 6"
+    if len(found) < 2:
+        return Picture(
+            name, title, shows, read, source, "", absent="All jobs are of one user: the table tells of them."
+        )
+    places = np.arange(len(drawn)) + 1
+    walltime = np.maximum([user.walltime_error for user in drawn], 1)
+    error = np.maximum([user.error for user in drawn], 1)
+    better = error <= walltime
+    with drawing(4.2, rows=2, sharex=True, height_ratios=(3.2, 1)) as picture:
+        above, below = picture.axes[:, 0]
+        above.plot(places, walltime, color=MUTED, linewidth=1.8, label="walltime", drawstyle="steps-mid")
+        size = 3.4 if len(drawn) > 150 else 5
+        for which, color, marker, label in (
+            (better, SERIES[0], "o", "prediction, no farther off"), (~better, SERIES[1], "^", (
+                "prediction, farther "
+                "off"
+            )),
+        ):  # fmt: skip
+            above.plot(
+                places[which], error[which], linestyle="none", marker=marker, markersize=size, color=color, alpha=0.75,
+                markeredgewidth=0, label=label,
+            )  # fmt: skip
+        above.set_yscale("log")
+        low, high = float(min(walltime.min(), error.min())), float(max(walltime.max(), error.max()))
+        above.set(ylim=(max(1, low / 1.6), high * 1.6), ylabel="mean absolute error", xlim=(0.3, len(drawn) + 0.7))
+        time_axis(above.yaxis, max(1, low / 1.6), high * 1.6)
+        below.bar(places, [user.jobs for user in drawn], 1.0, color=MUTED, alpha=0.6, edgecolor="none")
+        below.set_yscale("log")
+        below.set(ylabel="jobs", xlabel="users, by the error of their walltimes")
+        below.yaxis.set_minor_locator(NullLocator())
+        below.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        for ax in (above, below):
+            ax.grid(visible=False, axis="x")
+        picture.legend(3)
+        svg = picture.svg(name)
+    return Picture(
+        name, title, shows, read, source,
+        f"Of {plural(shares.users, 'user')} {percent(shares.better)} are better off with the predictions, "
+        f"{percent(shares.worse)} worse; the worst deterioration is {duration(shares.worst)}.",
+        svg,
+    )  # fmt: skip
+
+
+def dumbbells(found: Sequence[Group], name: str, noun: str, spec: str) -> Picture:
+    """Accuracy of walltime and prediction of each project or queue."""
+    drawn = found[:LARGEST]
+    title = f"Accuracy by {noun}"
+    which = f"the {len(drawn)} {noun}s with the most jobs" if len(drawn) < len(found) else f"every {noun}"
+    shows = (
+        f"The mean accuracy of the walltimes (ring) and of {spec} (dot) for {which}, with the share of jobs "
+        "underestimated."
+    )
+    read = (
+        f"The longer the way from ring to dot to the right, the more this {noun} gains. A dot left of its ring loses."
+    )
+    source = f"as {CHLUMSKY}, fig. 6, with accuracy instead of error"
+    if len(found) < 2:
+        return Picture(name, title, shows, read, source, "", absent=f"All jobs are of one {noun}: nothing to compare.")
+    places = np.arange(len(drawn))
+    before = np.array([group.walltime_accuracy for group in drawn])
+    after = np.array([group.accuracy for group in drawn])
+    with drawing(0.95 + 0.24 * len(drawn)) as picture:
+        ax = picture.ax
+        gains = after >= before
+        for chosen, color in ((gains, SERIES[0]), (~gains, SERIES[1])):
+            ax.hlines(places[chosen], before[chosen], after[chosen], color=color, linewidth=2.2, alpha=0.6)
+        ax.plot(
+            before,
+            places,
+            linestyle="none",
+            marker="o",
+            markersize=6,
+            markerfacecolor="none",
+            color=MUTED,
+            label="walltime",
+        )
+        ax.plot(
+            after[gains], places[gains], linestyle="none", marker="o", markersize=6, color=SERIES[0], label=(
+                "prediction, "
+                "gains"
+            ),
+        )  # fmt: skip
+        ax.plot(
+            after[~gains], places[~gains], linestyle="none", marker="D", markersize=5.5, color=SERIES[1],
+            label="prediction, loses",
+        )  # fmt: skip
+        for place, group in zip(places, drawn, strict=True):
+            text = f"{percent(group.underestimated)} under, {plural(group.jobs, 'job')}"
+            ax.text(1.02, float(place), text, transform=ax.get_yaxis_transform(), va="center", fontsize=8)
+        ax.set(
+            yticks=places, yticklabels=[shortened(group.name) for group in drawn], xlim=(0, 1), xlabel="mean accuracy"
+        )
+        ax.set_ylim(len(drawn) - 0.4, -0.6)
+        ax.tick_params(axis="y", length=0)
+        picture.legend(3)
+        svg = picture.svg(name)
+    best = max(drawn, key=lambda group: group.accuracy - group.walltime_accuracy)
+    return Picture(
+        name, title, shows, read, source,
+        f"{int(gains.sum())} of {plural(len(drawn), noun)} gain; most of all {best.name}, from "
+        f"{best.walltime_accuracy:.2f} to {best.accuracy:.2f}.",
+        svg,
+    )  # fmt: skip

@@ -1,0 +1,204 @@
+"""Pictures: matplotlib's SVG made fit to stand inside a page, many to one, in light and in dark.
+
+Figures are drawn in stand-in colours, each of which becomes a CSS variable of the page; texts stay texts, in the page's
+font; every id gets the picture's name before it, so that no two pictures in a page share one.
+"""
+
+import io
+import logging
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentFormatter
+
+from softwalltime.reports.words import DAY, HOUR, MINUTE, duration
+
+INK, MUTED, GRID, HEAT, ON_COLOR = "#0a0001", "#0a0002", "#0a0003", "#0a0004", "#0a0005"
+SERIES = tuple(f"#0b000{number}" for number in range(8))
+"""Stand-ins; the page's style sheet says what they look like."""
+_VARIABLES = {
+    INK: "ink", MUTED: "muted", GRID: "grid", HEAT: "heat", ON_COLOR: "on-color",
+    **{color: f"s{number}" for number, color in enumerate(SERIES)},
+}  # fmt: skip
+DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1.5, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
+"""So that lines are told apart without colours too."""
+MARKERS = "osD^vPX*"
+
+WIDTH = 7.6
+"""Inches, which become the width of the page's column."""
+
+_STYLE: Any = {
+    "svg.fonttype": "none", "svg.hashsalt": "softwalltime", "path.simplify": True, "text.parse_math": False,
+    "font.size": 9, "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"],
+    "axes.titlesize": 9.5, "axes.titleweight": "bold", "axes.spines.top": False, "axes.spines.right": False,
+    "axes.grid": True, "axes.axisbelow": True, "grid.linewidth": 0.7, "lines.linewidth": 1.7, "patch.linewidth": 0.8,
+    "legend.frameon": False, "legend.fontsize": 8.5, "legend.handlelength": 2.4,
+    "text.color": INK, "axes.edgecolor": MUTED, "axes.labelcolor": INK, "grid.color": GRID, "xtick.color": MUTED,
+    "ytick.color": MUTED, "xtick.labelcolor": INK, "ytick.labelcolor": INK, "axes.facecolor": "none",
+    "figure.facecolor": "none", "savefig.facecolor": "none",
+}  # fmt: skip
+
+_ID = re.compile(r'\bid="([^"]+)"')
+_REFERENCE = re.compile(r'(xlink:href="#|url\(#)([^")]+)')
+_FONT = re.compile(r" font-family: [^;\"]*;?")
+_HEADER = re.compile(
+    r"^.*?<svg [^>]*?viewBox=\"([^\"]*)\"[^>]*>\s*<metadata>.*?</metadata>\s*(?:<defs>.*?</defs>)?", re.DOTALL
+)
+_STAND_IN = re.compile("|".join(_VARIABLES))
+_NEEDLESS = re.compile(r' transform="rotate\(-?0 [^"]*\)"')
+
+TIMES = (1, 10, MINUTE, 10 * MINUTE, HOUR, 6 * HOUR, DAY, 7 * DAY, 30 * DAY, 365 * DAY)
+"""Where axes of durations have their ticks, in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A figure of the report: what it shows, how to read it, where its kind was published; or why it is not there.
+
+    ``alt`` tells those who cannot see it what there is to see.
+    """
+
+    name: str
+    title: str
+    shows: str
+    read: str
+    source: str
+    alt: str
+    svg: str = ""
+    absent: str = ""
+
+
+@contextmanager
+def drawing(height: float, width: float = WIDTH, rows: int = 1, columns: int = 1, **more: Any) -> Iterator["Drawing"]:
+    """A figure to draw on, in the report's style; sizes in inches, ``more`` as of matplotlib's ``subplots``."""
+    # matplotlib tells of its font cache on standard error, and no reader of ours can do anything about it.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
+        # The page's font draws the text, and it may know letters that ours, which only measures, does not.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        figure = Figure(figsize=(width, height), layout="constrained")
+        FigureCanvasSVG(figure)
+        axes = np.atleast_2d(figure.subplots(rows, columns, squeeze=False, **more))
+        yield Drawing(figure, axes)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A figure under way, and its axes by row and column."""
+
+    figure: Figure
+    axes: Any
+
+    @property
+    def ax(self) -> Axes:
+        """The first of its axes."""
+        axes: Axes = self.axes[0, 0]
+        return axes
+
+    def legend(self, columns: int = 3, source: Axes | None = None) -> None:
+        """Put a legend above all axes, with what ``source`` or the first one shows."""
+        handles, labels = (source or self.ax).get_legend_handles_labels()
+        self.figure.legend(handles, labels, loc="outside upper left", ncols=columns)
+
+    def svg(self, name: str) -> str:
+        """The picture, ready to stand in a page."""
+        stream = io.StringIO()
+        self.figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
+        return embeddable(stream.getvalue(), name)
+
+
+def embeddable(svg: str, name: str) -> str:
+    """Matplotlib's SVG as a part of a page: ids made its own, colours the page's, no font of its own."""
+    header = _HEADER.match(svg)
+    if header is None:
+        raise ValueError("not an SVG as matplotlib writes it")
+    body = svg[header.end() :]
+    body = _ID.sub(rf'id="{name}-\1"', body)
+    body = _REFERENCE.sub(rf"\g<1>{name}-\2", body)
+    body = _FONT.sub("", body)
+    body = _NEEDLESS.sub("", body)
+    body = _STAND_IN.sub(lambda match: f"var(--{_VARIABLES[match.group()]})", body)
+    # Line breaks within paths are a tenth of the size, and mean nothing.
+    body = re.sub(r"\s*\n\s*", " ", body).replace("> <", "><")
+    opening = '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" role="img"'
+    names = f'aria-labelledby="{name}-title {name}-alt"'
+    return f'{opening} viewBox="{header.group(1)}" {names}>{body.strip()}'
+
+
+def beside(ax: Axes, x: float, y: float, text: str) -> None:
+    """Write to the right of a bar's end."""
+    # A blank would not do: SVG drops it.
+    ax.annotate(text, (x, y), (4, 0), textcoords="offset points", va="center", fontsize=8)
+
+
+def time_axis(axis: Axis, low: float, high: float, *, signed: bool = False) -> None:
+    """Ticks of a logarithmic axis of durations from ``low`` to ``high`` seconds, as 1 min, 10 min, 1 h, 1 d.
+
+    :param signed: on both sides of 0, as ``symlog`` has it.
+    """
+    ticks = [time for time in TIMES if low * 0.95 <= time <= high * 1.05]
+    if signed:
+        # Minutes would stand too near to 0.
+        sides = (HOUR, DAY, 30 * DAY) if max(-low, high) > 2 * HOUR else (MINUTE, HOUR)
+        ticks = [-time for time in reversed(sides) if time <= -low] + [0] + [time for time in sides if time <= high]
+    axis.set_major_locator(FixedLocator(ticks))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: duration(value) if value else "0"))
+
+
+def percent_axis(axis: Axis, digits: int = 0) -> None:
+    """Ticks of shares as per cent."""
+    axis.set_major_formatter(PercentFormatter(1, decimals=digits))
+
+
+def heat_colors() -> LinearSegmentedColormap:
+    """From nearly nothing to the page's heat colour, by opacity, which works on any ground."""
+    color = tuple(int(HEAT[place : place + 2], 16) / 255 for place in (1, 3, 5))
+    return LinearSegmentedColormap.from_list("heat", [(*color, 0.06), (*color, 1.0)], 24)
+
+
+def wrapped(label: str, width: int = 20) -> str:
+    """A predictor with its options on as many lines as it needs: broken after a colon, a comma or a plus."""
+    lines = [""]
+    for part in re.split(r"(?<=[:,+])", label):
+        if lines[-1] and len(lines[-1]) + len(part) > width:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
+
+
+def shortened(label: str, width: int = 22) -> str:
+    """A name cut to ``width`` characters."""
+    return label if len(label) <= width else label[: width - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How one predictor is drawn in every figure."""
+
+    label: str
+    color: str
+    dash: Any
+    marker: str
+
+
+def looks(specs: Sequence[str], recommended: str | None) -> dict[str, Look]:
+    """A look for each predictor: the first is the users' own walltime, in grey; the recommended one stands out."""
+    found = {specs[0]: Look(specs[0], MUTED, "-", "o")}
+    for number, spec in enumerate(specs[1:]):
+        color, dash, marker = SERIES[number % len(SERIES)], DASHES[number % len(DASHES)], MARKERS[number % len(MARKERS)]
+        found[spec] = Look(wrapped(spec), color, dash, marker)
+    if recommended is not None:
+        found[recommended] = Look("recommended", INK, "-", "*")
+    return found

@@ -1,0 +1,286 @@
+"""What each predictor would have done, in pictures."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from softwalltime.replay.metrics import Scores
+from softwalltime.reports.analysis.predictions import CLASSES, Box, Predictions
+from softwalltime.reports.figures.picture import (
+    INK,
+    MUTED,
+    ON_COLOR,
+    SERIES,
+    Look,
+    Picture,
+    drawing,
+    percent_axis,
+    shortened,
+    time_axis,
+)
+from softwalltime.reports.figures.walltimes import CHLUMSKY, TANG
+from softwalltime.reports.words import MINUTE, duration, exact_percent, percent, plural
+
+
+def plane(
+    scores: Mapping[str, Scores], look: Mapping[str, Look], curve: Sequence[tuple[int, float, float]], target: float
+) -> Picture:
+    """Accuracy against underestimation.
+
+    :param curve: percentile, underestimation and accuracy of the percentile predictor's family; may be empty.
+    """
+    with drawing(3.6) as picture:
+        ax = picture.ax
+        ax.axvspan(0, target, color=SERIES[2], alpha=0.08, linewidth=0)
+        ax.axvline(
+            target,
+            color=SERIES[2],
+            linewidth=1,
+            linestyle=(0, (4, 2)),
+            label=f"target: at most {exact_percent(target)}",
+        )
+        if curve:
+            under, accuracy = [point[1] for point in curve], [point[2] for point in curve]
+            ax.plot(
+                under, accuracy, color=MUTED, linewidth=1, linestyle=(0, (1.5, 1.5)), marker=".", markersize=4,
+                label="percentile 50 to 99, else as by default",
+            )  # fmt: skip
+            for percentile, x, y in (curve[0], curve[-1]):
+                ax.annotate(f"P {percentile}", (x, y), (0, 5), textcoords="offset points", ha="center", fontsize=7.5)
+        for spec, score in scores.items():
+            ax.plot(
+                [score.underestimated or 0], [score.accuracy_mean or 0], linestyle="none", marker=look[spec].marker,
+                markersize=8, color=look[spec].color, label=look[spec].label, zorder=3, clip_on=False,
+            )  # fmt: skip
+        right = max(
+            [target * 1.6, 0.1, *(score.underestimated or 0 for score in scores.values()), *(x for _, x, _ in curve)]
+        )
+        every = [*(score.accuracy_mean or 0 for score in scores.values()), *(y for *_, y in curve)]
+        ax.set(
+            xlim=(0, right * 1.06), ylim=(max(0, min(every) - 0.06), min(1, max(every) + 0.06)),
+            xlabel="jobs underestimated", ylabel="mean accuracy",
+        )  # fmt: skip
+        percent_axis(ax.xaxis)
+        picture.legend(3)
+        svg = picture.svg("plane")
+    best = max(scores, key=lambda spec: scores[spec].accuracy_mean or 0)
+    return Picture(
+        "plane",
+        "Accuracy against underestimation",
+        "Every predictor as one point: how near its predictions come to the runtimes, and how often they are too "
+        "short. The first one, request, is what users ask for.",
+        "Up is better, left is better; nothing is both. The shaded strip holds what keeps the target. A predictor "
+        "below and to the right of another one is not worth having.",
+        f"{TANG}, equation 3 (accuracy)",
+        "; ".join(
+            f"{spec}: accuracy {score.accuracy_mean or 0:.2f}, {percent(score.underestimated)} underestimated"
+            for spec, score in scores.items()
+        )
+        + f". The most accurate is {best}.",
+        svg,
+    )
+
+
+def error_curves(found: Sequence[Predictions], look: Mapping[str, Look]) -> Picture:
+    """Errors in ascending order on a log scale."""
+    top = max(int(np.abs(one.errors).max()) for one in found)
+    with drawing(3.6) as picture:
+        ax = picture.ax
+        for one in found:
+            share = np.linspace(0, 1, len(one.errors))
+            size = np.maximum(np.abs(one.errors), 1)
+            ax.plot(share, size, color=look[one.spec].color, linestyle=look[one.spec].dash, label=look[one.spec].label)
+        ax.set_yscale("log")
+        ax.set(
+            xlim=(0, 1),
+            ylim=(1, max(top, 100) * 1.3),
+            xlabel="jobs, the most underestimated first",
+            ylabel="size of the error",
+        )
+        time_axis(ax.yaxis, 1, max(top, 100))
+        percent_axis(ax.xaxis)
+        picture.legend(4)
+        svg = picture.svg("errors")
+    return Picture(
+        "errors",
+        "Errors in order",
+        "For each predictor all jobs in order of the error, from the most underestimated to the most overestimated, "
+        "on a log scale; errors below 1 s are drawn as 1 s.",
+        "Each line is a V: left of its lowest point are the jobs that were underestimated, right of it those that were "
+        "overestimated. The farther left the V stands and the lower its right arm runs, the better.",
+        f"{CHLUMSKY}, fig. 4",
+        "; ".join(
+            f"{one.spec}: the V's lowest point after {percent(one.outcomes[2] + one.outcomes[3])} of the jobs"
+            for one in found
+        )
+        + ".",
+        svg,
+    )
+
+
+def boxes_by_runtime(found: Sequence[Predictions], look: Mapping[str, Look]) -> Picture:
+    """Errors by short, medium and long jobs."""
+    rows = [(one.spec, one.by_runtime) for one in found]
+    return Picture(
+        "boxes-runtime",
+        "Errors of short, medium and long jobs",
+        f"The errors of each predictor over jobs that ran {', '.join(CLASSES[:2])} and {CLASSES[2]}: the box holds "
+        "the middle half of the jobs, its line is the median, the whiskers hold 90%.",
+        "Right of 0 is overestimated, left of it underestimated. For short jobs a small box near 0 helps "
+        "backfilling; for long ones whatever reaches far to the left breaks plans.",
+        f"{CHLUMSKY}, fig. 5",
+        _boxes_alt(rows),
+        _boxes(rows, look, "boxes-runtime"),
+    )
+
+
+def boxes_by_queue(found: Sequence[Predictions], look: Mapping[str, Look]) -> Picture:
+    """Errors by queue."""
+    name, title, source = "boxes-queue", "Errors by queue", f"{CHLUMSKY}, fig. 7"
+    rows = [(one.spec, one.by_queue) for one in found]
+    shows = (
+        f"The same for the jobs of {plural(len(rows[0][1]), 'queue')}, those with the most jobs: middle half, "
+        "median, 90%."
+    )
+    read = "A queue whose boxes lie left of 0 is one to leave out. A box on 0 has users who know their jobs."
+    if len(rows[0][1]) < 2:
+        return Picture(name, title, shows, read, source, "", absent="All jobs were in one queue: nothing to compare.")
+    return Picture(name, title, shows, read, source, _boxes_alt(rows), _boxes(rows, look, name))
+
+
+def _boxes(rows: Sequence[tuple[str, Sequence[Box]]], look: Mapping[str, Look], name: str) -> str:
+    """A panel for each kind of jobs, in it a box for each predictor."""
+    panels = len(rows[0][1])
+    across = min(3, panels)
+    down = -(-panels // across)
+    values = [value for _, boxes in rows for one in boxes if one.percentiles for value in one.percentiles]
+    low, high = min(*values, -2.0 * MINUTE), max(*values, 2.0 * MINUTE)
+    labels = [look[spec].label for spec, _ in rows]
+    lines = len(rows) * max(1.35, *(label.count("\n") + 1.2 for label in labels))
+    height = 0.65 + down * (0.5 + 0.17 * lines)
+    with drawing(height, rows=down, columns=across, sharex=True, sharey=True) as picture:
+        for panel, ax in enumerate(picture.axes.flat):
+            if panel >= panels:
+                ax.set_axis_off()
+                continue
+            for row, (spec, boxes) in enumerate(rows):
+                percentiles = boxes[panel].percentiles
+                if percentiles is None:
+                    continue
+                p5, p25, p50, p75, p95 = percentiles
+                color = look[spec].color
+                ax.plot([p5, p95], [row, row], color=color, linewidth=1.1)
+                ax.barh(row, p75 - p25, 0.56, left=p25, color=color, alpha=0.35, edgecolor=color, linewidth=1)
+                ax.plot([p50, p50], [row - 0.28, row + 0.28], color=INK, linewidth=2)
+            one = rows[0][1][panel]
+            if not one.jobs:
+                ax.text(0.5, 0.5, "no such job", transform=ax.transAxes, ha="center", va="center", color=MUTED)
+            ax.set_title(f"{shortened(one.label)}\n", loc="left")
+            ax.text(0, 1.02, plural(one.jobs, "job"), transform=ax.transAxes, fontsize=8, color=MUTED)
+            ax.axvline(0, color=INK, linewidth=0.9)
+            ax.set_xscale("symlog", linthresh=MINUTE, linscale=0.5)
+            ax.set(xlim=(low * 1.5, high * 1.5), ylim=(len(rows) - 0.4, -0.6))
+            time_axis(ax.xaxis, low * 1.5, high * 1.5, signed=True)
+            ax.tick_params(axis="x", labelsize=7.5, labelbottom=True)
+            ax.set_yticks(range(len(rows)), labels)
+            ax.tick_params(axis="y", length=0)
+            ax.grid(visible=False, axis="y")
+        picture.figure.supxlabel("error: prediction \N{MINUS SIGN} runtime", fontsize=9)
+        return picture.svg(name)
+
+
+def _boxes_alt(rows: Sequence[tuple[str, Sequence[Box]]]) -> str:
+    spec, boxes = rows[-1]
+    told = [
+        f"{one.label}, {plural(one.jobs, 'job')}: median {duration(one.percentiles[2])}, 90% between "
+        f"{duration(one.percentiles[0])} and {duration(one.percentiles[4])}"
+        for one in boxes
+        if one.percentiles
+    ]
+    return f"Box plots of errors; for {spec}: {'; '.join(told)}."
+
+
+OUTCOMES = (
+    "not adjusted (NA)", "overestimated (OE)", "underestimated by up to 30 min (UE)", "underestimated by more (BE)",
+)  # fmt: skip
+
+
+def outcome_bars(found: Sequence[Predictions], look: Mapping[str, Look]) -> Picture:
+    """NA, OE, UE, BE of each predictor."""
+    labels = [look[one.spec].label for one in found]
+    colors = ((MUTED, 0.35), (SERIES[0], 0.75), (SERIES[4], 0.85), (SERIES[1], 0.95))
+    with drawing(0.95 + 0.17 * sum(max(1.9, label.count("\n") + 1.5) for label in labels)) as picture:
+        ax = picture.ax
+        places = np.arange(len(found))
+        left = np.zeros(len(found))
+        for which, (label, (color, alpha)) in enumerate(zip(OUTCOMES, colors, strict=True)):
+            shares = np.array([one.outcomes[which] for one in found])
+            ax.barh(places, shares, 0.66, left=left, color=color, alpha=alpha, edgecolor="none", label=label)
+            for place, share, start in zip(places, shares, left, strict=True):
+                if share >= 0.045:
+                    ax.text(
+                        start + share / 2,
+                        float(place),
+                        percent(share, 0),
+                        ha="center",
+                        va="center",
+                        fontsize=8,
+                        color=ON_COLOR if which else INK,
+                    )
+            left += shares
+        ax.set(yticks=places, yticklabels=labels, xlim=(0, 1), xlabel="share of jobs")
+        ax.invert_yaxis()
+        ax.tick_params(axis="y", length=0)
+        ax.grid(visible=False, axis="y")
+        percent_axis(ax.xaxis)
+        picture.legend(2)
+        svg = picture.svg("outcomes")
+    return Picture(
+        "outcomes",
+        "What became of the jobs",
+        "For each predictor the jobs that got no soft walltime, those whose soft walltime held, and those that ran "
+        "longer, by up to half an hour or by more.",
+        "The last part is what hurts: short it must be. The first part is where the predictor knew too little, or "
+        "nothing better than the walltime.",
+        f"{TANG}, fig. 5",
+        "; ".join(
+            f"{one.spec}: "
+            + ", ".join(f"{percent(share)} {name}" for share, name in zip(one.outcomes, OUTCOMES, strict=True))
+            for one in found
+        )
+        + ".",
+        svg,
+    )
+
+
+def accuracy_curves(found: Sequence[Predictions], look: Mapping[str, Look]) -> Picture:
+    """Cumulative accuracy."""
+    grid = np.linspace(0, 1, 101)
+    with drawing(3.3) as picture:
+        ax = picture.ax
+        for one in found:
+            ax.plot(
+                grid,
+                one.accuracies,
+                color=look[one.spec].color,
+                linestyle=look[one.spec].dash,
+                label=look[one.spec].label,
+            )
+        ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="accuracy", ylabel="share of jobs up to it")
+        percent_axis(ax.yaxis)
+        picture.legend(4)
+        svg = picture.svg("accuracies")
+    return Picture(
+        "accuracies",
+        "Cumulative accuracy",
+        "The share of the jobs that are predicted with at most so great an accuracy: min(p, t) / max(p, t), where p "
+        "is what is planned with and t the runtime.",
+        "The lower a line, the better: fewer jobs are predicted badly. Where a line rises steeply at the right, "
+        "many jobs are predicted almost exactly.",
+        f"{TANG}, fig. 11",
+        "; ".join(
+            f"{one.spec}: {percent(float(one.accuracies[50]))} of the jobs below an accuracy of 0.5" for one in found
+        )
+        + ".",
+        svg,
+    )

@@ -1,0 +1,241 @@
+"""How bad the users' walltimes are, in pictures."""
+
+import numpy as np
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LogNorm
+from matplotlib.ticker import FuncFormatter
+
+from softwalltime.reports.analysis.walltimes import BINS, HeatMap, Walltimes
+from softwalltime.reports.figures.picture import (
+    INK,
+    MUTED,
+    SERIES,
+    Picture,
+    beside,
+    drawing,
+    heat_colors,
+    percent_axis,
+    time_axis,
+)
+from softwalltime.reports.words import duration, percent, plural, walltime
+
+TANG = "Tang, Desai, Buettner & Lan 2013"
+CHLUMSKY = "Chlumský & Klusáček 2022"
+
+
+def distribution_of_r(found: Walltimes) -> Picture:
+    """How much of their walltime jobs use."""
+    with drawing(2.9) as picture:
+        ax = picture.ax
+        left = np.arange(BINS) / BINS
+        width = 1 / BINS
+        ax.bar(left, found.r_jobs, width, align="edge", color=SERIES[0], alpha=0.75, label="jobs", edgecolor="none")
+        ax.stairs(found.r_cpu, np.append(left, 1), color=SERIES[1], linewidth=1.8, label="CPU hours", baseline=None)
+        ax.axvline(found.mean_r, color=INK, linestyle=(0, (4, 2)), linewidth=1.2, label=f"mean R {found.mean_r:.2f}")
+        ax.axvline(
+            found.median_r, color=MUTED, linestyle=(0, (1.5, 1.5)), linewidth=1.4, label=(
+                "median R "
+                f"{found.median_r:.2f}"
+            )
+        )  # fmt: skip
+        ax.set(xlim=(0, 1), xlabel="R = runtime / walltime", ylabel="share")
+        ax.grid(visible=False, axis="x")
+        percent_axis(ax.xaxis)
+        percent_axis(ax.yaxis)
+        picture.legend(4)
+        svg = picture.svg("r-distribution")
+    return Picture(
+        "r-distribution",
+        "How much of the walltime jobs use",
+        "The share of all jobs (bars) and of all CPU hours (line) by R, in steps of 5%.",
+        "Were walltimes exact, all would stand at the right end. What stands far left was asked for without need. "
+        "The last step holds the jobs that ran into their walltime and were killed, or nearly so.",
+        f"{TANG}, fig. 1",
+        f"Histogram of R: half of the jobs use at most {percent(found.median_r)} of their walltime, "
+        f"{percent(found.small)} less than a tenth of it, {percent(found.killed)} all of it.",
+        svg,
+    )
+
+
+def runtimes_and_walltimes(found: Walltimes) -> Picture:
+    """Both distributions on one axis."""
+    with drawing(2.9) as picture:
+        ax = picture.ax
+        ax.fill_between(found.grid, found.walltimes, found.runtimes, color=MUTED, alpha=0.13, linewidth=0)
+        ax.plot(found.grid, found.runtimes, color=SERIES[0], label="runtime")
+        ax.plot(found.grid, found.walltimes, color=SERIES[1], linestyle=(0, (5, 1.5)), label="walltime")
+        ax.set_xscale("log")
+        ax.set(xlim=(1, found.grid[-1]), ylim=(0, 1.02), xlabel="duration", ylabel="share of jobs up to it")
+        time_axis(ax.xaxis, 1, found.grid[-1])
+        percent_axis(ax.yaxis)
+        picture.legend(2)
+        svg = picture.svg("runtimes")
+    half = [
+        duration(float(found.grid[min(int(np.searchsorted(curve, 0.5)), len(curve) - 1)]))
+        for curve in (found.runtimes, found.walltimes)
+    ]
+    return Picture(
+        "runtimes",
+        "Runtimes and walltimes together",
+        "The share of the jobs that ran at most so long, and that asked for at most so long.",
+        "The shaded area between the two lines is what users ask for beyond what they need. Steps in the line of "
+        "the walltimes are popular round values.",
+        f"{CHLUMSKY}, fig. 1",
+        f"Two cumulative curves: half of the jobs run at most about {half[0]}, but half ask for at most about "
+        f"{half[1]}.",
+        svg,
+    )
+
+
+def r_by_period(found: Walltimes) -> Picture:
+    """Whether users get better."""
+    name, title = "r-by-period", f"Mean R by {found.period}"
+    shows = (
+        f"The mean of R over the jobs submitted in each {found.period} (UTC), with the middle half of the jobs shaded."
+    )
+    read = "A line that rises means that users' walltimes get better. Below: how many jobs that were."
+    source = f"{TANG}, fig. 2"
+    if len(found.periods) < 2:
+        return Picture(
+            name, title, shows, read, source, "", absent=f"All jobs are of one {found.period}: no course to draw."
+        )
+    places = np.arange(len(found.periods))
+    low, _, high = (np.array([period.quartiles[which] for period in found.periods]) for which in range(3))
+    means = [period.mean_r for period in found.periods]
+    with drawing(3.2, rows=2, sharex=True, height_ratios=(3, 1)) as picture:
+        above, below = picture.axes[:, 0]
+        above.fill_between(places, low, high, color=SERIES[0], alpha=0.16, linewidth=0, label="middle half of the jobs")
+        above.plot(places, means, color=SERIES[0], marker="o", markersize=4, label="mean R")
+        above.set(ylim=(0, 1), ylabel="R")
+        percent_axis(above.yaxis)
+        below.bar(places, [period.jobs for period in found.periods], color=MUTED, alpha=0.55, edgecolor="none")
+        below.set_ylabel("jobs")
+        below.yaxis.set_major_formatter(FuncFormatter(_thousands))
+        step = max(1, -(-len(places) // 12))
+        below.set_xticks(places[::step], [period.label for period in found.periods][::step])
+        for ax in (above, below):
+            ax.grid(visible=False, axis="x")
+        picture.legend(2)
+        svg = picture.svg(name)
+    return Picture(
+        name, title, shows, read, source,
+        f"From {found.periods[0].label} to {found.periods[-1].label} the mean of R goes from {percent(means[0])} to "
+        f"{percent(means[-1])}, lowest {percent(min(means))}, highest {percent(max(means))}.",
+        svg,
+    )  # fmt: skip
+
+
+def popular_walltimes(found: Walltimes) -> Picture:
+    """Which walltimes users choose."""
+    names = [walltime(one.walltime) for one in found.popular]
+    places = np.arange(len(names))
+    with drawing(0.75 + 0.26 * len(names)) as picture:
+        ax = picture.ax
+        shares = np.array([one.share for one in found.popular])
+        used = np.array([one.mean_r for one in found.popular])
+        ax.barh(places, shares, 0.72, color=SERIES[1], alpha=0.35, edgecolor="none", label="jobs that ask for it")
+        ax.barh(
+            places,
+            shares * used,
+            0.72,
+            color=SERIES[0],
+            alpha=0.9,
+            edgecolor="none",
+            label="times their mean R: what they use",
+        )
+        for place, share, one in zip(places, shares, found.popular, strict=True):
+            beside(ax, share, float(place), f"{share:.1%}, mean R {one.mean_r:.2f}")
+        ax.set(yticks=places, yticklabels=names, xlabel="share of jobs", xlim=(0, float(shares.max()) * 1.3))
+        ax.invert_yaxis()
+        ax.grid(visible=False, axis="y")
+        percent_axis(ax.xaxis)
+        picture.legend(2)
+        svg = picture.svg("popular")
+    total = float(shares.sum())
+    return Picture(
+        "popular",
+        "The popular walltimes",
+        f"The {plural(len(names), 'walltime')} that most jobs ask for, of {found.different:,} different ones, and "
+        "how much of it these jobs use.",
+        "A few round values are chosen for most jobs, whatever the job: what the scheduler plans with says little "
+        "about jobs. The solid part of a bar is what was needed of it.",
+        "after Tsafrir, Etsion & Feitelson 2005",
+        f"Bars: {percent(total)} of the jobs ask for one of {plural(len(names), 'walltime')}; first comes {names[0]}.",
+        svg,
+    )
+
+
+def heat_maps(found: Walltimes) -> tuple[Picture, Picture, Picture]:
+    """Jobs by size and runtime, jobs by size and walltime, CPU hours by size and runtime."""
+    return (
+        _heat_map(
+            found.by_runtime, "heat-runtime", "Jobs by processors and runtime", "runtime", "jobs", (
+                f"{CHLUMSKY}, "
+                "fig. 8"
+            ),
+        ),
+        _heat_map(
+            found.by_walltime, "heat-walltime", "Jobs by processors and walltime", "walltime", "jobs", (
+                f"{CHLUMSKY}, "
+                "fig. 8"
+            ),
+        ),
+        _heat_map(
+            found.cpu_hours, "heat-cpu", "CPU hours by processors and runtime", "runtime", "CPU hours", (
+                f"{CHLUMSKY}, "
+                "fig. 9"
+            ),
+        ),
+    )  # fmt: skip
+
+
+def _heat_map(found: HeatMap, name: str, title: str, axis: str, what: str, source: str) -> Picture:
+    rows, columns = found.shares.shape
+    top = float(found.shares.max())
+    row, column = np.unravel_index(int(found.shares.argmax()), found.shares.shape)
+    norm = LogNorm(max(top / 1000, 1e-6), top * 1.0001)
+    colors = heat_colors()
+    with drawing(1.2 + 0.2 * max(rows, 3)) as picture:
+        ax = picture.ax
+        shown = np.ma.masked_less(found.shares, norm.vmin or 0)
+        ax.pcolormesh(np.arange(columns + 1), np.arange(rows + 1), shown, cmap=colors, norm=norm, linewidth=0)
+        ax.set_xticks(
+            np.arange(columns), [duration(time) if time else "0" for time in found.times], rotation=45, ha="right",
+            rotation_mode="anchor",
+        )  # fmt: skip
+        ax.set_yticks(np.arange(rows) + 0.5, [f"{cpus:,}" for cpus in found.cpus])
+        ax.tick_params(axis="y", length=0)
+        ax.set(xlabel=f"{axis}, from", ylabel="processors, from")
+        ax.grid(visible=False)
+        bar = picture.figure.colorbar(
+            ScalarMappable(norm, colors), ax=ax, pad=0.01, aspect=16, label=f"share of {what}"
+        )
+        bar.outline.set_visible(False)
+        bar.ax.yaxis.set_major_formatter(
+            FuncFormatter(lambda value, _: f"{value:.3g}" if value < 0 else f"{value * 100:.3g}%")
+        )
+        bar.ax.minorticks_off()
+        svg = picture.svg(name)
+    where = f"from {duration(found.times[column])} and from {plural(found.cpus[row], 'processor')}"
+    return Picture(
+        name,
+        title,
+        f"Each field is the share of all {what} with that {axis} and so many processors; the stronger the colour the "
+        "more, on a log scale.",
+        {
+            "heat-runtime": (
+                "Where the colour is strong, there most jobs run. Compare with the next figure, of the walltimes."
+            ),
+            "heat-walltime": "Strong columns are popular walltimes. What is strong here but not in the figure before "
+            "was asked for and not used.",
+            "heat-cpu": "Where the machine's time goes: for the load of the machine predictions matter here, "
+            "however few these jobs are.",
+        }[name],
+        source,
+        f"Heat map; the largest share, {percent(top)} of the {what}, has a {axis} {where}.",
+        svg,
+    )
+
+
+def _thousands(value: float, _: object) -> str:
+    return f"{value / 1000:g}k" if value >= 1000 else f"{value:g}"

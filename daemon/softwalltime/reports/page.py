@@ -1,0 +1,147 @@
+"""The report as one self-contained page: pictures, captions, tables and the numbers, in a template."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from softwalltime import __version__
+from softwalltime.reports import recommendation, words
+from softwalltime.reports.analysis import periods, predictions, settings
+from softwalltime.reports.document import document, embedded
+from softwalltime.reports.figures import groups as group_figures
+from softwalltime.reports.figures import periods as period_figures
+from softwalltime.reports.figures import predictions as prediction_figures
+from softwalltime.reports.figures import settings as setting_figures
+from softwalltime.reports.figures import walltimes as walltime_figures
+from softwalltime.reports.figures.picture import Picture, looks
+from softwalltime.reports.published import published_order
+from softwalltime.reports.report import Report
+
+TOP = 10
+"""Users in each table of users."""
+LARGEST = 25
+"""Projects and queues in each table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the jobs came from, as the page tells it; ``malformed`` lines were left out."""
+
+    title: str
+    sources: tuple[str, ...]
+    malformed: int = 0
+    pseudonyms: bool = False
+
+
+def render(report: Report, origin: Origin) -> str:
+    """The whole page.  The same report gives the same page, byte for byte."""
+    environment = Environment(
+        loader=PackageLoader("softwalltime.reports", "templates"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters |= {
+        "duration": words.duration, "walltime": words.walltime, "percent": words.percent, "number": words.number,
+        "day": words.day, "exact_percent": words.exact_percent, "plural": words.plural, "breakable": _breakable,
+    }  # fmt: skip
+    found = document(report, origin.title, list(origin.sources))
+    # Drawn by ourselves, with all texts in them escaped by matplotlib.
+    pictures = {
+        section: [(picture, Markup(picture.svg)) for picture in drawn]  # noqa: S704
+        for section, drawn in _pictures(report).items()
+    }
+    whom = report.for_whom
+    return environment.get_template("report.html.j2").render(
+        r=report,
+        origin=origin,
+        version=__version__,
+        pictures=pictures,
+        numbers=Markup(embedded(found)),  # noqa: S704  # every < is written as \u003c
+        outcomes=prediction_figures.OUTCOMES,
+        extension_classes=_extension_classes(),
+        published=published_order(report.scores),
+        improved=sorted(whom.users, key=lambda user: (-user.gain, user.name))[:TOP] if whom else [],
+        deteriorated=[
+            user for user in sorted(whom.users, key=lambda user: (user.gain, user.name))[:TOP] if user.gain < 0
+        ]
+        if whom
+        else [],
+        largest=LARGEST,
+        rules=recommendation,
+        classes=periods.pair(report.happened.periods) if report.happened.periods else [],
+        bounds=list(enumerate(periods.BOUNDS)),
+        frontier=[(target, settings.best(report.settings, target)) for target in _targets(report.wishes.target)],
+    )  # fmt: skip
+
+
+def _pictures(report: Report) -> dict[str, list[Picture]]:
+    """The pictures of each section."""
+    drawn: dict[str, list[Picture]] = {"walltimes": [], "predictors": [], "whom": [], "settings": [], "since": []}
+    if report.walltimes is not None:
+        drawn["walltimes"] = [
+            walltime_figures.distribution_of_r(report.walltimes),
+            walltime_figures.runtimes_and_walltimes(report.walltimes),
+            walltime_figures.r_by_period(report.walltimes),
+            walltime_figures.popular_walltimes(report.walltimes),
+            *walltime_figures.heat_maps(report.walltimes),
+        ]
+    if report.predictions:
+        drawn["predictors"] = _of_predictors(report)
+    whom = report.for_whom
+    if whom is not None:
+        drawn["whom"] = [
+            group_figures.users(whom.users, whom.shares, whom.spec),
+            group_figures.dumbbells(whom.projects, "by-project", report.project_field, whom.spec),
+            group_figures.dumbbells(whom.queues, "by-queue", "queue", whom.spec),
+        ]
+    if report.settings and report.walltimes is not None:
+        baseline = report.scores[next(iter(report.scores))][1].accuracy_mean or 0.0
+        drawn["settings"] = [
+            setting_figures.settings_plane(report.settings, baseline, report.wishes.target, report.best),
+            setting_figures.by_percentile(report.settings),
+            setting_figures.by_window_and_threshold(report.settings),
+        ]
+    if report.happened.weeks:
+        drawn["since"].append(period_figures.by_week(report.happened.weeks))
+    if report.happened.periods is not None:
+        drawn["since"].append(period_figures.waits(report.happened.periods))
+    return drawn
+
+
+def _of_predictors(report: Report) -> list[Picture]:
+    look = looks([one.spec for one in report.predictions], report.recommendation.predictor)
+    scores = {spec: overall for spec, (overall, _) in report.scores.items()}
+    # Of the grid, what differs from the predictor's default in the percentile alone.
+    curve = [
+        (one.percentile, one.halves.whole.underestimated, one.halves.whole.accuracy)
+        for one in report.settings
+        if one.window == setting_figures.DEFAULT_WINDOW and one.threshold is None and len(one.keys) == 3
+    ]
+    return [
+        prediction_figures.plane(scores, look, curve, report.wishes.target),
+        prediction_figures.error_curves(report.predictions, look),
+        prediction_figures.boxes_by_runtime(report.predictions, look),
+        prediction_figures.boxes_by_queue(report.predictions, look),
+        prediction_figures.outcome_bars(report.predictions, look),
+        prediction_figures.accuracy_curves(report.predictions, look),
+    ]
+
+
+def _breakable(spec: str) -> Markup:
+    """A predictor with its options, which a line may break after a colon, a comma or a plus."""
+    return Markup("<wbr>").join(re.split(r"(?<=[:,+])", spec))
+
+
+def _targets(wished: float) -> list[float]:
+    """Targets to tell the best settings for: the usual ones, and the one that was asked for."""
+    return sorted({0.01, 0.02, 0.05, 0.1, 0.2, wished})
+
+
+def _extension_classes() -> Sequence[str]:
+    least = predictions.EXTENSIONS
+    return [str(low) if high == low + 1 else f"{low} to {high - 1}" for low, high in pairwise(least)] + [
+        f"{least[-1]} or more"
+    ]

@@ -1,0 +1,213 @@
+"""Prometheus metrics of the daemon, on a TCP port if the site wants one.
+
+A thread of its own serves them, one request at a time, from what the daemon says of itself.  Python runs one thread
+at a time, so what this one does keeps the hook waiting: rendering takes some tenths of a millisecond, and the answering
+thread gets its turn after half a one at most (see ``daemon.SWITCH``).  Hence a page is rendered once a second at most,
+and there is a pause after each request: whoever on this host asks again and again gets the same page, slowly, and the
+hook's answers stay as fast as they are.  A file for node_exporter would need no port, but looks healthy when the daemon
+is dead.
+
+There are no labels by user, project or job: figures by user are the monitoring views' business.
+"""
+
+import logging
+import socket
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+from typing import Any
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+PATIENCE = 2.0
+"""Seconds that a client has to send its request."""
+FRESH = 1.0
+"""Seconds for which a page is served again."""
+PAUSE = 0.05
+"""Seconds of rest after each request."""
+
+COUNTERS = {
+    "refused_users": ("softwalltime_refused_connections", "Connections of users that may not ask"),
+    "timeouts": ("softwalltime_hook_timeouts", "Questions of the hook that timed out, at least, as it told since"),
+    "stored": ("softwalltime_jobs_stored", "Completed jobs stored from the accounting log"),
+    "lines": ("softwalltime_log_lines", "Lines of the accounting log that were read"),
+    "malformed": ("softwalltime_malformed_lines", "Lines that could not be read; see softwalltime.malformed_lines"),
+    "interrupted": ("softwalltime_interrupted_runs", "Runs that were stopped for the job to be run again"),
+    "disagreeing": ("softwalltime_disagreeing_jobs", "Jobs whose runtime is not end - start"),
+    "recorded": ("softwalltime_predictions_recorded", "Predictions stored"),
+    "dropped": ("softwalltime_predictions_dropped", "Predictions that were never stored, as too many waited"),
+    "forgotten": ("softwalltime_rows_forgotten", "Rows deleted because they were older than is to be kept"),
+}
+"""Fields of the status that only grow, with name and description of their metrics."""
+GAUGES = {
+    "started": ("softwalltime_start_time_seconds", "When the daemon was started, epoch seconds"),
+    "learnt": ("softwalltime_jobs_learnt", "Jobs that the predictors have learnt since the policy was last loaded"),
+    "behind_bytes": ("softwalltime_log_behind_bytes", "Bytes of the accounting log that are not stored yet"),
+    "behind_seconds": ("softwalltime_log_behind_seconds", "For how long there has been something to store"),
+    "from_the_future": ("softwalltime_jobs_from_the_future", "Jobs that ended later than now, by their records"),
+    "to_record": ("softwalltime_predictions_waiting", "Predictions that wait to be stored"),
+    "refreshed": (
+        "softwalltime_figures_refreshed_seconds",
+        "When the daily figures last were fresh, epoch seconds; 0: never",
+    ),
+}
+"""Fields of the status that go up and down, with name and description of their metrics."""
+QUALITY = {
+    "jobs": ("softwalltime_week_jobs", "Scored jobs that ended in the last seven days"),
+    "accuracy": ("softwalltime_week_accuracy_ratio", "Their mean accuracy, min(p, t) / max(p, t)"),
+    "underestimated": ("softwalltime_week_underestimated_ratio", "Share of them that outlived the soft walltime"),
+    "badly_underestimated": ("softwalltime_week_badly_underestimated_ratio", "Share of them that did by 30 minutes"),
+}
+"""Figures of each predictor over the last seven days, as of the last refresh."""
+
+log = logging.getLogger(__name__)
+
+
+class Endpoint(Collector):
+    """Serves the metrics of one daemon.
+
+    :param address: host and port; port 0 is any free one.
+    :param status: what the daemon says of itself; called in the endpoint's thread.
+    :raises OSError: if it cannot listen there.
+    """
+
+    def __init__(self, address: tuple[str, int], status: Callable[[], Mapping[str, Any]]) -> None:
+        self._status = status
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self)
+        ProcessCollector(registry=self._registry)
+        self._page = b""
+        self._rendered = float("-inf")
+        self._server = _Server(address, self.page)
+        self._thread = Thread(target=self._server.serve_forever, name="metrics", daemon=True)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens."""
+        host, port = self._server.server_address[:2]
+        return str(host), port
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop and close the port."""
+        if self._thread.is_alive():
+            self._server.shutdown()
+        self._server.server_close()
+
+    def page(self) -> bytes:
+        """The page as of at most a second ago."""
+        now = time.monotonic()
+        if now - self._rendered > FRESH:
+            self._page, self._rendered = generate_latest(self._registry), now
+        return self._page
+
+    def collect(self) -> Iterable[Metric]:
+        """The metrics, for the client library."""
+        return families(self._status())
+
+
+def families(status: Mapping[str, Any]) -> Iterator[Metric]:
+    """The metrics of a daemon that says this of itself."""
+    yield InfoMetricFamily("softwalltime_build", "The daemon's version", {"version": str(status["version"])})
+    policy = status["policy"]
+    terms = {name: str(policy[name]) for name in ("mode", "waiting", "running", "minimum", "share")}
+    yield InfoMetricFamily(
+        "softwalltime_policy", "What is predicted for whom", terms | {"rules": str(len(policy["rules"]))}
+    )
+    yield GaugeMetricFamily("softwalltime_ready", "Whether the history has been learnt", int(status["ready"]))
+    yield GaugeMetricFamily("softwalltime_store_up", "Whether the store can be used", int(status["store"] == "ok"))
+    if status["accounting"] != "not followed":
+        fine = status["accounting"] == "ok"
+        yield GaugeMetricFamily("softwalltime_accounting_up", "Whether the accounting log can be read", int(fine))
+    requests = CounterMetricFamily(
+        "softwalltime_requests", "Lines received, by what they asked for", labels=["operation"]
+    )
+    for operation, count in status["requests"].items():
+        # The others are decisions, which have a metric with more labels.
+        if " " not in operation:
+            requests.add_metric([operation], count)
+    yield requests
+    labels = ["event", "mode", "action"]
+    decisions = CounterMetricFamily("softwalltime_decisions", "Decisions about jobs", labels=labels)
+    for each in status["decisions"]:
+        decisions.add_metric([each[label] for label in labels], each["count"])
+    yield decisions
+    yield _histogram("softwalltime_answer_seconds", "Time for an answer to the hook", status["answer_times"])
+    yield _histogram("softwalltime_exchange_seconds", "Time that the hook waited, as it says", status["exchange_times"])
+    for field, (name, description) in COUNTERS.items():
+        yield CounterMetricFamily(name, description, status[field])
+    for field, (name, description) in GAUGES.items():
+        yield GaugeMetricFamily(name, description, status[field])
+    for field, (name, description) in QUALITY.items():
+        gauge = GaugeMetricFamily(name, description, labels=["mode", "predictor"])
+        for quality in status["week"]:
+            gauge.add_metric([quality["mode"], quality["predictor"]], quality[field])
+        yield gauge
+
+
+def _histogram(name: str, description: str, times: Mapping[str, Any]) -> HistogramMetricFamily:
+    buckets, below = [], 0
+    for bound, count in zip(
+        [*(f"{bound / 1e6:g}" for bound in times["bounds_us"]), "+Inf"], times["counts"], strict=True
+    ):
+        below += count
+        buckets.append((bound, below))
+    return HistogramMetricFamily(name, description, buckets=buckets, sum_value=times["total_us"] / 1e6)
+
+
+class _Server(HTTPServer):
+    """One request at a time; who is slow or asks too often waits."""
+
+    def __init__(self, address: tuple[str, int], page: Callable[[], bytes]) -> None:
+        self.page = page
+        if ":" in address[0]:
+            self.address_family = socket.AF_INET6
+        super().__init__(address, _Handler)
+
+    def server_bind(self) -> None:
+        """Bind; without the look-up of the host's name that the library does, which may take long."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+
+    def shutdown_request(self, request: Any) -> None:
+        """End a connection, and rest."""
+        super().shutdown_request(request)
+        time.sleep(PAUSE)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is none of our business."""
+        log.debug("metrics: a request of %s was not answered", client_address, exc_info=True)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    timeout = PATIENCE
+    server: _Server
+
+    def do_GET(self) -> None:
+        """Answer with the metrics."""
+        if self.path.partition("?")[0] != "/metrics":
+            self.send_error(404, "the metrics are at /metrics")
+            return
+        page = self.server.page()
+        self.send_response(200)
+        self.send_header("Content-Type", CONTENT_TYPE_LATEST)
+        self.send_header("Content-Length", str(len(page)))
+        self.end_headers()
+        self.wfile.write(page)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing: a scrape is no event."""

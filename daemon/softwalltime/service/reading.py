@@ -1,0 +1,219 @@
+"""What is new in accounting logs, block by block: a log is known again by what it begins with, and read on from there.
+
+Nothing is held against a log that is given late, again, or in part, as a copy: its jobs are stored if they are not yet.
+But what waits and runs now is told by the newest records alone, so it is noted of each block whether what followed it
+was read before.
+"""
+
+import os
+import re
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from pathlib import Path
+from typing import IO
+
+from sqlalchemy import Engine
+
+from softwalltime.accounting.files import LOG_NAME, Opened, Unfinished, blocks, is_trace, opened
+from softwalltime.accounting.reader import Tally
+from softwalltime.errors import SourceError
+from softwalltime.service.parsing import Task
+from softwalltime.store import Head, Position, Tail, read_positions, storable_text
+from softwalltime.store.positions import HEAD_BYTES, TAIL_BYTES
+
+_LONGEST_HOST = 255
+_SERVER = re.compile(rb"^[^;\n]{19};.;\d+(?:\[\d*\])?\.([^;\s]{1,%d});" % _LONGEST_HOST, re.MULTILINE)
+
+
+class Told:
+    """Tells how many more bytes of files were dealt with, each once, however often a file is read."""
+
+    def __init__(self, progress: Callable[[int], None]) -> None:
+        self._progress = progress
+        self._reached: dict[str, int] = {}
+
+    def reach(self, path: str, consumed: int) -> None:
+        """So many bytes of this file were dealt with by now."""
+        more = consumed - self._reached.get(path, 0)
+        if more > 0:
+            self._reached[path] = consumed
+            self._progress(more)
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Where to begin to read a log."""
+
+    position: Position | None
+    """Where it was read up to, under this or another name; ``None``: it was not, or more than there is of it now."""
+    stored: Position | None
+    """What the store has under this name, be it of this log or of another."""
+    furthest: int
+    """Bytes of it that were read before, under any name."""
+    late: bool
+    """Whether a log of a later day was read before."""
+    over: int
+    """When its day was over wherever it is, epoch seconds; 0 if it is named by no day."""
+
+
+class Known:
+    """How far logs were read before, asked of the store once for each server.
+
+    May be kept from one reading to the next as long as each ends well: what another process has read meanwhile is
+    found out when a position is to be moved.
+
+    :param again: whether logs are to be read from their start; once, even if the reading has to begin anew.
+    """
+
+    def __init__(self, engine: Engine, *, again: bool = False) -> None:
+        self.engine = engine
+        self.again = again
+        self.read: dict[str, Position] = {}
+        """How far logs were read by this very reading."""
+        self._servers: dict[str, _Positions] = {}
+
+    def beginning(self, path: Path, server: str, first: bytes, size: int | None) -> Beginning:
+        """Where to begin with this log.
+
+        A gzipped, moved or copied log is the same log; one that is shorter than what was read of it is read from its
+        start, as is one that begins differently, which is another.
+
+        :param first: the log's first bytes; ``size`` is its size, where that is known.
+        """
+        name = storable_text(str(path))
+        positions = self._positions(server)
+        stored = positions.by_path.get(name)
+        # As long as a log holds no job, it is not known whose it is.
+        own = stored if stored or not server else self._positions("").by_path.get(name)
+        same = positions.like(first)
+        furthest = max((each.offset for each in same), default=0)
+        if own is not None and own.head.length and own.head.matches(first):
+            furthest = max(furthest, own.offset)
+            same = [own]
+        position = max(
+            (each for each in same if size is None or each.offset <= size),
+            key=lambda each: each.offset,
+            default=None,
+        )
+        day = _day(name)
+        late = day < positions.newest if day else False
+        positions.newest = max(positions.newest, day)
+        return Beginning(position, stored, furthest, late, _over(day))
+
+    def moved(self, position: Position) -> None:
+        """Take in a position that was moved."""
+        self._positions(position.server).put(position)
+
+    def forget(self) -> None:
+        """Ask the store anew, because it has other positions by now."""
+        self._servers.clear()
+
+    def _positions(self, server: str) -> "_Positions":
+        if server not in self._servers:
+            with self.engine.connect() as connection:
+                self._servers[server] = _Positions(read_positions(connection, server))
+        return self._servers[server]
+
+
+class _Positions:
+    """The positions in one server's logs, and the day of the newest log that was read."""
+
+    def __init__(self, positions: Sequence[Position]) -> None:
+        self.by_path: dict[str, Position] = {}
+        self.newest = ""
+        self._by_head: dict[Head, dict[str, Position]] = {}
+        for position in positions:
+            self.put(position)
+
+    def put(self, position: Position) -> None:
+        """Take in a position in place of the one that the log had."""
+        path = storable_text(position.path)
+        if (before := self.by_path.get(path)) is not None:
+            alike = self._by_head[before.head]
+            del alike[path]
+            if not alike:
+                del self._by_head[before.head]
+        self.by_path[path] = position
+        self._by_head.setdefault(position.head, {})[path] = position
+        self.newest = max(self.newest, _day(path))
+
+    def like(self, first: bytes) -> list[Position]:
+        """Those in logs that begin with these bytes; there may be thousands of logs, so none is looked at by itself."""
+        lengths = {head.length for head in self._by_head if 0 < head.length <= len(first)}
+        heads = [Head(length, sha256(first[:length]).digest()) for length in lengths]
+        return [position for head in heads for position in self._by_head.get(head, {}).values()]
+
+
+def new_blocks(known: Known, files: Sequence[Path], tally: Tally, server: str, told: Told) -> Generator[Task]:
+    """What is new in the logs.
+
+    :param tally: told of each file, and whether it could be read.
+    :param server: the PBS server's name; empty for the host part of the job ids.
+    """
+    for path in files:
+        try:
+            yield from _of_log(known, path, tally, server, told)
+        except SourceError as error:
+            error.path, error.__traceback__ = path, None
+            tally.broken.append(error)
+
+
+def _of_log(known: Known, path: Path, tally: Tally, server: str, told: Told) -> Iterator[Task]:
+    if is_trace(path):
+        raise SourceError(f"{path}: a trace, not an accounting log; write it as logs first: softwalltime convert")
+    with opened(path) as file:
+        tally.files += 1
+        first = file.contents.read(HEAD_BYTES)
+        name = server or _server(first)
+        begin = known.beginning(path, name, first, _size(file) if file.plain else None)
+        position = begin.position
+        if position is not None and not _still_there(file.contents, position):
+            position = None
+        head = Head.of(first)
+        known_to = position.offset if position else 0
+        start = known.read.get(str(path)) if known.again else position
+        offset, line = (start.offset, start.line_number + 1) if start else (0, 1)
+        since = begin.stored
+        unfinished = Unfinished()
+        for block in blocks(file.contents, offset, line, unfinished):
+            read_before = block.end <= begin.furthest
+            moves = not (known.again and read_before)
+            reached = Position(name, str(path), block.end, block.last_line, head, Tail.of(block.tail(TAIL_BYTES)))
+            late = begin.over if begin.late or read_before else None
+            yield Task(block, bool(server), reached, since, moves, block.end <= known_to, late, file.consumed())
+            since = reached if moves else since
+        told.reach(str(path), _size(file))
+        tally.unfinished += bool(unfinished.content)
+
+
+def _size(file: Opened) -> int:
+    """The size on disk of a file that is open, whatever its name means by now."""
+    return os.fstat(file.on_disk.fileno()).st_size
+
+
+def _still_there(contents: IO[bytes], position: Position) -> bool:
+    """Whether the last bytes that were read are where they were: a log that was cut off and written on has others."""
+    contents.seek(position.offset - position.tail.length)
+    return position.tail.matches(contents.read(position.tail.length))
+
+
+def _server(first: bytes) -> str:
+    """The server whose log begins like this, by the first job id in it."""
+    match = _SERVER.search(first)
+    return match.group(1).decode("utf-8", "backslashreplace") if match else ""
+
+
+def _day(path: str) -> str:
+    """The day whose log is called so, as YYYYMMDD; empty if it has another name."""
+    name = path.rpartition("/")[2]
+    return name[:8] if LOG_NAME.fullmatch(name) else ""
+
+
+def _over(day: str) -> int:
+    """When this day is over in every time zone; 0 if there is no such day."""
+    try:
+        return int((datetime.strptime(day, "%Y%m%d").replace(tzinfo=UTC) + timedelta(days=2)).timestamp())
+    except (ValueError, OverflowError):
+        return 0

@@ -1,0 +1,86 @@
+-- Roles with the least rights, for sites that want the daemon to own nothing:
+--
+--   softwalltime_owner    owns the schema; only softwalltime db upgrade, downgrade and check need it
+--   softwalltime          the daemon: reads logs in, predicts, records, forgets; changes no table
+--   softwalltime_ingest   softwalltime ingest --follow, at sites without the daemon: reads logs in, and no more
+--   softwalltime_hook     hooks that ask PostgreSQL themselves: reads what a prediction takes, and no more
+--
+-- Run it as a superuser in the database, before the first softwalltime db upgrade and again after every one; it may be
+-- repeated.  The roles can log in and have no password: give them one, or let pg_hba.conf know them.
+--
+--   createdb --encoding UTF8 --template template0 softwalltime && psql -d softwalltime -f roles.sql
+--   softwalltime db upgrade --dsn "dbname=softwalltime options='-c role=softwalltime_owner'"
+--   psql -d softwalltime -f roles.sql
+--
+-- Who may look at the monitoring views is said by monitoring-role.sql.
+
+DO $$
+DECLARE
+    role text;
+BEGIN
+    FOREACH role IN ARRAY ARRAY['softwalltime_owner', 'softwalltime', 'softwalltime_ingest', 'softwalltime_hook'] LOOP
+        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role) THEN
+            EXECUTE format('CREATE ROLE %I LOGIN', role);
+        END IF;
+        EXECUTE format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), role);
+    END LOOP;
+    EXECUTE format('GRANT CREATE ON DATABASE %I TO softwalltime_owner', current_database());
+    -- Jobs wait in a temporary table until those that are known already have been sorted out.
+    EXECUTE format('GRANT TEMPORARY ON DATABASE %I TO softwalltime, softwalltime_ingest', current_database());
+END
+$$;
+
+DO $$
+DECLARE
+    relation record;
+    daemon text;
+    ingest text;
+    hook text;
+BEGIN
+    IF to_regnamespace('softwalltime') IS NULL THEN
+        RAISE NOTICE 'there are no tables yet: run softwalltime db upgrade, and this again';
+        RETURN;
+    END IF;
+    GRANT USAGE ON SCHEMA softwalltime TO softwalltime, softwalltime_ingest, softwalltime_hook;
+    FOR relation IN
+        SELECT oid, relname AS name FROM pg_class
+        WHERE relnamespace = to_regnamespace('softwalltime') AND relkind IN ('r', 'p', 'v')
+    LOOP
+        -- What each may do with which; a hook asks what the SQL functions ask.
+        SELECT rights.daemon, rights.ingest, rights.hook INTO daemon, ingest, hook
+        FROM (VALUES
+            ('alembic_version',   'SELECT',                         'SELECT',                         NULL),
+            ('completed_jobs',    'SELECT, INSERT, DELETE',         'SELECT, INSERT',                 'SELECT'),
+            ('current_jobs',      'SELECT, INSERT, UPDATE, DELETE', 'SELECT, INSERT, UPDATE, DELETE', NULL),
+            ('interrupted_runs',  'SELECT, INSERT, DELETE',         'SELECT, INSERT',                 NULL),
+            ('log_positions',     'SELECT, INSERT, UPDATE',         'SELECT, INSERT, UPDATE',         NULL),
+            ('malformed_dropped', 'SELECT, INSERT, UPDATE',         'SELECT, INSERT, UPDATE',         NULL),
+            ('malformed_lines',   'SELECT, INSERT, DELETE',         'SELECT, INSERT, DELETE',         NULL),
+            ('predictions',       'SELECT, INSERT, DELETE',         NULL,                             NULL),
+            ('teaching_states',   'SELECT, INSERT, DELETE',         'SELECT, INSERT, DELETE',         'SELECT')
+        ) AS rights (name, daemon, ingest, hook)
+        WHERE rights.name = relation.name;
+        IF NOT FOUND THEN
+            -- Figures by day, which the daemon keeps, and the views on them.
+            daemon := 'SELECT, INSERT, UPDATE, DELETE';
+            ingest := NULL;
+            hook := NULL;
+        END IF;
+        EXECUTE format(
+            'REVOKE ALL ON %s FROM softwalltime, softwalltime_ingest, softwalltime_hook', relation.oid::regclass
+        );
+        EXECUTE format('GRANT %s ON %s TO softwalltime', daemon, relation.oid::regclass);
+        IF ingest IS NOT NULL THEN
+            EXECUTE format('GRANT %s ON %s TO softwalltime_ingest', ingest, relation.oid::regclass);
+        END IF;
+        IF hook IS NOT NULL THEN
+            EXECUTE format('GRANT %s ON %s TO softwalltime_hook', hook, relation.oid::regclass);
+        END IF;
+    END LOOP;
+    -- After much was loaded the daemon lets PostgreSQL take stock; before version 17 only the owner may, and PostgreSQL
+    -- does it by itself some minutes later.
+    IF current_setting('server_version_num')::int >= 170000 THEN
+        GRANT MAINTAIN ON softwalltime.completed_jobs TO softwalltime, softwalltime_ingest;
+    END IF;
+END
+$$;

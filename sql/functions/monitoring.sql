@@ -1,0 +1,76 @@
+-- name: length_class
+-- Queues end at round walltimes, so jobs are counted by these: how many fit below a limit is then known exactly.
+CREATE OR REPLACE FUNCTION softwalltime.length_class(seconds bigint)
+RETURNS integer
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT coalesce(
+        (ARRAY[
+            300, 600, 900, 1800, 2700, 3600, 5400, 7200, 10800, 14400, 18000, 21600, 28800, 36000, 43200, 57600, 64800,
+            72000, 86400, 129600, 172800, 259200, 345600, 432000, 604800, 864000, 1209600, 1814400, 2592000
+        ])[
+            1 + width_bucket(seconds - 1, ARRAY[
+                300, 600, 900, 1800, 2700, 3600, 5400, 7200, 10800, 14400, 18000, 21600, 28800, 36000, 43200, 57600,
+                64800, 72000, 86400, 129600, 172800, 259200, 345600, 432000, 604800, 864000, 1209600, 1814400, 2592000
+            ]::bigint[])
+        ],
+        2147483647
+    )
+$$;
+
+COMMENT ON FUNCTION softwalltime.length_class(bigint) IS
+'The least of the usual limits, from 5 minutes to 30 days, within which so many seconds are; 2147483647: beyond all.';
+
+-- name: reason
+-- Sorts the sentences that the daemon gives as basis; a test holds it to what the predictors and the daemon say.
+CREATE OR REPLACE FUNCTION softwalltime.reason(basis text, predicted double precision, soft_walltime bigint)
+RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT CASE
+        WHEN predicted IS NOT NULL AND soft_walltime IS NOT NULL THEN ''
+        WHEN predicted IS NOT NULL THEN 'predicted to last as long as its walltime'
+        WHEN basis LIKE 'user % has no completed job%' THEN 'unknown user'
+        WHEN basis LIKE 'only % jobs with the same %' THEN 'too few like jobs'
+        WHEN basis LIKE 'the job has no walltime%' THEN 'no walltime'
+        WHEN basis LIKE 'a shrink-to-fit job %' THEN 'shrink-to-fit'
+        WHEN basis LIKE 'the history is still being loaded%' THEN 'history not loaded yet'
+        WHEN basis LIKE 'the site''s policy is off%' THEN 'policy off'
+        WHEN basis LIKE 'the site''s policy keeps %' THEN 'policy keeps it'
+        WHEN basis LIKE 'a running job is planned with its walltime%' THEN 'running: its walltime'
+        WHEN basis LIKE 'the user''s walltime stands%' THEN 'the predictor is the request'
+        ELSE 'other'
+    END
+$$;
+
+COMMENT ON FUNCTION softwalltime.reason(text, double precision, bigint) IS
+'In a few words why a decision with this basis, prediction and soft walltime predicted nothing; empty: it did.';
+
+-- name: grant_monitoring
+-- Called at each upgrade, which may make views anew, and by deploy/sql/monitoring-role.sql.
+CREATE OR REPLACE FUNCTION softwalltime.grant_monitoring()
+RETURNS void
+LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+    granted record;
+BEGIN
+    FOR granted IN
+        SELECT role.rolname AS role, relation.relname AS name
+        FROM pg_class AS relation
+        JOIN pg_roles AS role ON role.rolname = 'softwalltime_monitor'
+            OR role.rolname = 'softwalltime_monitor_anonymous' AND NOT EXISTS (
+                SELECT FROM pg_attribute
+                WHERE attrelid = relation.oid AND attname = 'user_name' AND NOT attisdropped
+            )
+        WHERE relation.relnamespace = 'softwalltime'::regnamespace AND relation.relkind = 'v'
+    LOOP
+        EXECUTE format('GRANT USAGE ON SCHEMA softwalltime TO %I', granted.role);
+        EXECUTE format('GRANT SELECT ON softwalltime.%I TO %I', granted.name, granted.role);
+    END LOOP;
+END
+$$;
+
+COMMENT ON FUNCTION softwalltime.grant_monitoring() IS
+'Lets the roles softwalltime_monitor and softwalltime_monitor_anonymous, where they exist, read the views: all, and
+those without user names.';

@@ -1,0 +1,170 @@
+-- name: jobs_of_day
+-- All that is told of the jobs that ended on one day.  A job's prediction is the last that was made while it waited;
+-- a subjob's (5[3].srv) may be its array's (5[].srv).  Ids begin anew one day, hence the time of submission, with a
+-- minute for clocks; t, p and what is made of them are as in replay/metrics.py.
+WITH ended AS (
+    SELECT
+        job.queue, job.project, job.user_name, job.walltime, job.state, job.ncpus, job.ctime,
+        job.start_time - coalesce(job.etime, job.ctime) AS waited,
+        least(job.runtime, job.walltime) AS t,
+        coalesce(prediction.mode, '') AS mode,
+        coalesce(prediction.predictor, '') AS predictor,
+        CASE
+            WHEN prediction.soft_walltime >= 1
+                AND prediction.soft_walltime < least(prediction.walltime, job.walltime)
+            THEN prediction.soft_walltime
+        END AS soft_walltime
+    FROM softwalltime.completed_jobs AS job
+    LEFT JOIN LATERAL (
+        SELECT made.mode, made.predictor, made.walltime, made.soft_walltime
+        FROM softwalltime.predictions AS made
+        WHERE made.job_id = ANY (ARRAY[job.job_id, regexp_replace(job.job_id, '\[\d+\]', '[]')])
+            AND made.event <> 'runjob'
+            AND made.predicted_at BETWEEN job.ctime - 60 AND job.start_time
+        ORDER BY made.predicted_at DESC, made.id DESC
+        LIMIT 1
+    ) AS prediction ON true
+    WHERE job.end_time >= :from AND job.end_time < :to AND job.runtime > 0 AND job.walltime > 0
+),
+outcome AS MATERIALIZED (
+    SELECT
+        ended.*,
+        coalesce(ended.soft_walltime, ended.walltime) AS p,
+        least(coalesce(ended.soft_walltime, ended.walltime), ended.t)::double precision
+            / greatest(coalesce(ended.soft_walltime, ended.walltime), ended.t) AS accuracy
+    FROM ended
+),
+scored AS (
+    INSERT INTO softwalltime.daily_scores (
+        day, mode, predictor, queue, project, user_name, jobs, adjusted, underestimated, badly_underestimated, over,
+        killed, accuracy, absolute_error, request_error, runtime, walltime, share, extensions,
+        longest_walltime, most_extensions
+    )
+    SELECT
+        :day, mode, predictor, queue, project, user_name,
+        count(*),
+        count(soft_walltime),
+        count(*) FILTER (WHERE p < t),
+        count(*) FILTER (WHERE t - p > 1800),
+        count(*) FILTER (WHERE soft_walltime >= t),
+        count(*) FILTER (WHERE state = 'walltime exceeded'),
+        sum(accuracy),
+        sum(abs(p - t)::double precision),
+        sum((walltime - t)::double precision),
+        sum(t::double precision),
+        sum(walltime::double precision),
+        sum(t::double precision / walltime),
+        sum(((t - 1) / p)::double precision),
+        max(walltime),
+        max((t - 1) / p)
+    FROM outcome
+    GROUP BY mode, predictor, queue, project, user_name
+),
+medians AS (
+    INSERT INTO softwalltime.daily_medians (day, mode, predictor, accuracy)
+    SELECT :day, mode, predictor, percentile_cont(0.5) WITHIN GROUP (ORDER BY accuracy)
+    FROM outcome
+    GROUP BY mode, predictor
+),
+lengths AS (
+    INSERT INTO softwalltime.daily_lengths (day, queue, walltime, planned, runtime, jobs)
+    SELECT
+        :day, queue, softwalltime.length_class(walltime), softwalltime.length_class(p), softwalltime.length_class(t),
+        count(*)
+    FROM outcome
+    WHERE mode IN ('shadow', 'on')
+    GROUP BY 2, 3, 4, 5
+)
+INSERT INTO softwalltime.daily_waits (day, after, processors, walltime, jobs, wait, slowdown, slowdown_log)
+SELECT
+    :day,
+    coalesce(outcome.ctime >= monitoring.first_set, false),
+    CASE WHEN ncpus >= 65 THEN 65 WHEN ncpus >= 9 THEN 9 WHEN ncpus >= 2 THEN 2 WHEN ncpus = 1 THEN 1 ELSE 0 END,
+    CASE WHEN walltime <= 3600 THEN 3600 WHEN walltime <= 28800 THEN 28800 WHEN walltime <= 86400 THEN 86400 ELSE 0 END,
+    count(*),
+    sum(wait),
+    sum(slowdown),
+    sum(ln(slowdown))
+FROM outcome
+CROSS JOIN softwalltime.monitoring
+CROSS JOIN LATERAL (SELECT greatest(outcome.waited, 0)::double precision AS wait) AS waited
+-- Bounded at 10 s, so that jobs that died at once do not count for all (Feitelson et al. 1997).
+CROSS JOIN LATERAL (SELECT greatest(1, (wait + outcome.t) / greatest(outcome.t, 10)) AS slowdown) AS slowed
+WHERE outcome.waited IS NOT NULL
+GROUP BY 2, 3, 4;
+
+-- name: decisions_of_day
+-- What was decided on one day, by what and why.
+INSERT INTO softwalltime.daily_decisions (day, event, mode, predictor, action, reason, requests)
+SELECT :day, event, mode, predictor, action, softwalltime.reason(basis, predicted, soft_walltime), count(*)
+FROM softwalltime.predictions
+WHERE predicted_at >= :from AND predicted_at < :to
+GROUP BY 2, 3, 4, 5, 6;
+
+-- name: hook_of_day
+-- How long the hook waited on one day.  It says how many time-outs in a row there were before each question: what is
+-- more than the question before said is new, and so is all of it where that is no more.
+INSERT INTO softwalltime.daily_hook (
+    day, requests, timeouts, most_timeouts, answer_p50, answer_p95, answer_p99, answer_most, exchange_p50,
+    exchange_p95, exchange_p99, exchange_most
+)
+SELECT
+    :day, requests, timeouts, most_timeouts, answer[1], answer[2], answer[3], answer_most, exchange[1], exchange[2],
+    exchange[3], exchange_most
+FROM (
+    SELECT
+        count(*) AS requests,
+        least(sum(timeouts - CASE WHEN timeouts > before THEN before ELSE 0 END), 2147483647) AS timeouts,
+        max(timeouts) AS most_timeouts,
+        percentile_disc(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY took) AS answer,
+        max(took) AS answer_most,
+        percentile_disc(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY exchange_before) AS exchange,
+        max(exchange_before) AS exchange_most
+    FROM (
+        SELECT took, exchange_before, timeouts, lag(timeouts, 1, 0) OVER (ORDER BY id) AS before
+        FROM softwalltime.predictions
+        WHERE predicted_at >= :from AND predicted_at < :to
+    ) AS asked
+) AS figures
+WHERE requests > 0;
+
+-- name: fewer_jobs
+-- Whether there are fewer jobs to score than the figures of that day tell of.
+SELECT
+    (SELECT coalesce(sum(jobs), 0) FROM softwalltime.daily_scores WHERE day = :day) > (
+        SELECT count(*) FROM softwalltime.completed_jobs
+        WHERE end_time >= :from AND end_time < :to AND runtime > 0 AND walltime > 0
+    );
+
+-- name: fewer_predictions
+-- Whether there are fewer predictions than the figures of that day tell of.
+SELECT
+    (SELECT coalesce(sum(requests), 0) FROM softwalltime.daily_decisions WHERE day = :day) > (
+        SELECT count(*) FROM softwalltime.predictions WHERE predicted_at >= :from AND predicted_at < :to
+    );
+
+-- name: month_is_stale
+-- Whether more days of that month are still to be reckoned, so that it is worth waiting with the month.
+SELECT EXISTS (
+    SELECT FROM softwalltime.stale_days
+    WHERE day >= :month AND day < :next_month AND day <= (to_timestamp(:now) AT TIME ZONE 'UTC')::date
+);
+
+-- name: forget_month
+-- To be made anew.
+DELETE FROM softwalltime.monthly_scores WHERE month = :month;
+
+-- name: scores_of_month
+-- The days of one month added up.
+INSERT INTO softwalltime.monthly_scores (
+    month, mode, predictor, queue, project, user_name, jobs, adjusted, underestimated, badly_underestimated, over,
+    killed, accuracy, absolute_error, request_error, runtime, walltime, share, extensions, longest_walltime,
+    most_extensions
+)
+SELECT
+    :month, mode, predictor, queue, project, user_name, sum(jobs), sum(adjusted), sum(underestimated),
+    sum(badly_underestimated), sum(over), sum(killed), sum(accuracy), sum(absolute_error), sum(request_error),
+    sum(runtime), sum(walltime), sum(share), sum(extensions), max(longest_walltime), max(most_extensions)
+FROM softwalltime.daily_scores
+WHERE day >= :month AND day < :next_month
+GROUP BY mode, predictor, queue, project, user_name;

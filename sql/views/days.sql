@@ -1,0 +1,207 @@
+-- name: scores_by_day
+-- With the median, which only exists by day.
+CREATE OR REPLACE VIEW softwalltime.scores_by_day AS
+SELECT
+    score.day,
+    score.mode,
+    score.predictor,
+    sum(score.jobs)::bigint AS jobs,
+    sum(score.accuracy) / sum(score.jobs) AS accuracy,
+    min(median.accuracy) AS accuracy_median,
+    sum(score.underestimated)::double precision / sum(score.jobs) AS underestimated,
+    sum(score.badly_underestimated)::double precision / sum(score.jobs) AS badly_underestimated,
+    sum(score.over)::double precision / sum(score.jobs) AS overestimated,
+    1 - sum(score.adjusted)::double precision / sum(score.jobs) AS not_adjusted,
+    sum(score.absolute_error) / sum(score.jobs) AS mean_absolute_error,
+    sum(score.request_error) / sum(score.jobs) AS mean_request_error,
+    sum(score.extensions) / sum(score.jobs) AS extensions
+FROM softwalltime.daily_scores AS score
+JOIN softwalltime.daily_medians AS median USING (day, mode, predictor)
+WHERE score.mode IN ('shadow', 'on')
+GROUP BY 1, 2, 3;
+
+COMMENT ON VIEW softwalltime.scores_by_day IS 'Predictions against what came of the jobs by day and predictor.';
+COMMENT ON COLUMN softwalltime.scores_by_day.day IS 'of the jobs'' end, in UTC';
+COMMENT ON COLUMN softwalltime.scores_by_day.mode IS 'shadow or on';
+COMMENT ON COLUMN softwalltime.scores_by_day.predictor IS 'which was asked, with its options';
+COMMENT ON COLUMN softwalltime.scores_by_day.jobs IS 'scored jobs: they ran and had a walltime';
+COMMENT ON COLUMN softwalltime.scores_by_day.accuracy IS
+'mean of min(p, t) / max(p, t), 0 to 1; t: runtime, at most the walltime; p: soft walltime, else the walltime';
+COMMENT ON COLUMN softwalltime.scores_by_day.accuracy_median IS 'median of the same';
+COMMENT ON COLUMN softwalltime.scores_by_day.underestimated IS
+'share with p < t: the scheduler had to extend them, or would have had to (UE and BE)';
+COMMENT ON COLUMN softwalltime.scores_by_day.badly_underestimated IS 'share underestimated by more than 30 minutes (BE)';
+COMMENT ON COLUMN softwalltime.scores_by_day.overestimated IS 'share with a soft walltime that held (OE)';
+COMMENT ON COLUMN softwalltime.scores_by_day.not_adjusted IS
+'share without a soft walltime below the walltime (NA)';
+COMMENT ON COLUMN softwalltime.scores_by_day.mean_absolute_error IS 'mean of |p - t|, seconds';
+COMMENT ON COLUMN softwalltime.scores_by_day.mean_request_error IS
+'mean of walltime - t, seconds: what the users'' own requests are off';
+COMMENT ON COLUMN softwalltime.scores_by_day.extensions IS
+'how often the scheduler has to extend a soft walltime, per job';
+
+-- name: coverage
+-- Jobs without a known prediction: before the daemon, while it was down, arrays, which are asked about before they
+-- have an id, and all jobs where PBS has no postqueuejob event.
+CREATE OR REPLACE VIEW softwalltime.coverage AS
+SELECT
+    day,
+    sum(jobs)::bigint AS jobs,
+    coalesce(sum(jobs) FILTER (WHERE mode <> ''), 0)::double precision / sum(jobs) AS asked,
+    coalesce(sum(adjusted) FILTER (WHERE mode = 'shadow'), 0)::double precision / sum(jobs) AS would_have,
+    coalesce(sum(adjusted) FILTER (WHERE mode = 'on'), 0)::double precision / sum(jobs) AS had
+FROM softwalltime.daily_scores
+GROUP BY 1;
+
+COMMENT ON VIEW softwalltime.coverage IS 'For how many jobs the daemon was asked, by day.';
+COMMENT ON COLUMN softwalltime.coverage.day IS 'of the jobs'' end, in UTC';
+COMMENT ON COLUMN softwalltime.coverage.jobs IS 'all scored jobs: they ran and had a walltime';
+COMMENT ON COLUMN softwalltime.coverage.asked IS 'share about which a request of the hook with the job''s id is recorded';
+COMMENT ON COLUMN softwalltime.coverage.would_have IS 'share that would have had a soft walltime (mode shadow)';
+COMMENT ON COLUMN softwalltime.coverage.had IS 'share that had one (mode on)';
+
+-- name: extensions
+-- What underestimating costs the scheduler; in mode shadow what it would.
+CREATE OR REPLACE VIEW softwalltime.extensions AS
+SELECT
+    day,
+    mode,
+    predictor,
+    sum(adjusted)::bigint AS jobs,
+    sum(underestimated)::bigint AS extended_jobs,
+    sum(extensions)::bigint AS extensions,
+    sum(extensions) / nullif(sum(underestimated), 0) AS extensions_each,
+    max(most_extensions) AS most_extensions
+FROM softwalltime.daily_scores
+WHERE mode IN ('shadow', 'on')
+GROUP BY 1, 2, 3;
+
+COMMENT ON VIEW softwalltime.extensions IS
+'How often the scheduler extends soft walltimes that jobs outlive, by day and predictor.';
+COMMENT ON COLUMN softwalltime.extensions.day IS 'of the jobs'' end, in UTC';
+COMMENT ON COLUMN softwalltime.extensions.mode IS 'shadow (it would) or on';
+COMMENT ON COLUMN softwalltime.extensions.predictor IS 'which was asked, with its options';
+COMMENT ON COLUMN softwalltime.extensions.jobs IS 'jobs with a soft walltime below the walltime';
+COMMENT ON COLUMN softwalltime.extensions.extended_jobs IS 'how many of them outlived it';
+COMMENT ON COLUMN softwalltime.extensions.extensions IS
+'by one soft walltime each time: a job still running after k soft walltimes is taken to need k + 1';
+COMMENT ON COLUMN softwalltime.extensions.extensions_each IS 'for each job that was extended; null: none was';
+COMMENT ON COLUMN softwalltime.extensions.most_extensions IS 'of one job';
+
+-- name: cold_starts
+-- Of requests for waiting jobs, arrays too; a running job is planned by other rules.
+CREATE OR REPLACE VIEW softwalltime.cold_starts AS
+SELECT
+    day,
+    mode,
+    predictor,
+    reason,
+    sum(requests)::bigint AS requests,
+    sum(requests)::double precision / sum(sum(requests)) OVER (PARTITION BY day, mode, predictor) AS share
+FROM softwalltime.daily_decisions
+WHERE event <> 'runjob'
+GROUP BY day, mode, predictor, reason;
+
+COMMENT ON VIEW softwalltime.cold_starts IS 'Requests for waiting jobs by why nothing was predicted for them.';
+COMMENT ON COLUMN softwalltime.cold_starts.day IS 'of the request, in UTC';
+COMMENT ON COLUMN softwalltime.cold_starts.mode IS 'off, shadow or on';
+COMMENT ON COLUMN softwalltime.cold_starts.predictor IS 'which was asked, with its options';
+COMMENT ON COLUMN softwalltime.cold_starts.reason IS 'why nothing was predicted; empty: something was';
+COMMENT ON COLUMN softwalltime.cold_starts.requests IS 'how many';
+COMMENT ON COLUMN softwalltime.cold_starts.share IS 'of all requests of that day, mode and predictor';
+
+-- name: drift
+-- Now the last seven days, before that eight weeks of seven days.
+CREATE OR REPLACE VIEW softwalltime.drift AS
+WITH weekly AS (
+    SELECT
+        mode,
+        predictor,
+        ((now() AT TIME ZONE 'UTC')::date - day) / 7 AS weeks_ago,
+        sum(jobs) AS jobs,
+        sum(accuracy) AS accuracy,
+        sum(underestimated) AS underestimated,
+        sum(badly_underestimated) AS badly_underestimated
+    FROM softwalltime.daily_scores
+    WHERE mode IN ('shadow', 'on')
+        AND day <= (now() AT TIME ZONE 'UTC')::date
+        AND day > (now() AT TIME ZONE 'UTC')::date - 63
+    GROUP BY 1, 2, 3
+)
+SELECT
+    mode,
+    predictor,
+    coalesce(sum(jobs) FILTER (WHERE weeks_ago = 0), 0)::bigint AS jobs,
+    sum(accuracy) FILTER (WHERE weeks_ago = 0) / sum(jobs) FILTER (WHERE weeks_ago = 0) AS accuracy,
+    (sum(underestimated) FILTER (WHERE weeks_ago = 0) / sum(jobs) FILTER (WHERE weeks_ago = 0))::double precision
+        AS underestimated,
+    (sum(badly_underestimated) FILTER (WHERE weeks_ago = 0) / sum(jobs) FILTER (WHERE weeks_ago = 0))::double precision
+        AS badly_underestimated,
+    count(*) FILTER (WHERE weeks_ago > 0) AS weeks_before,
+    coalesce(sum(jobs) FILTER (WHERE weeks_ago > 0), 0)::bigint AS jobs_before,
+    sum(accuracy) FILTER (WHERE weeks_ago > 0) / sum(jobs) FILTER (WHERE weeks_ago > 0) AS accuracy_before,
+    min(accuracy / jobs) FILTER (WHERE weeks_ago > 0) AS worst_accuracy_before,
+    (sum(underestimated) FILTER (WHERE weeks_ago > 0) / sum(jobs) FILTER (WHERE weeks_ago > 0))::double precision
+        AS underestimated_before,
+    max(underestimated::double precision / jobs) FILTER (WHERE weeks_ago > 0) AS worst_underestimated_before
+FROM weekly
+GROUP BY mode, predictor;
+
+COMMENT ON VIEW softwalltime.drift IS
+'Each predictor''s last seven days against the eight weeks before: does it still suit what the users do?';
+COMMENT ON COLUMN softwalltime.drift.mode IS 'shadow or on';
+COMMENT ON COLUMN softwalltime.drift.predictor IS 'which was asked, with its options';
+COMMENT ON COLUMN softwalltime.drift.jobs IS 'scored jobs that ended in the last seven days, today included (UTC)';
+COMMENT ON COLUMN softwalltime.drift.accuracy IS 'their mean accuracy; null: there are none';
+COMMENT ON COLUMN softwalltime.drift.underestimated IS 'share of them that was underestimated';
+COMMENT ON COLUMN softwalltime.drift.badly_underestimated IS 'share of them that was underestimated by more than 30 minutes';
+COMMENT ON COLUMN softwalltime.drift.weeks_before IS 'how many of the eight weeks before have scored jobs';
+COMMENT ON COLUMN softwalltime.drift.jobs_before IS 'scored jobs of those weeks';
+COMMENT ON COLUMN softwalltime.drift.accuracy_before IS 'their mean accuracy';
+COMMENT ON COLUMN softwalltime.drift.worst_accuracy_before IS 'mean accuracy of the worst of those weeks';
+COMMENT ON COLUMN softwalltime.drift.underestimated_before IS 'share of them that was underestimated';
+COMMENT ON COLUMN softwalltime.drift.worst_underestimated_before IS 'the same of the worst of those weeks';
+
+-- name: waits
+-- Three months before the first soft walltime was set against all since.  Load and users change too: a class whose
+-- jobs were never planned otherwise (long and narrow ones, say) tells how much of a difference that made.
+CREATE OR REPLACE VIEW softwalltime.waits AS
+WITH phases AS (
+    SELECT day.*
+    FROM softwalltime.daily_waits AS day
+    CROSS JOIN softwalltime.monitoring
+    WHERE day.after OR monitoring.first_set IS NULL
+        OR day.day > (to_timestamp(monitoring.first_set) AT TIME ZONE 'UTC')::date - 92
+)
+SELECT
+    CASE processors
+        WHEN 0 THEN 'not known' WHEN 1 THEN '1' WHEN 2 THEN '2 to 8' WHEN 9 THEN '9 to 64' ELSE '65 or more'
+    END AS processors,
+    CASE walltime
+        WHEN 3600 THEN 'up to 1 h' WHEN 28800 THEN '1 to 8 h' WHEN 86400 THEN '8 to 24 h' ELSE 'more than 24 h'
+    END AS walltime,
+    coalesce(sum(jobs) FILTER (WHERE NOT after), 0)::bigint AS jobs_before,
+    coalesce(sum(jobs) FILTER (WHERE after), 0)::bigint AS jobs_after,
+    sum(wait) FILTER (WHERE NOT after) / sum(jobs) FILTER (WHERE NOT after) AS wait_before,
+    sum(wait) FILTER (WHERE after) / sum(jobs) FILTER (WHERE after) AS wait_after,
+    sum(slowdown) FILTER (WHERE NOT after) / sum(jobs) FILTER (WHERE NOT after) AS slowdown_before,
+    sum(slowdown) FILTER (WHERE after) / sum(jobs) FILTER (WHERE after) AS slowdown_after,
+    exp(sum(slowdown_log) FILTER (WHERE NOT after) / sum(jobs) FILTER (WHERE NOT after)) AS typical_slowdown_before,
+    exp(sum(slowdown_log) FILTER (WHERE after) / sum(jobs) FILTER (WHERE after)) AS typical_slowdown_after
+FROM phases
+GROUP BY phases.processors, phases.walltime;
+
+COMMENT ON VIEW softwalltime.waits IS
+'How long jobs waited by size and walltime: submitted in the three months before the first soft walltime was set, and since.';
+COMMENT ON COLUMN softwalltime.waits.processors IS 'class of the processors asked for';
+COMMENT ON COLUMN softwalltime.waits.walltime IS 'class of the walltime';
+COMMENT ON COLUMN softwalltime.waits.jobs_before IS 'scored jobs submitted before; all, as long as none was set';
+COMMENT ON COLUMN softwalltime.waits.jobs_after IS 'scored jobs submitted since';
+COMMENT ON COLUMN softwalltime.waits.wait_before IS 'mean wait from eligible to started before, seconds';
+COMMENT ON COLUMN softwalltime.waits.wait_after IS 'the same since';
+COMMENT ON COLUMN softwalltime.waits.slowdown_before IS
+'mean bounded slowdown before: (wait + runtime) / runtime, at least 1, the runtime counted as 10 s at least';
+COMMENT ON COLUMN softwalltime.waits.slowdown_after IS 'the same since';
+COMMENT ON COLUMN softwalltime.waits.typical_slowdown_before IS
+'geometric mean of the bounded slowdown before, on which few extreme jobs weigh less';
+COMMENT ON COLUMN softwalltime.waits.typical_slowdown_after IS 'the same since';

@@ -1,0 +1,207 @@
+-- name: freshness
+-- Ask this first when a figure looks wrong.
+CREATE OR REPLACE VIEW softwalltime.freshness AS
+SELECT
+    monitoring.refreshed_at,
+    date_trunc('second', now() - monitoring.refreshed_at) AS age,
+    (SELECT count(*) FROM softwalltime.stale_days WHERE day <= (now() AT TIME ZONE 'UTC')::date) AS stale_days,
+    to_timestamp(monitoring.first_set) AS first_set
+FROM softwalltime.monitoring;
+
+COMMENT ON VIEW softwalltime.freshness IS 'How fresh the figures by day and month are; the daemon refreshes them.';
+COMMENT ON COLUMN softwalltime.freshness.refreshed_at IS
+'all that was stored by then is in the figures; null: never refreshed';
+COMMENT ON COLUMN softwalltime.freshness.age IS 'how long ago that was';
+COMMENT ON COLUMN softwalltime.freshness.stale_days IS 'days that are still to be reckoned anew: a refresh is under way';
+COMMENT ON COLUMN softwalltime.freshness.first_set IS
+'when PBS was first told to set a soft walltime; null: it never was';
+
+-- name: ingest_lag
+-- By server.  The newest job of a server that has had none for a week is not looked for.
+CREATE OR REPLACE VIEW softwalltime.ingest_lag AS
+SELECT
+    logs.server,
+    logs.logs,
+    logs.last_read,
+    date_trunc('second', now() - logs.last_read) AS since_last_read,
+    to_timestamp(newest.end_time) AS newest_job,
+    date_trunc('second', now() - to_timestamp(newest.end_time)) AS since_newest_job,
+    bad.lines + coalesce(dropped.lines, 0) AS malformed_lines,
+    bad.last_seen AS last_malformed
+FROM (
+    SELECT position.server, count(*) AS logs, max(position.updated_at) AS last_read
+    FROM softwalltime.log_positions AS position
+    GROUP BY position.server
+) AS logs
+LEFT JOIN LATERAL (
+    SELECT job.end_time
+    FROM softwalltime.completed_jobs AS job
+    WHERE job.server = logs.server
+        AND job.end_time > extract(epoch FROM now())::bigint - 604800
+        AND job.end_time <= extract(epoch FROM now())::bigint
+    ORDER BY job.end_time DESC
+    LIMIT 1
+) AS newest ON true
+LEFT JOIN LATERAL (
+    SELECT count(*) AS lines, max(line.seen_at) AS last_seen
+    FROM softwalltime.malformed_lines AS line
+    WHERE line.server = logs.server
+) AS bad ON true
+LEFT JOIN softwalltime.malformed_dropped AS dropped ON dropped.server = logs.server;
+
+COMMENT ON VIEW softwalltime.ingest_lag IS 'How far the accounting logs have been read, by PBS server.';
+COMMENT ON COLUMN softwalltime.ingest_lag.server IS 'the PBS server that writes the logs';
+COMMENT ON COLUMN softwalltime.ingest_lag.logs IS 'how many of its files were read';
+COMMENT ON COLUMN softwalltime.ingest_lag.last_read IS 'when something new was last stored from them';
+COMMENT ON COLUMN softwalltime.ingest_lag.since_last_read IS 'how long ago that was';
+COMMENT ON COLUMN softwalltime.ingest_lag.newest_job IS 'end of the last job known; null: none in the last week';
+COMMENT ON COLUMN softwalltime.ingest_lag.since_newest_job IS 'how long ago that was';
+COMMENT ON COLUMN softwalltime.ingest_lag.malformed_lines IS 'lines that could not be read, ever';
+COMMENT ON COLUMN softwalltime.ingest_lag.last_malformed IS 'when the last of those that are kept was met';
+
+-- name: hook_latency
+-- The last 24 hours, from the predictions themselves: always fresh.
+CREATE OR REPLACE VIEW softwalltime.hook_latency AS
+SELECT
+    hour,
+    count(*) AS requests,
+    percentile_disc(0.5) WITHIN GROUP (ORDER BY took) / 1000::double precision AS answer_p50,
+    percentile_disc(0.99) WITHIN GROUP (ORDER BY took) / 1000::double precision AS answer_p99,
+    max(took) / 1000::double precision AS answer_most,
+    percentile_disc(0.5) WITHIN GROUP (ORDER BY exchange_before) / 1000::double precision AS exchange_p50,
+    percentile_disc(0.99) WITHIN GROUP (ORDER BY exchange_before) / 1000::double precision AS exchange_p99,
+    max(exchange_before) / 1000::double precision AS exchange_most,
+    sum(timeouts::bigint - CASE WHEN timeouts > before THEN before ELSE 0 END)::bigint AS timeouts,
+    max(timeouts) AS most_timeouts
+FROM (
+    SELECT
+        date_trunc('hour', to_timestamp(predicted_at)) AS hour,
+        took,
+        exchange_before,
+        timeouts,
+        lag(timeouts, 1, 0) OVER (ORDER BY id) AS before
+    FROM softwalltime.predictions
+    WHERE predicted_at > extract(epoch FROM now())::bigint - 86400
+) AS asked
+GROUP BY hour;
+
+COMMENT ON VIEW softwalltime.hook_latency IS 'How long the hook waited in the last 24 hours, by hour.';
+COMMENT ON COLUMN softwalltime.hook_latency.hour IS 'its begin';
+COMMENT ON COLUMN softwalltime.hook_latency.requests IS 'requests of the hook that were recorded';
+COMMENT ON COLUMN softwalltime.hook_latency.answer_p50 IS 'median time for an answer of the daemon, milliseconds';
+COMMENT ON COLUMN softwalltime.hook_latency.answer_p99 IS '99th percentile of it, milliseconds';
+COMMENT ON COLUMN softwalltime.hook_latency.answer_most IS 'longest, milliseconds';
+COMMENT ON COLUMN softwalltime.hook_latency.exchange_p50 IS
+'median time that the hook waited, milliseconds, as it says at the next request; null: not known';
+COMMENT ON COLUMN softwalltime.hook_latency.exchange_p99 IS '99th percentile of it, milliseconds';
+COMMENT ON COLUMN softwalltime.hook_latency.exchange_most IS 'longest, milliseconds';
+COMMENT ON COLUMN softwalltime.hook_latency.timeouts IS
+'questions that timed out, at least, as far as the hook has told since';
+COMMENT ON COLUMN softwalltime.hook_latency.most_timeouts IS 'most time-outs in a row';
+
+-- name: hook_latency_by_day
+-- For as long as figures are kept.
+CREATE OR REPLACE VIEW softwalltime.hook_latency_by_day AS
+SELECT
+    day,
+    requests,
+    answer_p50 / 1000::double precision AS answer_p50,
+    answer_p95 / 1000::double precision AS answer_p95,
+    answer_p99 / 1000::double precision AS answer_p99,
+    answer_most / 1000::double precision AS answer_most,
+    exchange_p50 / 1000::double precision AS exchange_p50,
+    exchange_p95 / 1000::double precision AS exchange_p95,
+    exchange_p99 / 1000::double precision AS exchange_p99,
+    exchange_most / 1000::double precision AS exchange_most,
+    timeouts,
+    most_timeouts
+FROM softwalltime.daily_hook;
+
+COMMENT ON VIEW softwalltime.hook_latency_by_day IS 'How long the hook waited, by day.';
+COMMENT ON COLUMN softwalltime.hook_latency_by_day.day IS 'of the requests, in UTC';
+COMMENT ON COLUMN softwalltime.hook_latency_by_day.requests IS 'requests of the hook that were recorded';
+COMMENT ON COLUMN softwalltime.hook_latency_by_day.answer_p50 IS
+'median time for an answer of the daemon, milliseconds';
+COMMENT ON COLUMN softwalltime.hook_latency_by_day.answer_p95 IS '95th percentile of it, milliseconds';
+COMMENT ON COLUMN softwalltime.hook_latency_by_day.answer_p99 IS '99th percentile of it, milliseconds';
+COMMENT ON COLUMN softwalltime.hook_latency_by_day.answer_most IS 'longest, milliseconds';
+COMMENT ON COLUMN softwalltime.hook_latency_by_day.exchange_p50 IS
+'median time that the hook waited, milliseconds, as it says at the next request; null: not known';
+COMMENT ON COLUMN softwalltime.hook_latency_by_day.exchange_p95 IS '95th percentile of it, milliseconds';
+COMMENT ON COLUMN softwalltime.hook_latency_by_day.exchange_p99 IS '99th percentile of it, milliseconds';
+COMMENT ON COLUMN softwalltime.hook_latency_by_day.exchange_most IS 'longest, milliseconds';
+COMMENT ON COLUMN softwalltime.hook_latency_by_day.timeouts IS
+'questions that timed out, at least, as far as the hook has told since';
+COMMENT ON COLUMN softwalltime.hook_latency_by_day.most_timeouts IS 'most time-outs in a row';
+
+-- name: queues_to_leave
+-- PBS routes by walltime, not by soft walltime: a job predicted to be short waits in the queue of the long ones (Chlumský
+-- & Klusáček 2022, section 3.3).  A queue's limit is taken to be the greatest walltime that ran from it in 56 days; who
+-- may use it, and what else it differs in, the data do not say, so see how many users use both.
+CREATE OR REPLACE VIEW softwalltime.queues_to_leave AS
+WITH limits AS (
+    SELECT queue, max(longest_walltime) AS seconds
+    FROM softwalltime.daily_scores
+    WHERE day > (now() AT TIME ZONE 'UTC')::date - 56
+    GROUP BY queue
+    HAVING sum(jobs) >= 10
+),
+members AS (
+    SELECT DISTINCT queue, user_name
+    FROM softwalltime.daily_scores
+    WHERE day > (now() AT TIME ZONE 'UTC')::date - 56
+),
+lengths AS (
+    SELECT queue, walltime, planned, runtime, sum(jobs) AS jobs
+    FROM softwalltime.daily_lengths
+    WHERE day > (now() AT TIME ZONE 'UTC')::date - 28
+    GROUP BY queue, walltime, planned, runtime
+)
+SELECT
+    of.queue,
+    shorter.queue AS shorter_queue,
+    make_interval(secs => shorter.seconds) AS limit_there,
+    fitting.jobs,
+    fitting.belong,
+    fitting.belong::double precision / nullif(fitting.jobs, 0) AS share,
+    fitting.too_long,
+    common.users,
+    common.users_of_both
+FROM limits AS of
+JOIN limits AS shorter ON shorter.seconds < of.seconds
+CROSS JOIN LATERAL (
+    SELECT
+        coalesce(sum(length.jobs), 0)::bigint AS jobs,
+        coalesce(sum(length.jobs) FILTER (
+            WHERE length.walltime > shorter.seconds AND length.planned <= shorter.seconds
+        ), 0)::bigint AS belong,
+        coalesce(sum(length.jobs) FILTER (
+            WHERE length.walltime > shorter.seconds AND length.planned <= shorter.seconds
+                AND length.runtime > shorter.seconds
+        ), 0)::bigint AS too_long
+    FROM lengths AS length
+    WHERE length.queue = of.queue
+) AS fitting
+CROSS JOIN LATERAL (
+    SELECT count(*) AS users, count(there.user_name) AS users_of_both
+    FROM members AS member
+    LEFT JOIN members AS there ON there.queue = shorter.queue AND there.user_name = member.user_name
+    WHERE member.queue = of.queue
+) AS common
+WHERE fitting.belong > 0;
+
+COMMENT ON VIEW softwalltime.queues_to_leave IS
+'Queues with jobs whose soft walltime would fit into a queue of shorter jobs, over the last 28 days.';
+COMMENT ON COLUMN softwalltime.queues_to_leave.queue IS 'where the jobs were';
+COMMENT ON COLUMN softwalltime.queues_to_leave.shorter_queue IS 'a queue of shorter jobs, one line for each';
+COMMENT ON COLUMN softwalltime.queues_to_leave.limit_there IS
+'the greatest walltime that ran from that queue in the last 56 days, taken to be its limit';
+COMMENT ON COLUMN softwalltime.queues_to_leave.jobs IS 'jobs about which the daemon was asked that ended there';
+COMMENT ON COLUMN softwalltime.queues_to_leave.belong IS
+'how many had a walltime above that limit and a soft walltime within it; exact for limits that length_class knows';
+COMMENT ON COLUMN softwalltime.queues_to_leave.share IS 'of the jobs';
+COMMENT ON COLUMN softwalltime.queues_to_leave.too_long IS
+'how many of these ran longer than that limit all the same: they would have been killed there';
+COMMENT ON COLUMN softwalltime.queues_to_leave.users IS 'users of the queue in the last 56 days';
+COMMENT ON COLUMN softwalltime.queues_to_leave.users_of_both IS
+'how many of them ran jobs from the shorter queue too, so may use it';

@@ -1,0 +1,183 @@
+"""From nothing to soft walltimes and back on a real server, by the commands of deploy/GUIDE.md and no others."""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, text
+
+from tests.acceptance.lab import HOOK, Done, Lab, until
+from tests.service.running import Daemon
+
+POLICY = 'mode = "{mode}"\nwaiting = "v1"\nrunning = "walltime"\n'
+
+
+class Site:
+    """A new administrator's: settings, daemon, and the folder that softwalltime install keeps."""
+
+    def __init__(self, lab: Lab, folder: Path, dsn: str) -> None:
+        self.lab = lab
+        self.folder = folder / "hook"
+        self.daemon = Daemon(folder, dsn, POLICY.format(mode="shadow"))
+        # Its own log, as the guide has it.
+        self.daemon.accounting = lab.home / "server_priv" / "accounting"
+        self.daemon.configure(POLICY.format(mode="shadow"))
+
+    def softwalltime(self, *arguments: str) -> Done:
+        """A command, where PBS is."""
+        return self.lab.run(sys.executable, "-m", "softwalltime", *arguments)
+
+    def install(self, *options: str) -> str:
+        """The installation, which has to succeed; what it says."""
+        done = self.softwalltime("install", str(self.folder), "--config", str(self.daemon.config), *options)
+        assert done.ok, done.error
+        return done.output
+
+    def doctor(self) -> tuple[int, dict[str, str]]:
+        """The exit status, and the verdict of each check, the worst where there are several."""
+        done = self.softwalltime("doctor", "--format", "json", "--config", str(self.daemon.config))
+        worst: dict[str, str] = {}
+        order = ("skipped", "ok", "warning", "problem")
+        for finding in json.loads(done.output):
+            check, verdict = finding["check"], finding["verdict"]
+            worst[check] = max(verdict, worst.get(check, "skipped"), key=order.index)
+        return done.status, worst
+
+    def hook(self) -> dict[str, str]:
+        """The hook's attributes in PBS; nothing where there is none."""
+        done = self.lab.run("qmgr", "-c", "list hook softwalltime")
+        lines = done.output.splitlines()[1:] if done.ok else []
+        return {key.strip(): value.strip() for key, _, value in (line.partition(" = ") for line in lines) if value}
+
+    def switch(self, mode: str) -> None:
+        """Another mode, by a reload."""
+        self.daemon.configure(POLICY.format(mode=mode))
+        self.daemon.send(signal.SIGHUP)
+        until(lambda: self.daemon.status()["policy"]["mode"] == mode, 20, mode)
+
+
+@pytest.fixture
+def site(lab: Lab, database: str, tmp_path: Path) -> Iterator[Site]:
+    if os.geteuid() != 0:
+        pytest.skip("hooks are root's to install")
+    lab.uninstall()
+    # pytest's own folder is root's alone; PBS's commands run as root too.
+    site = Site(lab, tmp_path, database)
+    yield site
+    if site.daemon.process is not None and site.daemon.process.poll() is None:
+        site.daemon.end(signal.SIGKILL)
+    lab.uninstall()
+
+
+def held(lab: Lab) -> str:
+    """A job that waits."""
+    return lab.qsub("-h", "-q", "short", "-l", "walltime=600")
+
+
+def test_as_a_new_administrator_would(site: Site, lab: Lab, engine: Engine) -> None:
+    # Looking changes nothing.
+    assert "to do: create hook softwalltime" in site.install()
+    assert site.hook() == {}
+
+    # The daemon, in shadow mode, learns from what users run.
+    site.daemon.start()
+    until(lambda: site.daemon.status()["behind_bytes"] == 0, 60, "the log is read")
+    for job in [lab.qsub("-q", "short", "-l", "walltime=600", command=["/bin/sleep", "1"]) for _ in range(2)]:
+        lab.wait(job, "F", 60)
+    until(lambda: known(engine, lab.jobs) == 2, 30, "both are in the store")
+
+    # The hook; doing it again changes nothing.
+    assert "done: create hook softwalltime" in site.install("--apply")
+    assert site.hook()["event"] == "queuejob,postqueuejob,modifyjob,runjob"
+    assert (site.hook()["enabled"], site.hook()["order"], site.hook()["alarm"]) == ("true", "900", "5")
+    assert lab.qmgr("export hook softwalltime application/x-python default") == HOOK.read_text().strip()
+    assert "as it should be" in site.install("--apply")
+    status, verdicts = site.doctor()
+    assert status == 0, verdicts
+    for check in ("PBS", "manager rights", "hook", "hook enabled", "hook configuration", "socket", "hook events",
+                  "hook order", "backfill_depth", "strict ordering", "daemon", "mode", "learning", "store", "position",
+                  "clock", "trial prediction"):  # fmt: skip
+        assert verdicts[check] == "ok", check
+    assert verdicts["queue limits"] == verdicts["default walltimes"] == "warning"
+
+    # Shadow: recorded, not set.
+    job = held(lab)
+    assert lab.soft(job) is None
+    until(lambda: ("shadow", 60) in decisions(engine, job), 20, "the prediction is recorded")
+
+    # On.
+    site.switch("on")
+    job = held(lab)
+    assert lab.soft(job) == 60
+
+    # Off, in a second, and on again only when told to.
+    lab.qmgr("set hook softwalltime enabled = false")
+    assert lab.soft(held(lab)) is None
+    assert site.doctor()[1]["hook enabled"] == "problem"
+    assert "stays so" in site.install("--apply")
+    assert lab.soft(held(lab)) is None
+    site.install("--apply", "--enable")
+    assert lab.soft(held(lab)) == 60
+
+    # Out, without a trace but what jobs have; and that too by the command that it prints.
+    done = site.softwalltime("uninstall", str(site.folder), "--apply")
+    assert done.ok
+    assert site.hook() == {}
+    assert not site.folder.exists()
+    assert lab.soft(job) == 60
+    (hint,) = [line.strip() for line in done.error.splitlines() if "qselect" in line]
+    lab.must("bash", "-c", hint)
+    assert lab.soft(job) is None
+    assert lab.walltime(job) == 600
+    again = site.softwalltime("uninstall", str(site.folder), "--apply")
+    assert again.ok
+    assert "PBS does not have the hook" in again.output
+
+
+def test_an_administrators_changes_survive_and_are_shown(site: Site, lab: Lab) -> None:
+    site.install("--apply")
+    file = site.folder / "softwalltime_hook.json"
+    values: dict[str, Any] = json.loads(file.read_text())
+    file.write_text(json.dumps({**values, "deadline_ms": 80, "events": {**values["events"], "queuejob": False}}))
+    said = site.install("--apply", "--order", "7")
+    assert "in PBS: deadline_ms: 50, will be 80" in said
+    assert site.hook()["event"] == "postqueuejob,modifyjob,runjob"
+    exported = json.loads(lab.qmgr("export hook softwalltime application/x-config default"))
+    assert exported["deadline_ms"] == 80
+    # Without the folder, as on a host that was set up anew, they come from PBS.
+    file.unlink()
+    assert "as it should be" in site.install("--apply")
+    assert json.loads(file.read_text())["deadline_ms"] == 80
+    assert site.hook()["order"] == "7"
+
+
+def test_a_hook_that_somebody_altered_is_found_and_put_right(site: Site, lab: Lab, tmp_path: Path) -> None:
+    site.install("--apply")
+    altered = tmp_path / "altered.py"
+    altered.write_text(HOOK.read_text() + "# altered\n")
+    lab.qmgr(f"import hook softwalltime application/x-python default {altered}")
+    lab.qmgr('set hook softwalltime event = "queuejob,runjob"')
+    _, verdicts = site.doctor()
+    assert (verdicts["hook"], verdicts["hook events"]) == ("problem", "problem")
+    site.install("--apply")
+    _, verdicts = site.doctor()
+    assert (verdicts["hook"], verdicts["hook events"]) == ("ok", "ok")
+
+
+def known(engine: Engine, jobs: list[str]) -> int:
+    """How many of these are in the store."""
+    with engine.connect() as connection:
+        counted = text("SELECT count(*) FROM softwalltime.completed_jobs WHERE job_id = ANY (:jobs)")
+        return int(connection.execute(counted, {"jobs": jobs}).scalar_one())
+
+
+def decisions(engine: Engine, job: str) -> list[tuple[str, int | None]]:
+    """What was done about a job, and the soft walltime."""
+    with engine.connect() as connection:
+        asked = text("SELECT action, soft_walltime FROM softwalltime.predictions WHERE job_id = :job")
+        return [(row.action, row.soft_walltime) for row in connection.execute(asked, {"job": job})]

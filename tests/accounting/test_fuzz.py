@@ -1,0 +1,236 @@
+"""Mutated records of a real log, all the way into PostgreSQL: no line is lost, none ends the reading, no job is wrong.
+
+SOFTWALLTIME_TEST_FUZZ_SECONDS says for how long, some seconds unless more is asked for; SOFTWALLTIME_TEST_FUZZ_SEED
+from which seed on.
+"""
+
+import gzip
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+from sqlalchemy import Engine, text
+
+from softwalltime.accounting import files
+from softwalltime.accounting.files import Block
+from softwalltime.accounting.reader import LINE_KEPT, Tally, pbs_batch, read_jobs
+from softwalltime.jobs import CompletedJob
+from softwalltime.service import ingest as ingesting
+from softwalltime.service.ingest import ingest_logs
+from softwalltime.store import count_jobs, read_current, read_malformed
+from softwalltime.store import read_jobs as read_stored
+from tests.workloads import RECORDED_LOG
+
+SECONDS = float(os.environ.get("SOFTWALLTIME_TEST_FUZZ_SECONDS", "5"))
+SEED = int(os.environ.get("SOFTWALLTIME_TEST_FUZZ_SEED", time.time_ns() // 1000))
+LINES = 250
+CPU_SECONDS = 60
+"""For one log of that many lines, some of them of a megabyte; what is not linear takes hours."""
+
+TORQUE = b"""\
+04/21/2015 00:01:00;Q;123.srv;queue=batch
+04/21/2015 00:02:00;S;123.srv;user=ann group=chem jobname=md queue=batch ctime=1500000000 qtime=1500000000 \
+etime=1500000000 start=1500000100 owner=ann@login1 exec_host=n1/0-7+n2/0-7 Resource_List.nodes=2:ppn=8:gpus=1
+04/21/2015 00:03:00;R;123.srv;
+04/21/2015 01:03:00;E;123.srv;user=ann group=chem jobname=md queue=batch ctime=1500000000 qtime=1500000000 \
+etime=1500000000 start=1500000200 owner=ann@login1 exec_host=n1/0-7 Resource_List.nodes=2:ppn=8:gpus=1+n7:ppn=4 \
+Resource_List.walltime=12:00:00 session=999 end=1500003700 Exit_status=0 resources_used.mem=1.5gb
+"""
+RECORDED = (RECORDED_LOG.read_bytes() + TORQUE).splitlines()
+LETTERS = b"QSERDaABUYKkFLCTMPpzrxucesN"
+NUMBERS = (
+    b"0", b"-1", b"00", b"9" * 9, b"4294967296", b"9" * 18, b"9" * 40, b"9" * 400 + b".5", b"1e308", b"inf", b"nan",
+    b"0x10", b"1_0", "١٢".encode(), b"1:2:3:4:5", b"::", b"-00:10:00", b"99999999999:00:00", b"2147483648", b"UNSET",
+    b"1.7976931348623157e309gb", b"9" * 5000, b"4tb", b"4zb", b"",
+)  # fmt: skip
+PIECES = (
+    b"\0", b"\xff", b"\xfe\xff", b"\xed\xa0\x80", b"\r", b"\x1b[2J", b"\xe2\x80\xa8", b"\x85", b" ", b"  ", b"=", b'"',
+    b"'", b";", b"[]", b"[1]", b'account="', b"user=", b" end=5 ", b"\\.", b"\\N", b"None", b"\t", b"%s", b"{}",
+    b"\xc3\xa9",
+)  # fmt: skip
+HUGE: tuple[Callable[[Random], bytes], ...] = (
+    lambda chance: b" " * chance.randrange(1, 200_000),
+    lambda chance: b'a="x ' * chance.randrange(1, 20_000),
+    lambda chance: b"a='x " * chance.randrange(1, 20_000),
+    lambda chance: b'account="x ' * chance.randrange(1, 20_000),
+    lambda chance: b"a.b" * chance.randrange(1, 100_000),
+    lambda chance: b'" ' * chance.randrange(1, 100_000),
+    lambda chance: b"\0" * chance.randrange(1, 1 << 20),
+    lambda chance: b"1:ppn=2+" * chance.randrange(1, 20_000),
+    lambda chance: b"9" * chance.randrange(1, 1 << 18),
+    lambda chance: bytes(chance.choices(range(256), k=chance.randrange(1, 5000))).replace(b"\n", b""),
+)
+
+
+def mutated(line: bytes, chance: Random) -> bytes:
+    """The record with something done to it; still one line."""
+    at = chance.randrange(len(line) + 1)
+    match chance.randrange(11):
+        case 0:
+            flipped = bytearray(line)
+            for _ in range(chance.randrange(1, 9)):
+                flipped[chance.randrange(len(line))] ^= 1 << chance.randrange(8)
+            line = bytes(flipped)
+        case 1:
+            other = chance.choice(RECORDED)
+            line = line[:at] + other[chance.randrange(len(other)) :]
+        case 2:
+            line = line[:at]
+        case 3:
+            line = line[at:]
+        case 4:
+            line = line[:at] + chance.choice(PIECES) * chance.choice((1, 1, 2, 30)) + line[at:]
+        case 5:
+            line = line[:20] + bytes([chance.choice(LETTERS)]) + line[21:]
+        case 6:
+            fields = line.split(b"=")
+            which = chance.randrange(len(fields))
+            value, blank, following = fields[which].partition(b" ")
+            fields[which] = chance.choice((chance.choice(NUMBERS), value * 2, b"x" * 400)) + blank + following
+            line = b"=".join(fields)
+        case 7:
+            line = line[:at] + line[chance.randrange(at, len(line) + 1) :]
+        case 8:
+            words = line.split(b" ")
+            chance.shuffle(words)
+            line = b" ".join(words)
+        case 9 if chance.random() < 0.1:
+            line = line[:at] + chance.choice(HUGE)(chance) + line[at:]
+        case _:
+            pass
+    return line.replace(b"\n", b"\v")
+
+
+def fuzzed(chance: Random) -> tuple[list[bytes], list[bytes]]:
+    """A log of mutated records, and which of its lines are whole E records of jobs that no other line tells of."""
+    lines, whole = [], []
+    for number in range(LINES):
+        line = chance.choice(RECORDED)
+        for _ in range(chance.choice((1, 1, 2, 5))):
+            line = mutated(line, chance) or b"x"
+        lines.append(line)
+        if number % 10 == 0:
+            record = next(each for each in (chance.choice(RECORDED) for _ in iter(int, 1)) if each[19:22] == b";E;")
+            if b"[]" not in record:
+                whole.append(b";".join([*record.split(b";")[:2], b"%d.whole" % number, record.split(b";", 3)[3]]))
+                lines.append(whole[-1])
+    return lines, whole
+
+
+def empty(engine: Engine) -> None:
+    """Nothing is known."""
+    tables = ("completed_jobs", "interrupted_runs", "current_jobs", "log_positions", "malformed_lines")
+    with engine.begin() as connection:
+        connection.execute(text(f"TRUNCATE {', '.join(f'softwalltime.{table}' for table in tables)}"))
+
+
+def key(job: CompletedJob) -> tuple[str, str, int | None]:
+    return job.server, job.submission.job_id, job.start
+
+
+@pytest.mark.postgres
+def test_whatever_a_log_holds_each_line_is_accounted_for_and_each_job_is_stored(
+    module_engine: Engine, tmp_path: Path
+) -> None:
+    until, executions = time.monotonic() + SECONDS, 0
+    seed = SEED
+    while not executions or time.monotonic() < until:
+        seed += 1
+        try:
+            executions += one_log(module_engine, tmp_path, Random(seed))
+        except BaseException as error:
+            error.add_note(f"run it again with SOFTWALLTIME_TEST_FUZZ_SEED={seed - 1} SOFTWALLTIME_TEST_FUZZ_SECONDS=0")
+            raise
+    print(f"{executions:,} mutated lines, seeds {SEED + 1} to {seed}")
+
+
+def one_log(engine: Engine, folder: Path, chance: Random) -> int:
+    """Write a log, read it in some way, look at what came of it; returns how many lines it had."""
+    empty(engine)
+    lines, whole = fuzzed(chance)
+    content = b"\n".join(lines) + b"\n"
+    log = folder / chance.choice(("20261120", "20261120.gz", "log"))
+    begin, tally = time.process_time(), Tally()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "BLOCK", chance.choice((100, 5000, 1 << 20)))
+        patch.setattr(files, "LONGEST_LINE", chance.choice((20_000, 1 << 24)))
+        patch.setattr(ingesting, "LINES", chance.choice((1, 20, 50_000)))
+        # It grows, and is read in between.
+        for cut in (*sorted(chance.randrange(len(content)) for _ in range(chance.choice((0, 1, 3)))), len(content)):
+            written = content[:cut]
+            log.write_bytes(gzip.compress(written, 1) if log.suffix == ".gz" else written)
+            ingest_logs(engine, [log], tally)
+        assert time.process_time() - begin < CPU_SECONDS
+        assert tally.broken == []
+        counted = tally.jobs + tally.array_parents + tally.interrupted + tally.blank + tally.malformed + tally.others
+        assert counted == tally.lines >= len(lines)
+        assert min(tally.other.values(), default=0) >= 0
+        read = {key(job): job for job in reversed(list(read_jobs([log], Tally())))}
+    with engine.connect() as connection:
+        stored = {key(job): job for job in read_stored(connection)}
+        assert count_jobs(connection) == len(stored)
+        malformed = read_malformed(connection)
+        list(read_current(connection))
+        connection.execute(text("SELECT count(*) FROM softwalltime.jobs_now")).one()
+        connection.execute(text("SELECT * FROM softwalltime.jobs_overdue")).all()
+    assert stored == read
+    names = {line.split(b";")[2].decode() for line in whole}
+    assert names <= {job.submission.job_id for job in stored.values()}
+    assert len(malformed) == len({line.offset for line in malformed}) == tally.malformed
+    for line in malformed:
+        assert content[line.offset :].startswith(line.line)
+        assert content[: line.offset].count(b"\n") == line.line_number - 1
+    log.unlink()
+    return len(lines)
+
+
+ENDED = b"11/20/2026 10:00:00;E;1.srv;user=bob ctime=100 start=110 "
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b" ", b"x ", b"a=b  ", b'a="x ', b"a='x ", b'account="x ', b'" ', b"' ", b"a.b", b"a.b=", b"=", b"[", b"\0",
+        b"\xff", b"9", b"Resource_List.nodes=1:ppn=2+", b"1:", b"::", b'x" end=',
+    ],
+)  # fmt: skip
+def test_a_record_of_a_megabyte_takes_no_longer_than_its_length_does(text: bytes) -> None:
+    line = ENDED + text * ((1 << 20) // len(text)) + b" end=200"
+    begin = time.process_time()
+    batch = pbs_batch(Block(line, 0, 1, len(line) + 1), "log", Tally())
+    assert len(batch.jobs) + len(batch.malformed) == 1
+    # Some milliseconds; what grows with the square of it takes minutes.
+    assert time.process_time() - begin < 10
+
+
+@pytest.mark.parametrize("size", [7, 1000, 4000, 10**6])
+def test_a_record_that_is_too_long_is_no_job_however_it_is_read(
+    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "BLOCK", size)
+    monkeypatch.setattr(files, "LONGEST_LINE", 5000)
+    log = tmp_path / "20261120"
+    short = ENDED + b"end=200\n"
+    # Up to any place it looks like a record, and so does what follows.
+    too_long = ENDED.replace(b"1.srv", b"2.srv") + b"end=200 " + b" ".join([short.strip()] * 200) + b"\n"
+    log.write_bytes(too_long + short + too_long * 2 + b"rubbish\n")
+    tally = Tally()
+    assert [job.submission.job_id for job in read_jobs([log], tally)] == ["1.srv"]
+    assert {line.line for line in tally.kept} == {1, 3, 4, 5}
+    assert tally.kept[-1].content == b"rubbish"
+    assert tally.kept[-1].offset == 3 * len(too_long) + len(short)
+
+
+def test_a_malformed_line_keeps_nothing_of_what_was_read_with_it(tmp_path: Path) -> None:
+    log = tmp_path / "20261120"
+    log.write_bytes((b"x" * 100_000 + b"\n" + ENDED + b"end=soon" + b" " * 100_000 + b"\n") * 20)
+    tally = Tally()
+    assert list(read_jobs([log], tally)) == []
+    assert len(tally.kept) == 40
+    for line in tally.kept:
+        assert len(line.content) <= LINE_KEPT
+        assert len(line.error.value) <= LINE_KEPT
+        assert line.error.__traceback__ is line.error.__context__ is line.error.__cause__ is None

@@ -1,0 +1,228 @@
+"""The store at its size: bytes a job, the SQL predictors, the daemon's start, retention, and what partitions would do.
+
+Ten million jobs of a thousand users over three years: half a million generated ones, repeated in time under other ids.
+``SOFTWALLTIME_BENCH_JOBS`` says how many instead.
+"""
+
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from sqlalchemy import Engine, text
+
+from softwalltime.reports.table import table
+from softwalltime.service.client import ask
+from softwalltime.simulation.workload import generate
+from softwalltime.store import Retention, add_jobs, connect, embedded_postgres, forget, take_stock
+from softwalltime.store.migrations import upgrade
+from softwalltime.store.tables import completed_jobs
+from tests.benchmarks.bench_daemon import megabytes, ready
+
+JOBS = int(os.environ.get("SOFTWALLTIME_BENCH_JOBS", "10000000"))
+USERS = 1000
+ONCE = 500_000
+YEARS = 3 * 365 * 86400
+ASKED = 200
+CALLS = {
+    "last2 (v1)": "last2(:user, :now)",
+    "usage (v3)": "usage(:user, :walltime, :now)",
+    "percentile, triple key": "percentile(:user, :project, :walltime, :now)",
+    "percentile, user": "percentile(:user, :project, :walltime, :now, 85, 'user')",
+}
+_REPEAT = text("""
+    INSERT INTO softwalltime.completed_jobs ({columns})
+    SELECT {values} FROM softwalltime.completed_jobs WHERE id <= :once ORDER BY end_time, id
+""").text
+
+
+def main() -> None:
+    """Fill a store, and measure all of it."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        with embedded_postgres(Path(folder) / "data", durable=False) as dsn:
+            engine = connect(dsn)
+            upgrade(engine)
+            fill(engine, JOBS)
+            rows = [*sizes(engine)]
+            users = asked(engine)
+            for name, call in CALLS.items():
+                rows.append([f"SQL, {name}", latencies(engine, call, users)])
+            rows += daemon(Path(folder), dsn)
+            rows += partitions(engine, users)
+            rows += retention(engine)
+            engine.dispose()
+    print(table([f"{JOBS:,} jobs of {USERS:,} users over 3 years", "figure"], rows))
+
+
+def fill(engine: Engine, count: int) -> None:
+    """Generated jobs, and then the same again and again, each time later and under other ids."""
+    once = min(count, ONCE)
+    jobs = generate(once, users=USERS, processors=4096)
+    first, last = min(job.submission.submitted for job in jobs), max(job.end for job in jobs)
+    repeats = count // once
+    # The generator's own times do not matter; that the jobs fill the years does.
+    share = YEARS / repeats / (last - first)
+    begin = int(time.time()) - YEARS
+    jobs = [
+        replace(job, start=None if job.start is None else at - job.runtime, end=at)
+        for job in jobs
+        for at in [begin + int((job.end - first) * share)]
+    ]
+    jobs.sort(key=lambda job: job.end)
+    for position in range(0, len(jobs), 20_000):
+        with engine.begin() as connection:
+            add_jobs(connection, jobs[position : position + 20_000])
+    shifted = {"start_time", "end_time", "ctime", "qtime", "etime"}
+    columns = [column.name for column in completed_jobs.columns if column.name != "id"]
+    for repeat in range(1, repeats):
+        values = [
+            f"{name} + {repeat * (YEARS // repeats)}"
+            if name in shifted
+            else f"replace(job_id, '.', '{repeat:03}.')"
+            if name == "job_id"
+            else name
+            for name in columns
+        ]
+        with engine.begin() as connection:
+            statement = _REPEAT.format(columns=", ".join(columns), values=", ".join(values))
+            connection.execute(text(statement), {"once": once})
+    take_stock(engine)
+
+
+def sizes(engine: Engine) -> Iterator[list[str]]:
+    """Bytes a job: of the table, and of each index."""
+    query = text("""
+        SELECT relation.relname, pg_relation_size(relation.oid), pg_total_relation_size(index.indrelid)
+        FROM pg_index AS index JOIN pg_class AS relation ON relation.oid = index.indexrelid
+        WHERE index.indrelid = 'softwalltime.completed_jobs'::regclass ORDER BY 2 DESC
+    """)
+    with engine.connect() as connection:
+        found = connection.execute(query).all()
+    indexes = sum(size for _, size, _ in found)
+    total = found[0][2]
+    yield ["bytes a job, in all", f"{total / JOBS:.0f}"]
+    yield ["of which the table", f"{(total - indexes) / JOBS:.0f}"]
+    for name, size, _ in found:
+        yield [f"of which {name}", f"{size / JOBS:.0f}"]
+
+
+def asked(engine: Engine) -> list[dict[str, object]]:
+    """The last jobs of all kinds of users, as their predictions would be asked for; the heaviest user's first."""
+    query = text("""
+        WITH recent AS (
+            SELECT user_name, count(*) AS jobs, max(project) AS project, max(walltime) AS walltime
+            FROM softwalltime.completed_jobs
+            WHERE end_time > (SELECT max(end_time) FROM softwalltime.completed_jobs) - 30 * 86400
+            GROUP BY user_name
+        )
+        SELECT user_name AS user, project, walltime FROM recent ORDER BY jobs DESC LIMIT :asked
+    """)
+    with engine.connect() as connection:
+        return [
+            {**row, "now": int(time.time())} for row in connection.execute(query, {"asked": ASKED}).mappings().all()
+        ]
+
+
+def latencies(engine: Engine, call: str, users: list[dict[str, object]], schema: str = "softwalltime") -> str:
+    """Milliseconds of a call: the median over users, and the heaviest user's; the best of three each."""
+    query = text(f"SELECT {schema}.{call}")
+    times = []
+    with engine.connect() as connection:
+        for values in users:
+            best = float("inf")
+            for _ in range(3):
+                begin = time.perf_counter()
+                connection.execute(query, {key: values[key] for key in query.compile().params}).all()
+                best = min(best, time.perf_counter() - begin)
+            times.append(best * 1000)
+    return f"{statistics.median(times):.2f} ms, heaviest user {times[0]:.2f} ms, slowest {max(times):.2f} ms"
+
+
+def daemon(folder: Path, dsn: str) -> Iterator[list[str]]:
+    """How long the daemon takes to start on this store, and its memory."""
+    (folder / "accounting").mkdir()
+    (folder / "accounting" / "20240101").touch()
+    for spec in ("v3", "percentile"):
+        config = folder / "softwalltime.toml"
+        socket = folder / "hook.sock"
+        config.write_text(
+            f'dsn = "{dsn}"\nsocket = "{socket}"\naccounting = "{folder}/accounting"\n[policy]\nwaiting = "{spec}"\n'
+        )
+        begin = time.monotonic()
+        command = [sys.executable, "-m", "softwalltime", "serve", "--config", str(config)]
+        with (folder / "output").open("wb") as output:
+            process = subprocess.Popen(command, stdout=output, stderr=output)
+        try:
+            while not ready(socket):
+                time.sleep(0.05)
+            took = time.monotonic() - begin
+            learnt = ask(socket, {"op": "status"})["learnt"]
+            yield [f"daemon ready, {spec}", f"{took:.1f} s, {megabytes(process.pid):.0f} MB, {learnt:,} jobs learnt"]
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait()
+
+
+def partitions(engine: Engine, users: list[dict[str, object]]) -> Iterator[list[str]]:
+    """The same rows in monthly partitions, with the same indexes but the natural key, which they cannot have."""
+    with engine.begin() as connection:
+        connection.execute(text("CREATE SCHEMA parts"))
+        connection.execute(
+            text("CREATE TABLE parts.completed_jobs (LIKE softwalltime.completed_jobs) PARTITION BY RANGE (end_time)")
+        )
+        first = int(time.time()) - YEARS - 400 * 86400
+        for month in range(52):
+            begin, end = first + month * 30 * 86400, first + (month + 1) * 30 * 86400
+            bounds = f"FROM ({begin}) TO ({end})"
+            connection.execute(
+                text(f"CREATE TABLE parts.month{month} PARTITION OF parts.completed_jobs FOR VALUES {bounds}")
+            )
+        for index in ("by_user", "by_project", "pkey", "by_id"):
+            definition: str = connection.execute(
+                text(f"SELECT pg_get_indexdef('softwalltime.completed_jobs_{index}'::regclass)")
+            ).scalar_one()
+            definition = definition.replace("UNIQUE ", "").replace(" ON softwalltime.", " ON parts.")
+            connection.execute(text(definition))
+        begin_at = time.perf_counter()
+        connection.execute(text("INSERT INTO parts.completed_jobs SELECT * FROM softwalltime.completed_jobs"))
+        yield [
+            "partitions: filling them, without the natural key",
+            f"{JOBS / (time.perf_counter() - begin_at):,.0f} jobs/s",
+        ]
+        for name in ("last2", "usage_share", "usage", "percentile"):
+            source: str = connection.execute(
+                text("SELECT pg_get_functiondef(p.oid) FROM pg_proc p WHERE p.proname = :name"), {"name": name}
+            ).scalar_one()
+            for thing in ("completed_jobs", name, "usage_share"):
+                source = source.replace(f"softwalltime.{thing}", f"parts.{thing}")
+            connection.exec_driver_sql(source.replace("%", "%%"))
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("VACUUM ANALYZE parts.completed_jobs"))
+    for name, call in CALLS.items():
+        yield [f"partitions: SQL, {name}", latencies(engine, call, users, "parts")]
+    with engine.begin() as connection:
+        begin_at = time.perf_counter()
+        connection.execute(text("DROP TABLE parts.month20"))
+        yield ["partitions: dropping a month", f"{(time.perf_counter() - begin_at) * 1000:.0f} ms"]
+        connection.execute(text("DROP SCHEMA parts CASCADE"))
+
+
+def retention(engine: Engine) -> Iterator[list[str]]:
+    """Deleting the oldest tenth, in the small transactions in which the daemon does it."""
+    days = YEARS // 86400 * 9 // 10
+    times, rows = [], 0
+    begin = time.perf_counter()
+    for name, deleted in forget(engine, Retention(days, 0), int(time.time())):
+        if name == "completed_jobs":
+            times.append(time.perf_counter() - begin)
+            rows += deleted
+        begin = time.perf_counter()
+    figure = f"{rows / sum(times):,.0f} jobs/s, transactions of {statistics.median(times) * 1000:.0f} ms (median)"
+    yield ["forgetting the oldest tenth", f"{figure} to {max(times) * 1000:.0f} ms"]

@@ -1,0 +1,42 @@
+"""The compose file, as far as it can be judged without a container engine."""
+
+import pytest
+
+from softwalltime.cli import cli
+from softwalltime.settings import Settings
+from tests.workloads import ROOT
+
+yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+FOLDER = ROOT / "deploy" / "container"
+OURS = ("upgrade", "daemon")
+
+
+@pytest.fixture(scope="module")
+def services() -> dict[str, dict]:  # type: ignore[type-arg]
+    return dict(yaml.safe_load((FOLDER / "compose.yaml").read_text())["services"])
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_our_containers_may_do_nothing_that_they_need_not(services: dict[str, dict], name: str) -> None:  # type: ignore[type-arg]
+    service = services[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert not {"privileged", "pid", "network_mode", "cap_add", "ports", "user"} & service.keys()
+    assert "USER 10901:10901" in (FOLDER / "Containerfile").read_text()
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_their_commands_and_settings_exist(services: dict[str, dict], name: str) -> None:  # type: ignore[type-arg]
+    command = cli
+    for word in services[name]["command"]:
+        command = command.commands[word]  # type: ignore[assignment]
+    for variable in services[name]["environment"]:
+        assert variable.removeprefix("SOFTWALLTIME_").lower() in Settings.model_fields
+
+
+def test_nothing_of_pbs_can_be_written_and_no_password_stands_in_the_file(services: dict[str, dict]) -> None:  # type: ignore[type-arg]
+    volumes = services["daemon"]["volumes"]
+    assert [volume for volume in volumes if not volume.endswith(":ro")] == ["/run/softwalltime:/run/softwalltime"]
+    assert "PASSWORD:" not in (FOLDER / "compose.yaml").read_text()
+    assert "ports" not in services["postgres"]

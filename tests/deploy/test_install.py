@@ -1,0 +1,307 @@
+"""What an installation would do in PBS, the folder that it keeps, and what it says where there is no PBS."""
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from softwalltime.cli import run
+from softwalltime.deployment import configuration, hook, pbs
+from softwalltime.deployment.files import files_in, read_own, remove_files, write
+from softwalltime.deployment.hook import EVENTS, Hook, expected
+from softwalltime.deployment.pbs import PbsError, find, parse
+from softwalltime.deployment.plan import Plan, Wishes, make_plan
+from softwalltime.errors import UsageError
+
+FOLDER = Path("/etc/softwalltime/hook")
+SOCKET = "/run/softwalltime/hook.sock"
+ALL = frozenset(EVENTS)
+OLDER = ALL - {"postqueuejob"}
+
+
+def present(**changes: object) -> Hook:
+    """The hook as an installation with the defaults leaves it in PBS."""
+    attributes = {"enabled": "true", "order": "900", "alarm": "5", "debug": "false"}
+    attributes |= {key: str(value) for key, value in changes.items() if key in attributes}
+    values = configuration.merged(dict(changes.get("values", {})), configuration.shipped())  # type: ignore[call-overload]
+    text = changes.get("configuration", configuration.written(values))
+    return Hook(
+        str(changes.get("script", hook.script())), str(text), frozenset(changes.get("events", ALL)), attributes  # type: ignore[call-overload]
+    )  # fmt: skip
+
+
+def plan(there: Hook | None = None, **changes: object) -> Plan:
+    return make_plan(
+        FOLDER,
+        str(changes.get("socket", SOCKET)),
+        frozenset(changes.get("supported", ALL)),  # type: ignore[call-overload]
+        there,
+        changes.get("wishes", Wishes()),  # type: ignore[arg-type]
+        changes.get("own"),  # type: ignore[arg-type]
+    )
+
+
+def statements(made: Plan) -> list[str]:
+    return [step.statement.removeprefix("set hook softwalltime ") for step in made.steps]
+
+
+def test_a_new_hook_is_switched_on_last_when_it_is_complete() -> None:
+    assert statements(plan()) == [
+        "create hook softwalltime",
+        "enabled = false",
+        f"import hook softwalltime application/x-config default {FOLDER}/softwalltime_hook.json",
+        f"import hook softwalltime application/x-python default {FOLDER}/softwalltime_hook.py",
+        'event = "queuejob,postqueuejob,modifyjob,runjob"',
+        "order = 900",
+        "alarm = 5",
+        "debug = false",
+        "enabled = true",
+    ]
+
+
+def test_what_is_as_it_should_be_is_left_alone() -> None:
+    made = plan(present())
+    assert made.steps == ()
+    assert made.notes == ()
+    assert "as it should be" in made.files["softwalltime.qmgr"]
+
+
+def test_the_statements_for_qmgr_are_the_steps_with_their_reasons() -> None:
+    made = plan()
+    lines = made.files["softwalltime.qmgr"].splitlines()
+    assert [line for line in lines if not line.startswith("#")] == [step.statement for step in made.steps]
+
+
+def test_an_older_pbs_is_not_asked_for_an_event_that_it_lacks() -> None:
+    made = plan(supported=OLDER)
+    assert 'event = "queuejob,modifyjob,runjob"' in statements(made)
+    # The hook notices by itself; were it written down, it would stay so after PBS's next update.
+    assert json.loads(made.files["softwalltime_hook.json"])["events"]["postqueuejob"] is True
+
+
+@pytest.mark.parametrize(
+    ("version", "events"),
+    [("19.1.3", OLDER), ("20.0.1", OLDER), ("22.05.11", OLDER), ("23.06.06", ALL), ("2022.1.4", OLDER),
+     ("2024.1.0", ALL), ("", ALL)],
+)  # fmt: skip
+def test_what_a_version_should_support(version: str, events: frozenset[str]) -> None:
+    assert expected(version) == events
+
+
+def test_an_event_that_the_configuration_switches_off_costs_no_run_of_the_hook() -> None:
+    made = plan(present(), own={**configuration.shipped(), "events": {"queuejob": False}})
+    assert 'event = "postqueuejob,modifyjob,runjob"' in statements(made)
+
+
+def test_an_administrators_values_stay_and_what_is_new_is_added() -> None:
+    made = plan(present(configuration='{"deadline_ms": 80, "log": "errors", "ours": 1}'))
+    values = json.loads(made.files["softwalltime_hook.json"])
+    assert (values["deadline_ms"], values["log"], values["ours"]) == (80, "errors", 1)
+    assert values.keys() - {"ours"} == configuration.shipped().keys()
+    assert statements(made) == [
+        f"import hook softwalltime application/x-config default {FOLDER}/softwalltime_hook.json"
+    ]
+    assert "hook configuration: ours is not known: the default stands" in made.notes
+    assert "hook configuration: minimum: new, 60" in made.notes
+
+
+def test_the_configuration_in_the_folder_counts_before_the_one_in_pbs_and_the_difference_is_shown() -> None:
+    made = plan(present(values={"deadline_ms": 80}), own={**configuration.shipped(), "deadline_ms": 100})
+    assert json.loads(made.files["softwalltime_hook.json"])["deadline_ms"] == 100
+    assert made.notes == ("in PBS: deadline_ms: 80, will be 100",)
+
+
+def test_the_hook_asks_where_the_daemon_answers() -> None:
+    made = plan(present(), socket="/run/elsewhere.sock")
+    assert json.loads(made.files["softwalltime_hook.json"])["socket"] == "/run/elsewhere.sock"
+    assert made.notes == (f'hook configuration: socket: "{SOCKET}", will be "/run/elsewhere.sock"',)
+
+
+def test_a_configuration_in_pbs_that_is_no_json_is_replaced() -> None:
+    made = plan(present(configuration="{"))
+    assert made.notes == ("the hook's configuration in PBS is not JSON: it is replaced",)
+    assert json.loads(made.files["softwalltime_hook.json"]) == configuration.shipped()
+
+
+def test_a_hook_that_was_switched_off_stays_off_unless_told_otherwise() -> None:
+    off = present(enabled="false", script="an older one")
+    assert "enabled = true" not in statements(plan(off))
+    assert "the hook is switched off in PBS and stays so; --enable switches it on" in plan(off).notes
+    assert statements(plan(off, wishes=Wishes(enable=True)))[-1] == "enabled = true"
+
+
+def test_order_and_alarm_stay_as_they_were_set_unless_told_otherwise() -> None:
+    moved = present(order=7, alarm=9)
+    assert statements(plan(moved)) == []
+    assert statements(plan(moved, wishes=Wishes(order=1000, alarm=6))) == ["order = 1000", "alarm = 6"]
+
+
+def test_the_alarm_never_comes_before_the_hooks_own_deadline() -> None:
+    assert "alarm = 9" in statements(plan(own={**configuration.shipped(), "deadline_ms": 5000}))
+
+
+def test_an_installation_that_broke_off_is_finished() -> None:
+    half = Hook("", "", frozenset(), {"enabled": "false", "order": "1", "alarm": "30", "debug": "false"})
+    made = plan(half)
+    assert statements(made)[0].startswith("import hook")
+    assert statements(made)[-1] == "enabled = true"
+    assert not [note for note in made.notes if "switched off" in note]
+
+
+def test_debugging_output_is_switched_off() -> None:
+    assert statements(plan(present(debug="true"))) == ["debug = false"]
+
+
+# ---- The folder ------------------------------------------------------------------------------------------------------
+
+
+def test_writing_again_changes_nothing_and_removing_leaves_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "hook"
+    made = plan()
+    assert write(made, folder) == [folder / name for name in made.files]
+    assert write(made, folder) == []
+    assert (folder / "softwalltime_hook.py").read_text() == hook.script()
+    assert read_own(folder) == configuration.shipped()
+    assert sorted(remove_files(folder)) == sorted(folder / name for name in made.files)
+    assert not folder.exists()
+    assert remove_files(folder) == files_in(folder) == []
+
+
+def test_what_others_have_put_into_the_folder_stays(tmp_path: Path) -> None:
+    write(plan(), tmp_path)
+    (tmp_path / "notes").touch()
+    remove_files(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="PBS takes hooks from root alone, so only root is kept from mistakes")
+@pytest.mark.parametrize("mode", [0o777, 0o775])
+def test_root_imports_nothing_from_where_others_may_write(tmp_path: Path, mode: int) -> None:
+    folder = tmp_path / "open" / "hook"
+    folder.mkdir(parents=True)
+    folder.parent.chmod(mode)
+    with pytest.raises(UsageError, match=r"open: others than root may write here.*chmod go-w"):
+        write(plan(), folder)
+    folder.parent.chmod(0o755)
+    os.chown(folder, 65534, 65534)
+    with pytest.raises(UsageError, match="chown root"):
+        write(plan(), folder)
+
+
+def test_a_link_in_the_folder_is_replaced_not_followed(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("precious")
+    folder = tmp_path / "hook"
+    folder.mkdir(mode=0o755)
+    (folder / "softwalltime_hook.py").symlink_to(elsewhere)
+    write(plan(), folder)
+    assert elsewhere.read_text() == "precious"
+    assert not (folder / "softwalltime_hook.py").is_symlink()
+    assert stat.S_IMODE((folder / "softwalltime_hook.py").stat().st_mode) == 0o644
+
+
+@pytest.mark.parametrize("name", ["with blank", 'with"quote', "with'quote", "with\ttab"])
+def test_a_path_that_qmgr_cannot_read_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="give another FOLDER"):
+        write(plan(), tmp_path / name)
+
+
+def test_a_broken_configuration_in_the_folder_is_an_error_with_its_name(tmp_path: Path) -> None:
+    (tmp_path / "softwalltime_hook.json").write_text('{"deadline_ms": 80,}')
+    with pytest.raises(UsageError, match=rf"^{tmp_path}/softwalltime_hook.json: not JSON: .*move it away"):
+        read_own(tmp_path)
+
+
+# ---- PBS's commands --------------------------------------------------------------------------------------------------
+
+PRINTED = """\
+#
+# Create and define queue short
+#
+create queue short
+set queue short queue_type = Execution
+set queue short resources_max.walltime = 02:00:00
+create queue route_q
+set queue route_q route_destinations = short
+set queue route_q route_destinations += long
+set server managers = root@*
+create hook other
+set hook other event = queuejob
+set hook other event += modifyjob
+import hook other application/x-python base64 -
+aW1wb3J0IHBicw==
+set sched preempt_prio = "express_queue, normal_jobs"
+"""
+
+
+def test_what_qmgr_prints_is_read() -> None:
+    things = parse(PRINTED)
+    assert things["queue", "short"].get("resources_max.walltime") == "02:00:00"
+    assert things["queue", "route_q"].parts("route_destinations") == ("short", "long")
+    assert things["hook", "other"].parts("event") == ("queuejob", "modifyjob")
+    assert things["server", ""].get("managers") == "root@*"
+    assert things["server", ""].get("backfill_depth") == ""
+    assert things["sched", ""].parts("preempt_prio") == ("express_queue", "normal_jobs")
+
+
+def qmgr(folder: Path, script: str) -> Path:
+    """A qmgr that does as this script says, where PBS_EXEC would have it."""
+    program = folder / "exec" / "bin" / "qmgr"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    conf = folder / "pbs.conf"
+    conf.write_text(f"# PBS\nPBS_EXEC={folder}/exec\nPBS_HOME=/scratch/pbs\n")
+    return conf
+
+
+@pytest.fixture
+def no_usual_pbs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pbs, "USUAL", Path("/nonexistent"))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+
+
+def test_qmgr_is_found_where_pbs_conf_says(tmp_path: Path, no_usual_pbs: None) -> None:
+    conf = qmgr(tmp_path, "echo '    pbs_version = 20.0.1'")
+    found = find(conf)
+    assert (found.qmgr, found.home) == (tmp_path / "exec/bin/qmgr", Path("/scratch/pbs"))
+    assert found.version() == "20.0.1"
+
+
+# What qmgr of OpenPBS 23.06 says on standard error, recorded.
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        ("qmgr obj= svr=default: alice@pbs1 is unauthorized to access hooks data from server pbs1", "as root"),
+        ("Unknown Host.\nqmgr: cannot connect to server ", "start the PBS server"),
+        ("Connection refused\nqmgr: cannot connect to server ", "start the PBS server"),
+        ("qmgr obj= svr=default: Unauthorized Request \nqmgr: Error (15007) returned from server", "a manager"),
+    ],
+)
+def test_who_must_act_when_pbs_refuses(tmp_path: Path, no_usual_pbs: None, said: str, advice: str) -> None:
+    conf = qmgr(tmp_path, f"printf '%s' '{said}' >&2; exit 1")
+    with pytest.raises(PbsError, match=advice) as raised:
+        find(conf).tell("list server")
+    assert "\n" not in str(raised.value)
+
+
+def test_a_pbs_that_hangs_is_not_waited_for(tmp_path: Path, no_usual_pbs: None) -> None:
+    with pytest.raises(PbsError, match=r"has not answered in 0.2 s"):
+        pbs.run([str(find(qmgr(tmp_path, "exec sleep 20")).qmgr)], 0.2)
+
+
+def test_where_there_is_no_pbs_the_files_are_written_all_the_same(
+    tmp_path: Path, no_usual_pbs: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PBS_CONF_FILE", str(tmp_path / "none"))
+    folder = tmp_path / "hook"
+    assert run(["install", str(folder)]) == 0
+    captured = capsys.readouterr()
+    assert f"to do: import hook softwalltime application/x-python default {folder}/softwalltime_hook.py" in captured.out
+    assert "nothing was changed in PBS" in captured.err
+    assert run(["install", str(folder), "--apply"]) == 1
+    assert "there is no qmgr" in capsys.readouterr().err
+    assert run(["uninstall", str(folder), "--apply"]) == 1
+    assert folder.exists()

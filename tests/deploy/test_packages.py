@@ -1,0 +1,155 @@
+"""The packages: what is in them, and what installing, upgrading and removing them does to a machine."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.machine import Machine, machine
+from tests.workloads import ROOT
+
+SETTINGS = "/etc/softwalltime/softwalltime.toml"
+SHIPPED = (
+    "/opt/softwalltime/bin/softwalltime",
+    "/usr/bin/softwalltime",
+    "/usr/bin/swt",
+    "/usr/lib/systemd/system/softwalltime.service",
+    "/usr/lib/systemd/system/softwalltime-ingest.service",
+    "/usr/lib/sysusers.d/softwalltime.conf",
+    "/usr/lib/tmpfiles.d/softwalltime.conf",
+    "/usr/share/doc/pbs-softwalltime/deploy/GUIDE.md",
+    "/usr/share/doc/pbs-softwalltime/hooks/README.md",
+    SETTINGS,
+)
+
+
+@pytest.fixture
+def bare() -> Iterator[Machine]:
+    """A machine without systemd running, as a container is."""
+    with machine() as found:
+        yield found
+
+
+def output(*command: object) -> str:
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, check=True).stdout
+
+
+def content(package: Path) -> dict[str, tuple[str, str]]:
+    """Owner and permissions by path."""
+    found = {}
+    if package.suffix == ".deb":
+        for line in output("dpkg-deb", "--contents", package).splitlines():
+            mode, owner, _, _, _, path, *_ = line.split()
+            found[path[1:].rstrip("/")] = (owner, mode)
+    else:
+        listed = "[%{FILENAMES} %{FILEUSERNAME}/%{FILEGROUPNAME} %{FILEMODES:perms}\n]"
+        for line in output("rpm", "-qp", "--queryformat", listed, package).splitlines():
+            path, owner, mode = line.rsplit(" ", 2)
+            found[path] = (owner, mode)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["deb", "rpm"])
+def test_it_holds_what_it_should_and_nobody_but_root_may_change_it(packages: dict[str, Path], kind: str) -> None:
+    found = content(packages[kind])
+    assert set(SHIPPED) <= found.keys()
+    for path, (owner, mode) in found.items():
+        assert owner in ("root/root", "root/softwalltime"), path
+        assert mode[0] == "l" or (mode[5] == mode[8] == "-"), f"{path} can be written by others"
+        assert "s" not in mode, path
+    assert found[SETTINGS][1] == "-rw-r-----"
+    elsewhere = [path for path in found if path and not path.startswith(("/opt", "/usr", "/etc"))]
+    assert elsewhere == []
+
+
+def test_the_settings_are_the_administrators(packages: dict[str, Path]) -> None:
+    assert output("dpkg-deb", "--info", packages["deb"], "conffiles").split() == [SETTINGS]
+    flags = output("rpm", "-qp", "--queryformat", "[%{FILEFLAGS:fflags} %{FILENAMES}\n]", packages["rpm"])
+    assert [line.split() for line in flags.splitlines() if line.endswith("softwalltime.toml")] == [["cn", SETTINGS]]
+
+
+def test_it_depends_on_the_python_that_it_was_built_for(packages: dict[str, Path]) -> None:
+    version = output("/usr/bin/python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])").strip()
+    depends = output("dpkg-deb", "--field", packages["deb"], "Depends")
+    assert f"python3 (>= {version}), python3 (<< 3.{int(version[2:]) + 1})" in depends
+    requires = output("rpm", "-qp", "--requires", packages["rpm"]).split()
+    assert f"/usr/bin/python{version}" in requires
+    assert not [each for each in requires if each.endswith("()(64bit)")], "its own libraries are no requirements"
+
+
+def test_a_deb_is_installed_upgraded_and_removed(packages: dict[str, Path], bare: Machine, tmp_path: Path) -> None:
+    said = bare.install(packages["deb"])
+    assert "PBS was not changed" in said
+    assert bare.run("id -nG softwalltime") == "softwalltime"
+    assert bare.run(f"stat -c '%a %U %G' {SETTINGS}") == "640 root softwalltime"
+    assert bare.run("systemctl is-enabled softwalltime") == "enabled"
+    assert bare.run("cd /tmp && softwalltime --version && swt predictors").startswith("softwalltime, version ")
+    assert "0.1" in bare.run("runuser -u softwalltime -- softwalltime --version")
+    bare.run(f"sed -i 's/^# dsn.*/dsn = \"ours\"/' {SETTINGS}")
+
+    newer = rebuilt(packages["deb"], tmp_path)
+    assert "db upgrade" in bare.install(newer)
+    assert 'dsn = "ours"' in bare.run(f"cat {SETTINGS}")
+    assert bare.run("dpkg-query --show --showformat '${Version}' pbs-softwalltime") == "99"
+    assert bare.run(f"stat -c '%a %U %G' {SETTINGS}") == "640 root softwalltime"
+
+    bare.run("mkdir /etc/softwalltime/hook; touch /etc/softwalltime/hook/softwalltime_hook.py")
+    assert "qmgr -c 'delete hook softwalltime'" in bare.run("dpkg --remove pbs-softwalltime")
+    assert bare.run("ls /opt/softwalltime /usr/bin/swt 2>/dev/null", check=False) == ""
+    assert 'dsn = "ours"' in bare.run(f"cat {SETTINGS}")
+    bare.run("dpkg --purge pbs-softwalltime")
+    assert bare.run("ls /etc/softwalltime 2>/dev/null", check=False) == ""
+    assert bare.run("find /etc/systemd -name '*softwalltime*'") == ""
+
+
+def rebuilt(package: Path, folder: Path) -> Path:
+    """The same as a later version."""
+    tree = folder / "tree"
+    output("dpkg-deb", "--raw-extract", package, tree)
+    control = tree / "DEBIAN" / "control"
+    lines = control.read_text().splitlines()
+    control.write_text("".join(f"{'Version: 99' if line.startswith('Version:') else line}\n" for line in lines))
+    output("dpkg-deb", "--root-owner-group", "-Znone", "--build", tree, folder / "newer.deb")
+    return folder / "newer.deb"
+
+
+def test_an_rpm_is_installed_and_removed(packages: dict[str, Path], bare: Machine) -> None:
+    if shutil.which("rpm") is None:
+        pytest.skip("there is no rpm")
+    # What it requires is there, but rpm's own database, in a Debian, does not know.
+    output("rpm", "--root", bare.root, "--install", "--nodeps", packages["rpm"])
+    assert bare.run(f"stat -c '%a %U %G' {SETTINGS}") == "640 root softwalltime"
+    assert bare.run("systemctl is-enabled softwalltime") == "enabled"
+    assert bare.run("softwalltime --version").startswith("softwalltime, version ")
+    bare.run(f"sed -i 's/^# dsn.*/dsn = \"ours\"/' {SETTINGS}")
+    output("rpm", "--root", bare.root, "--upgrade", "--nodeps", "--force", packages["rpm"])
+    assert 'dsn = "ours"' in bare.run(f"cat {SETTINGS}")
+    output("rpm", "--root", bare.root, "--erase", "pbs-softwalltime")
+    assert (
+        bare.run("ls -d /opt/softwalltime /usr/bin/swt /usr/lib/systemd/system/softwalltime* 2>/dev/null", check=False)
+        == ""
+    )
+    assert 'dsn = "ours"' in bare.run(f"cat {SETTINGS}.rpmsave")
+
+
+def test_what_cannot_be_built_with_is_refused_in_one_line(tmp_path: Path) -> None:
+    def build(*arguments: str, **environment: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [ROOT / "deploy" / "packages" / "build", *arguments],
+            capture_output=True,
+            text=True,
+            env={"PATH": "/usr/bin:/bin", **environment},
+            check=False,
+        )
+        return done.returncode, done.stderr
+
+    assert build("tarball")[0] == 2
+    own = tmp_path / "python3"
+    own.write_text('#!/bin/sh\nexec /usr/bin/python3 "$@"\n')
+    own.chmod(0o755)
+    status, said = build("deb", str(tmp_path), PYTHON=str(own))
+    assert status == 1
+    assert said.count("\n") == 1
+    assert "not the system's Python" in said or "there is no dpkg-deb" in said or "3.11 or later" in said

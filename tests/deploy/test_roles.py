@@ -1,0 +1,129 @@
+"""Daemon, ingester and hook do all their work with the rights of deploy/sql/roles.sql, and can do nothing else."""
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import errors, sql
+from psycopg.conninfo import make_conninfo
+
+from softwalltime.cli import run
+from softwalltime.settings import load_settings
+from softwalltime.store import open_store
+from softwalltime.store.daily import refresh
+from softwalltime.store.migrations import upgrade
+from tests.service.running import Daemon, until
+from tests.workloads import RECORDED_LOG, ROOT, job
+
+pytestmark = pytest.mark.postgres
+
+SCRIPT = (ROOT / "deploy" / "sql" / "roles.sql").read_text()
+ROLES = ("softwalltime", "softwalltime_ingest", "softwalltime_hook", "softwalltime_owner")
+As = Callable[[str], str]
+
+
+@pytest.fixture
+def as_role(empty_database: str) -> Iterator[As]:
+    """DSN by role, of a database that was set up as roles.sql says."""
+
+    def dsn(role: str) -> str:
+        return make_conninfo(empty_database, options=f"-c role={role}")
+
+    with psycopg.connect(empty_database, autocommit=True) as connection:
+        if connection.execute("SELECT FROM pg_roles WHERE rolname = ANY (%s)", [list(ROLES)]).fetchone() is not None:
+            pytest.skip("this PostgreSQL has roles of these names, which are somebody's")
+        connection.execute(SCRIPT)
+        with open_store(load_settings(dsn=dsn("softwalltime_owner")), migrate=True) as engine:
+            upgrade(engine)
+        connection.execute(SCRIPT)
+        connection.execute(SCRIPT)
+    yield dsn
+    with psycopg.connect(empty_database, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA softwalltime CASCADE")
+        for role in ROLES:
+            connection.execute(sql.SQL("DROP OWNED BY {0}").format(sql.Identifier(role)))
+            connection.execute(sql.SQL("DROP ROLE {0}").format(sql.Identifier(role)))
+
+
+def test_the_daemon_ingests_learns_predicts_records_reckons_and_forgets(as_role: As, tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path, as_role("softwalltime"))
+    daemon.log.write_bytes(RECORDED_LOG.read_bytes())
+    daemon.start()
+    until(lambda: daemon.status()["learnt"] >= 42)
+    daemon.append([job("alice", job_id=f"{number}.s", end=int(time.time()) - 60) for number in (900001, 900002)])
+    until(lambda: daemon.predict(job_id="900003.s")["action"] == "set")
+    until(lambda: daemon.status()["recorded"] > 0)
+    assert daemon.status()["store"] == "ok"
+    assert daemon.end(signal.SIGTERM) == 0
+    settings = load_settings(dsn=as_role("softwalltime"), keep_days=1)
+    with open_store(settings) as engine:
+        assert sum(refresh(engine, int(time.time()), 30)) > 0
+    assert run(["db", "prune", "--config", str(with_keep_days(tmp_path, as_role("softwalltime")))]) == 0
+
+
+def with_keep_days(folder: Path, dsn: str) -> Path:
+    config = folder / "prune.toml"
+    config.write_text(f'dsn = "{dsn}"\nkeep_days = 1\nkeep_jobs_per_user = 1\n'.replace("\\", "\\\\"))
+    return config
+
+
+def test_the_ingester_ingests(as_role: As, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["ingest", str(RECORDED_LOG), "--dsn", as_role("softwalltime_ingest")]) == 0
+    assert "42" in capsys.readouterr().out
+
+
+def test_a_hook_gets_its_prediction(as_role: As) -> None:
+    with psycopg.connect(as_role("softwalltime_hook")) as connection:
+        asked = "SELECT softwalltime.soft_walltime(softwalltime.predict(%s, 'alice', 'p', 3600, 5000), 3600, 60)"
+        for predictor in ("usage", "last2", "percentile"):
+            assert connection.execute(asked, [predictor]).fetchone() == (None,)
+
+
+FORBIDDEN = {
+    "softwalltime": [
+        "DROP TABLE softwalltime.predictions",
+        "ALTER TABLE softwalltime.completed_jobs ADD COLUMN x int",
+        "TRUNCATE softwalltime.completed_jobs",
+        "UPDATE softwalltime.completed_jobs SET runtime = 1",
+        "UPDATE softwalltime.predictions SET soft_walltime = 1",
+        "DELETE FROM softwalltime.log_positions",
+        "UPDATE softwalltime.alembic_version SET version_num = '1'",
+        "CREATE TABLE softwalltime.x ()",
+        "CREATE FUNCTION softwalltime.x() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+        "CREATE SCHEMA x",
+        "CREATE ROLE softwalltime_x",
+        "COPY softwalltime.completed_jobs TO PROGRAM 'cat'",
+        "SELECT pg_read_file('/etc/passwd')",
+    ],
+    "softwalltime_ingest": [
+        "SELECT * FROM softwalltime.predictions",
+        "DELETE FROM softwalltime.completed_jobs",
+        "UPDATE softwalltime.completed_jobs SET runtime = 1",
+        "CREATE TABLE softwalltime.x ()",
+    ],
+    "softwalltime_hook": [
+        "SELECT * FROM softwalltime.predictions",
+        "INSERT INTO softwalltime.teaching_states VALUES ('failed')",
+        "DELETE FROM softwalltime.completed_jobs",
+        "SELECT * FROM softwalltime.malformed_lines",
+        "CREATE TABLE softwalltime.x ()",
+    ],
+    "softwalltime_owner": ["CREATE ROLE softwalltime_x", "SELECT pg_read_file('/etc/passwd')"],
+}
+
+
+@pytest.mark.parametrize("role", FORBIDDEN)
+def test_nothing_else_is_allowed(as_role: As, role: str) -> None:
+    with psycopg.connect(as_role(role), autocommit=True) as connection:
+        assert connection.execute("SELECT current_user").fetchone() == (role,)
+        for statement in FORBIDDEN[role]:
+            with pytest.raises(errors.InsufficientPrivilege):
+                connection.execute(statement.encode())
+
+
+def test_the_store_is_as_it_should_be_for_its_owner(as_role: As, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["db", "check", "--dsn", as_role("softwalltime_owner")]) == 0
+    capsys.readouterr()

@@ -1,0 +1,234 @@
+"""The units: right in systemd's eyes, tight, and alive under a real systemd."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.deploy.machine import Machine, machine
+from tests.workloads import RECORDED_LOG, ROOT
+
+UNITS = ROOT / "deploy" / "systemd"
+SERVICES = sorted(UNITS.glob("*.service"))
+PROGRAM = "/opt/softwalltime/bin/softwalltime"
+ACCOUNTING = "/var/spool/pbs/server_priv/accounting"
+
+
+@pytest.fixture
+def analyze() -> str:
+    found = shutil.which("systemd-analyze")
+    if found is None:
+        pytest.skip("there is no systemd-analyze")
+    return found
+
+
+def options(service: Path) -> dict[str, list[str]]:
+    """What a unit says, by key."""
+    found: dict[str, list[str]] = {}
+    for line in service.read_text().replace("\\\n", " ").splitlines():
+        if "=" in line and not line.startswith("#"):
+            key, value = line.split("=", 1)
+            found.setdefault(key, []).append(value)
+    return found
+
+
+@pytest.mark.parametrize("service", SERVICES, ids=lambda path: path.name)
+def test_systemd_finds_nothing_wrong_with_it(service: Path, analyze: str, tmp_path: Path) -> None:
+    for each in SERVICES:
+        (tmp_path / each.name).write_text(each.read_text().replace(PROGRAM, sys.executable))
+    done = subprocess.run(
+        [analyze, "verify", "--man=no", tmp_path / service.name], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("service", SERVICES, ids=lambda path: path.name)
+def test_it_is_exposed_to_as_little_as_it_can_be(service: Path, analyze: str) -> None:
+    # What is left of 10: sockets, the network for a PostgreSQL elsewhere, and for the daemon that it must tell root.
+    done = subprocess.run(
+        [analyze, "security", "--offline=true", "--threshold=15", "--no-pager", service],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("service", SERVICES, ids=lambda path: path.name)
+def test_it_runs_as_its_own_user_without_any_capability(service: Path) -> None:
+    said = options(service)
+    assert said["User"] == said["Group"] == ["softwalltime"]
+    assert said["CapabilityBoundingSet"] == said["AmbientCapabilities"] == [""]
+    assert said["NoNewPrivileges"] == ["yes"]
+    programs = [value for key, values in said.items() if key.startswith("Exec") for value in values]
+    # + and ! would be root; nothing begins with them.
+    assert all(program.startswith(("/opt/softwalltime/", "/bin/")) for program in programs)
+
+
+def test_both_units_have_the_same_sandbox() -> None:
+    boxes = [service.read_text().partition("# Everything else that it does not need.")[2] for service in SERVICES]
+    daemon, ingest = (set(box.partition("[Install]")[0].splitlines()) for box in reversed(boxes))
+    # The kernel must tell the daemon, and only the daemon, whether it is root who asks.
+    assert {line for line in daemon ^ ingest if not line.startswith("#")} == {"PrivateUsers=yes"}
+    assert "PrivateUsers=yes" in ingest
+
+
+def test_the_user_is_made_and_the_settings_are_its_to_read_and_nobody_elses(tmp_path: Path) -> None:
+    for tool in ("systemd-sysusers", "systemd-tmpfiles"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"there is no {tool}")
+    settings = tmp_path / "etc" / "softwalltime" / "softwalltime.toml"
+    settings.parent.mkdir(parents=True)
+    settings.touch(mode=0o644)
+    subprocess.run(["systemd-sysusers", f"--root={tmp_path}", UNITS / "softwalltime.sysusers"], check=True)
+    account = (tmp_path / "etc" / "passwd").read_text().split(":")
+    assert account[0] == "softwalltime"
+    assert account[6].strip() == "/usr/sbin/nologin"
+    subprocess.run(["systemd-tmpfiles", f"--root={tmp_path}", "--create", UNITS / "softwalltime.tmpfiles"], check=True)
+    assert settings.stat().st_mode & 0o777 == 0o640
+    assert settings.stat().st_gid == int(account[3])
+    assert settings.stat().st_uid == 0
+
+
+# ---- A real systemd --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def booted(packages: dict[str, Path]) -> Iterator[Machine]:
+    """A machine with the package, PostgreSQL, and what a PBS server leaves on its host."""
+    with machine() as found:
+        found.install(packages["deb"])
+        found.boot()
+        found.run(f"mkdir -p {ACCOUNTING}; chmod 0750 /var/spool/pbs/server_priv; echo secret > /var/spool/pbs/visible")
+        found.run("echo secret > /var/spool/pbs/server_priv/visible")
+        (found.root / ACCOUNTING[1:] / RECORDED_LOG.name).write_bytes(RECORDED_LOG.read_bytes())
+        found.run("systemctl start postgresql; until pg_isready -q; do sleep 0.2; done")
+        found.run("useradd --create-home alice")
+        yield found
+
+
+@pytest.fixture
+def configured(booted: Machine) -> Machine:
+    """With its database named in the settings, and made."""
+    if booted.run("grep -c '^dsn' /etc/softwalltime/softwalltime.toml", check=False) == "0":
+        owned = "createdb --owner softwalltime --encoding UTF8 --template template0 softwalltime"
+        booted.run(f"su postgres -c 'createuser softwalltime && {owned}'")
+        booted.run("sed -i 's/^# dsn/dsn/' /etc/softwalltime/softwalltime.toml")
+        booted.run("runuser -u softwalltime -- softwalltime db upgrade")
+        booted.run("systemctl start softwalltime")
+    return booted
+
+
+def show(booted: Machine, name: str, unit: str = "softwalltime") -> str:
+    return booted.run(f"systemctl show --property={name} --value {unit}")
+
+
+def status(booted: Machine) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(booted.run("softwalltime status --format json"))
+    return found
+
+
+def test_1_without_a_database_in_the_settings_it_is_enabled_and_not_started(booted: Machine) -> None:
+    assert booted.run("systemctl is-enabled softwalltime") == "enabled"
+    booted.run("systemctl start softwalltime")
+    assert (show(booted, "ActiveState"), show(booted, "Result")) == ("inactive", "exec-condition")
+
+
+def test_2_with_one_it_starts_reads_the_log_and_says_that_it_is_ready(configured: Machine) -> None:
+    assert (show(configured, "ActiveState"), show(configured, "SubState")) == ("active", "running")
+    assert status(configured)["accounting"] == "ok"
+    configured.until(lambda: status(configured)["learnt"] == 42, 20)
+
+
+def test_3_it_has_no_capability_and_of_pbs_sees_the_accounting_logs_only(configured: Machine) -> None:
+    pid = show(configured, "MainPID")
+    lines = configured.run(f"cat /proc/{pid}/status").splitlines()
+    fields = dict(line.split(":", 1) for line in lines)
+    assert {fields[f"Cap{kind}"].strip(" \t0") for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb")} == {""}
+    assert (fields["NoNewPrivs"].strip(), fields["Seccomp"].strip()) == ("1", "2")
+    assert set(fields["Uid"].split()) == {configured.run("id -u softwalltime")} != {"0"}
+    seen = configured.run(f"nsenter -t {pid} -m find /var/spool/pbs -mindepth 1")
+    assert sorted(seen.split()) == [
+        "/var/spool/pbs/server_priv",
+        ACCOUNTING,
+        f"{ACCOUNTING}/{RECORDED_LOG.name}",
+    ]
+    assert configured.run(f"nsenter -t {pid} -m touch {ACCOUNTING}/x", check=False).endswith("Read-only file system")
+
+
+def test_4_root_may_ask_and_users_may_not_even_see_the_socket(configured: Machine) -> None:
+    assert configured.run("stat -c '%a %U' /run/softwalltime /run/softwalltime/hook.sock").split() == [
+        "700", "softwalltime", "600", "softwalltime",
+    ]  # fmt: skip
+    refused = configured.run("runuser -u alice -- softwalltime status", check=False)
+    assert "Permission denied" in refused
+
+
+def test_4_users_learn_nothing_from_the_doctor_and_it_says_what_it_skips(configured: Machine) -> None:
+    said = configured.run("runuser -u alice -- softwalltime doctor", check=False)
+    assert "Traceback" not in said
+    assert "skipped  PBS" in said
+    assert "Permission denied  -> run this as root" in said
+    as_root = configured.run("softwalltime doctor")
+    assert "ok       store                 reached" in as_root
+    assert "0 problems" in as_root
+
+
+def test_5_a_reload_takes_over_the_policy_and_leaves_the_process(configured: Machine) -> None:
+    before = show(configured, "MainPID")
+    configured.run("sed -i 's/^share = 1.0/share = 0.5/' /etc/softwalltime/softwalltime.toml")
+    configured.run("systemctl reload softwalltime")
+    configured.until(lambda: status(configured)["policy"]["share"] == 0.5, 10)
+    assert show(configured, "MainPID") == before
+
+
+def test_6_killed_it_is_back_in_seconds(configured: Machine) -> None:
+    restarts = int(show(configured, "NRestarts"))
+    configured.run(f"kill -9 {show(configured, 'MainPID')}")
+    configured.until(lambda: int(show(configured, "NRestarts")) == restarts + 1, 15)
+    configured.until(lambda: show(configured, "ActiveState") == "active", 15)
+    configured.until(lambda: status(configured)["ready"], 15)
+
+
+def test_7_one_that_hangs_is_killed_by_the_watchdog_and_back(configured: Machine) -> None:
+    restarts = int(show(configured, "NRestarts"))
+    configured.run(f"kill -STOP {show(configured, 'MainPID')}")
+    configured.until(lambda: int(show(configured, "NRestarts")) == restarts + 1, 60)
+    configured.until(lambda: show(configured, "ActiveState") == "active", 15)
+    assert "watchdog" in configured.run(
+        "journalctl -u softwalltime --no-pager; journalctl --no-pager | grep -i watchdog"
+    )
+
+
+def test_8_where_pbs_has_no_such_folder_it_says_so_and_tries_again(configured: Machine) -> None:
+    configured.run(
+        "mv /var/spool/pbs/server_priv /var/spool/pbs/elsewhere; systemctl restart softwalltime", check=False
+    )
+    said = configured.run("journalctl -u softwalltime --no-pager -n 20")
+    assert f"no folder {ACCOUNTING}: where PBS_HOME is elsewhere" in said
+    configured.run("rm -rf /var/spool/pbs/server_priv; mv /var/spool/pbs/elsewhere /var/spool/pbs/server_priv")
+    configured.until(lambda: show(configured, "ActiveState") == "active", 20)
+
+
+def test_9_it_stops_at_once_and_leaves_no_socket(configured: Machine) -> None:
+    configured.run("systemctl stop softwalltime")
+    assert (show(configured, "ActiveState"), show(configured, "Result")) == ("inactive", "success")
+    assert configured.run("test -e /run/softwalltime && echo there || echo gone") == "gone"
+
+
+def test_a_site_without_the_daemon_follows_the_log_by_the_other_unit(configured: Machine) -> None:
+    configured.run("systemctl stop softwalltime; systemctl start softwalltime-ingest")
+    log = f"{ACCOUNTING}/20261121"
+    configured.run(
+        f"sed -n '/;E;/p' {ACCOUNTING}/{RECORDED_LOG.name} | sed 's/\\.\\([a-z]\\)/x.\\1/' | head -1 > {log}"
+    )
+    query = "su postgres -c \"psql -Atc 'SELECT count(*) FROM softwalltime.log_positions' softwalltime\""
+    configured.until(lambda: configured.run(query) == "2", 20)
+    assert show(configured, "ActiveState", "softwalltime-ingest") == "active"
+    configured.run("systemctl start softwalltime")
+    configured.until(lambda: show(configured, "ActiveState", "softwalltime-ingest") == "inactive", 20)

@@ -1,0 +1,90 @@
+"""Reports on jobs written out in a test."""
+
+import json
+import re
+from collections.abc import Sequence
+from html.parser import HTMLParser
+from typing import Any
+
+from softwalltime.jobs import CompletedJob
+from softwalltime.replay.workload import Workload
+from softwalltime.reports.columns import Columns, columns
+from softwalltime.reports.page import Origin, render
+from softwalltime.reports.report import Report, Wishes, report
+from tests.workloads import job
+
+SPECS = ("request", "v1", "v2", "v3", "v4", "percentile")
+DAY = 86400
+
+
+def table(jobs: Sequence[CompletedJob]) -> Columns:
+    """The columns of these jobs."""
+    return columns(Workload(jobs))
+
+
+def made(jobs: Sequence[CompletedJob], *, grid: bool = False, **more: Any) -> Report:
+    """The report on these jobs."""
+    return report(Workload(jobs), Wishes(SPECS, grid=grid, **more))
+
+
+def page(found: Report, title: str = "Site", **more: Any) -> str:
+    """The page of a report."""
+    return render(found, Origin(title, more.pop("sources", ()), **more))
+
+
+def steady_jobs(count: int, *, users: int = 5, share: float = 0.2, days: float = 60, **more: Any) -> list[CompletedJob]:
+    """Jobs that use about the same share of their walltimes, from several users, over so many days."""
+    step = days * DAY / count
+    found = []
+    for number in range(count):
+        walltime = (3600, 7200, 86400)[number % 3]
+        runtime = max(1, int(walltime * share * (0.9 + 0.2 * (number * 7919 % 101) / 100)))
+        fields = {"queue": f"q{number % 2}", "project": f"p{number % 3}", "ncpus": 1 + number % 7} | more
+        found.append(
+            job(
+                f"user{number % users}", submitted=int(number * step), runtime=runtime, walltime=walltime,
+                job_id=f"{number}.srv", **fields,
+            )
+        )  # fmt: skip
+    return found
+
+
+def numbers(html: str) -> dict[str, Any]:
+    """The JSON block of a page."""
+    match = re.search(r'<script type="application/json" id="softwalltime-report">(.*?)</script>', html, re.DOTALL)
+    assert match is not None
+    document: dict[str, Any] = json.loads(match.group(1))
+    return document
+
+
+class Elements(HTMLParser):
+    """Every element of a page with its attributes; fails where tags do not nest."""
+
+    VOID = frozenset({"meta", "br", "wbr"})
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str]]] = []
+        self.open: list[str] = []
+        self.text = ""
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, {name: value or "" for name, value in attrs}))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] not in ("script", "style"):
+            self.text += data
+
+    def named(self, tag: str) -> list[dict[str, str]]:
+        return [attributes for name, attributes in self.found if name == tag]

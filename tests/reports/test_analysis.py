@@ -1,0 +1,204 @@
+"""What the report says, worked out by hand."""
+
+import numpy as np
+import pytest
+
+from softwalltime.jobs import Decision, Submission
+from softwalltime.replay.metrics import score
+from softwalltime.replay.workload import Workload
+from softwalltime.reports.analysis import periods
+from softwalltime.reports.analysis.groups import groups, shares
+from softwalltime.reports.analysis.halves import halves
+from softwalltime.reports.analysis.periods import Span, bounded_slowdown
+from softwalltime.reports.analysis.predictions import judge, outcomes, predictions
+from softwalltime.reports.analysis.walltimes import walltimes
+from softwalltime.reports.columns import columns
+from tests.reports.fixtures import DAY, made, steady_jobs, table
+from tests.workloads import job
+
+HOUR = 3600
+
+
+def test_r_is_capped_at_1_and_cpu_hours_weigh_by_processors() -> None:
+    jobs = [
+        job(runtime=360, walltime=3600, ncpus=9),
+        job(submitted=1, runtime=4000, walltime=3600, ncpus=1),
+        job(submitted=2, runtime=0, walltime=3600),
+    ]
+    found = walltimes(table(jobs))
+    assert found is not None
+    assert found.jobs == 2
+    assert found.mean_r == pytest.approx(0.55)
+    assert found.killed == 0.5
+    assert found.wasted == pytest.approx(1 - (9 * 360 + 3600) / (10 * 3600))
+    assert found.r_jobs[2] == found.r_jobs[19] == 0.5
+    assert found.r_cpu[2] == pytest.approx(9 * 360 / (9 * 360 + 4000))
+
+
+def test_popular_walltimes_come_first_and_tell_how_many_were_killed() -> None:
+    jobs = [job(submitted=n, runtime=600 * (n + 1), walltime=w) for n, w in enumerate([1800, 3600, 3600, 1800, 1800])]
+    found = walltimes(table(jobs))
+    assert found is not None
+    assert [(one.walltime, one.jobs) for one in found.popular] == [(1800, 3), (3600, 2)]
+    assert found.popular[0].killed == pytest.approx(2 / 3)
+    assert found.popular[1].mean_r == pytest.approx((1200 + 1800) / 2 / 3600)
+
+
+def test_a_heat_map_holds_every_job_once() -> None:
+    jobs = [
+        job(submitted=n, runtime=runtime, walltime=DAY, ncpus=ncpus)
+        for n, (ncpus, runtime) in enumerate([(1, 5), (2, 10), (3, 10), (4, 3600), (None, 59)])
+    ]
+    found = walltimes(table(jobs))
+    assert found is not None
+    heat = found.by_runtime
+    assert heat.cpus == (1, 2, 4)
+    assert heat.times[0] == 0
+    assert heat.shares.sum() == pytest.approx(1)
+    assert heat.shares[1, heat.times.index(10)] == pytest.approx(0.4)
+    assert heat.shares[2, heat.times.index(3600)] == pytest.approx(0.2)
+
+
+def test_r_is_told_by_month_where_there_are_few_quarters_and_else_by_quarter() -> None:
+    few = walltimes(table([job(submitted=n * 30 * DAY, runtime=500) for n in range(4)]))
+    many = walltimes(table([job(submitted=n * 30 * DAY, runtime=500) for n in range(24)]))
+    assert few is not None
+    assert many is not None
+    assert (few.period, few.periods[0].label, few.periods[0].jobs) == ("month", "1970-01", 2)
+    assert (many.period, many.periods[0].label, many.periods[1].label) == ("quarter", "1970 Q1", "1970 Q2")
+    assert many.periods[0].mean_r == 0.5
+
+
+@pytest.mark.parametrize(
+    ("soft", "expected"),
+    [(-1, (1, 0, 0, 0)), (6000, (0, 1, 0, 0)), (5000, (0, 1, 0, 0)), (4000, (0, 0, 1, 0)), (3000, (0, 0, 0, 1))],
+)
+def test_each_job_is_one_of_na_oe_ue_be(soft: int, expected: tuple[int, ...]) -> None:
+    judged = judge(table([job(runtime=5000, walltime=7200)]), "x", np.array([soft]))
+    assert outcomes(judged) == expected
+
+
+def test_the_figures_of_a_predictor_agree_with_those_of_the_replay() -> None:
+    jobs = steady_jobs(200)
+    workload = Workload(jobs)
+    found = columns(workload)
+    soft = np.where(np.arange(200) % 4, found.walltime // np.array([2, 8])[np.arange(200) % 2], -1)
+    judged, scores = judge(found, "x", soft), score(workload, soft)
+    not_adjusted, over, under, badly = outcomes(judged)
+    assert not_adjusted == pytest.approx(scores.not_adjusted)
+    assert over == pytest.approx(scores.over)
+    assert under + badly == pytest.approx(scores.underestimated)
+    assert badly == pytest.approx(scores.badly_underestimated)
+    assert judged.accuracy.mean() == pytest.approx(scores.accuracy_mean)
+    assert np.abs(judged.error).mean() == pytest.approx(scores.mean_absolute_error)
+    assert halves(found, "x", soft).whole.jobs == 198
+
+
+def test_errors_come_in_order_and_boxes_by_how_long_jobs_ran() -> None:
+    runtimes = [2 * HOUR, 2 * HOUR + 1, 24 * HOUR, 24 * HOUR + 1]
+    jobs = [job(submitted=n, runtime=runtime, walltime=48 * HOUR) for n, runtime in enumerate(runtimes)]
+    found = predictions(table(jobs), judge(table(jobs), "x", np.full(4, 10 * HOUR)))
+    assert found.errors.tolist() == [-14 * HOUR - 1, -14 * HOUR, 8 * HOUR - 1, 8 * HOUR]
+    assert [box.jobs for box in found.by_runtime] == [1, 2, 1]
+    assert found.by_runtime[0].percentiles == (8 * HOUR,) * 5
+    assert found.extensions == (0.5, 0, 0.5, 0, 0, 0)
+    assert found.accuracies[-1] == 1
+
+
+def test_an_accuracy_by_cpu_hours_is_that_of_the_large_jobs() -> None:
+    jobs = [job(runtime=100, walltime=1000, ncpus=1), job(submitted=1, runtime=1000, walltime=1000, ncpus=99)]
+    found = predictions(table(jobs), judge(table(jobs), "x", np.array([-1, -1])))
+    assert found.accuracy_by_cpu_hours == pytest.approx((0.1 * 100 + 1.0 * 99_000) / 99_100)
+
+
+def test_a_group_is_better_off_by_the_errors_of_its_jobs() -> None:
+    jobs = [
+        job("a", runtime=100, walltime=DAY * 2),
+        job("a", submitted=1, runtime=300, walltime=DAY * 2),
+        job("b", submitted=2, runtime=900, walltime=1000),
+        job("c", submitted=3, runtime=900, walltime=1000),
+    ]
+    found = table(jobs)
+    users = groups(found, judge(found, "x", np.array([200, 200, 100, -1])), found.user)
+    assert [user.name for user in users] == ["a", "b", "c"]
+    first = users[0]
+    assert (first.jobs, first.error, first.walltime_error) == (2, 100, 2 * DAY - 200)
+    assert (first.underestimated, first.adjusted) == (0.5, 1)
+    assert first.accuracy == pytest.approx((0.5 + 2 / 3) / 2)
+    told = shares(users)
+    assert (told.better, told.worse, told.same, told.better_by_a_day) == pytest.approx((1 / 3, 1 / 3, 1 / 3, 1 / 3))
+    assert told.worst == 700
+
+
+def test_a_project_is_what_tells_jobs_apart() -> None:
+    default = "_pbs_project_default"
+    assert table([job(project="a"), job(submitted=1, project="b")]).project_field == "project"
+    by_account = table([job(project=default, account="x"), job(submitted=1, project=default, account="y")])
+    assert (by_account.project_field, by_account.project.names) == ("account", ("x", "y"))
+    assert table([job(project=default)]).project.names == ("(none)",)
+
+
+def test_a_wait_begins_when_the_job_could_have_run() -> None:
+    plain = job(submitted=100, end=700, runtime=100)
+    held = job(submitted=100, end=700, runtime=100, etime=550)
+    never = job(submitted=100, end=700, runtime=0, start=None)
+    assert table([plain, held, never]).wait.tolist() == [500, 50, -1]
+
+
+@pytest.mark.parametrize(("bound", "slowdown"), [(1, 21), (10, 10.5), (600, 1)])
+def test_slowdown_is_bounded(bound: int, slowdown: float) -> None:
+    assert bounded_slowdown(np.array([100]), np.array([5]), bound).tolist() == [slowdown]
+
+
+def test_periods_are_parted_by_the_first_soft_walltime() -> None:
+    jobs = [
+        job(submitted=n * DAY, runtime=600, soft_walltime=700 if n >= 6 else None, ncpus=6, job_id=f"{n}.srv")
+        for n in range(10)
+    ]
+    happened = made(jobs).happened
+    assert happened.adjusted == 4
+    assert happened.periods is not None
+    before, after = happened.periods
+    assert (before.jobs, after.jobs) == (6, 4)
+    assert before.span == Span(0, 6 * DAY)
+    assert before.load == pytest.approx(1.0)
+    assert before.classes[0].mean == 10
+    assert sum(week.jobs for week in happened.weeks) == 4
+    assert happened.weeks[0].accuracy == pytest.approx(600 / 700)
+    assert happened.weeks[0].walltime_accuracy == pytest.approx(0.6)
+    assert {week.start % (7 * DAY) for week in happened.weeks} == {4 * DAY}, "weeks begin on Mondays"
+
+
+def test_a_soft_walltime_that_was_raised_to_the_walltime_tells_of_no_prediction() -> None:
+    happened = made([job(soft_walltime=1000), job(submitted=DAY, soft_walltime=None)]).happened
+    assert (happened.adjusted, happened.raised, happened.weeks) == (0, 1, [])
+
+
+def decision(job_id: str, at: int, soft: int | None, *, walltime: int = 1000, action: str = "set") -> Decision:
+    return Decision(
+        at, "postqueuejob", Submission(job_id, "alice", at, walltime), "on", "v3", None, soft, action, ""
+    )  # fmt: skip
+
+
+def test_what_the_daemon_recorded_counts_more_than_the_log() -> None:
+    jobs = [
+        job(job_id="1.srv", submitted=1000, runtime=500, soft_walltime=1000),
+        job(job_id="2.srv", submitted=2000, runtime=500),
+        job(job_id="3.srv", submitted=3000, runtime=500, soft_walltime=600),
+        job(job_id="1.srv", submitted=10**6, runtime=500),
+        job(job_id="4.srv", submitted=4000, runtime=500),
+    ]
+    recorded = [
+        decision("1.srv", 1000, 700),
+        decision("2.srv", 2000, 800, action="shadow"),
+        decision("4.srv", 4000, 300),
+        decision("4.srv", 4100, 1000),
+        decision("9.srv", 5000, 300),
+    ]
+    workload = Workload(jobs)
+    found = periods.from_decisions(workload, recorded, periods.recorded(columns(workload)))
+    names = [
+        found.names[code] if soft >= 0 else "" for code, soft in zip(found.predictor, found.soft_walltime, strict=True)
+    ]
+    assert found.soft_walltime.tolist() == [700, 800, 600, -1, -1]
+    assert names == ["v3", "v3 (shadow)", periods.UNRECORDED, "", ""]

@@ -1,0 +1,135 @@
+"""``softwalltime report`` as an administrator types it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from softwalltime.cli import run
+from softwalltime.jobs import Decision
+from softwalltime.store import add_decisions, add_jobs
+from softwalltime.store.decisions import read_decisions
+from tests.reports.fixtures import Elements, numbers, steady_jobs
+from tests.workloads import RECORDED_LOG, trace
+
+
+@pytest.fixture(scope="module")
+def accounting(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("generated") / "accounting"
+    assert run(["generate", str(folder), "--jobs", "3000", "--seed", "3"]) == 0
+    return folder
+
+
+def test_it_writes_the_page_and_says_what_it_recommends(
+    accounting: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "report.html"
+    output.write_text("the one before")
+    capsys.readouterr()
+    assert run(["report", str(accounting), "-o", str(output), "--title", "Site A"]) == 0
+    captured = capsys.readouterr()
+    document = numbers(output.read_text())
+    assert captured.err == ""
+    assert captured.out.splitlines() == [
+        f"{output}: 3,000 jobs, {document['scored']:,} judged",
+        document["recommendation"]["sentence"],
+    ]
+    assert document["title"] == "Site A"
+    assert document["sources"] == [str(accounting)]
+    assert list(tmp_path.iterdir()) == [output]
+
+
+def test_predictors_target_and_settings_are_as_asked_for(accounting: Path, tmp_path: Path) -> None:
+    output = tmp_path / "report.html"
+    arguments = ["--predictors", "v1,percentile:p=95,keys=user", "--predictor", "v3", "--target", "2.5"]
+    arguments += ["--no-settings", "--split", "2026-02-01"]
+    assert run(["report", str(accounting), "-o", str(output), *arguments]) == 0
+    document = numbers(output.read_text())
+    assert list(document["scores"]) == ["request", "v1", "percentile:p=95,keys=user", "v3"]
+    assert document["wishes"]["target"] == 0.025
+    assert document["wishes"]["split"] == 1769904000
+    assert document["settings"] == []
+
+
+def test_pseudonyms_leave_neither_names_nor_the_name_of_the_folder(accounting: Path, tmp_path: Path) -> None:
+    plain, hidden, again = (tmp_path / f"{name}.html" for name in ("plain", "hidden", "again"))
+    assert run(["report", str(accounting), "-o", str(plain), "--no-settings"]) == 0
+    for output in (hidden, again):
+        arguments = ["--pseudonyms", str(tmp_path / "key"), "--no-settings"]
+        assert run(["report", str(accounting), "-o", str(output), *arguments]) == 0
+    document = numbers(plain.read_text())["for_whom"]
+    names = {group["name"] for kind in ("users", "projects") for group in document[kind]}
+    text = hidden.read_text()
+    assert len(names) > 10
+    assert [name for name in names if name in text] == []
+    assert str(accounting) not in text
+    assert [queue["name"] for queue in document["queues"]] == [
+        queue["name"] for queue in numbers(text)["for_whom"]["queues"]
+    ]
+    assert again.read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-o", "/nowhere/report.html"], "/nowhere/report.html: cannot be written"),
+        (["--predictors", "v9"], "no predictor is called 'v9'"),
+        (["--target", "60"], "60.0 is not in the range"),
+        (["--split", "soon"], "'soon' does not match the format '%Y-%m-%d'"),
+        (["--pseudonymous-queues"], "--pseudonymous-queues needs --pseudonyms KEYFILE"),
+        (["--pseudonyms", "/nowhere/key"], "/nowhere/key: the key for pseudonyms cannot be read or made"),
+    ],
+)
+def test_a_wrong_argument_gets_one_clear_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert run(["report", str(RECORDED_LOG), *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1
+    assert message in captured.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_recorded_log_of_a_real_server_is_too_short_to_say(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "report.html"
+    assert run(["report", str(RECORDED_LOG), "-o", str(output)]) == 0
+    assert "Too early to say" in capsys.readouterr().out
+    assert "42 jobs of 4 users" in Elements(output.read_text()).text
+
+
+@pytest.mark.postgres
+def test_from_the_store_it_knows_which_predictor_was_asked(database: str, engine: Engine, tmp_path: Path) -> None:
+    jobs = steady_jobs(60)
+    decisions = [
+        Decision(submission.submitted, event, submission, "shadow", "v3", None, soft, "shadow", "")
+        for job in jobs[30:]
+        for event, submission, soft in (
+            ("postqueuejob", job.submission, 1800),
+            ("runjob", job.submission, 5),
+            ("queuejob", replace(job.submission, job_id=""), 7),
+            ("modifyjob", job.submission, None),
+        )
+    ]
+    with engine.begin() as connection:
+        add_jobs(connection, jobs)
+        add_decisions(connection, decisions)
+        assert {decision.event for decision in read_decisions(connection)} == {"postqueuejob"}
+    output = tmp_path / "report.html"
+    assert run(["report", "store", "--dsn", database, "-o", str(output), "--no-settings"]) == 0
+    happened = numbers(output.read_text())["happened"]
+    assert happened["adjusted"] == 30
+    assert {week["predictor"] for week in happened["weeks"]} == {"v3 (shadow)"}
+    assert happened["periods"][1]["jobs"] == 30
+
+
+def test_a_recorded_trace_shows_the_published_order(tmp_path: Path) -> None:
+    output = tmp_path / "report.html"
+    assert run(["report", str(trace("KTH")), "-o", str(output), "--no-settings"]) == 0
+    html = output.read_text()
+    assert "Here: v1 39.6%, v2 22.6%, v3 2.0%, the same order." in html
+    assert len(html) < 3_000_000

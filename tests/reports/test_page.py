@@ -1,0 +1,247 @@
+"""The page: complete, self-contained, the same every time, readable by everyone, and safe whatever the names are."""
+
+import re
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from softwalltime.jobs import CompletedJob
+from softwalltime.replay.workload import Workload
+from softwalltime.reports.pseudonyms import Pseudonyms
+from softwalltime.reports.report import Report, Wishes, report, work
+from tests.reports.fixtures import DAY, SPECS, Elements, made, numbers, page, steady_jobs
+from tests.workloads import job
+
+HEADINGS = [
+    "1. How bad are the users\N{RIGHT SINGLE QUOTATION MARK} walltimes here?",
+    "2. What would each predictor have done?",
+    "3. For whom?",
+    "4. Which settings?",
+    "5. What happened since?",
+    "6. What to do",
+    "About these figures",
+]
+PICTURES = {
+    "r-distribution", "runtimes", "r-by-period", "popular", "heat-runtime", "heat-walltime", "heat-cpu",
+    "plane", "errors", "boxes-runtime", "boxes-queue", "outcomes", "accuracies",
+    "users", "by-project", "by-queue", "settings-plane", "by-percentile", "by-window", "by-week", "waits",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def full() -> Report:
+    """A report in which nothing is missing."""
+    jobs = steady_jobs(1500)
+    adjusted = steady_jobs(1500, soft_walltime=1900)
+    later = [one for one in adjusted if one.submission.submitted > 30 * DAY]
+    return made([one for one in jobs if one.submission.submitted <= 30 * DAY] + later, grid=True)
+
+
+@pytest.fixture(scope="module")
+def html(full: Report) -> str:
+    return page(full)
+
+
+def test_the_six_questions_are_answered_in_order(html: str) -> None:
+    assert re.findall(r"<h2[^>]*>(.*?)</h2>", html) == HEADINGS
+    assert html.index('class="verdict') < html.index("<nav"), "the answer comes first"
+
+
+def test_every_figure_is_there_with_a_caption_and_a_text_for_those_who_cannot_see_it(html: str) -> None:
+    elements = Elements(html)
+    identified = {attributes["id"] for _, attributes in elements.found if "id" in attributes}
+    pictures = [attributes for attributes in elements.named("svg") if attributes.get("role") == "img"]
+    assert {attributes["id"] for attributes in elements.named("figure")} == PICTURES
+    assert len(pictures) == len(PICTURES)
+    for picture in pictures:
+        labels = picture["aria-labelledby"].split()
+        assert len(labels) == 2
+        assert set(labels) <= identified
+    assert len(elements.named("figcaption")) == len(PICTURES)
+    alts = re.findall(r'<p class="sr" id="[^"]+">(.*?)</p>', html)
+    assert len(alts) == len(PICTURES)
+    assert min(map(len, alts)) > 30
+
+
+def test_no_two_elements_share_an_id_and_every_reference_leads_somewhere(html: str) -> None:
+    elements = Elements(html)
+    counted = Counter(attributes["id"] for _, attributes in elements.found if "id" in attributes)
+    assert [name for name, count in counted.items() if count > 1] == []
+    references = set(re.findall(r'(?:href="|url\()#([^")]+)', html))
+    assert len(references) > 50
+    assert references <= set(counted)
+
+
+def test_the_page_needs_nothing_but_itself(html: str) -> None:
+    elements = Elements(html)
+    loading = {"link", "img", "iframe", "object", "embed", "audio", "video", "base", "image", "foreignobject"}
+    assert loading.isdisjoint(name for name, _ in elements.found)
+    assert [script["type"] for script in elements.named("script")] == ["application/json"]
+    for _, attributes in elements.found:
+        for name in ("src", "href", "xlink:href", "srcset", "data", "action"):
+            assert attributes.get(name, "#").startswith("#")
+        assert not [name for name in attributes if name.startswith("on")]
+    assert "@import" not in html
+    assert "url(" not in html.replace("url(#", "")
+    assert "default-src 'none'" in html
+
+
+def test_colours_are_the_pages_so_that_dark_and_print_work(html: str) -> None:
+    body = html.partition("</style>")[2]
+    assert re.findall(r"#[0-9a-f]{6}\b(?=[;\"])", body) == []
+    used = set(re.findall(r"var\(--([\w-]+)\)", html))
+    themes = re.findall(r":root \{(.*?)\}", html, re.DOTALL)
+    assert len(themes) == 3
+    for theme in themes:
+        assert used - {"tone"} <= set(re.findall(r"--([\w-]+):", theme))
+
+
+def test_tables_have_captions_and_heads_that_say_what_they_are_for(html: str) -> None:
+    elements = Elements(html)
+    assert len(elements.named("table")) == len(elements.named("caption"))
+    assert all(head.get("scope") in ("col", "row", "rowgroup") for head in elements.named("th"))
+    assert elements.named("html")[0]["lang"] == "en"
+    assert len(elements.named("title")) == 1
+
+
+def test_the_same_jobs_give_the_same_page_byte_for_byte() -> None:
+    jobs = steady_jobs(300)
+    assert page(made(jobs, grid=True)) == page(made(jobs, grid=True))
+
+
+def test_the_numbers_are_one_valid_json_object(full: Report, html: str) -> None:
+    document = numbers(html)
+    assert document["schema"] == 1
+    assert list(document["scores"])[:6] == list(SPECS)
+    assert document["scores"]["v1"]["all"]["jobs"] == document["scored"] == 1500
+    assert len(document["settings"]) == len(full.settings) > 100
+    assert {user["name"] for user in document["for_whom"]["users"]} == {f"user{number}" for number in range(5)}
+    assert document["recommendation"]["verdict"] == full.recommendation.verdict.name.lower()
+    assert document["recommendation"]["policy"] == full.recommendation.policy != ""
+
+
+def test_the_recommendation_is_in_the_page_with_its_policy(full: Report, html: str) -> None:
+    text = Elements(html).text
+    assert text.count(full.recommendation.sentence) == 2
+    assert full.recommendation.predictor is not None
+    assert f'waiting = "{full.recommendation.predictor}"' in text
+    assert "workloads" not in full.recommendation.sentence
+    assert "two periods differ in many things" in text
+
+
+HOSTILE = (
+    "</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "{{ 7 * 7 }}", "$\\frac{1}{0}$", "a&b;\"'",
+    "\u202eevil\x1b[31m", "計算", "]]>", "<!--", "x" * 300,
+)  # fmt: skip
+
+
+def test_names_are_texts_whatever_they_are() -> None:
+    jobs = [
+        job(
+            name, submitted=n * 600 + k, runtime=300 + 50 * k, walltime=3600, queue=name, project=name,
+            account=name, job_id=f"{n}{k}.srv",
+        )
+        for n, name in enumerate(HOSTILE)
+        for k in range(30)
+    ]  # fmt: skip
+    html = page(made(jobs, grid=True), title="</title><script>", sources=("/tmp/<b>",))
+    elements = Elements(html)
+    assert [script["type"] for script in elements.named("script")] == ["application/json"]
+    assert elements.named("img") == []
+    assert "{{ 7 * 7 }}" in elements.text
+    assert "\x1b" not in html
+    assert "\u202e" not in html
+    assert "計算" in html
+    assert {user["name"] for user in numbers(html)["for_whom"]["users"]} >= {HOSTILE[0], HOSTILE[3]}
+    assert html.encode("utf-8")
+
+
+def test_with_pseudonyms_no_name_is_left_anywhere() -> None:
+    fields = {"account": "secretaccount", "group": "secretgroup", "job_name": "secretname"}
+    jobs = steady_jobs(1200, **fields)
+    hidden = [
+        job(
+            f"secretuser{n % 7}", submitted=one.submission.submitted, runtime=one.runtime, job_id=f"{n}.secretserver",
+            walltime=one.submission.walltime, project=f"secretproject{n % 3}", queue=f"secretqueue{n % 2}", **fields,
+        )
+        for n, one in enumerate(jobs)
+    ]  # fmt: skip
+    pseudonyms = Pseudonyms(b"0123456789abcdef", queues=True)
+    found = report(Workload(hidden), Wishes(SPECS, grid=False), pseudonyms)
+    html = page(found, pseudonyms=True)
+    assert "secret" not in html
+    assert html.count(pseudonyms("user", "secretuser3")) >= 2
+    assert pseudonyms("queue", "secretqueue1") in html
+    assert "Names are pseudonyms" in html
+
+
+def no_walltimes() -> list[CompletedJob]:
+    return [job(submitted=n, walltime=None, job_id=f"{n}.srv") for n in range(50)]
+
+
+FEW: dict[str, Callable[[], list[CompletedJob]]] = {
+    "one job": lambda: [job()],
+    "one job of one second": lambda: [job(runtime=1, walltime=1)],
+    "two jobs": lambda: [job(), job(submitted=1)],
+    "no walltimes": no_walltimes,
+    "nothing ran": lambda: [job(submitted=n, runtime=0) for n in range(30)],
+    "one user": lambda: steady_jobs(40, users=1, queue="q", project="p"),
+    "exact walltimes": lambda: [job(submitted=n * 600, runtime=3600, walltime=3600) for n in range(40)],
+    "no processors": lambda: steady_jobs(40, ncpus=None),
+    "no starts": lambda: steady_jobs(40, start=None, soft_walltime=100),
+    "all adjusted": lambda: steady_jobs(40, soft_walltime=100),
+    "all raised": lambda: [job(submitted=n, soft_walltime=1000) for n in range(5)],
+    "years of seconds": lambda: [
+        job(submitted=10**11 + n, end=10**12 - 1, runtime=10**9, walltime=10**10) for n in range(12)
+    ],
+    "one moment": lambda: [job(submitted=5, runtime=100, job_id=f"{n}.srv") for n in range(40)],
+}
+
+
+@pytest.mark.parametrize("jobs", FEW.values(), ids=FEW)
+def test_whatever_is_missing_is_said_and_nothing_breaks(jobs: Callable[[], list[CompletedJob]]) -> None:
+    html = page(made(jobs(), grid=True))
+    elements = Elements(html)
+    assert re.findall(r"<h2[^>]*>(.*?)</h2>", html) == HEADINGS
+    assert "Too early to say" in elements.text
+    document = numbers(html)
+    assert document["recommendation"]["verdict"] == "wait"
+    absent = html.count('class="absent"')
+    pictures = sum(attributes.get("role") == "img" for attributes in elements.named("svg"))
+    assert pictures + absent >= 3
+
+
+def test_what_cannot_be_drawn_says_why() -> None:
+    text = Elements(page(made(no_walltimes()))).text
+    assert "No job here both ran and had a walltime" in text
+    alone = Elements(page(made(FEW["one user"]()))).text
+    assert "All jobs are of one user" in alone
+    assert "All jobs are of one queue" in alone
+    assert "No job here has a soft walltime" in alone
+
+
+def test_ten_thousand_users_fit_on_the_page() -> None:
+    jobs = [
+        job(f"u{n}", submitted=n * 60, runtime=60 + n % 3000, walltime=3600, project=f"p{n % 400}", job_id=f"{n}.srv")
+        for n in range(10_000)
+    ]
+    html = page(made(jobs))
+    assert len(html) < 3_000_000
+    assert "Of 10,000 users 800 are drawn" in html
+    assert len(numbers(html)["for_whom"]["users"]) == 10_000
+
+
+def test_progress_adds_up_to_all_the_work() -> None:
+    for jobs in (steady_jobs(300), steady_jobs(300, project="p"), no_walltimes()):
+        told: list[int] = []
+        wishes = Wishes(SPECS)
+        report(Workload(jobs), wishes, progress=told.append)
+        assert sum(told) == pytest.approx(work(wishes, len(jobs)), rel=0.01)
+
+
+def test_without_any_predictor_the_walltimes_are_told_of_all_the_same() -> None:
+    html = page(report(Workload(steady_jobs(1200)), Wishes(("request",), grid=False)))
+    text = Elements(html).text
+    assert "none of the 0 predictors" in text
+    assert "There is no predictor" in text

@@ -1,0 +1,64 @@
+"""Pictures: matplotlib's SVG as a part of a page."""
+
+import pytest
+
+from softwalltime.reports.figures.picture import INK, SERIES, beside, drawing, embeddable, looks, time_axis, wrapped
+
+MINUS = "\N{MINUS SIGN}"
+
+
+def drawn(name: str = "x") -> str:
+    with drawing(2) as picture:
+        picture.ax.plot([1, 86400], [1, 2], color=SERIES[3], marker="o", label="$10^{x}$ <&>")
+        picture.ax.set_xscale("log")
+        time_axis(picture.ax.xaxis, 1, 86400)
+        beside(picture.ax, 1, 1, "計算")
+        picture.legend()
+        return picture.svg(name)
+
+
+def test_a_picture_has_the_pages_colours_and_font_and_ids_of_its_own() -> None:
+    svg = drawn("mine")
+    assert svg.startswith("<svg ")
+    assert svg.endswith("</svg>")
+    assert "var(--s3)" in svg
+    assert SERIES[3] not in svg
+    assert INK not in svg
+    assert "font-family" not in svg
+    assert "<metadata" not in svg
+    assert 'id="mine-axes_1"' in svg
+    assert "url(#mine-" in svg
+    assert "http" not in svg.replace("http://www.w3.org/2000/svg", "").replace("http://www.w3.org/1999/xlink", "")
+
+
+def test_texts_stay_texts_and_are_escaped() -> None:
+    svg = drawn()
+    assert ">$10^{x}$ &lt;&amp;&gt;</text>" in svg
+    assert ">計算</text>" in svg
+    assert [label for label in ("1 s", "1 min", "10 min", "1 h", "1 d") if f">{label}</text>" not in svg] == []
+
+
+def test_a_picture_is_the_same_every_time() -> None:
+    assert drawn() == drawn()
+
+
+def test_an_axis_with_two_sides_has_0_in_the_middle() -> None:
+    with drawing(2) as picture:
+        picture.ax.plot([-90000, 90000], [0, 1])
+        picture.ax.set_xscale("symlog", linthresh=60)
+        time_axis(picture.ax.xaxis, -90000, 90000, signed=True)
+        svg = picture.svg("x")
+    assert [label for label in (f"{MINUS}1 d", f"{MINUS}1 h", "0", "1 h", "1 d") if f">{label}</text>" not in svg] == []
+
+
+def test_what_is_no_svg_of_matplotlib_is_refused() -> None:
+    with pytest.raises(ValueError, match="not an SVG"):
+        embeddable("<svg/>", "x")
+
+
+def test_a_long_predictor_is_wrapped_where_its_options_begin_and_the_recommended_one_is_called_so() -> None:
+    spec = "percentile:p=95,keys=user+project,window=30d"
+    assert wrapped(spec).splitlines() == ["percentile:p=95,", "keys=user+project,", "window=30d"]
+    found = looks(["request", "v1", spec], spec)
+    assert [found[name].label for name in ("request", "v1", spec)] == ["request", "v1", "recommended"]
+    assert found["v1"].color != found["request"].color

@@ -1,0 +1,43 @@
+"""Whether v1, v2 and v3 come in the published order, and what is said if they do not."""
+
+from dataclasses import replace
+
+from softwalltime.replay.metrics import Scores
+from softwalltime.reports.published import published_order
+from tests.reports.fixtures import made
+from tests.workloads import job
+
+
+def told(*runtimes: int, walltime: int = 7200) -> str:
+    jobs = [
+        job(submitted=n * 5 * walltime, runtime=runtimes[n % len(runtimes)], walltime=walltime, job_id=f"{n}.srv")
+        for n in range(200)
+    ]
+    return published_order(made(jobs).scores)
+
+
+def test_the_order_is_the_same_where_runtimes_vary() -> None:
+    text = told(600, 1000, 5400, 1000)
+    assert "published, of jobs underestimated: v1 over 40%, v2 31%, v3 under 12%." in text
+    assert "the same order." in text
+
+
+def test_v1_and_v2_are_equal_where_runtimes_jump() -> None:
+    assert "another order: v2 adds 900 s to v1" in told(600, 5400)
+
+
+def test_three_that_never_underestimate_cannot_be_told_apart() -> None:
+    assert "another order: none of the three" in told(7200)
+
+
+def test_v3_may_be_behind_v2() -> None:
+    some = Scores(100, 0.5, 0.5, 0.0, 0.0, 0.5, 0.5, 1.0, 0.0)
+    under = {"v1": 0.4, "v2": 0.1, "v3": 0.2}
+    scores = {spec: (replace(some, underestimated=share), some) for spec, share in under.items()}
+    assert "another order: v3 rests on the share of the walltime" in published_order(scores)
+
+
+def test_where_one_of_them_is_missing_nothing_is_said() -> None:
+    scores = dict(made([job(), job(submitted=5)]).scores)
+    del scores["v2"]
+    assert published_order(scores) == ""

@@ -1,0 +1,61 @@
+"""A PostgreSQL of a test's own, to be stopped, suspended, or put on a disk that is full."""
+
+import os
+import signal
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from softwalltime.store import connect, embedded_postgres
+from softwalltime.store.migrations import upgrade
+from tests.service.running import suspend_postgres, until
+
+
+class OwnPostgres:
+    """The embedded one in a folder, with all tables; runs from ``start`` to ``stop`` or ``kill``."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._data = folder / "postgres" / "data"
+        self._running = ExitStack()
+        self.dsn = ""
+
+    def start(self) -> None:
+        """Start it, also after it was killed."""
+        self.dsn = self._running.enter_context(embedded_postgres(self._folder, durable=False))
+
+    def stop(self) -> None:
+        """Stop it as an administrator does."""
+        self._running.close()
+
+    def kill(self, number: signal.Signals = signal.SIGQUIT) -> None:
+        """Let it end at once, as after a crash: SIGINT for a shutdown that ends all sessions."""
+        os.kill(int((self._data / "postmaster.pid").read_text().split()[0]), number)
+        until(lambda: not (self._data / "postmaster.pid").exists(), 60)
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """While in it, PostgreSQL hangs: connections are open and nothing is answered."""
+        suspend_postgres(self._data, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            suspend_postgres(self._data, signal.SIGCONT)
+
+
+@contextmanager
+def own_postgres(folder: Path | None = None) -> Iterator[OwnPostgres]:
+    """One that runs, in a folder of its own or in this one."""
+    # Not below pytest's own folder, which PostgreSQL's unprivileged user may not enter where this runs as root.
+    with tempfile.TemporaryDirectory(dir="/tmp") as scratch:
+        Path(scratch).chmod(0o755)
+        postgres = OwnPostgres((folder or Path(scratch)) / "data")
+        postgres.start()
+        try:
+            engine = connect(postgres.dsn)
+            upgrade(engine)
+            engine.dispose()
+            yield postgres
+        finally:
+            postgres.stop()

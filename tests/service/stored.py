@@ -1,0 +1,69 @@
+"""What a store holds, to be compared with what a log comes to."""
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from sqlalchemy import Engine, text
+
+from softwalltime.accounting.files import log_files
+from softwalltime.accounting.reader import Tally, read_jobs
+from softwalltime.store import read_current, read_malformed
+from softwalltime.store import read_jobs as read_stored
+from tests.service.histories import Folded, fold
+
+
+def lines_of(folder: Path) -> list[bytes]:
+    """All whole lines of a folder's logs, by day."""
+    return [line for path in log_files(folder) for line in path.read_bytes().split(b"\n")[:-1]]
+
+
+def current(engine: Engine) -> dict[str, tuple[int | None, int | None, int | None]]:
+    """Jobs that wait or run, as a fold has them."""
+    with engine.connect() as connection:
+        return {
+            job.submission.job_id: (job.start, job.submission.walltime, job.soft_walltime)
+            for job in read_current(connection)
+        }
+
+
+def interrupted(engine: Engine) -> Counter[tuple[str, int]]:
+    """Runs in vain, by job id and start."""
+    with engine.connect() as connection:
+        rows = connection.execute(text("SELECT job_id, start_time FROM softwalltime.interrupted_runs")).all()
+    return Counter((job_id, start) for job_id, start in rows)
+
+
+def assert_as_the_log(engine: Engine, folder: Path, *, but_current: bool = False) -> Folded:
+    """The store holds just what the logs in a folder tell, each thing once."""
+    folded = fold(lines_of(folder))
+    with engine.connect() as connection:
+        jobs = list(read_stored(connection))
+        malformed = read_malformed(connection)
+    found = Counter((job.submission.job_id, job.start) for job in jobs)
+    assert_same(found, Counter(dict.fromkeys(folded.completed, 1)))
+    assert {(job.submission.job_id, job.start): job.runtime for job in jobs} == folded.completed
+    read = {(job.submission.job_id, job.start): job for job in read_jobs(log_files(folder), Tally())}
+    assert read == {(job.submission.job_id, job.start): job for job in jobs}
+    assert_same(interrupted(engine), Counter(dict.fromkeys(folded.interrupted, 1)))
+    places = Counter((line.path, line.offset) for line in malformed)
+    assert set(places.values()) <= {1}
+    assert len(malformed) == folded.malformed_lines
+    assert {line.line for line in malformed} == folded.malformed
+    if not but_current:
+        assert current(engine) == folded.current
+    return folded
+
+
+def assert_same(found: Counter[tuple[str, int]], expected: Counter[tuple[str, int]]) -> None:
+    """Both hold the same; else the difference is told, and not all of it."""
+    assert not (missing := list((expected - found).elements())[:10]), f"missing: {missing}"
+    assert not (surplus := list((found - expected).elements())[:10]), f"too many: {surplus}"
+
+
+def positions_reach(engine: Engine, paths: Iterable[Path]) -> bool:
+    """Whether these logs were read to their ends."""
+    with engine.connect() as connection:
+        rows = connection.execute(text("SELECT path, byte_offset FROM softwalltime.log_positions")).all()
+    reached = dict(map(tuple, rows))
+    return all(reached.get(str(path)) == path.stat().st_size for path in paths)

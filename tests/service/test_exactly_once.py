@@ -1,0 +1,302 @@
+"""Whatever is killed, stopped, suspended or full: the store holds what the log tells, each thing once.
+
+SOFTWALLTIME_TEST_KILLS says how often the ingester is killed: some tens unless more are asked for.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import groupby
+from pathlib import Path
+from random import Random
+from threading import Thread
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import Engine, text
+
+from softwalltime.accounting import files
+from softwalltime.accounting.files import log_files
+from softwalltime.accounting.reader import Tally
+from softwalltime.errors import StoreError
+from softwalltime.service import ingest as ingesting
+from softwalltime.service.follow import Follower
+from softwalltime.service.ingest import ingest_logs
+from softwalltime.store import connect
+from tests.service.histories import Plan, history, random_plans, with_rubbish
+from tests.service.nursery import Nursery
+from tests.service.own_postgres import own_postgres
+from tests.service.running import until
+from tests.service.stored import assert_as_the_log, positions_reach
+from tests.workloads import ROOT
+
+pytestmark = pytest.mark.postgres
+
+KILLS = int(os.environ.get("SOFTWALLTIME_TEST_KILLS", "32"))
+IN_TRANSACTION = text("""
+    SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL
+""")
+
+
+def write_logs(folder: Path, lines: list[bytes]) -> Path:
+    """Logs of these lines by day; a line that is no record belongs to the day before it."""
+    folder.mkdir()
+    day = b""
+
+    def day_of(line: bytes) -> bytes:
+        nonlocal day
+        stamp = line[6:10] + line[:2] + line[3:5]
+        day = stamp if stamp.isdigit() else day or b"20261118"
+        return day
+
+    for name, some in groupby(lines, day_of):
+        with (folder / name.decode()).open("ab") as log:
+            log.writelines(line + b"\n" for line in some)
+    return folder
+
+
+@contextmanager
+def pbs_server(source: Path, target: Path, seconds: float) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that writes these logs meanwhile; they are whole at the end."""
+    target.mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "tests.service.pbs_server", source, target, str(seconds)]
+    with subprocess.Popen(command, cwd=ROOT) as writer:
+        yield writer
+        assert writer.wait() == 0
+    for log in source.iterdir():
+        assert (target / log.name).read_bytes() == log.read_bytes()
+
+
+def end(process: int, number: signal.Signals) -> None:
+    """End a process of the nursery's, and wait until it is gone."""
+    os.kill(process, number)
+    until(lambda: not Path(f"/proc/{process}").exists(), 60)
+
+
+def in_transaction(engine: Engine) -> bool:
+    """Whether somebody else is in a transaction at this moment."""
+    with engine.connect() as connection:
+        return connection.execute(IN_TRANSACTION).scalar_one() > 0
+
+
+def await_transaction(engine: Engine, seconds: float) -> bool:
+    """Wait until somebody is in one, or so long."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if in_transaction(engine):
+            return True
+    return False
+
+
+@pytest.mark.parametrize(("command", "kills"), [("ingest", KILLS), ("serve", max(KILLS // 4, 4))])
+def test_killed_at_any_moment_it_stores_every_record_once(
+    command: str, kills: int, tmp_path: Path, database: str, engine: Engine
+) -> None:
+    chance = Random(kills)
+    plans = random_plans(chance, 15 * kills, 3 * 86400)
+    source = write_logs(tmp_path / "written", with_rubbish(history(plans), chance))
+    folder = tmp_path / "accounting"
+    config = tmp_path / "softwalltime.toml"
+    config.write_text(f'dsn = "{database}"\naccounting = "{folder}"\nsocket = "{tmp_path}/socket"\n')
+    options = ["--config", config] if command == "serve" else ["--follow", "--config", config]
+    struck = 0
+    with pbs_server(source, folder, 0.2 * kills), Nursery(tmp_path / "errors") as nursery:
+        for _ in range(kills):
+            process = nursery.start(command, *options)
+            time.sleep(chance.uniform(0, 0.15))
+            if chance.random() < 0.7:
+                await_transaction(engine, 1)
+                time.sleep(chance.uniform(0, 0.004))
+            struck += in_transaction(engine)
+            end(process, signal.SIGKILL)
+    with Nursery(tmp_path / "errors") as nursery:
+        process = nursery.start(command, *options)
+        until(lambda: positions_reach(engine, log_files(folder)), 60)
+        end(process, signal.SIGTERM)
+    folded = assert_as_the_log(engine, folder)
+    assert len(folded.completed) > 5 * kills
+    assert folded.interrupted
+    assert folded.current
+    assert folded.malformed
+    assert struck > kills / 8, "most kills hit it while it slept"
+    assert "Traceback" not in (tmp_path / "errors").read_text()
+
+
+def test_killed_while_many_processes_parse_it_leaves_none_of_them(
+    tmp_path: Path, database: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = history([Plan("QSE", number, (1,) * 9) for number in range(6000)])
+    folder = write_logs(tmp_path / "accounting", lines)
+    mark = f"SOFTWALLTIME_TEST_MARK={uuid4()}"
+    monkeypatch.setenv(*mark.split("="))
+    with Nursery(tmp_path / "errors") as nursery:
+        for _ in range(3):
+            process = nursery.start("ingest", folder, "--again", "--dsn", database)
+            until(lambda: len(marked(mark)) > 4, 60)
+            end(process, signal.SIGKILL)
+            until(lambda: len(marked(mark)) <= 1)
+        assert marked(mark)
+        process = nursery.start("ingest", folder, "--dsn", database)
+        until(lambda: not Path(f"/proc/{process}").exists(), 60)
+    assert len(assert_as_the_log(engine, folder).completed) == 6000
+
+
+def marked(mark: str) -> list[int]:
+    """Processes that have this in their environment."""
+    found = []
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if mark.encode() in environment.read_bytes():
+                found.append(int(environment.parent.name))
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue
+    return found
+
+
+def test_many_at_once_over_the_same_logs_store_every_record_once(tmp_path: Path, database: str, engine: Engine) -> None:
+    chance = Random(5)
+    source = write_logs(tmp_path / "written", with_rubbish(history(random_plans(chance, 400, 2 * 86400)), chance))
+    folder = tmp_path / "accounting"
+    options = ["--dsn", database]
+    with pbs_server(source, folder, 6) as writer, Nursery(tmp_path / "errors") as nursery:
+        until(lambda: any(folder.iterdir()))
+        followers = [nursery.start("ingest", "--follow", folder, *options) for _ in range(2)]
+        while writer.poll() is None:
+            again = nursery.start("ingest", *sorted(folder.iterdir()), "--again", *options)
+            until(lambda: not Path(f"/proc/{again}").exists(), 60)  # noqa: B023 - waited for in this very round
+        until(lambda: positions_reach(engine, log_files(folder)), 60)
+        for process in followers:
+            end(process, signal.SIGTERM)
+    assert_as_the_log(engine, folder)
+    assert "Traceback" not in (tmp_path / "errors").read_text()
+
+
+def test_threads_at_once_over_the_same_logs_store_every_record_once(
+    tmp_path: Path, database: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingesting, "LINES", 40)
+    monkeypatch.setattr(files, "BLOCK", 2000)
+    monkeypatch.setattr(ingesting, "PAUSE", 0.01)
+    chance = Random(6)
+    folder = write_logs(tmp_path / "accounting", with_rubbish(history(random_plans(chance, 300, 86400)), chance))
+    tallies = [Tally() for _ in range(4)]
+    stored: list[int] = []
+
+    def read(number: int) -> None:
+        own = connect(database)
+        new, known = ingest_logs(own, log_files(folder), tallies[number], again=number == 0)
+        own.dispose()
+        stored.append(new)
+        assert new + known == tallies[number].jobs
+
+    threads = [Thread(target=read, args=[number]) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    folded = assert_as_the_log(engine, folder)
+    assert sum(stored) == len(folded.completed)
+    # Who reads again reads each line once, however often it is overtaken; the others share what it leaves them, which
+    # may be nothing.
+    assert tallies[0].lines == folded.lines
+    assert sum(tally.lines for tally in tallies[1:]) <= folded.lines
+
+
+def test_one_that_is_suspended_in_a_transaction_is_waited_for(tmp_path: Path, database: str, engine: Engine) -> None:
+    chance = Random(7)
+    folder = write_logs(tmp_path / "accounting", history(random_plans(chance, 900, 86400)))
+    with Nursery(tmp_path / "errors") as nursery:
+        first = nursery.start("ingest", "--follow", folder, "--dsn", database)
+        try:
+            assert await_transaction(engine, 20)
+            os.kill(first, signal.SIGSTOP)
+            second = nursery.start("ingest", "--follow", folder, "--dsn", database)
+            time.sleep(1)
+            assert Path(f"/proc/{second}").exists()
+        finally:
+            os.kill(first, signal.SIGCONT)
+        until(lambda: positions_reach(engine, log_files(folder)), 60)
+        for process in (first, second):
+            end(process, signal.SIGTERM)
+    assert_as_the_log(engine, folder)
+
+
+def test_postgres_may_stop_crash_and_hang_in_the_middle(tmp_path: Path) -> None:
+    chance = Random(8)
+    source = write_logs(tmp_path / "written", with_rubbish(history(random_plans(chance, 700, 2 * 86400)), chance))
+    folder = tmp_path / "accounting"
+    with own_postgres() as postgres, Nursery(tmp_path / "errors") as nursery:
+        with pbs_server(source, folder, 6):
+            process = nursery.start("ingest", "--follow", folder, "--dsn", postgres.dsn)
+            for interrupt in ("crash", "hang", "shutdown", "hang"):
+                time.sleep(chance.uniform(0.3, 0.8))
+                if interrupt == "hang":
+                    with postgres.suspended():
+                        time.sleep(0.4)
+                else:
+                    postgres.kill(signal.SIGQUIT if interrupt == "crash" else signal.SIGINT)
+                    time.sleep(0.2)
+                    postgres.start()
+        engine = connect(postgres.dsn)
+        until(lambda: positions_reach(engine, log_files(folder)), 60)
+        end(process, signal.SIGTERM)
+        assert_as_the_log(engine, folder)
+        engine.dispose()
+    errors = (tmp_path / "errors").read_text()
+    assert "Traceback" not in errors
+    assert "ERROR" in errors
+    assert "going on" in errors
+
+
+@contextmanager
+def small_disk(megabytes: int) -> Iterator[Path]:
+    """A file system of this size."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small file system")
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        command = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=755", "softwalltime-test", folder]
+        mounted = subprocess.run(command, capture_output=True, text=True)
+        if mounted.returncode != 0:
+            pytest.skip(f"no file system can be mounted here: {mounted.stderr.strip()}")
+        try:
+            yield Path(folder)
+        finally:
+            subprocess.run(["umount", "-l", folder], check=True)
+
+
+def fill(disk: Path) -> Callable[[], None]:
+    """Leave no space on a disk; what is returned frees it."""
+    ballast = disk / "ballast"
+    with ballast.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(disk).free - 65536)
+    return ballast.unlink
+
+
+def test_while_the_disk_is_full_nothing_is_lost_and_then_it_goes_on(tmp_path: Path) -> None:
+    many = history([Plan("QSE", number, (1,) * 9) for number in range(30_000)])
+    folder = write_logs(tmp_path / "accounting", many[:1000])
+    log = log_files(folder)[0]
+    with small_disk(200) as disk, own_postgres(disk) as postgres:
+        engine = connect(postgres.dsn)
+        follower = Follower(folder)
+        follower.look(engine)
+        free = fill(disk)
+        with log.open("ab") as stream:
+            stream.writelines(line + b"\n" for line in many[1000:])
+        with pytest.raises(StoreError, match=r"No space left|disk|try again when it runs|terminat"):
+            follower.look(engine)
+        engine.dispose()
+        free()
+        # Without room for its own log PostgreSQL stops itself, and does not come back before there is some.
+        postgres.start()
+        engine = connect(postgres.dsn)
+        until(lambda: follower.look(engine) or follower.behind_bytes == 0, 60)
+        assert len(assert_as_the_log(engine, folder).completed) == 30_000
+        engine.dispose()

@@ -1,0 +1,99 @@
+"""What a command that goes on and on says on standard error: a record a line, for people or for programs."""
+
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from softwalltime.service.logs import set_up_logging
+from tests.service.running import until
+from tests.workloads import RECORDED_LOG
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:], root.level = handlers, level
+
+
+def fail() -> None:
+    raise RuntimeError("a bug\nin two lines")
+
+
+def say_all() -> None:
+    """One record of each kind."""
+    log = logging.getLogger("softwalltime.test")
+    log.debug("not shown")
+    log.info("stored", extra={"jobs": 3, "behind_bytes": 0, "path": Path("/x/y")})
+    log.warning("malformed: %s", 'caf\udce9 "quoted" \x1b[2J and\na new line')
+    try:
+        fail()
+    except RuntimeError:
+        log.exception("unexpected error; trying again")
+
+
+def test_as_json_each_line_is_one_record_with_its_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logging("json")
+    say_all()
+    lines = capsys.readouterr().err.splitlines()
+    records = [json.loads(line) for line in lines]
+    assert [(record["level"], record["event"].split()[0]) for record in records] == [
+        ("info", "stored"), ("warning", "malformed:"), ("error", "unexpected"),
+    ]  # fmt: skip
+    assert {key: records[0][key] for key in ("jobs", "behind_bytes", "path", "logger")} == {
+        "jobs": 3, "behind_bytes": 0, "path": "/x/y", "logger": "softwalltime.test",
+    }  # fmt: skip
+    assert records[1]["event"].endswith('"quoted" \x1b[2J and\na new line')
+    for record in records:
+        at = datetime.fromisoformat(record["timestamp"])
+        assert at.utcoffset() is not None
+        assert abs((at - datetime.now(at.tzinfo)).total_seconds()) < 600
+    assert records[2]["exception"].startswith("Traceback")
+    assert records[2]["exception"].endswith("RuntimeError: a bug\nin two lines")
+    assert "exc_info" not in records[2]
+
+
+def test_as_text_each_record_is_a_level_a_sentence_and_its_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logging("text")
+    say_all()
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "INFO stored jobs=3 behind_bytes=0 path=/x/y"
+    assert lines[1].startswith("WARNING malformed: caf")
+    # What a log's line holds begins no line of ours, and moves no cursor.
+    assert lines[1].endswith('"quoted" \\x1b[2J and\\na new line')
+    assert lines[2] == "ERROR unexpected error; trying again"
+    assert lines[3] == "Traceback (most recent call last):"
+    assert all(line[:1] != "E" for line in lines[3:])
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_the_ingester_says_what_it_stored_and_what_it_could_not_read(
+    form: str, tmp_path: Path, database: str, engine: Engine
+) -> None:
+    log = tmp_path / "20261120"
+    log.write_bytes(b"rubbish \xff\0\n" + RECORDED_LOG.read_bytes())
+    output = tmp_path / "output"
+    command = ["ingest", "--follow", log, "--dsn", database, "--log-format", form]
+    with (
+        output.open("w") as stream,
+        subprocess.Popen([sys.executable, "-m", "softwalltime", *command], stderr=stream) as process,
+    ):
+        until(lambda: output.read_text().count("\n") >= 2)
+        process.terminate()
+    lines = output.read_text().splitlines()
+    if form == "text":
+        assert lines[0].startswith(f"WARNING malformed: {log}:1: not an accounting record")
+        assert lines[1] == "INFO stored jobs=42 lines=169 malformed=1 behind_bytes=0"
+    else:
+        warning, stored = map(json.loads, lines)
+        assert warning["event"].startswith(f"malformed: {log}:1: ")
+        assert (stored["event"], stored["jobs"], stored["lines"], stored["malformed"]) == ("stored", 42, 169, 1)

@@ -1,0 +1,281 @@
+"""What Prometheus gets, and that the hook's answers do not suffer from it."""
+
+import http.client
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import Engine
+
+from softwalltime.errors import UsageError
+from softwalltime.jobs import Decision
+from softwalltime.service.client import ask
+from softwalltime.service.meter import BOUNDS, Meter, percentile
+from softwalltime.service.metrics import Endpoint
+from softwalltime.settings import load_settings
+from tests.service.running import Daemon, until
+from tests.workloads import job
+
+POLICY = 'mode = "on"\nwaiting = "v1"\n'
+
+
+def decision(took: int = 100, timeouts: int = 0, exchange: int | None = None, action: str = "set") -> Decision:
+    return Decision(
+        0, "postqueuejob", job().submission, "on", "v1", 1.0, 60, action, "", took, timeouts, exchange
+    )  # fmt: skip
+
+
+def scrape(address: tuple[str, int]) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    """Every sample by name and labels."""
+    connection = http.client.HTTPConnection(*address, timeout=5)
+    connection.request("GET", "/metrics")
+    answer = connection.getresponse()
+    assert answer.status == 200
+    assert answer.headers["Content-Type"].startswith("text/plain; version=")
+    page = answer.read().decode()
+    connection.close()
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+    }
+
+
+def value(samples: dict[Any, float], name: str, **labels: str) -> float:
+    return samples[name, frozenset(labels.items())]
+
+
+@pytest.fixture
+def start(tmp_path: Path, database: str) -> Iterator[Callable[..., tuple[Daemon, tuple[str, int]]]]:
+    """Start a daemon with metrics and say where they are."""
+    daemons = []
+
+    def begin(settings: str = "") -> tuple[Daemon, tuple[str, int]]:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        daemon = Daemon(tmp_path, database)
+        top, _, policy = daemon.config.read_text().partition("[policy]")
+        daemon.config.write_text(f'{top}metrics = "127.0.0.1:{port}"\n{settings}\n[policy]{policy}')
+        daemons.append(daemon.start())
+        return daemon, ("127.0.0.1", port)
+
+    yield begin
+    for daemon in daemons:
+        if daemon.process is not None and daemon.process.poll() is None:
+            daemon.end()
+
+
+@pytest.mark.postgres
+def test_a_daemon_tells_prometheus_what_it_does(start: Callable[..., tuple[Daemon, tuple[str, int]]]) -> None:
+    daemon, address = start("refresh_seconds = 1")
+    now = int(time.time())
+    daemon.append(
+        [job(job_id=f"{n}.srv", submitted=now - 900, end=now - 60 * n, runtime=600, walltime=3600) for n in (1, 2)]
+    )
+    with daemon.log.open("a") as log:
+        log.write("rubbish\n")
+    until(lambda: daemon.status()["learnt"] == 2)
+    asked = {"op": "predict", "event": "postqueuejob", "job": {"user": "alice", "walltime": 3600, "job_id": "9.srv"}}
+    assert ask(daemon.socket, {**asked, "timeouts": 4, "previous_us": 700})["soft_walltime"] == 600
+    daemon.predict("runjob", job_id="9.srv")
+    daemon.predict("postqueuejob", job_id="10.srv", user="bob")
+    time.sleep(1.1)
+    samples = scrape(address)
+    event = {"event": "postqueuejob", "mode": "on"}
+    assert value(samples, "softwalltime_decisions_total", **event, action="set") == 1
+    assert value(samples, "softwalltime_decisions_total", **event, action="none") == 1
+    assert value(samples, "softwalltime_requests_total", operation="predict") == 3
+    assert value(samples, "softwalltime_answer_seconds_count") == 3
+    assert value(samples, "softwalltime_answer_seconds_bucket", le="+Inf") == 3
+    assert 0 < value(samples, "softwalltime_answer_seconds_sum") < 1
+    assert value(samples, "softwalltime_exchange_seconds_count") == 1
+    assert value(samples, "softwalltime_exchange_seconds_sum") == pytest.approx(0.0007)
+    assert value(samples, "softwalltime_hook_timeouts_total") == 4
+    assert value(samples, "softwalltime_ready") == value(samples, "softwalltime_store_up") == 1
+    assert value(samples, "softwalltime_accounting_up") == 1
+    assert value(samples, "softwalltime_malformed_lines_total") >= 1
+    assert value(samples, "softwalltime_jobs_learnt") >= 2
+    assert now - 60 < value(samples, "softwalltime_start_time_seconds") <= time.time()
+    policies = [dict(labels) for name, labels in samples if name == "softwalltime_policy_info"]
+    assert policies == [
+        {"mode": "on", "waiting": "v1", "running": "walltime", "minimum": "60", "share": "1.0", "rules": "0"}
+    ]
+    until(lambda: scrape(address)["softwalltime_figures_refreshed_seconds", frozenset()] > 0)
+    for _, labels in samples:
+        assert not {"user", "user_name", "project", "job_id", "queue"} & dict(labels).keys()
+        assert not {"alice", "bob", "9.srv"} & set(dict(labels).values())
+
+
+@pytest.mark.postgres
+def test_the_last_week_is_told_by_predictor(start: Callable[..., tuple[Daemon, tuple[str, int]]]) -> None:
+    daemon, address = start("refresh_seconds = 1")
+    now = int(time.time())
+    daemon.append([job(job_id="1.srv", submitted=now - 900, end=now - 60, runtime=600, walltime=3600)])
+    until(lambda: daemon.status()["learnt"] == 1)
+    daemon.predict("postqueuejob", job_id="9.srv", now=now)
+    daemon.append(
+        [job(job_id="9.srv", submitted=now, end=now + 1, runtime=1, walltime=3600, start=int(time.time()) + 1)]
+    )
+    until(lambda: daemon.status()["stored"] == 2)
+    until(lambda: daemon.status()["week"])
+    until(lambda: any(name == "softwalltime_week_accuracy_ratio" for name, _ in scrape(address)))
+    samples = scrape(address)
+    assert value(samples, "softwalltime_week_jobs", mode="on", predictor="v1") == 1
+    assert value(samples, "softwalltime_week_accuracy_ratio", mode="on", predictor="v1") == pytest.approx(1 / 600)
+    assert value(samples, "softwalltime_week_underestimated_ratio", mode="on", predictor="v1") == 0
+
+
+@pytest.mark.postgres
+def test_a_port_in_use_is_told_and_stops_no_prediction(tmp_path: Path, database: str) -> None:
+    with socket.socket() as used:
+        used.bind(("127.0.0.1", 0))
+        used.listen()
+        daemon = Daemon(tmp_path, database)
+        top, _, policy = daemon.config.read_text().partition("[policy]")
+        daemon.config.write_text(f'{top}metrics = "127.0.0.1:{used.getsockname()[1]}"\n[policy]{policy}')
+        daemon.start()
+        try:
+            assert "error" not in daemon.predict()
+        finally:
+            assert daemon.end() == 0
+    assert "metrics: cannot listen at 127.0.0.1:" in daemon.output.read_text()
+
+
+STATUS: dict[str, Any] = {
+    "version": "1", "ready": False, "store": "away", "accounting": "not followed", "requests": {}, "week": [],
+    "policy": {"mode": "on", "waiting": "v1", "running": "walltime", "minimum": 60, "share": 1, "rules": []},
+    **dict.fromkeys(
+        ("refused_users", "timeouts", "stored", "lines", "malformed", "interrupted", "disagreeing", "recorded",
+        "dropped", "forgotten", "started", "learnt", "behind_bytes", "behind_seconds", "from_the_future", "to_record",
+        "refreshed"), 0,
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    asked = Endpoint(("127.0.0.1", 0), lambda: {**STATUS, **Meter().as_dict()})
+    asked.start()
+    yield asked
+    asked.close()
+
+
+def test_what_is_not_well_is_zero_and_what_is_not_done_is_not_there(endpoint: Endpoint) -> None:
+    samples = scrape(endpoint.address)
+    assert value(samples, "softwalltime_ready") == value(samples, "softwalltime_store_up") == 0
+    assert not [name for name, _ in samples if name == "softwalltime_accounting_up"]
+
+
+def test_only_the_metrics_are_served(endpoint: Endpoint) -> None:
+    for method, path, status in (("GET", "/", 404), ("GET", "/metrics/../etc/passwd", 404), ("POST", "/metrics", 501)):
+        connection = http.client.HTTPConnection(*endpoint.address, timeout=5)
+        connection.request(method, path)
+        assert connection.getresponse().status == status
+        connection.close()
+
+
+def test_who_asks_again_and_again_is_served_slowly_with_the_same_page() -> None:
+    rendered = []
+
+    def status() -> dict[str, Any]:
+        rendered.append(time.monotonic())
+        return {**STATUS, **Meter().as_dict()}
+
+    endpoint = Endpoint(("127.0.0.1", 0), status)
+    endpoint.start()
+    try:
+        begin = time.monotonic()
+        for _ in range(10):
+            scrape(endpoint.address)
+        assert time.monotonic() - begin >= 0.4
+        assert len(rendered) == 1
+    finally:
+        endpoint.close()
+
+
+def test_a_client_that_says_nothing_delays_others_but_not_for_ever(endpoint: Endpoint) -> None:
+    with socket.create_connection(endpoint.address):
+        begin = time.monotonic()
+        scrape(endpoint.address)
+        assert time.monotonic() - begin < 5
+
+
+def test_ipv6_is_an_address_too() -> None:
+    try:
+        endpoint = Endpoint(("::1", 0), lambda: {**STATUS, **Meter().as_dict()})
+    except OSError as error:
+        pytest.skip(f"this machine has no ::1: {error}")
+    endpoint.start()
+    try:
+        assert value(scrape(endpoint.address), "softwalltime_ready") == 0
+    finally:
+        endpoint.close()
+
+
+def test_times_are_counted_in_classes() -> None:
+    meter = Meter()
+    for took in (0, 25, 26, 75, 10**9):
+        meter.note(decision(took, exchange=took))
+    meter.note(decision(30))
+    counts = meter.answers.counts
+    assert (counts[0], counts[1], counts[2], counts[-1], sum(counts)) == (2, 2, 1, 1, 6)
+    assert (sum(meter.exchanges.counts), meter.exchanges.total) == (5, 126 + 10**9)
+    assert json.loads(json.dumps(meter.as_dict()))["answer_times"]["bounds_us"] == list(BOUNDS)
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ([0, 0], 0), ([0, 3, 0], 3), ([0, 2, 2, 0], 4), ([0, 1, 2, 3, 0], 3), ([3, 1], 4), ([5], 5),
+    ],
+)  # fmt: skip
+def test_time_outs_are_counted_once_though_told_again(told: list[int], expected: int) -> None:
+    meter = Meter()
+    for count in told:
+        meter.note(decision(timeouts=count))
+    assert meter.timeouts == expected
+
+
+def test_percentiles_by_classes() -> None:
+    assert percentile([0, 0, 0], [10, 20], 0.5) is None
+    assert percentile([4, 4, 0], [10, 20], 0.5) == 10
+    assert percentile([4, 4, 0], [10, 20], 0.75) == 15
+    assert percentile([0, 0, 4], [10, 20], 0.99) == 20
+
+
+@pytest.mark.parametrize("address", ["9105", "localhost:", ":9105", "localhost:x", "localhost:70000"])
+def test_an_address_that_is_none_is_refused(address: str) -> None:
+    with pytest.raises(UsageError, match=r"metrics: .*a host and a port are expected"):
+        load_settings(metrics=address)
+
+
+def test_addresses() -> None:
+    assert load_settings().metrics_address is None
+    assert load_settings(metrics="127.0.0.1:9105").metrics_address == ("127.0.0.1", 9105)
+    assert load_settings(metrics="[::1]:0").metrics_address == ("::1", 0)
+
+
+@pytest.mark.postgres
+def test_figures_that_cannot_be_refreshed_stop_nothing_else(
+    start: Callable[..., tuple[Daemon, tuple[str, int]]], engine: Engine
+) -> None:
+    with engine.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE softwalltime.daily_hook RENAME TO gone")
+    daemon, address = start("refresh_seconds = 1")
+    now = int(time.time())
+    daemon.predict("postqueuejob", job_id="1.srv")
+    until(lambda: "figures for monitoring cannot be refreshed" in daemon.output.read_text())
+    daemon.append([job(job_id=f"{n}.srv", submitted=now - 900, end=now - 60, runtime=600) for n in (1, 2)])
+    until(lambda: daemon.status()["learnt"] == 2)
+    assert daemon.status()["store"] == "ok"
+    assert value(scrape(address), "softwalltime_figures_refreshed_seconds") == 0
+    with engine.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE softwalltime.gone RENAME TO daily_hook")
+    until(lambda: daemon.status()["refreshed"] > 0)
+    assert "Traceback" not in daemon.output.read_text()

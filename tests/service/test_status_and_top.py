@@ -1,0 +1,259 @@
+"""softwalltime status and top: what a person reads of a daemon, in a terminal and in a pipe."""
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from softwalltime import __version__
+from softwalltime.cli import run
+from softwalltime.cli.overview import latency, overview, problems, size, span
+from softwalltime.cli.top import printable
+from softwalltime.jobs import CurrentJob
+from softwalltime.service.client import ask
+from softwalltime.service.meter import BOUNDS
+from softwalltime.store import connect, set_current
+from tests.service.running import Daemon, until
+from tests.workloads import job
+
+
+def hook(daemon: Daemon, job_id: str, **told: int) -> None:
+    """Ask as the hook does, which tells of the time before."""
+    asked = {"op": "predict", "event": "postqueuejob", "job": {"user": "alice", "walltime": 3600, "job_id": job_id}}
+    assert ask(daemon.socket, {**asked, **told})["soft_walltime"] == 600
+
+
+@pytest.fixture
+def daemon(tmp_path: Path, database: str) -> Iterator[Daemon]:
+    """A daemon that has predicted something, with a job that has outlived its soft walltime."""
+    now = int(time.time())
+    engine = connect(database)
+    with engine.begin() as connection:
+        running = job(job_id="77.srv", submitted=now - 5000, walltime=7200, queue="long").submission
+        set_current(connection, [CurrentJob(running, "srv", now - 4000, soft_walltime=600)])
+    engine.dispose()
+    daemon = Daemon(tmp_path, database)
+    daemon.append([job(job_id=f"{n}.srv", submitted=now - 900, end=now - 60, runtime=600) for n in (1, 2)])
+    daemon.start()
+    until(lambda: daemon.status()["learnt"] == 2)
+    hook(daemon, job_id="9.srv", previous_us=420)
+    daemon.predict("postqueuejob", job_id="10.srv", user="\x1b[31mbob[bold]")
+    daemon.predict("runjob", job_id="9.srv")
+    until(lambda: daemon.status()["to_record"] == 0)
+    yield daemon
+    if daemon.process is not None and daemon.process.poll() is None:
+        daemon.end()
+
+
+def shown(daemon: Daemon, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert run([*arguments, "--config", str(daemon.config)]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.postgres
+def test_status_says_the_essentials(daemon: Daemon, capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(daemon, capsys, "status")
+    assert re.match(rf"softwalltime {__version__}, pid \d+, up \d+ s: all is well\n\npredictions\n", text)
+    for line in (
+        r"mode +on: soft walltimes are set", r"ready +yes, 2 jobs learnt", r"at postqueuejob +set 1, none 1",
+        r"at runjob +none 1", r"store +ok", r"predictions +3 stored, 0 waiting", r"read +2 lines, 2 jobs stored",
+        r"hook waits +p50 0\.\d+ ms, p95 0\.\d+ ms, p99 0\.\d+ ms",
+    ):  # fmt: skip
+        assert re.search(rf"^  {line}$", text, re.MULTILINE), line
+    assert text.isprintable() or "\x1b" not in text
+
+
+@pytest.mark.postgres
+def test_status_says_first_what_is_wrong(daemon: Daemon, capsys: pytest.CaptureFixture[str]) -> None:
+    with daemon.log.open("a") as log:
+        log.write("rubbish\n")
+    until(lambda: daemon.status()["malformed"] == 1)
+    hook(daemon, job_id="11.srv", timeouts=3)
+    lines = shown(daemon, capsys, "status").splitlines()
+    assert lines[0].endswith("look at this:")
+    assert lines[1].startswith("  ! hook: 3 questions timed out since the start")
+    assert lines[2].startswith("  ! log: 1 malformed line, ")
+    assert json.loads(shown(daemon, capsys, "status", "--format", "json"))["timeouts"] == 3
+
+
+@pytest.mark.postgres
+def test_top_prints_one_picture_into_a_pipe(daemon: Daemon, capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(daemon, capsys, "top", "--once", "--interval", "0.2")
+    for line in (
+        r"^softwalltime top  up \d+ s  mode on  waiting v1", r"^postqueuejob +set +0\.0 +1 ", r"^all +0\.0 +3 ",
+        r"^jobs: 1 run, 0 wait, 1 overdue", r"^77\.srv +alice +long +00:10:00 +00:5\d:\d\d +00:5\d:\d\d",
+        r"^\d\d:\d\d:\d\d +postqueuejob +9\.srv +alice +set +00:10:00 +01:00:00 +mean of the last 2 runtimes",
+        r"answer, now +- +- +-",
+    ):  # fmt: skip
+        assert re.search(line, text, re.MULTILINE), line
+    # A user chose that name: it moves no cursor and is no markup.
+    assert "?[31mbob[bold]" in text
+    assert "\x1b" not in text
+    assert run(["top", "--config", str(daemon.config)]) == 2
+    assert "this is no terminal: use --once" in capsys.readouterr().err
+
+
+class Terminal:
+    """A command in a terminal of its own."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.process, self.screen = pty.fork()
+        if self.process == 0:
+            os.environ |= {"TERM": "xterm", "COLUMNS": "150", "LINES": "50"}
+            os.execv(sys.executable, [sys.executable, "-m", "softwalltime", *arguments])
+        self.seen = ""
+
+    def read(self, seconds: float = 0.2) -> str:
+        """What has been written so far."""
+        with_end = time.monotonic() + seconds
+        while time.monotonic() < with_end:
+            if select.select([self.screen], [], [], 0.05)[0]:
+                try:
+                    self.seen += os.read(self.screen, 65536).decode(errors="replace")
+                except OSError:
+                    break
+        return self.seen
+
+    def ended(self) -> int:
+        """Its exit status."""
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            self.read(0.05)
+            pid, status = os.waitpid(self.process, os.WNOHANG)
+            if pid:
+                os.close(self.screen)
+                return os.waitstatus_to_exitcode(status)
+        os.kill(self.process, signal.SIGKILL)
+        raise AssertionError("it does not end")
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("key", ["q", "\x03"])
+def test_top_goes_on_until_somebody_wants_it_to_end(daemon: Daemon, key: str) -> None:
+    terminal = Terminal("top", "--config", str(daemon.config), "--interval", "0.2")
+    until(lambda: "last decisions" in terminal.read())
+    # The daemon is stopped and started again: it says so, and goes on.
+    daemon.end()
+    until(lambda: "no daemon answers there" in terminal.read())
+    daemon.start()
+    terminal.seen = ""
+    until(lambda: "last decisions" in terminal.read())
+    os.write(terminal.screen, key.encode())
+    assert terminal.ended() == 0
+    assert "Traceback" not in terminal.seen
+
+
+@pytest.mark.postgres
+def test_top_without_a_store_shows_the_rest_and_says_why(daemon: Daemon, capsys: pytest.CaptureFixture[str]) -> None:
+    config = daemon.config.with_name("other.toml")
+    config.write_text(f'dsn = "postgresql://127.0.0.1:1/none"\nsocket = "{daemon.socket}"\n')
+    assert run(["top", "--once", "--interval", "0.2", "--config", str(config)]) == 0
+    text = capsys.readouterr().out
+    assert "postqueuejob" in text
+    assert "no lists of jobs: " in text
+
+
+def test_top_without_a_daemon_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "none.toml"
+    config.write_text(f'socket = "{tmp_path}/none"\ndsn = "postgresql://127.0.0.1:1/none"\n')
+    assert run(["top", "--once", "--config", str(config)]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "no daemon answers there" in error
+
+
+@pytest.mark.parametrize("command", ["status", "top"])
+def test_a_daemon_of_another_version_is_not_misread(command: str, tmp_path: Path) -> None:
+    script = (
+        "import socket, sys; listener = socket.socket(socket.AF_UNIX); listener.bind(sys.argv[1]); listener.listen()\n"
+        "print(flush=True)\n"
+        'peer, _ = listener.accept(); peer.recv(999); peer.sendall(b\'{"v": 1, "version": "0.0.1"}\\n\')\n'
+    )
+    path = tmp_path / "s"
+    with subprocess.Popen([sys.executable, "-c", script, path], stdout=subprocess.PIPE) as old:
+        assert old.stdout is not None
+        old.stdout.readline()
+        config = tmp_path / "c.toml"
+        config.write_text(f'socket = "{path}"\ndsn = "postgresql://127.0.0.1:1/none"\n')
+        arguments = [command, "--config", str(config), *(["--once"] if command == "top" else [])]
+        done = subprocess.run(
+            [sys.executable, "-m", "softwalltime", *arguments], capture_output=True, text=True, check=False
+        )
+    assert done.returncode == 1
+    assert "the daemon is of version 0.0.1" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+WELL: dict[str, Any] = {
+    "version": "1", "pid": 1, "uptime": 5, "ready": True, "store": "ok", "accounting": "ok", "requests": {"predict": 5},
+    "policy": {"mode": "on", "waiting": "v1", "running": "walltime", "minimum": 60, "share": 0.1, "rules": [{}, {}]},
+    "decisions": [], "week": [], "answer_times": {"bounds_us": list(BOUNDS), "counts": [0] * 20, "total_us": 0},
+    "exchange_times": {"bounds_us": list(BOUNDS), "counts": [0] * 20, "total_us": 0},
+    **dict.fromkeys(
+        ("refused_users", "timeouts", "stored", "lines", "malformed", "recorded", "dropped", "learnt", "behind_bytes",
+        "behind_seconds", "from_the_future", "to_record", "refreshed"), 0,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("wrong", "expected"),
+    [
+        ({}, None),
+        ({"store": "away"}, "store: away; predictions go on"),
+        ({"ready": False}, "not ready: "),
+        ({"accounting": "not followed"}, None),
+        ({"accounting": "no such folder"}, "accounting: no such folder"),
+        ({"behind_bytes": 5_000_000, "behind_seconds": 299}, None),
+        ({"behind_bytes": 5_000_000, "behind_seconds": 7300}, "log: 5.0 MB have not been stored for 2 h 1 min"),
+        ({"timeouts": 1, "requests": {"predict": 2000}}, None),
+        ({"timeouts": 3, "requests": {"predict": 2000}}, "hook: 3 questions timed out"),
+        ({"requests": {"failed": 1}}, "predictors: 1 request "),
+        ({"requests": {"refused": 2}}, "requests: 2 lines "),
+        ({"dropped": 1}, "predictions: 1 was never stored"),
+        ({"to_record": 10_001}, "predictions: 10,001 wait"),
+        ({"malformed": 2}, "log: 2 malformed lines"),
+        ({"from_the_future": 1}, "clock: 1 job "),
+        ({"refused_users": 1}, "users: 1 connection "),
+    ],
+)
+def test_what_is_wrong_is_told_in_one_line(wrong: dict[str, Any], expected: str | None) -> None:
+    lines = list(problems({**WELL, **wrong}))
+    if expected is None:
+        assert lines == []
+    else:
+        (line,) = lines
+        assert line.startswith(expected)
+
+
+def test_groups_without_anything_to_say_are_left_out() -> None:
+    groups = overview(WELL, 0)
+    assert "last seven days" not in groups
+    assert groups["predictions"]["mode"] == "on: soft walltimes are set, for 10% of the users (2 exceptions)"
+    assert groups["hook"]["answers in"] == "-"
+    assert "read" not in overview({**WELL, "accounting": "not followed"}, 0)["accounting log"]
+
+
+def test_numbers_for_people() -> None:
+    assert [span(each) for each in (0, 59, 60, 3661, 90061)] == ["0 s", "59 s", "1 min", "1 h 1 min", "1 d 1 h"]
+    assert [size(each) for each in (0, 999, 1000, 12_345, 5e6, 7e9)] == [
+        "0 bytes",
+        "999 bytes",
+        "1.0 kB",
+        "12 kB",
+        "5.0 MB",
+        "7.0 GB",
+    ]
+    counts = [0, 100, *[0] * 17, 1]
+    assert latency({"bounds_us": list(BOUNDS), "counts": counts}) == "p50 0.04 ms, p95 0.05 ms, p99 0.05 ms"
+    assert printable("a\x1b[31m\n\u202e") == "a?[31m??"

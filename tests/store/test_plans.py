@@ -1,0 +1,160 @@
+"""What reads completed_jobs while the daemon runs reads an index: told by PostgreSQL's own counts of what was done."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, text
+
+from softwalltime.accounting.reader import Tally
+from softwalltime.accounting.writer import end_record, queue_record, start_record
+from softwalltime.jobs import CompletedJob
+from softwalltime.service.ingest import ingest_logs
+from softwalltime.store import (
+    Retention,
+    add_jobs,
+    connect,
+    forget,
+    last_id,
+    read_history,
+    read_jobs,
+    read_new,
+    take_stock,
+)
+from tests.service.running import until
+from tests.workloads import job
+
+pytestmark = pytest.mark.postgres
+
+JOBS = 60_000
+STEP = 86
+SCANS = text("SELECT seq_scan FROM pg_stat_user_tables WHERE relid = 'softwalltime.completed_jobs'::regclass")
+
+
+def numbered(number: int) -> CompletedJob:
+    end = number * STEP + 1000
+    some = job(f"user{number % 300}", job_id=f"{number}.srv", submitted=end - 500, end=end, runtime=1 + number % 100)
+    return replace(some, server="srv", submission=replace(some.submission, queue="q", job_name="j"))
+
+
+@pytest.fixture(scope="module")
+def large(module_engine: Engine) -> Iterator[Engine]:
+    """A store that has been in use."""
+    with module_engine.begin() as connection:
+        add_jobs(connection, [numbered(number) for number in range(JOBS)])
+    take_stock(module_engine)
+    yield module_engine
+    with module_engine.begin() as connection:
+        connection.execute(text("TRUNCATE softwalltime.completed_jobs, softwalltime.log_positions"))
+
+
+@contextmanager
+def by_index(engine: Engine) -> Iterator[Engine]:
+    """An engine, and no sequential scan of completed_jobs by all that is done with it."""
+    dsn = engine.raw_connection().driver_connection.info.dsn  # type: ignore[union-attr]
+    own = connect(dsn)
+    with engine.connect() as connection:
+        before = connection.execute(SCANS).scalar_one()
+        # The counts of a connection are told at its end; the last thing is to delete one row of another table.
+        ended = text("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")
+        alone = connection.execute(ended).scalar_one()
+    yield own
+    own.dispose()
+
+    def gone() -> bool:
+        with engine.connect() as connection:
+            left: int = connection.execute(ended).scalar_one()
+        return left < alone
+
+    until(gone)
+    with engine.connect() as connection:
+        assert connection.execute(SCANS).scalar_one() == before
+
+
+def test_a_sequential_scan_would_be_seen(large: Engine) -> None:
+    with pytest.raises(AssertionError), by_index(large) as engine, engine.connect() as connection:
+        connection.execute(text("SELECT max(cput) FROM softwalltime.completed_jobs")).one()
+
+
+READERS: dict[str, Callable[[Engine], object]] = {}
+
+
+def reader(read: Callable[[Engine], object]) -> Callable[[Engine], object]:
+    READERS[read.__name__] = read
+    return read
+
+
+@reader
+def the_newest_id(engine: Engine) -> object:
+    with engine.connect() as connection:
+        return last_id(connection)
+
+
+@reader
+def what_is_new(engine: Engine) -> object:
+    with engine.connect() as connection:
+        return list(read_new(connection, last_id(connection) - 5))
+
+
+@reader
+def the_last_jobs_of_each_user(engine: Engine) -> object:
+    with engine.connect() as connection:
+        return list(read_history(connection, 2, None, JOBS * STEP))
+
+
+@reader
+def the_last_jobs_of_each_user_and_all_of_a_month(engine: Engine) -> object:
+    with engine.connect() as connection:
+        return list(read_history(connection, 15, (JOBS - 500) * STEP, JOBS * STEP))
+
+
+@reader
+def all_of_some_days(engine: Engine) -> object:
+    with engine.connect() as connection:
+        return list(read_jobs(connection, since=10_000 * STEP, until=10_100 * STEP))
+
+
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_what_the_daemon_reads_it_reads_by_an_index(large: Engine, read: Callable[[Engine], object]) -> None:
+    with by_index(large) as engine:
+        assert read(engine)
+
+
+def test_what_is_new_in_a_log_is_stored_by_indexes_alone(large: Engine, tmp_path: Path) -> None:
+    log = tmp_path / "20261120"
+    stamp = "11/20/2026 10:00:00"
+
+    def records(numbers: range, *, ended: bool) -> str:
+        found = []
+        for some in map(numbered, numbers):
+            of = some.submission.job_id
+            found.append(f"{stamp};Q;{of};{queue_record(some)}\n{stamp};S;{of};{start_record(some)}\n")
+            if ended:
+                found.append(f"{stamp};E;{of};{end_record(some)}\n")
+        return "".join(found)
+
+    with by_index(large) as engine:
+        # Some that run; some that completed; some that were known already, or were read before.
+        for content in (
+            records(range(JOBS, JOBS + 300), ended=False),
+            records(range(JOBS, JOBS + 200), ended=True),
+            records(range(900, 1200), ended=True),
+            records(range(700), ended=False),
+        ):
+            with log.open("a") as stream:
+                stream.write(content)
+            ingest_logs(engine, [log], Tally())
+    with large.connect() as connection:
+        count = "SELECT count(*) FROM softwalltime.current_jobs"
+        assert connection.execute(text(count)).scalar_one() == 100
+
+
+@pytest.mark.parametrize(
+    "kept", [Retention(days=1, jobs_per_user=0), Retention(days=0, jobs_per_user=150)], ids=["by age", "by user"]
+)
+def test_what_is_forgotten_is_found_by_an_index(large: Engine, kept: Retention) -> None:
+    with by_index(large) as engine:
+        deleted = sum(rows for _, rows in forget(engine, kept, 86400 + 5000 * STEP))
+    assert deleted > 4000

@@ -1,0 +1,268 @@
+"""What is kept for how long, and that nobody waits while the rest is forgotten."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+from sqlalchemy import Connection, Engine, text
+
+from softwalltime.cli import run
+from softwalltime.jobs import CompletedJob, CurrentJob, Decision
+from softwalltime.service.adviser import Adviser, Desk
+from softwalltime.service.site_policy import SitePolicy
+from softwalltime.service.worker import HOUR, Worker
+from softwalltime.store import (
+    Retention,
+    add_decisions,
+    add_interrupted,
+    add_jobs,
+    connect,
+    forget,
+    read_current,
+    read_history,
+    read_jobs,
+    retention,
+    set_current,
+)
+from tests.service.own_postgres import own_postgres
+from tests.service.running import until
+from tests.workloads import job
+
+pytestmark = pytest.mark.postgres
+
+DAY = 86400
+NOW = 1_800_000_000
+
+
+def forgotten(engine: Engine, days: int = 0, jobs_per_user: int = 0) -> Counter[str]:
+    counted: Counter[str] = Counter()
+    for table, rows in forget(engine, Retention(days, jobs_per_user), NOW):
+        counted[table] += rows
+    return counted
+
+
+def add(engine: Engine, *jobs: CompletedJob) -> None:
+    with engine.begin() as connection:
+        add_jobs(connection, jobs)
+
+
+def ids(engine: Engine) -> list[str]:
+    with engine.connect() as connection:
+        return [found.submission.job_id for found in read_jobs(connection)]
+
+
+def waiting(job_id: str, ctime: int, start: int | None = None, walltime: int | None = 3600) -> CurrentJob:
+    of = job(job_id=job_id, submitted=ctime, walltime=walltime).submission
+    return CurrentJob(of, "srv", start)
+
+
+def test_what_is_older_is_forgotten_and_the_limit_itself_is_kept(engine: Engine) -> None:
+    add(engine, *(job(job_id=f"{days}", end=NOW - days * DAY) for days in (0, 9, 10, 11)))
+    add(engine, job(job_id="just", end=NOW - 10 * DAY - 1), job(job_id="never ran", end=NOW - 20 * DAY, runtime=0))
+    with engine.begin() as connection:
+        for days in (9, 11):
+            add_interrupted(connection, [job(job_id=f"{days}", end=NOW - days * DAY)])
+            at = NOW - days * DAY
+            decision = Decision(at, "queuejob", job().submission, "on", "v1", 1.0, 60, "set", "", 1)
+            add_decisions(connection, [decision])
+    assert forgotten(engine, days=10) == {
+        "completed_jobs": 3, "predictions": 1, "interrupted_runs": 1, "current_jobs": 0,
+    }  # fmt: skip
+    assert sorted(ids(engine)) == ["0", "10", "9"]
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT job_id FROM softwalltime.interrupted_runs")).scalars().all() == ["9"]
+        assert connection.execute(text("SELECT predicted_at FROM softwalltime.predictions")).scalars().all() == [
+            NOW - 9 * DAY
+        ]
+
+
+def test_without_a_limit_nothing_is_forgotten(engine: Engine) -> None:
+    add(engine, job(end=1), job(job_id="2.srv", end=2))
+    assert forgotten(engine) == {"current_jobs": 0}
+    assert len(ids(engine)) == 2
+
+
+def test_of_each_user_the_last_jobs_that_ran_are_kept(engine: Engine) -> None:
+    add(engine, *(job(user, job_id=f"{user}{n}", end=1000 + n) for n in range(9) for user in ("ann", "bob")))
+    add(engine, *(job("cy", job_id=f"cy{n}", end=n + 200) for n in range(3)))
+    add(engine, job("ann", job_id="never ran", end=500, runtime=0), job("bob", job_id="late", end=2000))
+    assert forgotten(engine, jobs_per_user=3) == {"completed_jobs": 6 + 7, "current_jobs": 0}
+    assert sorted(ids(engine)) == [
+        "ann6", "ann7", "ann8", "bob7", "bob8", "cy0", "cy1", "cy2", "late", "never ran",
+    ]  # fmt: skip
+    assert forgotten(engine, jobs_per_user=3) == {"current_jobs": 0}
+
+
+def test_jobs_that_ended_at_one_instant_are_told_apart(engine: Engine) -> None:
+    add(engine, *(job(job_id=str(n), end=1000) for n in range(9)))
+    assert forgotten(engine, jobs_per_user=2)["completed_jobs"] == 7
+    assert ids(engine) == ["7", "8"]
+
+
+def test_it_is_done_in_batches_and_may_be_stopped_in_between(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "BATCH", 10)
+    add(engine, *(job(job_id=str(n), end=n) for n in range(45)))
+    add(engine, *(job("bob", job_id=f"b{n}", end=NOW + n) for n in range(25)))
+    steps = forget(engine, Retention(10, 3), NOW)
+    assert [next(steps), next(steps)] == [("completed_jobs", 10)] * 2
+    assert len(ids(engine)) == 50
+    steps = forget(engine, Retention(10, 3), NOW)
+    assert [rows for table, rows in steps if table == "completed_jobs"] == [10, 10, 5, 10, 10, 2]
+    assert len(ids(engine)) == 3
+
+
+def test_jobs_that_seem_to_wait_or_run_are_forgotten_when_their_ends_must_have_been_missed(engine: Engine) -> None:
+    old, lost = NOW - 1100 * DAY, NOW - 31 * DAY - 3600
+    jobs = [
+        waiting("waits", NOW - DAY),
+        waiting("waits for years", old),
+        waiting("runs", NOW - DAY, NOW - DAY),
+        waiting("is late", lost, NOW - 30 * DAY - 3600),
+        waiting("is lost", lost, lost),
+        waiting("has no limit", lost, lost, None),
+        waiting("had no limit for years", old, old, None),
+        waiting("5[].srv", lost, lost),
+    ]
+    with engine.begin() as connection:
+        set_current(connection, jobs)
+    assert forgotten(engine, days=1096) == {"current_jobs": 3, **dict.fromkeys(EMPTY, 0)}
+    with engine.connect() as connection:
+        left = {found.submission.job_id for found in read_current(connection)}
+    assert left == {"waits", "runs", "is late", "has no limit", "5[].srv"}
+
+
+EMPTY = ("completed_jobs", "predictions", "interrupted_runs")
+
+
+@contextmanager
+def at_work(*tasks: Callable[[], None]) -> Iterator[dict[str, list[float]]]:
+    """While in it, threads do these again and again; how many seconds each took is noted by its name."""
+    stopping = Event()
+    took: dict[str, list[float]] = {task.__name__: [] for task in tasks}
+    failed: list[BaseException] = []
+
+    def repeat(task: Callable[[], None]) -> None:
+        try:
+            while not stopping.is_set():
+                begin = time.monotonic()
+                task()
+                took[task.__name__].append(time.monotonic() - begin)
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [Thread(target=repeat, args=[task]) for task in tasks]
+    for thread in threads:
+        thread.start()
+    try:
+        yield took
+    finally:
+        stopping.set()
+        for thread in threads:
+            thread.join()
+    assert failed == []
+
+
+def test_nobody_waits_while_it_forgets(engine: Engine, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "BATCH", 1000)
+    begin = NOW - 2000 * DAY
+    for first in range(0, 40_000, 10_000):
+        add(engine, *(job(f"user{n % 50}", job_id=str(n), end=begin + n * 4000) for n in range(first, first + 10_000)))
+    reader, writer, watcher = (connect(database) for _ in range(3))
+    new = iter(range(1_000_000, 2_000_000))
+    waits: Counter[str] = Counter()
+
+    def impatient(connection: Connection) -> Connection:
+        # Whoever had to wait for a lock longer than this would fail.
+        connection.execute(text("SET lock_timeout = '1s'"))
+        return connection
+
+    def read() -> None:
+        with reader.connect() as connection:
+            for _ in read_history(impatient(connection), 2, None, NOW):
+                pass
+            connection.execute(text("SELECT softwalltime.last2('user1', 1800000000)")).one()
+
+    def write() -> None:
+        with writer.begin() as connection:
+            impatient(connection)
+            add_jobs(connection, [job(f"user{n % 50}", job_id=str(n), end=NOW) for n in (next(new) for _ in range(20))])
+            set_current(connection, [waiting(str(next(new)), NOW)])
+
+    def watch() -> None:
+        with watcher.connect() as connection:
+            waits.update(
+                connection.execute(
+                    text("SELECT locktype || mode FROM pg_locks WHERE NOT granted AND locktype <> 'advisory'")
+                ).scalars()
+            )
+            strong = text("""
+                SELECT count(*) FROM pg_locks
+                WHERE relation = 'softwalltime.completed_jobs'::regclass
+                    AND mode NOT IN ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock')
+            """)
+            waits["strong lock"] += connection.execute(strong).scalar_one()
+
+    with at_work(read, write, watch) as took:
+        deleted = forgotten(engine, days=1000, jobs_per_user=100)
+    assert deleted["completed_jobs"] > 20_000
+    for own in (reader, writer, watcher):
+        own.dispose()
+    assert all(took.values()), "all of them were at work meanwhile"
+    assert +waits == Counter()
+
+
+def test_the_command_prunes_as_the_configuration_says(
+    engine: Engine, database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = int(time.time())
+    add(engine, *(job(job_id=str(days), end=now - days * DAY) for days in (1, 9, 11, 4000)))
+    config = tmp_path / "softwalltime.toml"
+    config.write_text(f'dsn = "{database}"\nkeep_days = 10\n')
+    assert run(["db", "prune", "--config", str(config)]) == 0
+    assert "completed_jobs                 2 rows deleted" in capsys.readouterr().out
+    assert sorted(ids(engine)) == ["1", "9"]
+    config.write_text(f'dsn = "{database}"\nkeep_days = 0\nkeep_jobs_per_user = 1\n')
+    assert run(["db", "prune", "--config", str(config)]) == 0
+    assert ids(engine) == ["1"]
+
+
+def test_the_daemon_does_it_every_day_and_begins_anew_when_the_store_was_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(retention, "BATCH", 5)
+    monkeypatch.setattr("softwalltime.service.worker.INTERVAL", 0.05)
+    now = [float(NOW)]
+    with own_postgres() as postgres:
+
+        @contextmanager
+        def open_engine() -> Iterator[Engine]:
+            own = connect(postgres.dsn)
+            yield own
+            own.dispose()
+
+        engine = connect(postgres.dsn)
+        add(engine, *(replace(job(job_id=str(n), end=n), start=n) for n in range(60)))
+        engine.dispose()
+        desk = Desk(Adviser(SitePolicy()), dict)
+        worker = Worker(desk, open_engine, None, Retention(10, 0), lambda: now[0], refresh_every=1e9)
+        worker.start()
+        try:
+            until(lambda: worker.problem == "")
+            time.sleep(0.5)
+            assert worker.forgotten == 0, "not at once"
+            now[0] += HOUR
+            until(lambda: worker.forgotten >= 10)
+            postgres.kill()
+            until(lambda: worker.problem != "")
+            postgres.start()
+            until(lambda: worker.forgotten >= 60, 60)
+        finally:
+            assert worker.stop(20)
+        engine = connect(postgres.dsn)
+        assert ids(engine) == []
+        engine.dispose()

@@ -1,0 +1,177 @@
+"""The views' figures are those of replay/metrics.py: on generated jobs, a recorded trace and a recorded log."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy import Engine
+
+from softwalltime.accounting.reader import Tally, read_jobs
+from softwalltime.jobs import CompletedJob
+from softwalltime.predictors.registry import make
+from softwalltime.replay.drive import drive
+from softwalltime.replay.metrics import Scores, score
+from softwalltime.replay.workload import Workload
+from softwalltime.simulation.workload import generate
+from tests.store.monitored import asked, fresh, lately, rows, store
+from tests.workloads import RECORDED_LOG, trace
+
+pytestmark = pytest.mark.postgres
+
+SoftWalltimes = np.ndarray[Any, np.dtype[np.int64]]
+EQUAL = {
+    "jobs": "jobs",
+    "accuracy": "accuracy_mean",
+    "accuracy_median": "accuracy_median",
+    "underestimated": "underestimated",
+    "badly_underestimated": "badly_underestimated",
+    "overestimated": "over",
+    "not_adjusted": "not_adjusted",
+    "mean_absolute_error": "mean_absolute_error",
+    "extensions": "extensions_mean",
+}
+
+
+def generated() -> list[CompletedJob]:
+    return lately(generate(6000, users=25, processors=1024, seed=11))
+
+
+def recorded_trace() -> list[CompletedJob]:
+    return lately(list(read_jobs([trace("KTH-SP2-1996")], Tally()))[:6000])
+
+
+def recorded_log() -> list[CompletedJob]:
+    return list(read_jobs([RECORDED_LOG], Tally()))
+
+
+class Monitored:
+    """Jobs, what the daemon would have given them, and the store that holds both."""
+
+    def __init__(self, engine: Engine, jobs: list[CompletedJob]) -> None:
+        self.engine = engine
+        self.workload = Workload(jobs)
+        decisions, self.soft_walltimes = asked(self.workload, mode="shadow", waiting="v1")
+        store(engine, jobs, decisions)
+        assert fresh(engine) > 0
+
+    def score(self, chosen: Callable[[CompletedJob], bool]) -> Scores:
+        """The figures of some of the jobs, as a replay gives them."""
+        which = [number for number, job in enumerate(self.workload.jobs) if chosen(job)]
+        return score(Workload([self.workload.jobs[number] for number in which]), self.soft_walltimes[which])
+
+    def view(self, name: str) -> list[dict[str, Any]]:
+        with self.engine.connect() as connection:
+            return rows(connection, name)
+
+
+@pytest.fixture(scope="module", params=[generated, recorded_trace, recorded_log], ids=lambda make: make.__name__)
+def monitored(request: pytest.FixtureRequest, module_engine: Engine) -> Monitored:
+    jobs = request.param()
+    with module_engine.begin() as connection:
+        for table in ("completed_jobs", "predictions", "daily_scores", "daily_medians", "daily_lengths", "daily_waits",
+            "daily_decisions", "daily_hook", "monthly_scores"):  # fmt: skip
+            connection.exec_driver_sql(f"TRUNCATE softwalltime.{table}")
+    return Monitored(module_engine, jobs)
+
+
+def same(row: dict[str, Any], scores: Scores) -> None:
+    for column, figure in EQUAL.items():
+        if column in row:
+            assert row[column] == pytest.approx(getattr(scores, figure), rel=1e-9, abs=1e-9), (column, row)
+
+
+def day_of(job: CompletedJob) -> int:
+    return job.end // 86400
+
+
+def test_the_daemon_predicts_what_the_replay_does(monitored: Monitored) -> None:
+    replayed = drive(monitored.workload, make("v1")).soft_walltimes
+    assert (replayed == monitored.soft_walltimes).all()
+    assert (replayed > 0).sum() > 10, "or there would be nothing to compare"
+
+
+def test_by_predictor(monitored: Monitored) -> None:
+    (row,) = monitored.view("scores_by_predictor")
+    assert (row["mode"], row["predictor"]) == ("shadow", "v1")
+    scores = monitored.score(lambda job: True)
+    same(row, scores)
+    assert scores.jobs == monitored.workload.scored.sum() > 30
+    if scores.jobs > 100:
+        assert 0 < row["underestimated"] < 1
+        assert row["extensions"] > 0
+
+
+def test_by_day_with_the_median(monitored: Monitored) -> None:
+    found = monitored.view("scores_by_day")
+    assert len(found) == len({day_of(job) for job in monitored.workload.jobs if job.scored})
+    for row in found:
+        same(row, monitored.score(lambda job, day=row["day"]: day_of(job) == (day - EPOCH).days))
+
+
+@pytest.mark.parametrize(
+    ("view", "column", "of"),
+    [
+        ("scores_by_queue", "queue", lambda job: job.submission.queue),
+        ("scores_by_project", "project", lambda job: job.submission.project),
+        ("scores_by_user", "user_name", lambda job: job.submission.user),
+    ],
+)
+def test_by_queue_project_and_user(
+    monitored: Monitored, view: str, column: str, of: Callable[[CompletedJob], str]
+) -> None:
+    found = monitored.view(view)
+    assert sum(row["jobs"] for row in found) == monitored.workload.scored.sum()
+    for row in found[:: max(1, len(found) // 40)]:
+        if "day" in row:
+            inside = lambda job, row=row: day_of(job) == (row["day"] - EPOCH).days  # noqa: E731
+        else:
+            inside = lambda job, row=row: month_of(job) == (row["month"].year, row["month"].month)  # noqa: E731
+        same(row, monitored.score(lambda job, row=row, inside=inside: inside(job) and of(job) == row[column]))
+
+
+def test_the_finest_figures_add_up_to_all_others(monitored: Monitored) -> None:
+    total = monitored.score(lambda job: True)
+    for view in ("scores", "scores_anonymous"):
+        found = monitored.view(view)
+        jobs = sum(row["jobs"] for row in found)
+        assert jobs == total.jobs
+        assert sum(row["accuracy"] * row["jobs"] for row in found) / jobs == pytest.approx(total.accuracy_mean)
+        assert sum(row["not_adjusted"] * row["jobs"] for row in found) / jobs == pytest.approx(total.not_adjusted)
+    keys = {tuple(row[key] for key in ("day", "queue", "project", "user_name")) for row in monitored.view("scores")}
+    assert len(keys) == len(monitored.view("scores"))
+
+
+def test_extensions_and_coverage(monitored: Monitored) -> None:
+    total = monitored.score(lambda job: True)
+    found = monitored.view("extensions")
+    assert sum(row["extensions"] for row in found) == round((total.extensions_mean or 0) * total.jobs)
+    assert sum(row["extended_jobs"] for row in found) == round((total.underestimated or 0) * total.jobs)
+    days = monitored.view("coverage")
+    assert sum(row["jobs"] for row in days) == total.jobs
+    assert all(row["asked"] == 1 and row["had"] == 0 for row in days)
+    adjusted = sum(row["would_have"] * row["jobs"] for row in days)
+    assert adjusted == pytest.approx((1 - (total.not_adjusted or 0)) * total.jobs)
+
+
+def test_how_honest_users_are(monitored: Monitored) -> None:
+    for row in monitored.view("walltime_honesty")[:20]:
+        jobs = [
+            job for job in monitored.workload.jobs
+            if job.scored and job.submission.user == row["user_name"]
+            and month_of(job) == (row["month"].year, row["month"].month)
+        ]  # fmt: skip
+        shares = [min(1, job.runtime / (job.submission.walltime or 1)) for job in jobs]
+        assert row["jobs"] == len(jobs)
+        assert row["honesty"] == pytest.approx(np.mean(shares))
+        assert row["killed"] == pytest.approx(np.mean([job.state == "walltime exceeded" for job in jobs]))
+    (sum_of_all,) = [sum(row["jobs"] for row in monitored.view("walltime_honesty_anonymous"))]
+    assert sum_of_all == monitored.workload.scored.sum()
+
+
+def month_of(job: CompletedJob) -> tuple[int, int]:
+    day = np.datetime64(job.end, "s").astype("datetime64[D]").item()
+    return day.year, day.month
+
+
+EPOCH = np.datetime64(0, "D").item()

@@ -1,0 +1,324 @@
+"""The sweep as an administrator types it: the same figures as a replay, and nothing lost by an interruption."""
+
+import csv
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from softwalltime.accounting.files import log_files
+from softwalltime.accounting.reader import Tally, read_jobs
+from softwalltime.cli import run
+from softwalltime.predictors.registry import make
+from softwalltime.store import add_jobs
+from tests.dask_cluster import cluster
+from tests.workloads import RECORDED_LOG, trace
+
+GRID = "v1,v4,percentile:p=75|95,keys=user|user+project,window=7d|30d,least=3"
+SIZE = 11
+"""Predictors in that grid, with the baseline."""
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """A folder of logs, and one log."""
+    folder = tmp_path_factory.mktemp("generated") / "accounting"
+    assert run(["generate", str(folder), "--jobs", "1500", "--seed", "5"]) == 0
+    return [str(folder), str(RECORDED_LOG)]
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.iterdir())
+
+
+def without_seconds(path: Path) -> list[tuple[str, ...]]:
+    """The rows in one order, but for the wall-clock time that each took."""
+    return sorted(tuple(value for name, value in row.items() if name != "seconds") for row in rows(path))
+
+
+def replayed(source: str, specs: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, object]]:
+    """What replay says of each predictor, under the names of the sweep's columns."""
+    arguments = [argument for spec in specs for argument in ("--predictor", spec)]
+    capsys.readouterr()
+    assert run(["replay", source, *arguments, "--format", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    for spec, figures in document["predictors"].items():
+        del figures["jobs_per_second"]
+        figures |= {f"after_warm_up_{name}": value for name, value in document["after_warm_up"][spec].items()}
+    return document["predictors"]  # type: ignore[no-any-return]
+
+
+def agree(path: Path, sources: list[str], capsys: pytest.CaptureFixture[str]) -> int:
+    """Hold every row equal, to the last bit, to what replay says; returns how many those are."""
+    found = rows(path)
+    for source in sources:
+        mine = {row["predictor"]: row for row in found if row["source"] == source}
+        for spec, figures in replayed(source, list(mine), capsys).items():
+            for name, value in figures.items():
+                text = mine[spec][name]
+                assert (float(text) if text else None) == value, (source, spec, name)
+    return len(found)
+
+
+def test_a_row_for_each_source_and_predictor_says_what_replay_says(
+    sources: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "results.csv"
+    assert run(["sweep", *sources, "-o", str(path), "--predictors", GRID, "--jobs", "2"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert captured.out.splitlines() == [
+        f"{path}: {2 * SIZE} of {2 * SIZE} rows to do, by 2 processes",
+        f"{path}: {2 * SIZE} rows, {2 * SIZE} of them new",
+    ]
+    assert {row["option_keys"] for row in rows(path) if row["name"] == "percentile"} == {"user", "user+project"}
+    assert agree(path, sources, capsys) == 2 * SIZE
+    assert files(tmp_path) == ["results.csv"], "the jobs' copies are gone"
+
+
+def test_a_recorded_trace_gives_what_replay_gives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, kth = tmp_path / "results.csv", str(trace("KTH-SP2-1996"))
+    assert run(["sweep", kth, "-o", str(path), "--predictors", "v1,v3,percentile:keys=user|project"]) == 0
+    assert agree(path, [kth], capsys) == 5
+
+
+def test_without_a_grid_the_published_predictors_are_tried(tmp_path: Path) -> None:
+    path = tmp_path / "results.csv"
+    assert run(["sweep", str(RECORDED_LOG), "-o", str(path), "--jobs", "1"]) == 0
+    names = [row["name"] for row in rows(path)]
+    assert names == ["request", "last2", "last2+900", "usage", "usage-long", *["percentile"] * 36]
+    assert len({(row["option_p"], row["option_keys"], row["option_window"]) for row in rows(path)[5:]}) == 36
+
+
+def test_the_same_command_again_has_nothing_to_do_and_a_larger_grid_only_the_rest(
+    sources: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "results.csv"
+    command = ["sweep", sources[0], "-o", str(path), "--jobs", "1", "--predictor", "v1"]
+    assert run(command) == 0
+    before = path.read_bytes()
+    capsys.readouterr()
+    assert run(command) == 0
+    assert "0 of 2 rows to do" in capsys.readouterr().out
+    assert path.read_bytes() == before
+    assert run([*command, "--predictor", "percentile:p=50|75", sources[1]]) == 0
+    assert "6 of 8 rows to do" in capsys.readouterr().out
+    assert run([*command, "--again"]) == 0
+    assert [row["predictor"] for row in rows(path)] == ["request", "v1"]
+
+
+def test_a_log_that_has_grown_is_done_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log, path = tmp_path / "20261120", tmp_path / "results.csv"
+    lines = RECORDED_LOG.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[: len(lines) // 2]))
+    command = ["sweep", str(log), str(RECORDED_LOG), "-o", str(path), "--jobs", "1", "--predictor", "v1"]
+    assert run(command) == 0
+    log.write_bytes(b"".join(lines))
+    capsys.readouterr()
+    assert run(command) == 0
+    assert capsys.readouterr().out.splitlines()[:2] == [
+        f"{path}: 2 rows were out of date and are gone", f"{path}: 2 of 4 rows to do, by one process",
+    ]  # fmt: skip
+    first, second = (
+        [
+            {k: v for k, v in row.items() if k not in ("source", "seconds")}
+            for row in rows(path)
+            if row["source"] == source
+        ]
+        for source in (str(log), str(RECORDED_LOG))
+    )
+    assert first == second
+
+
+def test_which_jobs_teach_is_the_sites_choice_as_in_a_replay(
+    sources: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "results.csv"
+    command = ["sweep", sources[0], "-o", str(path), "--jobs", "1", "--predictor", "v1"]
+    assert run(command) == 0
+    everything = without_seconds(path)
+    monkeypatch.setenv("SOFTWALLTIME_TEACHING", '["failed"]')
+    assert run(command) == 0
+    assert "2 of 2 rows to do" in capsys.readouterr().out
+    assert without_seconds(path) != everything
+    assert agree(path, sources[:1], capsys) == 2
+
+
+def test_the_store_is_a_source_that_only_this_process_reads(
+    database: str, engine: Engine, sources: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "results.csv"
+    with engine.begin() as connection:
+        assert add_jobs(connection, list(read_jobs(log_files(Path(sources[0])), Tally()))) == 1500
+    assert run(["sweep", "store", sources[0], "-o", str(path), "--predictors", GRID, "--dsn", database]) == 0
+    by_source: dict[str, list[dict[str, str]]] = {"store": [], sources[0]: []}
+    for row in rows(path):
+        by_source[row["source"]].append({name: row[name] for name in ("predictor", "jobs", "accuracy_mean")})
+    in_order = [sorted(found, key=lambda row: row["predictor"]) for found in by_source.values()]
+    assert in_order[0] == in_order[1]
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    """The command as a process of its own, in a group of its own so that a signal reaches its workers as well."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "softwalltime", "sweep", *arguments], start_new_session=True, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def wait_for_rows(process: subprocess.Popen[str], path: Path, count: int) -> None:
+    """Until the file holds so many rows; the process must be at work still."""
+    deadline = time.monotonic() + 60
+    while not path.exists() or path.read_bytes().count(b"\n") <= count:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+MANY = "percentile:p=" + "|".join(map(str, range(1, 100))) + ",keys=user|project|queue,least=2"
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_sweep_goes_on_where_it_was(
+    sources: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], end: signal.Signals
+) -> None:
+    path, whole = tmp_path / "results.csv", tmp_path / "whole.csv"
+    command = [*sources, "--predictors", MANY, "--jobs", "2", "-o"]
+    with start(*command, str(path)) as process:
+        wait_for_rows(process, path, 20)
+        os.killpg(process.pid, end)
+        out, err = process.communicate()
+    done = len(rows(path))
+    assert 20 <= done < 2 * 298
+    if end != signal.SIGKILL:
+        assert process.returncode == 128 + end
+        # A signal may come between the writing of a row and its counting.
+        assert any(out.endswith(f"{path}: {count} rows, {count} of them new\n") for count in (done, done - 1))
+        assert err.strip() == ("softwalltime: interrupted" if end == signal.SIGINT else "")
+        assert files(tmp_path) == ["results.csv"]
+    assert run(["sweep", *command, str(path)]) == 0
+    assert f"{2 * 298 - done} of {2 * 298} rows to do" in capsys.readouterr().out
+    assert files(tmp_path) == ["results.csv"], "what the killed one left is gone"
+    assert run(["sweep", *command, str(whole)]) == 0
+    assert without_seconds(path) == without_seconds(whole)
+
+
+def test_a_predictor_that_raises_ends_no_sweep(
+    sources: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "results.csv"
+
+    def raising(*_: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    command = ["sweep", sources[0], "-o", str(path), "--predictors", "usage:last=" + "|".join(map(str, range(1, 13)))]
+    with monkeypatch.context() as patched:
+        patched.setattr(type(make("usage")), "predict", raising)
+        assert run([*command, "--predictor", "v1", "--jobs", "1"]) == 1
+    captured = capsys.readouterr()
+    lines = captured.err.splitlines()
+    assert lines[0] == f"usage:last=1 on {sources[0]}: ZeroDivisionError: division by zero"
+    assert lines[10:] == ["... and 2 more predictors that failed"]
+    assert [row["predictor"] for row in rows(path)] == ["request", "v1"]
+    # They are not among the results, so they are tried again.
+    assert run([*command, "--jobs", "1"]) == 0
+    assert "12 of 13 rows to do" in capsys.readouterr().out
+
+
+def test_a_broken_file_costs_its_own_rest_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broken, path = tmp_path / "20261121.gz", tmp_path / "results.csv"
+    # What comes before the break is read a MiB at a time.
+    log = RECORDED_LOG.read_bytes()
+    packed = gzip.compress(log * (3 * 2**20 // len(log)), 0)
+    broken.write_bytes(packed[: 2 * 2**20])
+    command = ["sweep", str(broken), str(RECORDED_LOG), "-o", str(path), "--predictor", "v1", "--jobs", "1"]
+    assert run(command) == 1
+    assert "broken gzip file" in capsys.readouterr().err
+    assert len(rows(path)) == 4
+
+
+def test_parquet_is_written_at_the_end_and_rows_are_kept_beside_it(
+    sources: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    duckdb = pytest.importorskip("duckdb", reason="DuckDB, which writes Parquet, is not installed")
+    output = tmp_path / "results.parquet"
+    command = ["sweep", sources[0], "-o", str(output), "--jobs", "1", "--predictor", "v1"]
+    assert run(command) == 0
+    assert run([*command, "--predictor", "v2"]) == 0
+    assert "1 of 3 rows to do" in capsys.readouterr().out
+    with duckdb.connect() as connection:
+        found = connection.sql(f"select predictor, accuracy_mean from '{output}'").fetchall()
+    assert found == [(row["predictor"], float(row["accuracy_mean"])) for row in rows(tmp_path / "results.csv")]
+    assert len(found) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["/nowhere"], "Missing option '-o'"),
+        (["/nowhere", "-o", "results.txt"], "results.txt: name a file that ends in .csv or .parquet"),
+        (["/nowhere", "-o", "/nowhere/x.csv"], "/nowhere/x.csv: cannot be written: No such file or directory"),
+        (["/nowhere", "-o", "x.csv"], "/nowhere: No such file or directory"),
+        (["/nowhere", "-o", "x.csv", "--predictor", "percentile:p=75|x"], "p=x: should be a valid number"),
+        (["/nowhere", "-o", "x.csv", "--predictors", "v1,v9"], "no predictor is called 'v9'"),
+        (["/nowhere", "-o", "x.csv", "--jobs", "0"], "0 is not in the range"),
+        (["/nowhere", "-o", "x.csv", "--jobs", "2", "--scheduler", "tcp://h:1"], "--jobs is for processes on this"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_read(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["sweep", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert message in captured.err
+    assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("package", "arguments", "message"),
+    [
+        ("duckdb", ["-o", "x.parquet"], "pip install 'pbs-softwalltime[parquet]'"),
+        ("distributed", ["-o", "x.csv", "--scheduler", "tcp://h:1"], "pip install 'pbs-softwalltime[dask]'"),
+    ],
+)
+def test_a_package_that_is_missing_is_named(
+    package: str,
+    arguments: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    assert run(["sweep", "/nowhere", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_dask_cluster_does_it_by_one_option(
+    sources: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here, there = tmp_path / "here.csv", tmp_path / "there.csv"
+    command = ["sweep", *sources, "--predictors", GRID]
+    with cluster(workers=2) as scheduler:
+        assert run([*command, "-o", str(there), "--scheduler", scheduler]) == 0
+        assert f"by the cluster at {scheduler}, which has 2 workers" in capsys.readouterr().out
+    assert run([*command, "-o", str(here)]) == 0
+    assert without_seconds(there) == without_seconds(here)
