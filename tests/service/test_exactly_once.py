@@ -29,6 +29,7 @@ from softwalltime.service import ingest as ingesting
 from softwalltime.service.follow import Follower
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.store import connect
+from softwalltime.store.turns import take_turn
 from tests.service.histories import Plan, history, random_plans, with_rubbish
 from tests.service.nursery import Nursery
 from tests.service.own_postgres import own_postgres
@@ -43,6 +44,7 @@ IN_TRANSACTION = text("""
     SELECT count(*) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL
 """)
+WAITING_TO_WRITE = text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
 
 
 def write_logs(folder: Path, lines: list[bytes]) -> Path:
@@ -253,6 +255,33 @@ def test_postgres_may_stop_crash_and_hang_in_the_middle(tmp_path: Path) -> None:
     assert "Traceback" not in errors
     assert "ERROR" in errors
     assert "going on" in errors
+
+
+@pytest.mark.parametrize("command", [["ingest", "--follow"], ["ingest"], ["serve", "--accounting"]], ids=" ".join)
+def test_it_ends_when_told_to_while_postgres_hangs(command: list[str], tmp_path: Path) -> None:
+    chance = Random(9)
+    source = write_logs(tmp_path / "written", history(random_plans(chance, 900, 86400)))
+    folder = tmp_path / "accounting"
+    with own_postgres() as postgres, Nursery(tmp_path / "errors") as nursery:
+        options = ["--socket", str(tmp_path / "socket")] if command[0] == "serve" else []
+        with pbs_server(source, folder, 0):
+            pass
+        engine = connect(postgres.dsn)
+        with engine.begin() as connection:
+            # So that it hangs while it commits.
+            take_turn(connection)
+            process = nursery.start(*command, folder, "--dsn", postgres.dsn, *options)
+            until(lambda: connection.execute(WAITING_TO_WRITE).scalar_one() == 1)
+            with postgres.suspended():
+                os.kill(process, signal.SIGTERM)
+                until(lambda: not Path(f"/proc/{process}").exists(), 30)
+        # What was not committed is read again by the next one.
+        process = nursery.start("ingest", "--follow", folder, "--dsn", postgres.dsn)
+        until(lambda: positions_reach(engine, log_files(folder)), 60)
+        end(process, signal.SIGTERM)
+        assert_as_the_log(engine, folder)
+        engine.dispose()
+    assert "Traceback" not in (tmp_path / "errors").read_text()
 
 
 @contextmanager

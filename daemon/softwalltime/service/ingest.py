@@ -6,10 +6,11 @@ only from where its reader found it.  Who was overtaken goes on from where the o
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
 
 from sqlalchemy import Connection, Engine
 
@@ -126,7 +127,7 @@ class _Run:
     known: Known
     stored: int = 0
 
-    def store(self, parsed: Iterator[Parsed], writer: Executor) -> None:
+    def store(self, parsed: Iterator[Parsed]) -> None:
         """Store it all, in transactions one after the other."""
         transaction = _Transaction(self.server)
         committing: tuple[_Transaction, Future[int]] | None = None
@@ -135,10 +136,10 @@ class _Run:
             transaction.add(block)
             if transaction.full:
                 self._finish(committing)
-                committing = transaction, writer.submit(transaction.commit, self.engine)
+                committing = transaction, _begin(transaction, self.engine)
                 transaction = _Transaction(self.server)
         self._finish(committing)
-        self._finish((transaction, writer.submit(transaction.commit, self.engine)))
+        self._finish((transaction, _begin(transaction, self.engine)))
 
     def _finish(self, committing: tuple[_Transaction, Future[int]] | None) -> None:
         """Wait for a transaction's commit; only then does what it holds count."""
@@ -150,6 +151,23 @@ class _Run:
                 self.known.read |= transaction.read
             for path in transaction.since:
                 self.known.moved(transaction.read[path])
+
+
+def _begin(transaction: _Transaction, engine: Engine) -> Future[int]:
+    """Commit it while the next one is made up.
+
+    Not in a pool's thread, for which Python waits when it ends, and PostgreSQL may hang for ever.
+    """
+    result: Future[int] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(transaction.commit(engine))
+        except BaseException as error:
+            result.set_exception(error)
+
+    Thread(target=run, name="commit", daemon=True).start()
+    return result
 
 
 def ingest_logs(
@@ -178,12 +196,12 @@ def ingest_logs(
     known = known or Known(engine, again=again)
     run = _Run(engine, server, tally, Told(progress), known)
     before = tally.jobs
-    with parser() as parse, ThreadPoolExecutor(1, "ingest") as writer:
+    with parser() as parse:
         while True:
             of_files = Tally()
             with closing(new_blocks(known, files, of_files, server, run.told)) as tasks:
                 try:
-                    run.store(parse(tasks), writer)
+                    run.store(parse(tasks))
                 except OvertakenError:
                     known.forget()
                     time.sleep(PAUSE)
