@@ -5,7 +5,9 @@ a text that was not recorded is ``""``, a number that was not recorded is ``None
 world (an accounting log, a trace, a hook, the store) builds these, so nothing past it has to check again.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
 from softwalltime.states import State, state_of
 
@@ -82,6 +84,29 @@ class CompletedJob:
         return self.runtime > 0 and (self.submission.walltime or 0) > 0
 
 
+Values = tuple[Any, ...]
+"""A completed job as nothing but its values: those of its submission's fields, then those of its own after it.
+
+For millions of jobs on their way from a log to the store, since a tuple is made in a tenth of the time.
+"""
+OF_SUBMISSION = len(fields(Submission))
+"""How many of them are the submission's."""
+
+
+def job_of(values: Sequence[Any]) -> CompletedJob:
+    """The job with these values."""
+    return CompletedJob(Submission(*values[:OF_SUBMISSION]), *values[OF_SUBMISSION:])
+
+
+def values_of(job: CompletedJob) -> Values:
+    """The job's values."""
+    return (*_of(job.submission), *_of(job)[1:])
+
+
+def _of(data: Submission | CompletedJob) -> Values:
+    return tuple([getattr(data, name) for name in data.__slots__])
+
+
 @dataclass(frozen=True, slots=True)
 class CurrentJob:
     """A job that waits or runs: its submission with all alters since, and how far it has come.
@@ -95,6 +120,10 @@ class CurrentJob:
     qtime: int | None = None
     etime: int | None = None
     soft_walltime: int | None = None
+
+
+UNSET = -1
+"""An :class:`Alter`'s value where the alter took away what the job had."""
 
 
 @dataclass(frozen=True, slots=True)

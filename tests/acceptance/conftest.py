@@ -111,9 +111,11 @@ def lab(pbs: Lab) -> Iterator[Lab]:
 def daemon(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     """A running daemon."""
     daemon = DAEMONS[request.param](tmp_path, request)
-    daemon.start()
-    yield daemon
-    daemon.kill()
+    try:
+        daemon.start()
+        yield daemon
+    finally:
+        daemon.kill()
 
 
 @pytest.fixture

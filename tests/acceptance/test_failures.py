@@ -169,9 +169,9 @@ def test_without_its_database_the_daemon_answers_from_memory(
     folder = tmp_path / "daemon"
     folder.mkdir()
     daemon = ServedDaemon(folder, own_postgres[0])
-    daemon.start()
     suspended: list[int] = []
     try:
+        daemon.start()
         lab.install({**DEFAULTS, "socket": str(daemon.socket), "deadline_ms": 500}, tmp_path)
         assert softs(lab, submit(lab, 1)) == [WAITING]
         if how == "stopped":

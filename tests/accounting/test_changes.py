@@ -6,10 +6,10 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from softwalltime.accounting.changes import UNSET, Changes, Outcome, Record
+from softwalltime.accounting.changes import Changes, Outcome, Record
 from softwalltime.accounting.files import Block
 from softwalltime.accounting.reader import Tally, pbs_batch
-from softwalltime.jobs import Alter
+from softwalltime.jobs import UNSET, Alter
 from tests.service.histories import fold, history, random_plans
 from tests.workloads import RECORDED_LOG
 

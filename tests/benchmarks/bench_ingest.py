@@ -15,6 +15,7 @@ from pbsparse import get_pbs_records
 
 from softwalltime.accounting.files import log_files
 from softwalltime.accounting.reader import Tally, read_jobs
+from softwalltime.jobs import values_of
 from softwalltime.reports.table import table
 from softwalltime.store import add_prepared_jobs, connect, embedded_postgres, prepare_jobs
 from softwalltime.store.migrations import upgrade
@@ -81,7 +82,7 @@ def main() -> None:
 
 def copy(dsn: str, files: list[Path]) -> float:
     """Seconds that it takes to COPY the same rows, made ready before, into an empty table with its indexes."""
-    jobs = list(read_jobs(files, Tally(), server="copy"))
+    jobs = list(map(values_of, read_jobs(files, Tally(), server="copy")))
     prepared = [prepare_jobs(jobs[first : first + 10_000]) for first in range(0, len(jobs), 10_000)]
     engine = connect(dsn)
     with engine.begin() as connection:

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Connection
 
-from softwalltime.jobs import Alter, CurrentJob
+from softwalltime.jobs import UNSET, Alter, CurrentJob
 from softwalltime.store import add_jobs, alter_current, forget_current, last_id, read_current, set_current
-from softwalltime.store.current import UNSET, forget_completed, requeue_current
+from softwalltime.store.current import forget_completed, requeue_current
 from tests.workloads import job
 
 pytestmark = pytest.mark.postgres

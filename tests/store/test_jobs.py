@@ -154,7 +154,7 @@ def test_a_number_beyond_its_column_is_named_and_nothing_is_stored(
         UnstorableJobError, match=rf"job 77\[3\]\.srv of server srv cannot be stored: its {field} "
     ) as caught:
         add_jobs(connection, jobs)
-    assert caught.value.job is bad
+    assert caught.value.job == bad
     assert caught.value.field == field
     assert count_jobs(connection) == 0
     # The transaction goes on: without that job the batch is stored, also where some of it is known.

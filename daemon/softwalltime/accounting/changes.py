@@ -6,13 +6,14 @@ here, as they are; those of the few that are still there are read when the piece
 What comes out does not depend on where a log is cut into pieces.
 """
 
+from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from softwalltime.accounting import pbs
 from softwalltime.accounting.values import duration
 from softwalltime.errors import RecordError
-from softwalltime.jobs import Alter, CurrentJob
+from softwalltime.jobs import UNSET, Alter, CurrentJob
 
 COMES = frozenset({b";Q;", b";S;", b";R;"})
 """Records of a job that now waits (Q, and R after a run in vain) or runs (S)."""
@@ -24,8 +25,6 @@ GOES = frozenset({b";D;", b";A;", b";M;"})
 A job that is deleted while it runs has some seconds left then, but not always a record of its end: it has none where
 its host is gone.
 """
-UNSET = -1
-"""An :class:`~softwalltime.jobs.Alter`'s value where the alter took away what the job had."""
 _ALTERABLE = ("Resource_List.walltime", "Resource_List.soft_walltime")
 
 
@@ -76,15 +75,15 @@ class Changes:
         """Take in one of ``GOES``, or an E that tells of no completed job, such as a whole array's."""
         self.records[job_id] = None
 
-    def complete(self, job_id: bytes) -> None:
-        """Take in the E of a completed job."""
-        self.records.pop(job_id, None)
-        self.completed.add(job_id)
+    def complete(self, job_ids: Set[bytes]) -> None:
+        """Take in the E records of completed jobs, which may be many thousands."""
+        for job_id in self.records.keys() & job_ids:
+            del self.records[job_id]
+        self.completed |= job_ids
 
     def add(self, later: "Changes") -> None:
         """Take in the piece that follows."""
-        for job_id in later.completed:
-            self.complete(job_id)
+        self.complete(later.completed)
         for job_id, records in later.records.items():
             if records is None:
                 self.records[job_id] = None

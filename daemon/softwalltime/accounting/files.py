@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import IO
@@ -21,7 +22,7 @@ LOG_NAME = re.compile(r"\d{8}(\.gz)?")
 _NUMBERS = re.compile(rb"[-+.0-9\s]*")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Block:
     """Whole lines of a file, the last one without its line end; or a piece of a line that is too long.
 
@@ -42,7 +43,7 @@ class Block:
         """The lines without their line ends."""
         return self.content.split(b"\n")
 
-    @property
+    @cached_property
     def last_line(self) -> int:
         """The number of the last line that is whole."""
         return self.line + self.content.count(b"\n") - 1 + len(self._line_end)
@@ -131,7 +132,15 @@ def blocks(stream: IO[bytes], offset: int = 0, line: int = 1, unfinished: Unfini
     inside = offset > 0 and stream.read(1) != b"\n"
     rest = b""
     while data := stream.read(BLOCK):
-        rest = rest + data if rest else data
+        if not inside and (cut := data.rfind(b"\n")) >= 0:
+            # Nearly always.  A view, so that a megabyte is copied but once.
+            content = b"".join((rest, memoryview(data)[:cut]))
+            for block in _whole_lines(content, offset, line):
+                yield block
+                offset, line = block.end, block.last_line + 1
+            rest = data[cut + 1 :]
+            continue
+        rest += data
         if inside:
             content, line_end, following = rest.partition(b"\n")
             if line_end or len(rest) > LONGEST_LINE:

@@ -13,11 +13,12 @@ and the group come before them, so there the first one counts.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from softwalltime.accounting.shapes import Shapes
 from softwalltime.accounting.values import duration, epoch, size, whole
 from softwalltime.errors import RecordError
-from softwalltime.jobs import CompletedJob, CurrentJob, Submission
+from softwalltime.jobs import CompletedJob, CurrentJob, Values, job_of
 
 MISSING = "is missing"
 LONGEST_NAMES = 300
@@ -134,7 +135,17 @@ def completed_job(job_id: str, message: str, server: str = "") -> CompletedJob:
 
     :raises RecordError: names the field that is missing or cannot be read, and its value.
     """
-    return _read(job_id, attributes(message), server)
+    return job_of(completed_values(job_id, message, server))
+
+
+def completed_values(job_id: str, message: str, server: str = "") -> Values:
+    """As :func:`completed_job`, but the job's bare values."""
+    texts = _shapes.values(message)
+    if texts is None:
+        fields = attributes(message)
+        texts = tuple(map(fields.get, _FIELDS))
+        _shapes.meet(message, fields)
+    return _read(job_id, texts, server)
 
 
 def current_job(job_id: str, fields: dict[str, str], server: str = "", *, waits: bool) -> CurrentJob:
@@ -142,81 +153,95 @@ def current_job(job_id: str, fields: dict[str, str], server: str = "", *, waits:
 
     :raises RecordError: as :func:`completed_job`.
     """
-    job = _read(job_id, {**fields, "end": "0"}, server)
+    job = job_of(_read(job_id, tuple(map({**fields, "end": "0"}.get, _FIELDS)), server))
     start = None if waits else job.start
     return CurrentJob(job.submission, job.server, start, job.qtime, job.etime, job.soft_walltime)
 
 
-def _read(job_id: str, fields: dict[str, str], server: str) -> CompletedJob:
+def _read(job_id: str, texts: Sequence[str | None], server: str) -> Values:
     if not job_id or " " in job_id:
         raise RecordError("is not a job id", field="job id", value=job_id)
     try:
-        return _completed_job(job_id, fields, server or job_id.partition(".")[2])
+        return _values(job_id, texts, server or job_id.partition(".")[2])
     except ValueError:
-        raise _culprit(fields) from None
+        raise _culprit(texts) from None
 
 
-def _completed_job(job_id: str, fields: dict[str, str], server: str) -> CompletedJob:
-    """As :func:`completed_job`, with a bare ValueError; written out, since this is most of the work on a log."""
-    get = fields.get
-    user, project = get("user"), get("project", "")
+_FIELDS = (
+    "user", "group", "project", "account", "jobname", "queue", "ctime", "qtime", "etime", "start", "end",
+    "Resource_List.walltime", "Resource_List.min_walltime", "Resource_List.max_walltime", "Resource_List.soft_walltime",
+    "Resource_List.ncpus", "Resource_List.nodect", "Resource_List.ngpus", "Resource_List.mem", "Resource_List.select",
+    "Resource_List.nodes", "Resource_List.place", "interactive", "Exit_status", "run_count", "resources_used.walltime",
+    "resources_used.cput", "resources_used.mem",
+)  # fmt: skip
+_shapes = Shapes(_FIELDS)
+
+
+def _values(job_id: str, texts: Sequence[str | None], server: str) -> Values:
+    """The values of the job of which ``_FIELDS`` have these texts, with a bare ValueError if one cannot be converted.
+
+    Written out, since this is most of the work on a log.
+    """
+    (
+        user, group, project, account, job_name, queue, ctime, qtime_text, etime_text, start_text, end_text,
+        walltime, min_walltime, max_walltime, soft_walltime,
+        ncpus_text, nodect, ngpus_text, mem, select,
+        nodes, place, interactive, exit_status, run_count, runtime_text,
+        cput, mem_used,
+    ) = texts  # fmt: skip
+    project = project or ""
     if not user:
         raise RecordError(MISSING, field="user")
     if len(user) + len(project) + len(job_id) > LONGEST_NAMES:
         raise RecordError("user, project and job id are longer together than any index takes", field="user", value=user)
-    if (text := get("end")) is None:
+    if end_text is None:
         raise RecordError(MISSING, field="end")
-    end = epoch(text)
+    end = epoch(end_text)
     # A job that never started has start=0, and one that was never eligible etime=0.
-    start = (epoch(text) or None) if (text := get("start")) is not None else None
-    qtime = (epoch(text) or None) if (text := get("qtime")) is not None else None
-    etime = (epoch(text) or None) if (text := get("etime")) is not None else None
-    submitted = (epoch(text) if (text := get("ctime")) is not None else 0) or qtime or start
+    start = None if start_text is None else epoch(start_text) or None
+    qtime = None if qtime_text is None else epoch(qtime_text) or None
+    etime = None if etime_text is None else epoch(etime_text) or None
+    submitted = (0 if ctime is None else epoch(ctime)) or qtime or start
     if submitted is None:
         raise RecordError(MISSING, field="ctime")
-    if (text := get("resources_used.walltime")) is not None:
-        runtime = duration(text)
-    else:
-        runtime = max(end - start, 0) if start is not None else 0
-    ncpus = whole(text) if (text := get("Resource_List.ncpus")) is not None else None
-    ngpus = whole(text) if (text := get("Resource_List.ngpus")) is not None else None
-    nodes = get("Resource_List.nodes", "")
+    ran = max(end - start, 0) if start is not None else 0
+    runtime = ran if runtime_text is None else duration(runtime_text)
+    ncpus = None if ncpus_text is None else whole(ncpus_text)
+    ngpus = None if ngpus_text is None else whole(ngpus_text)
     if nodes and (ncpus is None or ngpus is None):
         nodes_ncpus, nodes_ngpus = _torque_nodes(nodes)
         ncpus = nodes_ncpus if ncpus is None else ncpus
         ngpus = nodes_ngpus if ngpus is None else ngpus
-    return CompletedJob(
-        Submission(
-            job_id,
-            user,
-            submitted,
-            duration(text) if (text := get("Resource_List.walltime")) is not None else None,
-            get("group", ""),
-            project,
-            get("account", ""),
-            get("jobname", ""),
-            get("queue", ""),
-            duration(text) if (text := get("Resource_List.min_walltime")) is not None else None,
-            duration(text) if (text := get("Resource_List.max_walltime")) is not None else None,
-            ncpus,
-            whole(text) if (text := get("Resource_List.nodect")) is not None else None,
-            ngpus,
-            size(text) if (text := get("Resource_List.mem")) is not None else None,
-            get("Resource_List.select") or nodes,
-            get("Resource_List.place", ""),
-            _truth(text) if (text := get("interactive")) is not None else None,
-        ),
+    return (
+        job_id,
+        user,
+        submitted,
+        None if walltime is None else duration(walltime),
+        group or "",
+        project,
+        account or "",
+        job_name or "",
+        queue or "",
+        None if min_walltime is None else duration(min_walltime),
+        None if max_walltime is None else duration(max_walltime),
+        ncpus,
+        None if nodect is None else whole(nodect),
+        ngpus,
+        None if mem is None else size(mem),
+        select or nodes or "",
+        place or "",
+        None if interactive is None else _truth(interactive),
         server,
         start,
         end,
         runtime,
         qtime,
         etime,
-        duration(text) if (text := get("Resource_List.soft_walltime")) is not None else None,
-        whole(text) if (text := get("Exit_status")) is not None else None,
-        whole(text) if (text := get("run_count")) is not None else None,
-        duration(text) if (text := get("resources_used.cput")) is not None else None,
-        size(text) if (text := get("resources_used.mem")) is not None else None,
+        None if soft_walltime is None else duration(soft_walltime),
+        None if exit_status is None else whole(exit_status),
+        None if run_count is None else whole(run_count),
+        None if cput is None else duration(cput),
+        None if mem_used is None else size(mem_used),
     )
 
 
@@ -236,8 +261,9 @@ _CONVERTED: dict[str, Callable[[str], object]] = {
 }  # fmt: skip
 
 
-def _culprit(fields: dict[str, str]) -> RecordError:
+def _culprit(texts: Sequence[str | None]) -> RecordError:
     """Which of the fields it was that could not be converted."""
+    fields = dict(zip(_FIELDS, texts, strict=True))
     for name, convert in _CONVERTED.items():
         value = fields.get(name)
         try:

@@ -1,8 +1,10 @@
 """Completed jobs out of accounting logs and traces, a block of lines at a time, with a count of all that was met."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Self
 
@@ -10,7 +12,7 @@ from softwalltime.accounting import pbs, swf
 from softwalltime.accounting.changes import ALTERED, COMES, GOES, Changes, Record
 from softwalltime.accounting.files import LONGEST_LINE, Block, Opened, Unfinished, blocks, is_trace, opened
 from softwalltime.errors import RecordError, SourceError
-from softwalltime.jobs import CompletedJob
+from softwalltime.jobs import OF_SUBMISSION, CompletedJob, Values, job_of, values_of
 
 KEPT = 1000
 """How many malformed lines a tally keeps with their reasons; more are only counted."""
@@ -19,7 +21,9 @@ LINE_KEPT = 4096
 DISAGREEMENT = 60
 """Seconds by which resources_used.walltime may differ from end - start before it is counted: PBS looks now and then."""
 _ENDED = b";E;"
+_RUNS = frozenset({_ENDED, b";R;"})
 _TELLING = COMES | GOES | {ALTERED, _ENDED}
+_START = OF_SUBMISSION + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +99,12 @@ _COUNTS = (
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one block of lines held, in file order.
+    """What one block of lines held, in file order; of completed jobs only their values.
 
     ``interrupted`` are the runs that were stopped for the job to be run again, ``changes`` the jobs that came and went.
     """
 
-    jobs: list[CompletedJob]
+    jobs: list[Values]
     malformed: list[Malformed]
     interrupted: list[CompletedJob] = field(default_factory=list)
     changes: Changes = field(default_factory=Changes)
@@ -111,42 +115,84 @@ def pbs_batch(block: Block, path: str, tally: Tally, server: str = "") -> Batch:
     batch = Batch([], [])
     if block.piece:
         return _piece(block, path, batch, tally)
-    jobs, changes = batch.jobs, batch.changes
-    other: dict[bytes, int] = {}
-    number, offset = block.line, block.offset
     lines = block.lines
-    for line in lines:
-        # The stamp has 19 characters, so the type stands at a fixed place: most lines need no closer look.
-        kind = line[19:22]
-        if kind in _TELLING:
-            id_end = line.find(b";", 22)
-            if id_end < 0:
-                kind = b""
-            elif kind in GOES or kind == _ENDED:
-                changes.gone(line[22:id_end])
-            else:
-                changes.note(line[22:id_end], Record(kind, path, number, offset, line))
-        if kind == _ENDED or kind == b";R;" or kind[:1] != b";" or kind[2:] != b";":
+    # The stamp has 19 characters, so the type stands at a fixed place: most lines need no closer look.
+    kinds = [line[19:22] for line in lines]
+    counts = Counter(kinds)
+    places = _Places(block, path, lines)
+    completed: dict[bytes, int] = {}
+    telling: list[tuple[bytes, int]] = []
+    for index, kind in enumerate(kinds):
+        if kind not in _TELLING and kind[:1] == b";" and kind[2:] == b";":
+            continue
+        line = lines[index]
+        id_end = line.find(b";", 22) if kind in _TELLING else -1
+        if id_end < 0:
+            counts[kind] -= 1
+        if id_end < 0 or kind in _RUNS:
             try:
-                job = _pbs_job(kind, line, tally, server)
-                if job is None:
-                    pass
-                elif kind == _ENDED:
-                    jobs.append(job)
-                    changes.complete(line[22:id_end])
-                else:
-                    batch.interrupted.append(job)
+                job = _pbs_job(kind if id_end >= 0 else b"", line, tally, server)
             except RecordError as error:
-                batch.malformed.append(Malformed.of(error, path, offset, number, line))
-        else:
-            other[kind] = other.get(kind, 0) + 1
-        offset += len(line) + 1
-        number += 1
-    for kind, count in other.items():
-        tally.other[pbs.decoded(kind[1:2])] += count
-    tally.disagreeing += sum(map(_disagrees, jobs))
+                batch.malformed.append(places.malformed(error, index))
+                job = None
+            if job is not None and kind == _ENDED:
+                batch.jobs.append(job)
+                completed[line[22:id_end]] = index
+                continue
+            if job is not None:
+                batch.interrupted.append(job_of(job))
+        if id_end >= 0:
+            telling.append((line[22:id_end], index))
+    _change(batch.changes, telling, completed, kinds, places)
+    for kind, count in counts.items():
+        if count and kind not in _RUNS:
+            tally.other[pbs.decoded(kind[1:2])] += count
+    tally.disagreeing += sum(map(_disagrees, batch.jobs))
     tally.interrupted += len(batch.interrupted)
     return _counted(batch, len(lines), tally)
+
+
+def _change(
+    changes: Changes,
+    telling: Iterable[tuple[bytes, int]],
+    completed: Mapping[bytes, int],
+    kinds: Sequence[bytes],
+    places: "_Places",
+) -> None:
+    """Take in the records that tell of jobs (id and index of the line), but those that are followed by the job's end,
+    which nearly all are.
+    """
+    changes.complete(completed.keys())
+    for job_id, index in telling:
+        if completed.get(job_id, -1) > index:
+            continue
+        kind = kinds[index]
+        if kind in COMES or kind == ALTERED:
+            changes.note(job_id, places.record(kind, index))
+        else:
+            changes.gone(job_id)
+
+
+class _Places:
+    """Where the lines of a block stand."""
+
+    def __init__(self, block: Block, path: str, lines: Sequence[bytes]) -> None:
+        self._block = block
+        self._path = path
+        self._lines = lines
+
+    @cached_property
+    def _offsets(self) -> list[int]:
+        # Only a few are ever asked for, but then many lines lie before them.
+        return list(accumulate((len(line) + 1 for line in self._lines), initial=self._block.offset))
+
+    def record(self, kind: bytes, index: int) -> Record:
+        """The line with this index as a record of this type."""
+        return Record(kind, self._path, self._block.line + index, self._offsets[index], self._lines[index])
+
+    def malformed(self, error: RecordError, index: int) -> Malformed:
+        """The line with this index, which gave this error."""
+        return Malformed.of(error, self._path, self._offsets[index], self._block.line + index, self._lines[index])
 
 
 def _piece(block: Block, path: str, batch: Batch, tally: Tally) -> Batch:
@@ -156,16 +202,17 @@ def _piece(block: Block, path: str, batch: Batch, tally: Tally) -> Batch:
     return _counted(batch, bool(block.content), tally)
 
 
-def _disagrees(job: CompletedJob) -> bool:
-    return job.start is not None and abs(job.end - job.start - job.runtime) > DISAGREEMENT
+def _disagrees(job: Values) -> bool:
+    start, end, runtime = job[_START : _START + 3]
+    return start is not None and abs(end - start - runtime) > DISAGREEMENT
 
 
-def _pbs_job(kind: bytes, line: bytes, tally: Tally, server: str) -> CompletedJob | None:
+def _pbs_job(kind: bytes, line: bytes, tally: Tally, server: str) -> Values | None:
     """The job of an E or R record (``kind``, between semicolons); of any other line what is wrong with it."""
     if not line.strip():
         tally.blank += 1
         return None
-    if kind != _ENDED and kind != b";R;":
+    if kind not in _RUNS:
         # However long it is.
         pbs.split(line[:LINE_KEPT])
         # It has all the parts of a record, but bytes in its stamp that are no characters.
@@ -175,7 +222,7 @@ def _pbs_job(kind: bytes, line: bytes, tally: Tally, server: str) -> CompletedJo
         tally.array_parents += 1
         return None
     try:
-        return pbs.completed_job(job_id, message, server)
+        return pbs.completed_values(job_id, message, server)
     except RecordError as error:
         # TORQUE's R, and that of a job whose host is gone, tell nothing of the run that was in vain.
         if letter == "R" and error.reason == pbs.MISSING:
@@ -186,7 +233,7 @@ def _pbs_job(kind: bytes, line: bytes, tally: Tally, server: str) -> CompletedJo
 
 def swf_batch(block: Block, path: str, tally: Tally, header: swf.Header, server: str = "") -> Batch:
     """Read a block of an SWF trace; header lines are taken in on the way."""
-    jobs: list[CompletedJob] = []
+    jobs: list[Values] = []
     malformed: list[Malformed] = []
     offset = block.offset
     lines = block.lines
@@ -198,7 +245,7 @@ def swf_batch(block: Block, path: str, tally: Tally, header: swf.Header, server:
             tally.blank += 1
         else:
             try:
-                jobs.append(swf.completed_job(line, header, server))
+                jobs.append(values_of(swf.completed_job(line, header, server)))
             except RecordError as error:
                 malformed.append(Malformed.of(error, path, offset, number, line))
         offset += len(line) + 1
@@ -239,15 +286,16 @@ def _read_file(
     position, number, told = 0, 1, 0
     for block in blocks(file.contents, unfinished=unfinished):
         if trace:
-            yield from swf_batch(block, path, tally, header, server).jobs
+            yield from map(job_of, swf_batch(block, path, tally, header, server).jobs)
         else:
-            yield from pbs_batch(block, path, tally, server).jobs
+            yield from map(job_of, pbs_batch(block, path, tally, server).jobs)
         consumed = file.consumed()
         progress(consumed - told)
         told = consumed
         position, number = block.end, block.last_line + 1
     if rest := unfinished.content:
         if trace:
-            yield from swf_batch(Block(rest, position, number, position + len(rest)), path, tally, header, server).jobs
+            last = Block(rest, position, number, position + len(rest))
+            yield from map(job_of, swf_batch(last, path, tally, header, server).jobs)
         else:
             tally.unfinished += 1

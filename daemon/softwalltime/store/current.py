@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Text, select, text
 
-from softwalltime.jobs import Alter, CurrentJob, Submission
+from softwalltime.jobs import UNSET, Alter, CurrentJob, Submission
 from softwalltime.store.tables import completed_jobs, current_jobs
 from softwalltime.store.texts import storable_text
 from softwalltime.store.turns import take_turn
@@ -58,9 +58,6 @@ _ALTER = f"""
     ) AS altered(job_id, server, walltime, soft_walltime)
     WHERE known.job_id = altered.job_id AND known.server = altered.server
 """  # noqa: S608 - made of our own names only
-
-UNSET = -1
-"""An alter's value where it took away what the job had."""
 
 
 def forget_current(connection: Connection, gone: Collection[tuple[str, str]], before: int | None = None) -> None:

@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterator
 from sqlalchemy import ColumnElement, Connection, Subquery, any_, cast, func, literal, select, true, union
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from softwalltime.jobs import CompletedJob
+from softwalltime.jobs import CompletedJob, job_of
 from softwalltime.states import TEACHING, State
-from softwalltime.store.jobs import completed_job, job_columns, stream
+from softwalltime.store.jobs import job_columns, stream
 from softwalltime.store.tables import completed_jobs, job_state
 
 _jobs = completed_jobs.columns
@@ -35,7 +35,7 @@ def read_history(
         since = now + 1 if since is None else min(since, now + 1)
         chosen = _chosen(per_user, since, now, _teaches(teaching))
         wanted = wanted.join(chosen, (chosen.c.end_time == _jobs.end_time) & (chosen.c.id == _jobs.id))
-    yield from map(completed_job, stream(connection, wanted))
+    yield from map(job_of, stream(connection, wanted))
 
 
 def _teaches(teaching: Collection[State]) -> ColumnElement[bool]:
@@ -68,4 +68,4 @@ def read_new(connection: Connection, after: int) -> Iterator[tuple[int, Complete
     """All jobs with ids above ``after`` in the order in which they were committed, each with its id."""
     wanted = select(_jobs.id, *job_columns).where(_jobs.id > after).order_by(_jobs.id)
     for number, *row in stream(connection, wanted):
-        yield number, completed_job(row)
+        yield number, job_of(row)

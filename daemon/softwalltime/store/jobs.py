@@ -11,7 +11,8 @@ from sqlalchemy import Column, Connection, Integer, MetaData, Select, Table, fun
 from sqlalchemy.dialects.postgresql import insert
 
 from softwalltime.errors import StoreError
-from softwalltime.jobs import CompletedJob, Submission
+from softwalltime.jobs import CompletedJob, Values, job_of, values_of
+from softwalltime.states import state_of
 from softwalltime.store.engine import driver_connection
 from softwalltime.store.tables import NEVER_STARTED, completed_jobs, start_or_never
 from softwalltime.store.texts import NULL, CopyTexts, storable_text
@@ -58,12 +59,13 @@ _COMPLETION = (
     _columns.mem_used,
 )
 job_columns = (*_SUBMISSION, *_COMPLETION)
-"""All columns that tell of a job, in the order that :func:`completed_job` takes."""
-_SPLIT = len(_SUBMISSION)
+"""All columns that tell of a job, in the order of its values."""
 # What is written of a job; the state follows from the rest, so that it is never read back.
 _WRITTEN = (*job_columns, _columns.state)
 _NAMES = [column.name for column in _WRITTEN]
 
+_SERVER, _JOB_ID, _START = map(_NAMES.index, ("server", "job_id", "start_time"))
+_NAMED = tuple(map(_NAMES.index, ("server", "job_id", "user_name", "project")))
 _LONGEST_NAME = 300
 """Characters of a server, job id, user or project: an entry of an index holds 2704 bytes, and up to two of them."""
 
@@ -101,9 +103,10 @@ class PreparedJobs:
     """Server, job id and start of the first one."""
 
 
-def prepare_jobs(jobs: Sequence[CompletedJob]) -> PreparedJobs:
+def prepare_jobs(jobs: Sequence[Values]) -> PreparedJobs:
     """Make jobs ready for :func:`add_prepared_jobs`; needs no connection, so another process can do it.
 
+    :param jobs: the values of each.
     :raises UnstorableJobError: if the name of a server, job, user or project has more than 300 characters.
     """
     texts = CopyTexts(NULL)
@@ -141,15 +144,16 @@ def add_jobs(connection: Connection, jobs: Sequence[CompletedJob]) -> int:
     """
     if not jobs:
         return 0
+    values = list(map(values_of, jobs))
 
     def written() -> Iterator[str]:
         # Chunk by chunk: PostgreSQL stores one while the next is being written out.
-        return (prepare_jobs(jobs[first : first + _CHUNK]).text for first in range(0, len(jobs), _CHUNK))
+        return (prepare_jobs(values[first : first + _CHUNK]).text for first in range(0, len(values), _CHUNK))
 
     try:
-        return _add(connection, _key(jobs[0]), len(jobs), written)
+        return _add(connection, _key(values[0]), len(jobs), written)
     except (psycopg.errors.NumericValueOutOfRange, ValueError) as error:
-        _refuse_large_numbers(jobs)
+        _refuse_large_numbers(values)
         raise error from None
 
 
@@ -167,7 +171,7 @@ def read_jobs(
         wanted = wanted.where(_columns.end_time >= since)
     if until is not None:
         wanted = wanted.where(_columns.end_time < until)
-    yield from map(completed_job, stream(connection, wanted))
+    yield from map(job_of, stream(connection, wanted))
 
 
 def stream(connection: Connection, wanted: Select[Any]) -> Iterator[tuple[Any, ...]]:
@@ -180,22 +184,14 @@ def stream(connection: Connection, wanted: Select[Any]) -> Iterator[tuple[Any, .
         yield from cursor
 
 
-def completed_job(row: Sequence[Any]) -> CompletedJob:
-    """The job of a row of ``job_columns``."""
-    return CompletedJob(Submission(*row[:_SPLIT]), *row[_SPLIT:])
-
-
 def count_jobs(connection: Connection) -> int:
     """How many jobs there are; counts them one by one, which takes a second for some millions."""
     return connection.execute(select(func.count()).select_from(completed_jobs)).scalar_one()
 
 
-def _key(job: CompletedJob) -> tuple[str, str, int]:
-    return (
-        storable_text(job.server),
-        storable_text(job.submission.job_id),
-        NEVER_STARTED if job.start is None else job.start,
-    )
+def _key(job: Values) -> tuple[str, str, int]:
+    start = job[_START]
+    return storable_text(job[_SERVER]), storable_text(job[_JOB_ID]), NEVER_STARTED if start is None else start
 
 
 def _is_known(connection: Connection, key: tuple[str, str, int]) -> bool:
@@ -235,36 +231,33 @@ def _copy(connection: Connection, table: Table, written: Iterable[str]) -> None:
             copy.write(text)
 
 
-def _line(job: CompletedJob, texts: CopyTexts) -> str:
+def _line(job: Values, texts: CopyTexts) -> str:
     """The job in COPY's text format, its fields as in ``_WRITTEN``; a loop over them would take twice as long."""
-    of = job.submission
+    (
+        job_id, user, submitted, walltime, group, project, account, job_name, queue, min_walltime, max_walltime,
+        ncpus, nodect, ngpus, mem, select_spec, place, interactive,
+        server, start, end, runtime, qtime, etime, soft_walltime, exit_status, run_count, cput, mem_used,
+    ) = job  # fmt: skip
+    state = state_of(exit_status, runtime, walltime, start)
     return (
-        f"{texts[of.job_id]}\t{texts[of.user]}\t{of.submitted}\t{of.walltime}\t{texts[of.group]}\t{texts[of.project]}\t"
-        f"{texts[of.account]}\t{texts[of.job_name]}\t{texts[of.queue]}\t{of.min_walltime}\t{of.max_walltime}\t"
-        f"{of.ncpus}\t{of.nodect}\t{of.ngpus}\t{of.mem}\t{texts[of.select]}\t{texts[of.place]}\t{of.interactive}\t"
-        f"{texts[job.server]}\t{job.start}\t{job.end}\t{job.runtime}\t{job.qtime}\t{job.etime}\t{job.soft_walltime}\t"
-        f"{job.exit_status}\t{job.run_count}\t{job.cput}\t{job.mem_used}\t{job.state}\n"
+        f"{texts[job_id]}\t{texts[user]}\t{submitted}\t{walltime}\t{texts[group]}\t{texts[project]}\t{texts[account]}\t"
+        f"{texts[job_name]}\t{texts[queue]}\t{min_walltime}\t{max_walltime}\t{ncpus}\t{nodect}\t{ngpus}\t{mem}\t"
+        f"{texts[select_spec]}\t{texts[place]}\t{interactive}\t{texts[server]}\t{start}\t{end}\t{runtime}\t{qtime}\t"
+        f"{etime}\t{soft_walltime}\t{exit_status}\t{run_count}\t{cput}\t{mem_used}\t{state}\n"
     )
 
 
-def _refuse_long_names(jobs: Sequence[CompletedJob]) -> None:
+def _refuse_long_names(jobs: Sequence[Values]) -> None:
     for job in jobs:
-        of = job.submission
-        names = {"server": job.server, "job_id": of.job_id, "user_name": of.user, "project": of.project}
-        for column, name in names.items():
+        for place in _NAMED:
             # As stored: what PostgreSQL does not know is written out, and longer then.
-            if len(storable_text(name)) > _LONGEST_NAME:
-                raise UnstorableJobError(job, column)
+            if len(storable_text(job[place])) > _LONGEST_NAME:
+                raise UnstorableJobError(job_of(job), job_columns[place].name)
 
 
-def _refuse_large_numbers(jobs: Sequence[CompletedJob]) -> None:
+def _refuse_large_numbers(jobs: Sequence[Values]) -> None:
     for job in jobs:
-        values = (*_fields(job.submission), *_fields(job)[1:])
-        for column, value in zip(job_columns, values, strict=True):
+        for column, value in zip(job_columns, job, strict=True):
             limit = 2**31 if type(column.type) is Integer else 2**63
             if type(value) is int and not -limit <= value < limit:
-                raise UnstorableJobError(job, column.name)
-
-
-def _fields(data: Submission | CompletedJob) -> tuple[object, ...]:
-    return tuple(getattr(data, field) for field in data.__slots__)
+                raise UnstorableJobError(job_of(job), column.name)
