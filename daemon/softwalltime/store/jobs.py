@@ -63,6 +63,7 @@ job_columns = (*_SUBMISSION, *_COMPLETION)
 # What is written of a job; the state follows from the rest, so that it is never read back.
 _WRITTEN = (*job_columns, _columns.state)
 _NAMES = [column.name for column in _WRITTEN]
+_LINE = "\t".join(["%s"] * len(_WRITTEN)) + "\n"
 
 _SERVER, _JOB_ID, _START = map(_NAMES.index, ("server", "job_id", "start_time"))
 _NAMED = tuple(map(_NAMES.index, ("server", "job_id", "user_name", "project")))
@@ -238,13 +239,12 @@ def _line(job: Values, texts: CopyTexts) -> str:
         ncpus, nodect, ngpus, mem, select_spec, place, interactive,
         server, start, end, runtime, qtime, etime, soft_walltime, exit_status, run_count, cput, mem_used,
     ) = job  # fmt: skip
-    state = state_of(exit_status, runtime, walltime, start)
-    return (
-        f"{texts[job_id]}\t{texts[user]}\t{submitted}\t{walltime}\t{texts[group]}\t{texts[project]}\t{texts[account]}\t"
-        f"{texts[job_name]}\t{texts[queue]}\t{min_walltime}\t{max_walltime}\t{ncpus}\t{nodect}\t{ngpus}\t{mem}\t"
-        f"{texts[select_spec]}\t{texts[place]}\t{interactive}\t{texts[server]}\t{start}\t{end}\t{runtime}\t{qtime}\t"
-        f"{etime}\t{soft_walltime}\t{exit_status}\t{run_count}\t{cput}\t{mem_used}\t{state}\n"
-    )
+    return _LINE % (
+        texts[job_id], texts[user], submitted, walltime, texts[group], texts[project], texts[account], texts[job_name],
+        texts[queue], min_walltime, max_walltime, ncpus, nodect, ngpus, mem, texts[select_spec], texts[place],
+        interactive, texts[server], start, end, runtime, qtime, etime, soft_walltime, exit_status, run_count, cput,
+        mem_used, state_of(exit_status, runtime, walltime, start),
+    )  # fmt: skip
 
 
 def _refuse_long_names(jobs: Sequence[Values]) -> None:
