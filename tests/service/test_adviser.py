@@ -22,6 +22,7 @@ def desk(*, taught: bool = True, ready: bool = True, **policy: Any) -> Desk:
 def ask(desk: Desk, event: str = "queuejob", op: str = "predict", **fields: object) -> dict[str, Any]:
     document = {"v": 1, "op": op, "event": event, "job": {"user": "alice", "walltime": 3600, **fields}}
     answer: dict[str, Any] = json.loads(desk.answer(json.dumps(document).encode()))
+    desk.note()
     return answer
 
 
@@ -123,6 +124,19 @@ def test_explain_says_all_and_records_nothing() -> None:
         "basis": "mean of the last 2 runtimes of user alice",
     }  # fmt: skip
     assert not asked.decisions
+
+
+def test_what_was_not_noted_yet_is_noted_before_the_next_answer() -> None:
+    asked = desk()
+    line = json.dumps({"v": 1, "op": "predict", "job": {"user": "alice", "walltime": 3600}}).encode()
+    asked.answer(line)
+    assert not asked.decisions
+    asked.answer(line)
+    assert len(asked.decisions) == asked.counts["queuejob set"] == asked.counts["predict"] == 1
+    asked.answer(b'{"v":1,"op":"status"}')
+    assert len(asked.decisions) == 2
+    asked.note()
+    assert asked.counts == {"predict": 2, "queuejob set": 2, "status": 1}
 
 
 def test_status_and_errors_are_answered() -> None:

@@ -63,6 +63,7 @@ def asked(workload: Workload, **policy: Any) -> tuple[list[Decision], np.ndarray
         }  # fmt: skip
         line = {"v": 1, "op": "predict", "event": "postqueuejob", "now": of.submitted, "job": asked_about}
         assert b"error" not in desk.answer(json.dumps(line).encode())
+        desk.note()
         decision = desk.decisions.pop()
         decisions.append(decision)
         if decision.soft_walltime is not None:

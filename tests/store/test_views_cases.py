@@ -291,6 +291,7 @@ def ask(at: Desk, event: str, fields: dict[str, Any]) -> None:
     import json
 
     at.answer(json.dumps({"v": 1, "op": "predict", "event": event, "now": NOW, "job": fields}).encode())
+    at.note()
 
 
 @pytest.mark.parametrize("spec", ["v1", "v2", "v3", "v4", "percentile", "request"])

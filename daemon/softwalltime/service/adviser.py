@@ -147,38 +147,48 @@ class Desk:
         self.counts: Counter[str] = Counter()
         self.meter = Meter()
         self._status = status
+        self._counted = ""
+        self._decided: Decision | None = None
 
     def answer(self, line: bytes) -> bytes:
-        """The answer to one line; never raises."""
+        """The answer to one line; never raises.  :meth:`note` is to be called once it was sent."""
+        self.note()
         began = perf_counter()
         try:
             request = read_request(line)
-            self.counts[request.operation] += 1
+            self._counted = request.operation
             if request.operation == "ping":
                 return answer({"ready": self.adviser.ready})
             if request.operation == "status":
+                self.note()
                 return answer(self._status())
             decision = self.adviser.decide(request, began)
         except ProtocolError as error:
-            self.counts["refused"] += 1
+            self._counted = "refused"
             return answer_error(str(error))
         # A predictor of another package may fail in any way; the hook must get its answer, and others theirs.
         except Exception as error:
-            self.counts["failed"] += 1
+            self._counted = "failed"
             return answer_error(f"{type(error).__name__}: {error}")
         if request.operation == "explain":
             return _explained(decision)
-        self.counts[f"{decision.event} {decision.action}"] += 1
-        self.meter.note(decision)
-        self._keep(decision)
+        self._decided = decision
         if decision.action == "set" and decision.soft_walltime is not None:
             return answer_set(decision.soft_walltime, decision.basis)
         return answer_none(decision.basis)
 
-    def _keep(self, decision: Decision) -> None:
-        if len(self.decisions) == KEPT:
-            self.dropped += 1
-        self.decisions.append(decision)
+    def note(self) -> None:
+        """Count the last answer, and keep the decision for the record: the hook does not wait for this."""
+        counted, decision = self._counted, self._decided
+        self._counted, self._decided = "", None
+        if counted:
+            self.counts[counted] += 1
+        if decision is not None:
+            self.counts[f"{decision.event} {decision.action}"] += 1
+            self.meter.note(decision)
+            if len(self.decisions) == KEPT:
+                self.dropped += 1
+            self.decisions.append(decision)
 
 
 def _explained(decision: Decision) -> bytes:

@@ -89,7 +89,7 @@ class _Daemon:
         self.worker = Worker(
             self.desk, lambda: open_store(settings), self.follower, retention, refresh_every=settings.refresh_seconds
         )
-        self.server = Server(settings.socket, self.desk.answer, user_ids(settings.users))
+        self.server = Server(settings.socket, self.desk.answer, user_ids(settings.users), answered=self.desk.note)
         self.announced = False
         self._version = version
         self._started = time.time()
