@@ -198,12 +198,23 @@ def encoded(question):
     return line.encode("ascii") + b"\n"
 
 
-def ask_daemon(config, question, deadline):
-    """Ask over the Unix socket: one line there, one line back."""
+def connected(path, deadline):
+    """A connection to the daemon's socket."""
     peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         peer.settimeout(remaining(deadline))
-        peer.connect(config["socket"])
+        peer.connect(path)
+    except BaseException:
+        peer.close()
+        raise
+    return peer
+
+
+def ask_daemon(config, question, deadline, peer):
+    """Ask over the Unix socket: one line there, one line back.  There may be a connection already."""
+    try:
+        if peer is None:
+            peer = connected(config["socket"], deadline)
         # Only now: while we put the question together, the daemon wakes up.
         line = encoded(question())
         # Without MSG_NOSIGNAL a daemon that dies right now would send pbs_server a SIGPIPE.
@@ -228,10 +239,13 @@ def ask_daemon(config, question, deadline):
         raise TimedOutError("the daemon accepts no connection") from error
     except (FileNotFoundError, ConnectionRefusedError) as error:
         raise NoAnswerError("the daemon does not run") from error
+    except (BrokenPipeError, ConnectionResetError) as error:
+        raise NoAnswerError("connection closed without an answer") from error
     except OSError as error:
         raise NoAnswerError(f"the daemon cannot be reached: {error}") from error
     finally:
-        peer.close()
+        if peer is not None:
+            peer.close()
     try:
         return json.loads(b"".join(parts).split(b"\n", 1)[0].decode("utf-8"))
     except Exception as error:
@@ -353,33 +367,55 @@ def timeouts(peer):
         return 0, 0.0
 
 
-def ask(config, question, deadline):
-    """Ask by the configured transport, unless it has lately kept us waiting too often.
+class Exchange:
+    """A question and its answer by the configured transport, unless that has lately kept us waiting too often."""
 
-    The question is a function, which is called when there is somebody to ask.
-    """
-    peer = peer_name(config)
-    count, since = timeouts(peer)
-    if count >= config["breaker_failures"] and since < config["breaker_seconds"]:
-        raise NoAnswerError(f"nobody asked for {config['breaker_seconds'] - since:.0f} s, after {count} time-outs")
-    transport = ask_daemon if config["transport"] == "daemon" else ask_postgres
-    begun = time.monotonic()
-    try:
-        answer = transport(config, lambda: dict(question(), timeouts=count, previous_us=PREVIOUS.get("us")), deadline)
-    except TimedOutError:
-        # The count stays when the pause is over: if the peer still hangs, the next time-out pauses again at once.
-        os.environ[TIMEOUTS] = f"{count + 1} {time.monotonic()} {peer}"
-        raise
-    except NoAnswerError:
-        os.environ.pop(TIMEOUTS, None)
-        raise
-    except Exception as error:
-        os.environ.pop(TIMEOUTS, None)
-        raise NoAnswerError(f"{type(error).__name__}: {error}") from error
-    PREVIOUS["us"] = int((time.monotonic() - begun) * 1e6)
-    if count:
-        os.environ.pop(TIMEOUTS, None)
-    return answer
+    def __init__(self, config, deadline):
+        self.config = config
+        self.deadline = deadline
+        self.name = peer_name(config)
+        self.count, since = timeouts(self.name)
+        self.pause = config["breaker_seconds"] - since if self.count >= config["breaker_failures"] else 0
+        self.peer = None
+
+    def begin(self):
+        """Let the daemon know that a question may come: it takes longer to wake up than we to look at the job."""
+        if self.config["transport"] == "daemon" and self.pause <= 0:
+            with contextlib.suppress(OSError, NoAnswerError):  # It is told when there is something to ask.
+                self.peer = connected(self.config["socket"], self.deadline)
+
+    def ask(self, question):
+        """The answer to what the function ``question`` returns; it is called when there is somebody to ask."""
+        if self.pause > 0:
+            raise NoAnswerError(f"nobody asked for {self.pause:.0f} s, after {self.count} time-outs")
+        begun = time.monotonic()
+        try:
+            answer = self.put(lambda: dict(question(), timeouts=self.count, previous_us=PREVIOUS.get("us")))
+        except TimedOutError:
+            # The count stays when the pause is over: if the peer still hangs, the next time-out pauses again at once.
+            os.environ[TIMEOUTS] = f"{self.count + 1} {time.monotonic()} {self.name}"
+            raise
+        except NoAnswerError:
+            os.environ.pop(TIMEOUTS, None)
+            raise
+        except Exception as error:
+            os.environ.pop(TIMEOUTS, None)
+            raise NoAnswerError(f"{type(error).__name__}: {error}") from error
+        PREVIOUS["us"] = int((time.monotonic() - begun) * 1e6)
+        if self.count:
+            os.environ.pop(TIMEOUTS, None)
+        return answer
+
+    def put(self, question):
+        """Ask by the transport that there is."""
+        if self.config["transport"] == "daemon":
+            return ask_daemon(self.config, question, self.deadline, self.peer)
+        return ask_postgres(self.config, question, self.deadline)
+
+    def end(self):
+        """Close what nothing was asked by."""
+        if self.peer is not None:
+            self.peer.close()
 
 
 def understood(answer):
@@ -507,6 +543,17 @@ class Hook:
         self.deadline = started + self.config["deadline_ms"] / 1000.0
         self.changed = False
         self.failed = False
+        self.exchange = None
+
+    def begin(self):
+        """Begin to ask, because it is likely that something will be asked."""
+        self.exchange = Exchange(self.config, self.deadline)
+        self.exchange.begin()
+
+    def end(self):
+        """End what was begun."""
+        if self.exchange is not None:
+            self.exchange.end()
 
     def run(self):
         """Decide, and log what was decided."""
@@ -532,6 +579,7 @@ class Hook:
         array = attribute("array_indices_submitted", job) is not None
         if self.config["events"]["postqueuejob"] and hasattr(self.pbs, "POSTQUEUEJOB") and not array:
             return None
+        self.begin()
         if resource("soft_walltime", job) is not None:
             return "left as the request says"
         if resource("min_walltime", job) is not None:
@@ -550,6 +598,7 @@ class Hook:
             return None  # An array: see queuejob.  A subjob: starts now, and runjob comes next.
         if attribute("queue_type", job) != self.pbs.QTYPE_EXECUTION:
             return None  # In a routing queue: comes again from the queue that it is routed to.
+        self.begin()
         if resource("min_walltime", job) is not None:
             return "none for a shrink-to-fit job"
         walltime = seconds_of(resource("walltime", job))
@@ -632,6 +681,8 @@ class Hook:
         """A job starts.  What is set now counts from now on: bold while it waited, careful once it runs."""
         job = self.event.job
         when = self.config["runjob"]
+        if when == "always":
+            self.begin()
         walltime = seconds_of(resource("walltime", job))
         soft = seconds_of(resource("soft_walltime", job))
         if resource("min_walltime", job) is not None:
@@ -670,7 +721,9 @@ class Hook:
         Of an altered job the request says what changes, and the original the rest.
         """
         sources = (self.event.job,) if original is None else (self.event.job, original)
-        answer = ask(self.config, lambda: self.question(sources, walltime), self.deadline)
+        if self.exchange is None:
+            self.exchange = Exchange(self.config, self.deadline)
+        answer = self.exchange.ask(lambda: self.question(sources, walltime))
         seconds, basis = understood(answer)
         if seconds is None:
             return None, basis
@@ -751,8 +804,14 @@ def run(pbs, now):
     """One run in pbs_server; ``now`` is the time in epoch seconds.  Accepting the event is left to the caller."""
     started = time.monotonic()
     event = pbs.event()
+    hook = None
     try:
-        Hook(pbs, event, now, started).run()
+        hook = Hook(pbs, event, now, started)
+        hook.run()
     except BaseException as error:  # As above, but it can be said better.
         with contextlib.suppress(BaseException):  # There is nobody left to tell.
             log(pbs, pbs.LOG_WARNING, f"{type(error).__name__}: {error}: the request is accepted as it is")
+    finally:
+        with contextlib.suppress(BaseException):
+            if hook is not None:
+                hook.end()

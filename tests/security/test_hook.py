@@ -83,11 +83,16 @@ def test_nothing_that_users_send_is_executed_or_a_path() -> None:
         ast.unparse(node)
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
-        and (ast.unparse(node.func) in ("open", "exec", "eval", "compile", "__import__", "os.stat", "peer.connect"))
+        and (
+            ast.unparse(node.func)
+            in ("open", "exec", "eval", "compile", "__import__", "os.stat", "peer.connect", "connected")
+        )
     }
     assert calls == {
         "open(path, 'rb')",
         "os.stat(path)",
         "exec(_code, _kept.__dict__)",
-        "peer.connect(config['socket'])",
+        "peer.connect(path)",
+        "connected(config['socket'], deadline)",
+        "connected(self.config['socket'], self.deadline)",
     }

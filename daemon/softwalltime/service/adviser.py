@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable
 from heapq import heappop, heappush
 from threading import Lock
 from time import perf_counter, time
+from typing import NamedTuple
 
 from softwalltime.jobs import ColdStart, CompletedJob, Decision, Prediction
 from softwalltime.policy import soft_walltime
@@ -89,52 +90,67 @@ class Adviser:
             predictor.learn(job)
         self.learnt += 1
 
-    def decide(self, request: Request, began: float | None = None) -> Decision:
+    def advise(self, request: Request) -> "Advice":
         """What to do about the job of a request.
 
-        :param began: when the request came in, by ``perf_counter``.
         :raises ProtocolError: if the request names no job.
         """
-        began = perf_counter() if began is None else began
         submission = request.job
         if submission is None:
             raise ProtocolError("job: an object is expected")
         now = request.now or int(self._clock())
-        terms = self.policy.terms(submission)
-        spec = terms.running if request.event == "runjob" else terms.waiting
-
-        def decision(action: str, basis: str, seconds: int | None = None, predicted: float | None = None) -> Decision:
-            took = int((perf_counter() - began) * 1e6)
-            return Decision(
-                now, request.event, submission, terms.mode, spec, predicted, seconds, action, basis, took,
-                request.timeouts, request.exchange_before,
-            )  # fmt: skip
-
-        if terms.mode == "off":
-            return decision("none", "the site's policy is off for this job")
+        mode, waiting, running, minimum = self.policy.terms(submission)
+        spec = running if request.event == "runjob" else waiting
+        if mode == "off":
+            return Advice(now, mode, spec, "none", "the site's policy is off for this job")
         if spec == KEEP:
-            return decision("none", "the site's policy keeps a running job's soft walltime as it is")
+            return Advice(now, mode, spec, "none", "the site's policy keeps a running job's soft walltime as it is")
         if not submission.walltime:
-            return decision("none", "the job has no walltime")
+            return Advice(now, mode, spec, "none", "the job has no walltime")
         if submission.shrink_to_fit:
-            return decision("none", "a shrink-to-fit job may have no soft walltime")
+            return Advice(now, mode, spec, "none", "a shrink-to-fit job may have no soft walltime")
         if spec == WALLTIME:
             seconds, predicted, basis = None, None, "a running job is planned with its walltime"
         else:
             if not self.ready:
-                return decision("none", "the history is still being loaded")
+                return Advice(now, mode, spec, "none", "the history is still being loaded")
             with self._lock:
                 self._come_to(now)
                 prediction = self._predictors[spec].predict(submission, now)
             basis = prediction.reason if isinstance(prediction, ColdStart) else prediction.basis
             predicted = prediction.seconds if isinstance(prediction, Prediction) else None
-            seconds = soft_walltime(prediction, submission, terms.minimum)
-        if seconds is None and request.soft_walltime is not None and request.soft_walltime != submission.walltime:
+            seconds = soft_walltime(prediction, submission, minimum)
+        had = request.soft_walltime
+        if seconds is None and had is not None and had != submission.walltime:
             # PBS keeps the soft walltime that a job has: only the walltime itself takes it back.
             seconds = submission.walltime
-        if seconds is None or seconds == request.soft_walltime:
-            return decision("none", basis, seconds, predicted)
-        return decision("set" if terms.mode == "on" else "shadow", basis, seconds, predicted)
+        if seconds is None or seconds == had:
+            return Advice(now, mode, spec, "none", basis, seconds, predicted)
+        return Advice(now, mode, spec, "set" if mode == "on" else "shadow", basis, seconds, predicted)
+
+
+class Advice(NamedTuple):
+    """What to do about a job, in the terms of :class:`softwalltime.jobs.Decision`, which is made once it was sent."""
+
+    at: int
+    mode: str
+    predictor: str
+    action: str
+    basis: str
+    soft_walltime: int | None = None
+    predicted: float | None = None
+
+    def decision(self, request: Request, took: int = 0) -> Decision:
+        """For the record.
+
+        :param took: microseconds that the answer took.
+        """
+        if request.job is None:
+            raise ProtocolError("job: an object is expected")
+        return Decision(
+            self.at, request.event, request.job, self.mode, self.predictor, self.predicted, self.soft_walltime,
+            self.action, self.basis, took, request.timeouts, request.exchange_before,
+        )  # fmt: skip
 
 
 class Desk:
@@ -148,7 +164,7 @@ class Desk:
         self.meter = Meter()
         self._status = status
         self._counted = ""
-        self._decided: Decision | None = None
+        self._sent: tuple[Request, Advice, int] | None = None
 
     def answer(self, line: bytes) -> bytes:
         """The answer to one line; never raises.  :meth:`note` is to be called once it was sent."""
@@ -162,7 +178,7 @@ class Desk:
             if request.operation == "status":
                 self.note()
                 return answer(self._status())
-            decision = self.adviser.decide(request, began)
+            advice = self.adviser.advise(request)
         except ProtocolError as error:
             self._counted = "refused"
             return answer_error(str(error))
@@ -171,19 +187,21 @@ class Desk:
             self._counted = "failed"
             return answer_error(f"{type(error).__name__}: {error}")
         if request.operation == "explain":
-            return _explained(decision)
-        self._decided = decision
-        if decision.action == "set" and decision.soft_walltime is not None:
-            return answer_set(decision.soft_walltime, decision.basis)
-        return answer_none(decision.basis)
+            return _explained(advice)
+        self._sent = request, advice, int((perf_counter() - began) * 1e6)
+        if advice.action == "set" and advice.soft_walltime is not None:
+            return answer_set(advice.soft_walltime, advice.basis)
+        return answer_none(advice.basis)
 
     def note(self) -> None:
         """Count the last answer, and keep the decision for the record: the hook does not wait for this."""
-        counted, decision = self._counted, self._decided
-        self._counted, self._decided = "", None
+        counted, sent = self._counted, self._sent
+        self._counted, self._sent = "", None
         if counted:
             self.counts[counted] += 1
-        if decision is not None:
+        if sent is not None:
+            request, advice, took = sent
+            decision = advice.decision(request, took)
             self.counts[f"{decision.event} {decision.action}"] += 1
             self.meter.note(decision)
             if len(self.decisions) == KEPT:
@@ -191,15 +209,15 @@ class Desk:
             self.decisions.append(decision)
 
 
-def _explained(decision: Decision) -> bytes:
-    """All that is known of a decision, for a person who asks; nothing is recorded."""
+def _explained(advice: Advice) -> bytes:
+    """All of it, for a person who asks; nothing is recorded."""
     return answer(
         {
-            "action": decision.action,
-            "mode": decision.mode,
-            "predictor": decision.predictor,
-            "predicted": decision.predicted,
-            "soft_walltime": decision.soft_walltime,
-            "basis": decision.basis,
+            "action": advice.action,
+            "mode": advice.mode,
+            "predictor": advice.predictor,
+            "predicted": advice.predicted,
+            "soft_walltime": advice.soft_walltime,
+            "basis": advice.basis,
         }
     )

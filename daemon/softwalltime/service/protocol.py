@@ -5,6 +5,7 @@ field.  Unknown fields are ignored, so that a newer hook can talk to an older da
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,11 @@ LONGEST = 65536
 """Bytes of one line, its line end included."""
 OPERATIONS = ("predict", "explain", "status", "ping")
 EVENTS = ("queuejob", "postqueuejob", "modifyjob", "runjob")
+_HOOKS_NUMBERS = ("now", "timeouts", "previous_us")
+_TEXTS = ("job_id", "user", "group", "project", "account", "job_name", "queue", "select", "place")
+_NUMBERS = (
+    "submitted", "walltime", "soft_walltime", "min_walltime", "max_walltime", "ncpus", "nodect", "ngpus",
+)  # fmt: skip
 _LARGEST = 10**12
 _MOST = 2**31 - 1
 # Made once: json.dumps makes an encoder for every call that wants no blanks.
@@ -70,66 +76,74 @@ def read_request(line: bytes) -> Request:
     event = document.get("event", "queuejob")
     if event not in EVENTS:
         raise ProtocolError(f"event: one of {', '.join(EVENTS)} is expected")
-    now = _number(document, "now") or 0
     job = document.get("job")
     if not isinstance(job, dict):
         raise ProtocolError("job: an object is expected")
-    timeouts, exchange = _number(document, "timeouts") or 0, _number(document, "previous_us")
-    submission, soft_walltime = _submission(job, now), _number(job, "soft_walltime")
+    now, timeouts, exchange = _numbers(document, _HOOKS_NUMBERS)
+    submission, soft_walltime = _submission(job, now or 0)
     return Request(
         operation,
         event,
-        now,
+        now or 0,
         submission,
         soft_walltime,
-        min(timeouts, _MOST),
+        min(timeouts or 0, _MOST),
         min(exchange, _MOST) if exchange else exchange,
     )
 
 
-def _submission(job: dict[str, Any], now: int) -> Submission:
-    user = _text(job, "user")
+def _submission(job: dict[str, Any], now: int) -> tuple[Submission, int | None]:
+    """The job, and the soft walltime that it has."""
+    job_id, user, group, project, account, job_name, queue, select, place = _texts(job, _TEXTS)
+    submitted, walltime, soft_walltime, min_walltime, max_walltime, ncpus, nodect, ngpus = _numbers(job, _NUMBERS)
     if not user:
         raise ProtocolError("job.user is missing")
     interactive = job.get("interactive")
-    return Submission(
-        _text(job, "job_id"),
+    submission = Submission(
+        job_id,
         user,
-        _number(job, "submitted") or now,
-        _number(job, "walltime"),
-        _text(job, "group"),
-        _text(job, "project"),
-        _text(job, "account"),
-        _text(job, "job_name"),
-        _text(job, "queue"),
-        _number(job, "min_walltime"),
-        _number(job, "max_walltime"),
-        _number(job, "ncpus"),
-        _number(job, "nodect"),
-        _number(job, "ngpus"),
+        submitted or now,
+        walltime,
+        group,
+        project,
+        account,
+        job_name,
+        queue,
+        min_walltime,
+        max_walltime,
+        ncpus,
+        nodect,
+        ngpus,
         _size(job, "mem"),
-        _text(job, "select"),
-        _text(job, "place"),
+        select,
+        place,
         interactive if isinstance(interactive, bool) else None,
     )
+    return submission, soft_walltime
 
 
-def _text(job: dict[str, Any], name: str) -> str:
-    value = job.get(name)
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise ProtocolError(f"{name}: a text is expected")
-    return value
+# One loop each, not a call for each field: between two questions other programs have the processor's caches, and what
+# counts then is how much code there is to fetch again.
+def _texts(fields: dict[str, Any], names: Sequence[str]) -> list[str]:
+    values = []
+    for name in names:
+        value = fields.get(name)
+        if value is None:
+            value = ""
+        elif not isinstance(value, str):
+            raise ProtocolError(f"{name}: a text is expected")
+        values.append(value)
+    return values
 
 
-def _number(job: dict[str, Any], name: str) -> int | None:
-    value = job.get(name)
-    if value is None:
-        return None
-    if type(value) is not int or not 0 <= value < _LARGEST:
-        raise ProtocolError(f"{name}: a whole number from 0 is expected")
-    return value
+def _numbers(fields: dict[str, Any], names: Sequence[str]) -> list[int | None]:
+    values = []
+    for name in names:
+        value = fields.get(name)
+        if value is not None and (type(value) is not int or not 0 <= value < _LARGEST):
+            raise ProtocolError(f"{name}: a whole number from 0 is expected")
+        values.append(value)
+    return values
 
 
 def _size(job: dict[str, Any], name: str) -> int | None:
@@ -145,12 +159,14 @@ def _size(job: dict[str, Any], name: str) -> int | None:
 
 def answer_set(soft_walltime: int, basis: str) -> bytes:
     """The answer that sets a soft walltime, in whole seconds."""
-    return answer({"action": "set", "soft_walltime": soft_walltime, "basis": basis})
+    return f'{{"v":{VERSION},"action":"set","soft_walltime":{soft_walltime},"basis":{_ENCODE(basis)}}}\n'.encode(
+        "ascii"
+    )
 
 
 def answer_none(basis: str) -> bytes:
     """The answer that leaves the job as it is, and why."""
-    return answer({"action": "none", "basis": basis})
+    return f'{{"v":{VERSION},"action":"none","basis":{_ENCODE(basis)}}}\n'.encode("ascii")
 
 
 def answer_error(message: str) -> bytes:

@@ -1,0 +1,98 @@
+"""The hook connects before it knows what to ask; whatever comes of that, nothing is left open and nobody waits."""
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from softwalltime.replay.emulation import Event, HookScript, Outcome, Site, postqueued, queued, started
+from tests.hooks.conftest import STATE
+from tests.hooks.peer import Peer
+from tests.hooks.test_events import NOW, submission
+
+Run = Callable[..., Outcome]
+
+
+def unasked(site: Site) -> list[Event]:
+    """Events at which it is likely that something is to be asked, and then nothing is."""
+    shrink_to_fit = submission(min_walltime=600)
+    return [
+        queued(shrink_to_fit, site=site, array_indices="1-3"),
+        postqueued(shrink_to_fit, site=site),
+        postqueued(submission(), site=site, soft_walltime=1800),
+        started(shrink_to_fit, site=site, now=NOW),
+    ]
+
+
+def sockets() -> int:
+    """How many this process has open."""
+    found = 0
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found += str(link.readlink()).startswith("socket:")
+    return found
+
+
+@pytest.fixture
+def listener(tmp_path: Path) -> Iterator[socket.socket]:
+    """A socket that listens at ``s`` in the test's folder, and accepts what the test accepts."""
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "s"))
+        listening.listen()
+        listening.settimeout(10)
+        yield listening
+
+
+@pytest.mark.parametrize("index", range(4))
+def test_a_connection_by_which_nothing_is_asked_is_closed(
+    index: int, run: Run, tmp_path: Path, listener: socket.socket, site: Site
+) -> None:
+    before = sockets()
+    run(unasked(site)[index], socket=str(tmp_path / "s"))
+    assert sockets() == before
+    connection, _ = listener.accept()
+    with connection:
+        assert connection.recv(100) == b""
+
+
+def test_while_nobody_is_to_be_asked_nobody_is_connected_to(
+    run: Run, tmp_path: Path, listener: socket.socket, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "s")
+    monkeypatch.setenv(STATE, f"3 {time.monotonic()} {path}")
+    outcome = run(postqueued(submission(), site=site), socket=path, breaker_seconds=3600)
+    assert "nobody asked" in outcome.log[-1][1]
+    listener.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        listener.accept()
+
+
+def test_a_daemon_that_hangs_up_before_it_was_asked_is_no_answer(
+    run: Run, tmp_path: Path, listener: socket.socket, site: Site
+) -> None:
+    before = sockets()
+    thread = threading.Thread(target=lambda: listener.accept()[0].close())
+    thread.start()
+    outcome = run(postqueued(submission(), site=site), socket=str(tmp_path / "s"), deadline_ms=5000)
+    thread.join(10)
+    assert "connection closed without an answer" in outcome.log[-1][1]
+    assert outcome.soft_walltime is None
+    assert STATE not in os.environ
+    assert sockets() == before
+
+
+def test_the_alarm_leaves_no_connection_open(
+    script: HookScript, peer: Peer, configured: Callable[..., Path], site: Site
+) -> None:
+    peer.behave(hang=True)
+    before = sockets()
+    event = replace(postqueued(submission(), site=site), alarm=1)
+    outcome = script.run(event, configured(socket=str(peer.socket), deadline_ms=5000), alarm=True)
+    assert "KeyboardInterrupt" in outcome.log[-1][1]
+    assert sockets() == before
