@@ -17,6 +17,12 @@ from tests.workloads import ROOT
 HOOK = ROOT / "hooks" / "softwalltime_hook.py"
 DEFAULTS = ROOT / "hooks" / "softwalltime_hook.json"
 STATE = "SOFTWALLTIME_HOOK_TIMEOUTS"
+PATIENT = 5000
+"""The longest deadline in milliseconds that the hook accepts: who answers at all keeps it on any machine."""
+HASTY = 50
+"""The default deadline in milliseconds, for those who never answer."""
+HUNG = 30
+"""Seconds that no run takes on any machine, and that one would take that waits for those who dawdle here."""
 
 
 @pytest.fixture(autouse=True)
@@ -66,10 +72,10 @@ def configured(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def run(script: HookScript, peer: Peer, configured: Callable[..., Path]) -> Callable[..., Outcome]:
-    """Runs the hook for an event, by default with the peer as daemon."""
+    """Runs the hook for an event, by default with the peer as daemon, and with patience."""
 
     def run(event: Event, **changes: Any) -> Outcome:
-        outcome = script.run(event, configured(**{"socket": str(peer.socket), **changes}))
+        outcome = script.run(event, configured(**{"socket": str(peer.socket), "deadline_ms": PATIENT, **changes}))
         assert not outcome.error, outcome.error
         assert outcome.hook_accepted
         return outcome

@@ -26,7 +26,7 @@ class Peer:
     ``set=N``, ``share=0.5`` (of the walltime) or ``none=True``: a right answer;
     ``raw=TEXT``: that text, whatever it is; ``base64=TEXT``: those bytes;
     ``close=True``: closes at once; ``hang=True``: reads, never answers; ``flood=True``: bytes without end or line end;
-    ``trickle=SECONDS``: a right answer, one byte at a time, so far apart.
+    ``trickle=SECONDS``: a right answer of thousands of bytes, one byte at a time, so far apart.
     ``late=SECONDS`` waits before whatever else is said; ``events={"runjob": {...}}`` overrides all of it by event.
     """
 
@@ -35,6 +35,7 @@ class Peer:
         self.socket = folder / "hook.sock"
         self._python = python
         self._process: subprocess.Popen[bytes] | None = None
+        self._told = 0
 
     def __enter__(self) -> Self:
         self.start()
@@ -49,7 +50,7 @@ class Peer:
         if not (self.folder / "behaviour.json").exists():
             self.behave(none=True)
         self._process = subprocess.Popen([self._python, __file__, str(self.folder)])
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 120
         while not self._listens():
             assert time.monotonic() < deadline, "the test peer does not listen"
             time.sleep(0.01)
@@ -89,6 +90,9 @@ class Peer:
         """Say how it shall answer from now on."""
         new = self.folder / "behaviour.new"
         new.write_text(json.dumps(behaviour))
+        # The peer reads it again when its time has changed, which need not be so for a file written at the next moment.
+        self._told += 1
+        os.utime(new, (self._told, self._told))
         new.replace(self.folder / "behaviour.json")
 
     def forget(self) -> None:
@@ -166,6 +170,8 @@ def _say(client: socket.socket, behaviour: Mapping[str, Any], question: Mapping[
     elif "share" in behaviour and question["job"]["walltime"]:
         seconds = int(question["job"]["walltime"] * behaviour["share"])
         answer = {"v": 1, "action": "set", "soft_walltime": seconds, "basis": "a share of the walltime"}
+    if "trickle" in behaviour:
+        answer["basis"] = "a long story " * 600
     line = json.dumps(answer).encode() + b"\n"
     if "trickle" not in behaviour:
         return client.sendall(line)

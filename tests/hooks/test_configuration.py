@@ -8,11 +8,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from softwalltime.replay.emulation import HookScript, Outcome, Site, postqueued, started
-from tests.hooks.conftest import DEFAULTS, HOOK
+from tests.hooks.conftest import DEFAULTS, HOOK, PATIENT
 from tests.hooks.peer import Peer
 from tests.hooks.test_events import NOW, submission
 from tests.workloads import ROOT
@@ -163,9 +163,9 @@ def test_a_file_that_cannot_be_read_is_complained_of(tmp_path: Path, script: Hoo
 
 def test_all_complaints_are_one_line_and_the_run_goes_on(run: Run, peer: Peer, site: Site) -> None:
     peer.behave(set=600)
-    outcome = run(postqueued(submission(), site=site), minimum="x", deadline="y", runjob="z")
+    outcome = run(postqueued(submission(), site=site), minimum="x", breaker_seconds="y", runjob="z")
     complaint, decision = (line for _, line in outcome.log)
-    assert complaint.count("cannot be") == 2
+    assert complaint.count("cannot be") == 3
     assert "set 600" in decision
     assert outcome.soft_walltime == 600
 
@@ -175,7 +175,7 @@ def test_a_changed_file_counts_at_once(peer: Peer, script: HookScript, tmp_path:
     found = []
     for minimum in (100, 1000, 200):
         new = tmp_path / "new.json"
-        new.write_text(json.dumps({"socket": str(peer.socket), "minimum": minimum}))
+        new.write_text(json.dumps({"socket": str(peer.socket), "minimum": minimum, "deadline_ms": PATIENT}))
         new.replace(file)
         peer.behave(set=60)
         found.append(script.run(postqueued(submission(), site=site), file).soft_walltime)
@@ -185,7 +185,7 @@ def test_a_changed_file_counts_at_once(peer: Peer, script: HookScript, tmp_path:
 def test_the_configuration_of_another_version_of_the_hook_is_not_kept(tmp_path: Path, peer: Peer, site: Site) -> None:
     """A new hook file runs in the same interpreter as the old one, and may know more keys."""
     configuration = tmp_path / "hook.json"
-    configuration.write_text(json.dumps({"socket": str(peer.socket)}))
+    configuration.write_text(json.dumps({"socket": str(peer.socket), "deadline_ms": PATIENT}))
     file = tmp_path / "hook.py"
     source = HOOK.read_text()
     peer.behave(set=60)
@@ -202,7 +202,6 @@ json_values = st.recursive(
 keys = st.sampled_from(sorted(json.loads(DEFAULTS.read_text()))) | st.text()
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
 @given(given_=st.dictionaries(keys, json_values, max_size=6) | json_values)
 def test_no_configuration_makes_the_hook_fail(given_: Any, script: HookScript, tmp_path: Path, site: Site) -> None:
     file = tmp_path / "hook.json"

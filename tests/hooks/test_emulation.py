@@ -23,6 +23,7 @@ from softwalltime.replay.emulation import (
     recordings,
     started,
 )
+from tests.hooks.conftest import HUNG
 from tests.hooks.test_events import NOW, submission
 from tests.hooks.test_recordings import EVENTS
 
@@ -105,8 +106,8 @@ def test_a_hook_that_ends_without_a_word_accepts(do: Do, site: Site) -> None:
 def test_the_alarm_interrupts_and_rejects(do: Do, site: Site) -> None:
     event = replace(queued(submission(), site=site), alarm=1)
     begin = time.monotonic()
-    outcome = do(event, "import time", "time.sleep(60)", alarm=True)
-    assert time.monotonic() - begin < 5
+    outcome = do(event, "import time", "time.sleep(3600)", alarm=True)
+    assert time.monotonic() - begin < HUNG
     assert outcome.message.endswith("got an alarm call. Please inform Admin")
 
 
@@ -125,9 +126,10 @@ def test_a_hook_that_cannot_be_read_says_so(tmp_path: Path, site: Site) -> None:
 
 def test_the_hooks_clock_is_the_events_and_its_stopwatch_the_true_one(do: Do, site: Site) -> None:
     event = postqueued(submission(), site=site, now=12345)
+    begin = time.monotonic()
     lines = shown(do(event, "import time", "show(time.time())", "show(time.monotonic())"))
     assert lines[0] == "12345.0"
-    assert abs(float(lines[1]) - time.monotonic()) < 60
+    assert begin <= float(lines[1]) <= time.monotonic()
     assert float(shown(do(replace(event, now=None), "import time", "show(time.time())"))[0]) > 1.7e9
 
 

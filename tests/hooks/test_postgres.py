@@ -18,9 +18,10 @@ from sqlalchemy import Connection
 
 from softwalltime.replay.emulation import HookScript, Outcome, Site, altered, postqueued, queued, started
 from softwalltime.store import add_jobs, embedded_postgres
-from tests.hooks.conftest import HOOK, STATE
-from tests.hooks.test_answers import DEADLINE, SLACK
+from tests.hooks.conftest import HASTY, HOOK, HUNG, PATIENT, STATE
+from tests.hooks.test_answers import PAUSE, how
 from tests.hooks.test_events import AT_QUEUEJOB, NOW, submission
+from tests.service.running import until
 from tests.workloads import job
 
 Ask = Callable[..., Outcome]
@@ -31,7 +32,7 @@ def ask(script: HookScript, configured: Callable[..., Path]) -> Ask:
     """Runs the hook for an event with PostgreSQL to ask."""
 
     def ask(
-        event: Any, dsn: str, deadline_ms: int = 5000, settings: dict[str, str] | None = None, **changes: Any
+        event: Any, dsn: str, deadline_ms: int = PATIENT, settings: dict[str, str] | None = None, **changes: Any
     ) -> Outcome:
         settings = {"dsn": dsn, "waiting": "last2", "running": "walltime", "psycopg_path": "", **(settings or {})}
         outcome = script.run(
@@ -132,17 +133,15 @@ def test_a_database_that_computes_too_long_is_given_up(ask: Ask, history: str, s
         connection.execute("ALTER FUNCTION softwalltime.last2 RENAME TO quick")
         connection.execute(
             "CREATE FUNCTION softwalltime.last2(text, bigint) RETURNS double precision LANGUAGE sql VOLATILE"
-            " AS 'SELECT 1.0::double precision FROM pg_sleep(10)'"
+            " AS 'SELECT 1.0::double precision FROM pg_sleep(3600)'"
         )
         begin = time.monotonic()
         outcome = ask(postqueued(submission(), site=site), history, deadline_ms=200)
-        assert time.monotonic() - begin < 0.2 + SLACK
+        assert time.monotonic() - begin < HUNG
         assert "no answer" in outcome.log[0][1]
-        time.sleep(0.3)
-        (running,) = connection.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'softwalltime hook' AND state = 'active'"
-        ).fetchone() or (None,)
-        assert running == 0, "the statement goes on without us"
+        # The statement does not go on without us.
+        there = "SELECT FROM pg_stat_activity WHERE application_name = 'softwalltime hook'"
+        until(lambda: connection.execute(there).fetchone() is None)
 
 
 @pytest.fixture
@@ -162,15 +161,11 @@ def test_a_suspended_postgresql_costs_the_deadline_three_times_and_then_nothing(
     ask: Ask, suspended_postgres: str, site: Site
 ) -> None:
     event = postqueued(submission(), site=site)
-    elapsed = []
-    for _ in range(6):
-        begin = time.monotonic()
-        outcome = ask(event, suspended_postgres, deadline_ms=50)
-        elapsed.append(time.monotonic() - begin)
-        assert outcome.soft_walltime is None
-    assert max(elapsed) < DEADLINE + SLACK
-    assert max(elapsed[3:]) < DEADLINE
-    assert "nobody asked for" in outcome.log[0][1]
+    begin = time.monotonic()
+    outcomes = [ask(event, suspended_postgres, deadline_ms=HASTY, breaker_seconds=PAUSE) for _ in range(6)]
+    assert time.monotonic() - begin < HUNG
+    assert [how(outcome) for outcome in outcomes] == ["late"] * 3 + ["unasked"] * 3
+    assert not any(outcome.soft_walltime for outcome in outcomes)
 
 
 def test_a_peer_that_only_accepts_costs_no_more_than_the_deadline(ask: Ask, site: Site) -> None:
@@ -179,8 +174,8 @@ def test_a_peer_that_only_accepts_costs_no_more_than_the_deadline(ask: Ask, site
         server.listen()
         dsn = f"host=127.0.0.1 port={server.getsockname()[1]} user=x dbname=x"
         begin = time.monotonic()
-        outcome = ask(postqueued(submission(), site=site), dsn, deadline_ms=50)
-        assert time.monotonic() - begin < DEADLINE + SLACK
+        outcome = ask(postqueued(submission(), site=site), dsn, deadline_ms=HASTY)
+        assert time.monotonic() - begin < HUNG
     assert "no answer in time" in outcome.log[0][1]
     assert "postgres" in os.environ[STATE]
     assert "127.0.0.1" not in os.environ[STATE], "a DSN may hold a password"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hooks.conftest import HOOK
+from tests.hooks.conftest import HASTY, HOOK, PATIENT
 from tests.hooks.peer import Peer
 
 STANDARD = {"contextlib", "json", "os", "select", "socket", "sys", "time"}
@@ -102,11 +102,13 @@ def test_it_asks_and_sets_on_python_3_6(
     peer.behave(**behaviour)
     stub = tmp_path / "stub.py"
     stub.write_text(STUB)
-    configuration = configured(socket=str(peer.socket), deadline_ms=500)
+    configuration = configured(socket=str(peer.socket), deadline_ms=HASTY if "hang" in behaviour else PATIENT)
     done = subprocess.run(
         [old_python(), str(stub), str(HOOK), str(configuration)], capture_output=True, text=True, check=True
     )
     assert said in done.stdout
     assert "accepted 0" in done.stdout
     assert f"soft_walltime {soft_walltime}\n" in done.stdout
-    assert [question["job"]["user"] for question in peer.asked()] == ([] if "close" in behaviour else ["alice"])
+    # Who hangs may take it in later than the hook goes.
+    if "hang" not in behaviour:
+        assert [question["job"]["user"] for question in peer.asked()] == ([] if "close" in behaviour else ["alice"])

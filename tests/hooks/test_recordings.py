@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from softwalltime.replay.emulation import Event, HookScript, Outcome, recordings
-from tests.hooks.conftest import HOOK
+from tests.hooks.conftest import HOOK, HUNG, PATIENT
 from tests.hooks.peer import Peer
+from tests.hooks.test_answers import PAUSE
 
 EVENTS = Path(__file__).parent / "events"
 RECORDED = sorted(EVENTS.glob("*.in"))
@@ -104,7 +105,8 @@ def test_every_recording_passes_whatever_the_daemon_answers(
 def test_every_recording_passes_in_time_whatever_becomes_of_the_daemon(
     situation: str, tmp_path: Path, script: HookScript, configured: Callable[..., Path]
 ) -> None:
-    """The deadline is 50 ms, three times; then nobody is asked any more."""
+    """The deadline is kept three times; then nobody is asked any more."""
+    late = 0
     with Peer(tmp_path) as peer:
         match situation:
             case "absent":
@@ -114,18 +116,20 @@ def test_every_recording_passes_in_time_whatever_becomes_of_the_daemon(
             case "suspended":
                 peer.suspend()
             case "late":
-                peer.behave(late=0.5, set=100)
+                peer.behave(late=3 * HUNG, set=100)
             case "trickling":
                 peer.behave(trickle=0.02, set=100)
             case "flooding":
                 peer.behave(flood=True)
-        configuration = configured(socket=str(peer.socket))
+        configuration = configured(socket=str(peer.socket), breaker_seconds=PAUSE)
         begin = time.monotonic()
         for path in RECORDED:
             outcome = script.run(recordings.read(path), configuration)
             assert not outcome.error
             assert outcome.accepted != refused_anyway(path)
-        assert time.monotonic() - begin < 3 * 0.05 + 2
+            late += any("no answer in time" in line for _, line in outcome.log)
+        assert time.monotonic() - begin < HUNG
+    assert late == 3 or (late == 0 and situation in ("absent", "killed")) or (late < 3 and situation == "flooding")
 
 
 # ---- The emulation against pbs_python, which can do these two events offline ---------------------------------------
@@ -157,7 +161,7 @@ def pbs_python(tmp_path: Path) -> Callable[..., str]:
             environment["PBS_HOOK_CONFIG_FILE"] = str(configuration)
         out.unlink(missing_ok=True)
         # It leaves a log in the folder where it runs.
-        subprocess.run([*command, "-r", resourcedef, hook], env=environment, cwd=tmp_path, timeout=30, check=False)
+        subprocess.run([*command, "-r", resourcedef, hook], env=environment, cwd=tmp_path, timeout=300, check=False)
         return out.read_text()
 
     return run
@@ -220,7 +224,7 @@ def test_our_hook_does_in_pbs_python_what_it_does_in_the_emulation(
     peer.behave(share=0.5)
     configuration = configured(
         socket=str(peer.socket),
-        deadline_ms=2000,
+        deadline_ms=PATIENT,
         events={"queuejob": True, "postqueuejob": False, "modifyjob": True, "runjob": True},
     )
     event = recordings.read(path, offline=True)

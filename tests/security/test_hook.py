@@ -44,7 +44,7 @@ def test_it_opens_its_configuration_and_its_socket_and_nothing_else(
     configuration = tmp_path / "softwalltime_hook.json"
     with Peer(tmp_path) as peer:
         peer.behave(set=300)
-        configuration.write_text(json.dumps({"socket": str(peer.socket), "deadline_ms": 2000}))
+        configuration.write_text(json.dumps({"socket": str(peer.socket), "deadline_ms": of_hooks.PATIENT}))
         script = HookScript(HOOK)
         asked = [*events(site)]
         script.run(asked[0], configuration)  # what is imported once is imported

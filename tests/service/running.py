@@ -13,8 +13,11 @@ from softwalltime.accounting.writer import end_record
 from softwalltime.jobs import CompletedJob
 from softwalltime.service.client import NoAnswerError, ask
 
+PATIENT = 120.0
+"""Seconds until a test takes something for hung: far longer than anything takes on a busy machine."""
 
-def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+
+def until(condition: Callable[[], object], seconds: float = PATIENT) -> None:
     """Wait until something is so, or fail."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -61,17 +64,18 @@ class Daemon:
         assert self.process is not None
         assert self.process.poll() is None, self.output.read_text()
         try:
-            return bool(ask(self.socket, {"op": "ping"}))
+            return bool(ask(self.socket, {"op": "ping"}, PATIENT))
         except NoAnswerError:
             return False
 
     def status(self) -> dict[str, Any]:
         """What it says of itself."""
-        return ask(self.socket, {"op": "status"})
+        return ask(self.socket, {"op": "status"}, PATIENT)
 
     def predict(self, event: str = "queuejob", **job: object) -> dict[str, Any]:
         """What it answers the hook."""
-        return ask(self.socket, {"op": "predict", "event": event, "job": {"user": "alice", "walltime": 3600, **job}})
+        asked = {"op": "predict", "event": event, "job": {"user": "alice", "walltime": 3600, **job}}
+        return ask(self.socket, asked, PATIENT)
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal."""
@@ -82,7 +86,7 @@ class Daemon:
         """End it, and say how it ended."""
         self.send(number)
         assert self.process is not None
-        return self.process.wait(20)
+        return self.process.wait(PATIENT)
 
     def append(self, jobs: Iterable[CompletedJob]) -> None:
         """Let PBS write E records."""
