@@ -1,13 +1,30 @@
 """What all tests share: fixtures by concern, in files of their own, and independence of the machine's own settings."""
 
 import os
+import signal
 from pathlib import Path
 
+import hypothesis
 import pytest
+from hypothesis import HealthCheck
 
 from softwalltime import settings
 
 pytest_plugins = ("tests.fix_postgres",)
+
+# The same examples in each run, however slowly they come, so that nothing fails by luck.  New ones are met with
+# --hypothesis-profile=explore; what fails then belongs into an @example.  A fixture that is made once for all examples
+# is what our tests want.
+unhurried = hypothesis.settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
+hypothesis.settings.register_profile("explore", unhurried, print_blob=True)
+hypothesis.settings.register_profile("suite", unhurried, derandomize=True)
+hypothesis.settings.load_profile("suite")
+
+# A shell without job control lets what it starts in the background ignore Ctrl-C, and so would all that tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,7 @@
 from itertools import pairwise
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from softwalltime.accounting.changes import Changes, Outcome, Record
@@ -29,7 +29,6 @@ def seen(outcome: Outcome) -> tuple[object, ...]:
 
 
 @given(st.integers(0, 10**6), st.lists(st.floats(0, 1), max_size=8))
-@settings(deadline=None)
 def test_pieces_put_together_are_the_whole(seed: int, cuts: list[float]) -> None:
     lines = history(random_plans(Random(seed), 12, 600))
     places = [0, *sorted(round(cut * len(lines)) for cut in cuts), len(lines)]
@@ -40,7 +39,6 @@ def test_pieces_put_together_are_the_whole(seed: int, cuts: list[float]) -> None
 
 
 @given(st.integers(0, 10**6), st.floats(0, 1), st.floats(0, 1))
-@settings(deadline=None)
 def test_it_does_not_matter_which_pieces_are_put_together_first(seed: int, first: float, second: float) -> None:
     lines = history(random_plans(Random(seed), 12, 600))
     one, two = sorted((round(first * len(lines)), round(second * len(lines))))
@@ -56,7 +54,6 @@ def test_it_does_not_matter_which_pieces_are_put_together_first(seed: int, first
 
 
 @given(st.integers(0, 10**6))
-@settings(deadline=None)
 def test_what_is_there_is_what_a_fold_of_all_records_leaves(seed: int) -> None:
     lines = history(random_plans(Random(seed), 20, 600))
     there = changes(lines).outcome().there

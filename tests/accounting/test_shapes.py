@@ -62,7 +62,7 @@ PIECES = [
 
 
 @given(st.lists(st.lists(st.sampled_from(PIECES), max_size=6).map(" ".join), min_size=1, max_size=6, unique=True))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_no_shape_reads_a_message_otherwise_than_taking_it_apart(messages: list[str]) -> None:
     shapes = Shapes(WANTED)
     for _ in range(MET):

@@ -76,7 +76,6 @@ def test_every_option_has_its_value_in_the_results_defaults_among_them() -> None
     }  # fmt: skip
 
 
-@settings(deadline=None)
 @given(st.lists(completed_jobs(), max_size=8), st.frozensets(st.sampled_from(list(State))))
 def test_a_snapshot_gives_the_same_workload_back(
     tmp_path_factory: pytest.TempPathFactory, jobs: list[CompletedJob], teaching: frozenset[State]
@@ -214,7 +213,7 @@ def test_rows_of_a_source_that_has_changed_are_replaced(task: Task, tmp_path: Pa
 
 
 # What is written goes to the disk at once, and a disk takes the time that it takes.
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(cut=st.integers(1, 10_000))
 def test_wherever_a_write_was_cut_off_only_its_row_is_done_again(
     tmp_path_factory: pytest.TempPathFactory, cut: int

@@ -43,7 +43,7 @@ some_jobs = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(some_jobs, min_size=12, max_size=80), st.sampled_from(KEYS))
 def test_any_jobs_get_the_same_soft_walltimes(jobs: list[CompletedJob], keys: tuple[str, ...]) -> None:
     assert_equal_to_each_by_itself(Workload(jobs), keys, 7)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, text
 
@@ -121,7 +121,7 @@ COUNTS = text(
 
 
 @pytest.mark.postgres
-@settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
+@settings(max_examples=80)
 @given(user=names, project=names, name=names, basis=names)
 def test_hostile_names_are_stored_and_asked_about_as_they_are(
     user: str, project: str, name: str, basis: str, connection: Connection

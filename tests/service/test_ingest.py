@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine
 
@@ -183,7 +183,7 @@ def test_a_run_that_failed_goes_on_where_its_last_commit_was(
 
 
 @given(st.lists(completed_jobs(), max_size=20))
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 def test_whatever_the_parser_reads_the_store_can_hold(
     module_engine: Engine, tmp_path_factory: pytest.TempPathFactory, jobs: list[CompletedJob]
 ) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine, text
 
@@ -70,7 +70,7 @@ arrays = st.builds(
 )  # fmt: skip
 @example([Plan("QQSE")], [0.3, 0.6], 1, 1, False)
 @example([Plan("QSDE"), Plan("QSaE")], [0.2, 0.4, 0.6, 0.8], 1, 1, True)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 def test_in_whatever_pieces_a_log_is_read_it_comes_to_what_all_its_records_do(
     module_engine: Engine,
     tmp_path_factory: pytest.TempPathFactory,
@@ -123,7 +123,7 @@ ORDINARY = [script for script in SCRIPTS if not script.endswith(("SD", "SA", "R"
     st.integers(0, 9),
     st.randoms(use_true_random=False),
 )
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 def test_old_logs_read_after_newer_ones_bring_nothing_back_and_what_runs_is_known(
     module_engine: Engine, tmp_path_factory: pytest.TempPathFactory, jobs: list[Plan], newest: int, chance: Random
 ) -> None:

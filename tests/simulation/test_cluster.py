@@ -69,14 +69,14 @@ def by_the_book(jobs: list[Job], processors: int) -> list[int]:
 
 @given(workloads())
 @example(([Job(0, 2, 5, 5), Job(0, 3, 1, 1), Job(1, 1, 3, 4), Job(1, 1, 9, 9)], 3))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_starts_are_those_of_easy_backfilling_by_the_book(workload):
     jobs, processors = workload
     assert starts_of(jobs, processors) == by_the_book(jobs, processors)
 
 
 @given(workloads())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_no_instant_sees_more_processors_in_use_than_there_are(workload):
     jobs, processors = workload
     starts = starts_of(jobs, processors)
@@ -86,7 +86,7 @@ def test_no_instant_sees_more_processors_in_use_than_there_are(workload):
 
 
 @given(workloads())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_no_job_starts_before_it_is_submitted(workload):
     jobs, processors = workload
     assert all(start >= job.submitted for job, start in zip(jobs, starts_of(jobs, processors), strict=True))

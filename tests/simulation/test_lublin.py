@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from softwalltime.simulation import lublin
@@ -37,7 +37,6 @@ def test_parallel_sizes_are_two_stage_log_uniform(random):
     assert np.mean(exponents > 5.5) == pytest.approx(0.125 * 0.75, abs=0.01)
 
 
-@settings(deadline=None)
 @given(processors=st.integers(1, 5000), seed=st.integers(0, 2**32 - 1))
 def test_no_job_is_larger_than_the_machine(processors, seed):
     sizes = lublin.sizes(np.random.RandomState(seed), 50, processors)
@@ -96,7 +95,6 @@ def test_arrivals_pay_each_half_hour_its_weight():
     assert lublin.clock(np.cumsum(gaps), 10 * 3600) == pytest.approx(expected, abs=1e-3)
 
 
-@settings(deadline=None)
 @given(start=st.floats(0, 86_399), days=st.integers(0, 1000))
 def test_whole_days_stay_whole_days(start, days):
     assert lublin.clock(np.array([days * 86_400.0]), start)[0] == pytest.approx(days * 86_400, abs=1e-3)

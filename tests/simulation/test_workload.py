@@ -81,7 +81,7 @@ def test_no_jobs_are_no_jobs():
     processors=st.sampled_from([1, 2, 3, 7, 12, 64, 100, 128, 1000]),
     start=st.integers(0, 2 * START),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_any_workload_is_complete_valid_and_possible_on_its_machine(jobs, seed, users, processors, start):
     made = generate(jobs, seed=seed, users=users, processors=processors, start=start)
     assert len(made) == jobs

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from threading import Thread
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine, text
 
@@ -52,7 +52,7 @@ def _numbered(count: int) -> list[CompletedJob]:
     return [job(job_id=f"{number}.srv", submitted=number, end=1000 + number) for number in range(count)]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 @given(jobs=st.lists(_jobs, max_size=8, unique_by=lambda job: (job.server, job.submission.job_id, job.start)))
 def test_every_field_of_every_job_comes_back_as_it_was(module_engine: Engine, jobs: list[CompletedJob]) -> None:
     with module_engine.connect() as connection:
