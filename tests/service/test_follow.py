@@ -284,7 +284,7 @@ def test_it_goes_on_where_another_process_is_that_reads_the_same_log(folder: Pat
     append(folder / "20261120", ended(102))
     # What it remembers of the store is not true any more.
     assert follower.look(engine) == 1
-    assert (follower.stored, follower.tally.lines) == (43, RECORDED.count(b"\n") + 1)
+    assert (follower.tally.stored, follower.tally.lines) == (43, RECORDED.count(b"\n") + 1)
     append(folder / "20261120", ended(103))
     assert other.look(engine) == 1
     assert jobs(engine) == 45

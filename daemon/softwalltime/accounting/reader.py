@@ -58,6 +58,8 @@ class Tally:
     files: int = 0
     lines: int = 0
     jobs: int = 0
+    stored: int = 0
+    """Jobs that were new to the store, where they are stored."""
     array_parents: int = 0
     interrupted: int = 0
     """Runs that were stopped for the job to be run again."""
@@ -93,7 +95,8 @@ class Tally:
 
 
 _COUNTS = (
-    "files", "lines", "jobs", "array_parents", "interrupted", "disagreeing", "blank", "unfinished", "malformed",
+    "files", "lines", "jobs", "stored", "array_parents", "interrupted", "disagreeing", "blank", "unfinished",
+    "malformed",
 )  # fmt: skip
 
 

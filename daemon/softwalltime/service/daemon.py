@@ -107,7 +107,7 @@ class _Daemon:
             "store": self.worker.problem or "ok",
             "accounting": self.worker.source_problem or ("ok" if follower else "not followed"),
             "learnt": adviser.learnt,
-            "stored": follower.stored if follower else 0,
+            "stored": tally.stored,
             "lines": tally.lines,
             "malformed": tally.malformed,
             "interrupted": tally.interrupted,

@@ -46,7 +46,6 @@ class Follower:
 
     def __init__(self, accounting: Path, server: str = "", clock: Callable[[], float] = time.time) -> None:
         self.tally = Tally()
-        self.stored = 0
         self.behind_bytes = 0
         """Bytes on disk that were written and not stored yet, as of the last look."""
         self._accounting = accounting
@@ -104,12 +103,14 @@ class Follower:
         known, self._known = self._known, None
         if known is None or known.engine is not engine:
             known = Known(engine)
-        stored, _ = ingest_logs(engine, list(changed), tally, self._server, self._read, known=known)
+        try:
+            stored, _ = ingest_logs(engine, list(changed), tally, self._server, self._read, known=known)
+        finally:
+            # Also where the store fails half-way: what was committed before is not met again.
+            self._take_in(tally)
         self._known = known
         self._seen |= changed
         self._retries |= {error.path: self._clock() + RETRY for error in tally.broken if error.path is not None}
-        self._take_in(tally)
-        self.stored += stored
         # What has been written meanwhile is not what there was to read before.
         self._behind_since = None
         self.measure()

@@ -125,7 +125,6 @@ class _Run:
     tally: Tally
     told: Told
     known: Known
-    stored: int = 0
 
     def store(self, parsed: Iterator[Parsed]) -> None:
         """Store it all, in transactions one after the other."""
@@ -145,7 +144,7 @@ class _Run:
         """Wait for a transaction's commit; only then does what it holds count."""
         if committing is not None:
             transaction, commit = committing
-            self.stored += commit.result()
+            transaction.tally.stored = commit.result()
             self.tally.add(transaction.tally)
             if self.known.again:
                 self.known.read |= transaction.read
@@ -195,7 +194,7 @@ def ingest_logs(
     """
     known = known or Known(engine, again=again)
     run = _Run(engine, server, tally, Told(progress), known)
-    before = tally.jobs
+    jobs, stored = tally.jobs, tally.stored
     with parser() as parse:
         while True:
             of_files = Tally()
@@ -207,4 +206,5 @@ def ingest_logs(
                     time.sleep(PAUSE)
                     continue
             tally.add(of_files)
-            return run.stored, tally.jobs - before - run.stored
+            stored = tally.stored - stored
+            return stored, tally.jobs - jobs - stored

@@ -167,6 +167,10 @@ def _of_log(known: Known, path: Path, tally: Tally, server: str, told: Told) -> 
         tally.files += 1
         first = file.contents.read(HEAD_BYTES)
         name = server or _server(first)
+        if not first:
+            # What comes into it from now on is for the next time: a log is known again by what it begins with, and of
+            # an empty one that is nothing.
+            return
         begin = known.beginning(path, name, first, _size(file) if file.plain else None)
         position = begin.position
         if position is not None and not _still_there(file.contents, position):
