@@ -41,9 +41,6 @@ class Settings(BaseSettings):
     )
     data_dir: Path = Field(default_factory=default_data_dir, description="folder for what is kept between runs")
     socket: Path = Field(default=Path("/run/softwalltime/hook.sock"), description="where the daemon answers the hook")
-    users: tuple[str, ...] = Field(
-        default=("root",), description="who may ask the daemon, by name or number, beside the user that it runs as"
-    )
     accounting: Path | None = Field(
         default=None, description="accounting logs to follow, such as /var/spool/pbs/server_priv/accounting"
     )

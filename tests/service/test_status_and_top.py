@@ -224,7 +224,7 @@ WELL: dict[str, Any] = {
         ({"to_record": 10_001}, "predictions: 10,001 wait"),
         ({"malformed": 2}, "log: 2 malformed lines"),
         ({"from_the_future": 1}, "clock: 1 job "),
-        ({"refused_users": 1}, "users: 1 connection "),
+        ({"refused_users": 1}, "socket: 1 connection "),
     ],
 )
 def test_what_is_wrong_is_told_in_one_line(wrong: dict[str, Any], expected: str | None) -> None:

@@ -51,7 +51,10 @@ def problems(status: Mapping[str, Any]) -> Iterator[str]:
     if status["from_the_future"]:
         yield f"clock: {number(status['from_the_future'], 'job')} ended later than now, by their records"
     if status["refused_users"]:
-        yield f"users: {number(status['refused_users'], 'connection')} of users that may not ask: see the setting users"
+        yield (
+            f"socket: {number(status['refused_users'], 'connection')} of users that may not ask: who let them come "
+            "there? see softwalltime doctor"
+        )
 
 
 def latency(times: Mapping[str, Any]) -> str:

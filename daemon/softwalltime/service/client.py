@@ -35,7 +35,7 @@ def ask(path: Path, fields: dict[str, Any], timeout: float = 5.0) -> dict[str, A
         ) from error
     except ValueError as error:
         # An empty answer: the daemon has closed the connection, which is how it treats strangers.
-        raise NoAnswerError(f"{path}: the daemon does not talk to this user: see its setting users") from error
+        raise NoAnswerError(f"{path}: the daemon talks to root and its own user only: run this as root") from error
     if "error" in answer:
         raise NoAnswerError(f"{path}: the daemon refuses: {answer['error']}")
     return dict(answer)

@@ -6,11 +6,10 @@ answered at once, with "none" where nothing is known yet.
 
 import logging
 import os
-import pwd
 import signal
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from types import FrameType
@@ -28,6 +27,7 @@ from softwalltime.service.worker import Worker
 from softwalltime.settings import Settings
 from softwalltime.store import Retention, open_store
 
+ROOT = 0
 SWITCH = 0.0005
 """Seconds that the thread that learns may keep the interpreter while the thread that answers wants it."""
 LEAVING = 10.0
@@ -89,7 +89,7 @@ class _Daemon:
         self.worker = Worker(
             self.desk, lambda: open_store(settings), self.follower, retention, refresh_every=settings.refresh_seconds
         )
-        self.server = Server(settings.socket, self.desk.answer, user_ids(settings.users), answered=self.desk.note)
+        self.server = Server(settings.socket, self.desk.answer, askers(), self.desk.note)
         self.announced = False
         self._version = version
         self._started = time.time()
@@ -176,15 +176,6 @@ def site_policy(settings: Settings) -> SitePolicy:
         raise UsageError(f"{key}: {reason} ({str(first['input'])[:60]!r})") from error
 
 
-def user_ids(users: Collection[str]) -> set[int]:
-    """The numbers of these users and of the one that runs this process.
-
-    :raises UsageError: if there is no such user.
-    """
-    found = {os.geteuid()}
-    for user in users:
-        try:
-            found.add(int(user) if user.isdecimal() else pwd.getpwnam(user).pw_uid)
-        except KeyError as error:
-            raise UsageError(f"users: there is no user {user!r} on this machine") from error
-    return found
+def askers() -> set[int]:
+    """Who may ask: root, which pbs_server and administrators are, and whoever runs this process."""
+    return {ROOT, os.geteuid()}

@@ -46,9 +46,8 @@ class Server:
     """Answers lines on a Unix socket until told to stop.
 
     :param answer: from one line, without its end, to the line to send back, which must not raise.
-    :param answered: called once that was sent, for what nobody needs to wait for.
     :param users: user ids that may ask; the kernel says who is at the other end.
-    :param mode: permissions of the socket.
+    :param answered: called once an answer was sent, for what nobody needs to wait for.
     """
 
     def __init__(
@@ -56,7 +55,6 @@ class Server:
         path: Path,
         answer: Callable[[bytes], bytes],
         users: Collection[int],
-        mode: int = 0o600,
         answered: Callable[[], None] = lambda: None,
     ) -> None:
         self.path = path
@@ -68,7 +66,7 @@ class Server:
         # Not through selectors: pbs_server stands still for each microsecond here, and that would be a tenth of them.
         self._epoll = select.epoll()
         self._open: dict[int, _Connection] = {}
-        self._listener = _listen(path, mode)
+        self._listener = _listen(path)
         # A byte on this pair wakes the loop up when another thread, or a signal handler, wants it to end.
         self._woken, self._wake = socket.socketpair()
         self._epoll.register(self._listener, select.EPOLLIN)
@@ -199,7 +197,7 @@ class Server:
             self._close(connection)
 
 
-def _listen(path: Path, mode: int) -> socket.socket:
+def _listen(path: Path) -> socket.socket:
     """A listening socket at ``path``, in the place of one that a dead daemon left behind.
 
     :raises ServerError: if a daemon listens there already, or the path cannot be used.
@@ -207,13 +205,12 @@ def _listen(path: Path, mode: int) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX)
     try:
         _clear(path)
-        # The permissions must be right from the first moment on.
+        # 0600 from the first moment on.
         before = os.umask(0o177)
         try:
             listener.bind(str(path))
         finally:
             os.umask(before)
-        path.chmod(mode)
         listener.listen(BACKLOG)
         listener.setblocking(False)
     except OSError as error:
