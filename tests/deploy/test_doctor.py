@@ -135,8 +135,8 @@ def server(*lines: str) -> Things:
         ([], {"sched_config": "strict_ordering: false ALL"}, [("strict ordering", "problem")]),
         ([], {"sched_config": ""}, [("strict ordering", "problem")]),
         ([], {"sched_config": "strict_ordering: True prime\nstrict_ordering: false non_prime"}, []),
-        # PBS Professional before 2020.
-        ([], {"sched_config": "help_starving_jobs: true ALL\nbackfill: true ALL"}, []),
+        ([], {"sched_config": "strict_ordering: 1 ALL"}, []),
+        ([], {"sched_config": "strict_ordering: 0"}, [("strict ordering", "problem")]),
         ([], {"sched_config": "strict_ordering: true ALL\nbackfill: false ALL"}, [("strict ordering", "problem")]),
         ([], {"sched_config": None}, []),
     ],
@@ -144,7 +144,25 @@ def server(*lines: str) -> Things:
 def test_a_scheduler_that_plans_nothing_is_found(
     lines: list[str], files: dict[str, str | None], found: list[tuple[str, str]]
 ) -> None:
-    assert bad(check_scheduler(server(*lines), files)) == found
+    assert bad(check_scheduler(server(*lines), files, "23.06.06")) == found
+
+
+@pytest.mark.parametrize(
+    ("version", "verdict", "said"),
+    [
+        # Only jobs that have waited for max_starve, a day by default, were top jobs then.
+        ("18.1.2", "warning", "only jobs that starve"),
+        ("2020.1.4", "warning", "only jobs that starve"),
+        ("22.05.11", "problem", "help_starving_jobs sets nothing in this version"),
+        ("23.06.06", "problem", "help_starving_jobs sets nothing in this version"),
+        ("2024.1.1", "problem", "help_starving_jobs sets nothing in this version"),
+        ("", "problem", "does not say"),
+    ],
+)
+def test_starving_jobs_were_planned_ahead_by_old_schedulers_only(version: str, verdict: str, said: str) -> None:
+    files = {"sched_config": "help_starving_jobs: true ALL\nbackfill: true ALL"}
+    assert bad(check_scheduler(server(), files, version)) == [("strict ordering", verdict)]
+    assert any(said in finding.text for finding in check_scheduler(server(), files, version))
 
 
 @pytest.mark.parametrize(

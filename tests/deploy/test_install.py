@@ -182,12 +182,45 @@ def test_root_imports_nothing_from_where_others_may_write(tmp_path: Path, mode: 
     folder = tmp_path / "open" / "hook"
     folder.mkdir(parents=True)
     folder.parent.chmod(mode)
-    with pytest.raises(UsageError, match=r"open: others than root may write here.*chmod go-w"):
+    with pytest.raises(UsageError, match=r"open can be written by others.*chmod go-w"):
         write(plan(), folder)
     folder.parent.chmod(0o755)
     os.chown(folder, 65534, 65534)
     with pytest.raises(UsageError, match="chown root"):
         write(plan(), folder)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="files of another owner are made")
+def test_root_imports_nothing_by_way_of_another_users_link(tmp_path: Path) -> None:
+    (tmp_path / "roots").mkdir(mode=0o755)
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "roots")
+    write(plan(), link / "hook")
+    # It leads to a folder of root's now, and to another one when PBS reads it.
+    os.lchown(link, 65534, 65534)
+    with pytest.raises(UsageError, match=r"link belongs to another user.*chown root"):
+        write(plan(), link / "hook")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="PBS takes hooks from root alone, so only root is kept from mistakes")
+def test_root_imports_nothing_from_everybodys_folder_though_it_is_sticky(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    write(plan(), tmp_path / "hook")
+    with pytest.raises(UsageError, match="can be written by others"):
+        write(plan(), tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="files of another owner are made")
+def test_a_file_that_others_could_still_change_is_written_anew(tmp_path: Path) -> None:
+    folder = tmp_path / "hook"
+    write(plan(), folder)
+    script = folder / "softwalltime_hook.py"
+    for owner, mode in ((65534, 0o644), (0, 0o664), (0, 0o646)):
+        os.chown(script, owner, 0)
+        script.chmod(mode)
+        assert write(plan(), folder) == [script]
+        assert (script.stat().st_uid, stat.S_IMODE(script.stat().st_mode)) == (0, 0o644)
+    assert write(plan(), folder) == []
 
 
 def test_a_link_in_the_folder_is_replaced_not_followed(tmp_path: Path) -> None:

@@ -1,17 +1,21 @@
 """Checks of the hook as it is in PBS."""
 
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 from softwalltime.deployment import configuration
+from softwalltime.deployment.apart import ApartError, apart
 from softwalltime.deployment.configuration import Values
 from softwalltime.deployment.finding import Finding, ok, problem, skipped, warning
 from softwalltime.deployment.hook import EVENTS, NAME, Hook, alarm_for, script
+from softwalltime.deployment.ownership import loose_below
 from softwalltime.deployment.pbs import Things
 from softwalltime.errors import UsageError
 
-INSTALL = "root on the PBS server's host: softwalltime install --apply"
+_INSTALL = "softwalltime install --apply"
+INSTALL = f"root on the PBS server's host: {_INSTALL}"
+SLOW = 10.0
+"""Seconds for a look at a folder, which may be on a file system that hangs."""
 
 
 def check_hook(
@@ -40,7 +44,7 @@ def _script(hook: Hook) -> Iterator[Finding]:
     if hook.enabled:
         yield ok("hook enabled", "PBS runs it")
     else:
-        yield problem("hook enabled", "it is switched off", f"a PBS manager: {INSTALL[31:]} --enable")
+        yield problem("hook enabled", "it is switched off", f"a PBS manager: {_INSTALL} --enable")
     if hook.attributes.get("debug") == "true":
         yield warning("hook debug", "PBS writes three files at each event", f"qmgr -c 'set hook {NAME} debug = false'")
 
@@ -80,27 +84,22 @@ def check_folder(name: str) -> Iterator[Finding]:
     if not name:
         yield problem(check, "the hook has no folder to load psycopg from", "set it, see hooks/README.md")
         return
-    folder = Path(name)
     try:
-        # Libraries beside it, and each folder above it, which could be renamed away.
-        seen = [folder.resolve(strict=True), *folder.resolve().parents, *folder.rglob("*")]
-        loose = [
-            path
-            for path in seen
-            if (status := path.stat()).st_uid != 0
-            or (status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX)
-        ]
-    except OSError as error:
-        yield problem(check, f"{name}: {error.strerror}", "install psycopg there, see hooks/README.md")
+        found = apart(lambda: _loose_in(Path(name)), SLOW)
+    except ApartError as error:
+        yield problem(check, f"{name}: {error}", "install psycopg there, see hooks/README.md")
         return
-    if loose:
-        yield problem(
-            check,
-            f"others than root may change {loose[0]}, which the hook runs as root",
-            f"root: chown -R root {name}; chmod -R go-w {name}, and the folders above",
-        )
+    if found is not None:
+        path, reason, remedy = found
+        yield problem(check, f"{path} {reason}, and the hook runs as root what is there", f"root: {remedy}")
     else:
         yield ok(check, f"only root may change {name}")
+
+
+def _loose_in(folder: Path) -> list[str] | None:
+    """What is wrong with the folder or something in it: path, reason, remedy."""
+    found = loose_below(folder)
+    return None if found is None else [str(found.path), found.reason, found.remedy]
 
 
 def _events(hook: Hook, supported: frozenset[str], values: Values) -> Iterator[Finding]:

@@ -4,33 +4,52 @@ import re
 from collections.abc import Iterator, Mapping
 
 from softwalltime.deployment.finding import Finding, ok, problem, skipped, warning
-from softwalltime.deployment.pbs import Thing, Things
+from softwalltime.deployment.pbs import Thing, Things, year_of
 
 _OPTION = re.compile(r"^\s*(\w+)\s*:\s*(\S+)(?:\s+(\S+))?", re.MULTILINE)
+_LAST_WITH_STARVING = 2020
+"""Since April 2021 the scheduler knows no starving jobs (OpenPBS pull request 2365), and the option sets nothing."""
+_TRUE = re.compile(r"true|0*[1-9]\d*")
+_FALSE = re.compile(r"false|0+")
 
 
-def check_scheduler(server: Things, files: Mapping[str, str | None]) -> Iterator[Finding]:
+def check_scheduler(server: Things, files: Mapping[str, str | None], version: str) -> Iterator[Finding]:
     """Soft walltimes do something in the calendar of top jobs and nowhere else: are there top jobs?
 
     :param files: sched_config of each scheduler, ``None`` where it cannot be read.
+    :param version: of PBS.
     """
     yield from _depth(server)
     for file, text in files.items():
         if text is None:
             yield skipped("strict ordering", f"{file} cannot be read from here: strict_ordering must be true in it")
-            continue
-        options = options_of(text)
-        if "true" not in options.get("strict_ordering", ()) and "true" not in options.get("help_starving_jobs", ()):
-            yield problem(
-                "strict ordering",
-                f"{file}: strict_ordering is not true, so that no job is a top job, nothing is planned ahead, and soft "
-                "walltimes do nothing",
-                f"a PBS manager: strict_ordering: true ALL in {file}, then kill -HUP the scheduler",
-            )
-        elif "false" in options.get("backfill", ()):
-            yield problem("strict ordering", f"{file}: backfill is false", "a PBS manager: backfill: true ALL in it")
         else:
-            yield ok("strict ordering", f"{file}: jobs are planned ahead")
+            yield _ordering(file, options_of(text), version)
+
+
+def _ordering(file: str, options: Mapping[str, set[str]], version: str) -> Finding:
+    """Whether the scheduler plans ahead by these options of the file."""
+    check = "strict ordering"
+    act = f"a PBS manager: strict_ordering: true ALL in {file}, then kill -HUP the scheduler"
+    nothing = "so that no job is a top job, nothing is planned ahead, and soft walltimes do nothing"
+    strict, starving = (_set(options, name, _TRUE) for name in ("strict_ordering", "help_starving_jobs"))
+    if (strict or starving) and _set(options, "backfill", _FALSE):
+        return problem(check, f"{file}: backfill is false", "a PBS manager: backfill: true ALL in it")
+    if strict:
+        return ok(check, f"{file}: jobs are planned ahead")
+    year = year_of(version)
+    if not starving or (year is not None and year > _LAST_WITH_STARVING):
+        also = "; help_starving_jobs sets nothing in this version" if starving else ""
+        return problem(check, f"{file}: strict_ordering is not true{also}, {nothing}", act)
+    if year is None:
+        text = f"{file}: strict_ordering is not true, and help_starving_jobs sets nothing since 2021"
+        return problem(check, f"{text}; which version this PBS is, it does not say", act)
+    return warning(check, f"{file}: help_starving_jobs alone: only jobs that starve are planned ahead", act)
+
+
+def _set(options: Mapping[str, set[str]], name: str, value: re.Pattern[str]) -> bool:
+    """Whether an option has such a value, at prime or other times."""
+    return any(value.fullmatch(each) for each in options.get(name, ()))
 
 
 def _depth(server: Things) -> Iterator[Finding]:

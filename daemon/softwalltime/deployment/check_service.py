@@ -11,6 +11,7 @@ from softwalltime.accounting.values import clock
 from softwalltime.deployment.apart import ApartError
 from softwalltime.deployment.finding import Finding, ok, problem, skipped, warning
 from softwalltime.deployment.look import DaemonLook, LogLook, StoreLook, socket_mode
+from softwalltime.deployment.ownership import loose
 
 START = "root: systemctl start softwalltime; journalctl -u softwalltime says why it does not run"
 BEHIND = 60.0
@@ -39,16 +40,10 @@ def check_socket(socket: Path) -> Iterator[Finding]:
         act = f"root: chmod 0600 {socket}, and find who changed it"
         yield problem(check, f"{socket} is {mode:04o}: others may connect", act)
         return
-    for folder in socket.parents:
-        status = folder.stat()
-        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX:
-            act = f"root: chmod go-w {folder}"
-            yield problem(check, f"{folder} can be written by others, who could put their own socket there", act)
-            return
-        if status.st_uid not in (0, owner):
-            act = f"root: chown {name} {folder}"
-            yield problem(check, f"{folder} belongs to somebody else, who could put another socket there", act)
-            return
+    if (found := loose(socket.parent, (0, owner))) is not None:
+        text = f"{found.path} {found.reason}, who could put their own socket there"
+        yield problem(check, text, f"root: {found.remedy}")
+        return
     if owner == 0:
         act = "run it as the package's unit does, as user softwalltime"
         yield warning(check, f"{socket} belongs to root: the daemon runs as root, and need not", act)

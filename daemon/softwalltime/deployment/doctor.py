@@ -73,7 +73,7 @@ class Doctor:
             return
         yield ok("PBS", f"version {version or 'unknown'} answers {pbs.qmgr}")
         yield from self._hook(pbs, settings, version)
-        yield from check_scheduler(server, _sched_configs(pbs))
+        yield from check_scheduler(server, _sched_configs(pbs), version)
         yield from check_queues(server)
 
     def _hook(self, pbs: Pbs, settings: Settings, version: str) -> Iterator[Finding]:

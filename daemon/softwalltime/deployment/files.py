@@ -6,6 +6,7 @@ from pathlib import Path
 
 from softwalltime.deployment import configuration
 from softwalltime.deployment.configuration import Values
+from softwalltime.deployment.ownership import loose
 from softwalltime.deployment.plan import CONFIGURATION, SCRIPT, STATEMENTS, Plan
 from softwalltime.errors import SourceError, UsageError
 
@@ -38,38 +39,53 @@ def write(plan: Plan, folder: Path) -> list[Path]:
         _refuse_open_folder(folder)
         for name, content in plan.files.items():
             file = folder / name
-            if not file.is_symlink() and file.exists() and file.read_text(encoding="utf-8") == content:
+            if _own(file) and file.read_text(encoding="utf-8") == content:
                 continue
             # In one step, so that nobody ever reads half of it, and not through a link that somebody laid.
-            beside = folder / f".{name}.new"
+            beside = _beside(file)
             beside.unlink(missing_ok=True)
-            with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "w") as stream:
+            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
                 stream.write(content)
             beside.rename(file)
             changed.append(file)
     except OSError as error:
         raise SourceError(f"{error.filename or folder}: cannot be written: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SourceError(f"{folder}: a file there is not UTF-8: {error}; move it away") from error
     return changed
+
+
+def _own(file: Path) -> bool:
+    """Whether it is a plain file that nobody but us may change; who may could still do so before PBS reads it."""
+    try:
+        status = file.lstat()
+    except FileNotFoundError:
+        return False
+    others = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not others
+
+
+def _beside(file: Path) -> Path:
+    """What a file is written to before it is in its place."""
+    return file.with_name(f".{file.name}.new")
 
 
 def _refuse_open_folder(folder: Path) -> None:
     """PBS runs as root what root imports from here."""
     if os.geteuid() != 0:
         return
-    for each in (folder, *folder.parents):
-        status = each.stat()
-        # In a sticky folder such as /tmp nobody can replace what is another's.
-        open_to_others = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX
-        if open_to_others or status.st_uid != 0:
-            raise SourceError(
-                f"{each}: others than root may write here, and PBS would run as root what they put there: run "
-                f"chown root {each} and chmod go-w {each}, or give another FOLDER"
-            )
+    if (found := loose(folder)) is not None:
+        raise SourceError(
+            f"{found.path} {found.reason}, and PBS would run as root what is put there: run {found.remedy}, or give "
+            "another FOLDER"
+        )
 
 
 def files_in(folder: Path) -> list[Path]:
-    """Those of our files that are there."""
-    return [folder / name for name in (SCRIPT, CONFIGURATION, STATEMENTS) if (folder / name).exists()]
+    """Those of our files that are there, be it half written or a link to nothing."""
+    files = [folder / name for name in (SCRIPT, CONFIGURATION, STATEMENTS)]
+    return [each for file in files for each in (file, _beside(file)) if os.path.lexists(each)]
 
 
 def remove_files(folder: Path) -> list[Path]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from softwalltime import resources
 from softwalltime.deployment import configuration
 from softwalltime.deployment.configuration import Values
-from softwalltime.deployment.pbs import Pbs, PbsError
+from softwalltime.deployment.pbs import Pbs, PbsError, year_of
 
 NAME = "softwalltime"
 EVENTS = ("queuejob", "postqueuejob", "modifyjob", "runjob")
@@ -65,7 +65,7 @@ def installed(pbs: Pbs) -> Hook | None:
 def supported(pbs: Pbs) -> frozenset[str]:
     """The events of ours that this PBS has; the hook must be there already, and stays as it is.
 
-    qmgr names all that there are when it is given one that there is not.
+    qmgr names all that there are when it is given one that there is not; PBS undoes the attempt in the same request.
     """
     try:
         pbs.tell(f'set hook {NAME} event = "softwalltime_asks"')
@@ -82,10 +82,8 @@ def expected(version: str) -> frozenset[str]:
 
     postqueuejob came to OpenPBS between 22.05 and 23.06 (pull request 2567), and so to PBS Professional after 2022.
     """
-    number = re.match(r"\d+", version)
-    major = int(number[0]) if number else _FIRST_WITH_POSTQUEUEJOB
-    year = major if major > 2000 else 2000 + major
-    return frozenset(EVENTS) - (set() if year >= _FIRST_WITH_POSTQUEUEJOB else {"postqueuejob"})
+    year = year_of(version)
+    return frozenset(EVENTS) - ({"postqueuejob"} if year is not None and year < _FIRST_WITH_POSTQUEUEJOB else set())
 
 
 def adapted(own: Values | None, socket: str) -> Values:

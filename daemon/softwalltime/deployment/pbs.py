@@ -94,6 +94,12 @@ def find(conf: Path | None = None) -> Pbs:
     return Pbs(Path(found), Path(said.get("PBS_HOME") or "/var/spool/pbs"))
 
 
+def year_of(version: str) -> int | None:
+    """The year of a version of PBS, which is its first number (2022.1.4, 23.06.06, 19.1.3); ``None``: it has none."""
+    number = re.match(r"\d+", version)
+    return None if number is None else int(number[0]) % 2000 + 2000
+
+
 def read_conf(file: Path) -> dict[str, str]:
     """What /etc/pbs.conf says; nothing if it cannot be read."""
     try:
@@ -133,7 +139,7 @@ def run(command: Iterable[str], seconds: float = PATIENCE) -> str:
             timeout=seconds,
             check=False,
             stdin=subprocess.DEVNULL,
-            text=True,
+            encoding="utf-8",
             errors="replace",
         )
     except subprocess.TimeoutExpired as error:
