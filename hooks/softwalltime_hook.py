@@ -14,7 +14,7 @@ It runs inside pbs_server, as root, on an embedded interpreter, and while it run
 - It checks what it sets: postqueuejob and runjob take any value, and a soft walltime of 0 kills the scheduler.
 """
 
-# ruff: noqa: PTH116, PTH123, UP041 - on Python 3.6 socket.timeout is not TimeoutError; pathlib loads slowly.
+# ruff: noqa: PTH114, PTH116, PTH118, PTH120, PTH123, UP041 - on Python 3.6 socket.timeout is not TimeoutError; pathlib loads slowly.
 
 import contextlib
 import sys
@@ -74,6 +74,8 @@ DEFAULTS = {
 }
 
 
+TRUSTED = set()
+"""Folders in which nobody but root can put code for us."""
 PREVIOUS = {}
 """How many microseconds the last exchange with the peer took that was answered, under "us"."""
 KNOWN = {}
@@ -100,6 +102,11 @@ def text(value):
     return isinstance(value, str)
 
 
+def path(value):
+    """Accepts an absolute path."""
+    return text(value) and value.startswith("/")
+
+
 def moment(value):
     """Accepts what says when to ask again at a job's start."""
     if isinstance(value, dict):
@@ -109,7 +116,7 @@ def moment(value):
 
 ACCEPTED = {
     "transport": one_of("daemon", "postgres"),
-    "socket": lambda value: text(value) and value.startswith("/"),
+    "socket": path,
     "deadline_ms": whole(1, 5000),
     "breaker_failures": whole(1, 1000),
     "breaker_seconds": whole(0, 86400),
@@ -119,7 +126,12 @@ ACCEPTED = {
     "runjob_fallback": one_of("walltime", "keep"),
     "jobs_without_walltime": flag,
     "log": one_of("all", "changes", "errors", "off"),
-    "postgres": {"dsn": text, "psycopg_path": text, "waiting": text, "running": text},
+    "postgres": {
+        "dsn": text,
+        "psycopg_path": lambda value: value == "" or path(value),
+        "waiting": text,
+        "running": text,
+    },
 }
 
 
@@ -310,13 +322,47 @@ def ask_postgres(config, question, deadline):
 def psycopg_pq(folder):
     """The wrapper of libpq in psycopg, in pure Python: the compiled ones do not survive an interpreter restart."""
     os.environ["PSYCOPG_IMPL"] = "python"
-    if folder and folder not in sys.path:
+    if folder and folder not in TRUSTED:
+        distrust = reason_to_distrust(folder)
+        if distrust:
+            raise NoAnswerError(f"psycopg cannot be loaded: {distrust}")
+        TRUSTED.add(folder)
         sys.path.append(folder)
     try:
         from psycopg import pq
     except Exception as error:
         raise NoAnswerError(f"psycopg cannot be loaded: {error}") from error
     return pq
+
+
+def reason_to_distrust(folder):
+    """Why code of a folder may be that of others than root and this server's own user; empty if it cannot be.
+
+    Of the folder, psycopg in it, and all above them, nobody else may own one or write in one.  Links on the way count,
+    because who owns one decides where it leads.  Nobody can replace what is another's in a sticky folder, but anybody
+    can put something of his own there.
+    """
+    trusted = (0, os.geteuid())
+    for start in (folder, os.path.join(folder, "psycopg")):
+        real = os.path.realpath(start)
+        for each in [real] + above(real) + [link for link in [start, *above(start)] if os.path.islink(link)]:
+            try:
+                status = os.lstat(each)
+            except OSError as error:
+                return f"{each}: {error.strerror}"
+            sticky = status.st_mode & 0o1000 and each != real
+            if status.st_uid not in trusted or (status.st_mode & 0o022 and not sticky and not os.path.islink(each)):
+                return f"others than root can change {each}"
+    return ""
+
+
+def above(path):
+    """All folders above a path."""
+    folders = []
+    while os.path.dirname(path) != path:
+        path = os.path.dirname(path)
+        folders.append(path)
+    return folders
 
 
 def connection_string(pq, dsn, deadline_ms):

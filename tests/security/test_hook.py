@@ -2,20 +2,23 @@
 
 import ast
 import json
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from softwalltime.replay.emulation import HookScript, Site
+from softwalltime.jobs import Submission
+from softwalltime.replay.emulation import HookScript, Site, postqueued
 from tests.hooks import conftest as of_hooks
 from tests.hooks.peer import Peer
 from tests.hooks.test_answers import events
 from tests.workloads import ROOT
 
 site = of_hooks.site
+Loading = Callable[[object], str]
 HOOK = ROOT / "hooks" / "softwalltime_hook.py"
 WATCHED = ("open", "os.", "socket.", "subprocess.", "shutil.", "exec", "import", "tempfile.", "ctypes.")
 _seen: list[tuple[str, tuple[Any, ...]]] | None = None
@@ -62,6 +65,82 @@ def test_it_opens_its_configuration_and_its_socket_and_nothing_else(
     assert {name for name, _ in seen} <= {"open", "socket.connect", "socket.__new__", "exec", "import", "os.putenv"}
 
 
+@pytest.fixture
+def loading(site: Site, tmp_path: Path) -> Iterator[Callable[[object], str]]:
+    """Asks PostgreSQL with psycopg from this folder; what the hook says of it."""
+    script = HookScript(HOOK)
+    event = postqueued(Submission("7.pbs1", "alice", 1_795_000_000, 3600), site=site)
+    paths = list(sys.path)
+
+    def ask(folder: object) -> str:
+        configuration = tmp_path / "softwalltime_hook.json"
+        postgres = {"dsn": "host=/nowhere", "psycopg_path": folder, "waiting": "last2"}
+        configuration.write_text(json.dumps({"transport": "postgres", "deadline_ms": 5000, "postgres": postgres}))
+        outcome = script.run(event, configuration)
+        assert outcome.accepted
+        assert not outcome.error
+        assert outcome.soft_walltime is None
+        said = "\n".join(line for _, line in outcome.log)
+        refused = "psycopg cannot be loaded" in said or "psycopg_path cannot be" in said
+        assert [each for each in sys.path if each not in paths] == ([] if refused else [folder])
+        sys.path[:] = paths
+        return said
+
+    yield ask
+    sys.path[:] = paths
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    """A folder with psycopg in it, all of it root's, or of the user of this test."""
+    folder = tmp_path / "lib" / "psycopg_path"
+    (folder / "psycopg").mkdir(parents=True)
+    (folder / "psycopg" / "__init__.py").touch()
+    return folder
+
+
+def test_psycopg_is_loaded_from_a_folder_that_is_roots_alone(loading: Loading, library: Path) -> None:
+    assert "PostgreSQL: " in loading(str(library))
+
+
+@pytest.mark.parametrize("mode", [0o775, 0o757, 0o1777])
+@pytest.mark.parametrize("which", ["", "psycopg", ".."])
+def test_psycopg_is_not_loaded_from_where_others_can_write(
+    loading: Loading, library: Path, which: str, mode: int
+) -> None:
+    (library / which).resolve().chmod(mode)
+    said = loading(str(library))
+    if which == ".." and mode & 0o1000:
+        # Like /tmp: nobody can replace in it what is another's.
+        assert "PostgreSQL: " in said
+    else:
+        assert f"psycopg cannot be loaded: others than root can change {(library / which).resolve()} " in said
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="files of another owner are made")
+@pytest.mark.parametrize("which", ["", "psycopg", "..", "../link"])
+def test_psycopg_is_not_loaded_from_what_belongs_to_another(loading: Loading, library: Path, which: str) -> None:
+    (library.parent / "link").symlink_to(library)
+    os.chown(library / which, 65534, 65534, follow_symlinks=False)
+    assert "psycopg cannot be loaded: others than root can change " in loading(str(library.parent / "link"))
+
+
+def test_a_folder_that_was_mended_counts_at_once(loading: Loading, library: Path) -> None:
+    library.chmod(0o777)
+    assert "psycopg cannot be loaded" in loading(str(library))
+    library.chmod(0o755)
+    assert "PostgreSQL: " in loading(str(library))
+
+
+@pytest.mark.parametrize("folder", ["lib", "./lib", "../tmp", 5])
+def test_a_folder_that_depends_on_where_the_server_runs_is_no_value(loading: Loading, folder: object) -> None:
+    assert "configuration: postgres.psycopg_path cannot be " in loading(folder)
+
+
+def test_a_folder_without_psycopg_is_told(loading: Loading, tmp_path: Path) -> None:
+    assert f"psycopg cannot be loaded: {tmp_path}/psycopg: No such file or directory" in loading(str(tmp_path))
+
+
 def test_what_could_start_a_process_or_load_what_lies_around_is_not_in_it() -> None:
     tree = ast.parse(HOOK.read_text())
     imported = {
@@ -85,12 +164,13 @@ def test_nothing_that_users_send_is_executed_or_a_path() -> None:
         if isinstance(node, ast.Call)
         and (
             ast.unparse(node.func)
-            in ("open", "exec", "eval", "compile", "__import__", "os.stat", "peer.connect", "connected")
+            in ("open", "exec", "eval", "compile", "__import__", "os.stat", "os.lstat", "peer.connect", "connected")
         )
     }
     assert calls == {
         "open(path, 'rb')",
         "os.stat(path)",
+        "os.lstat(each)",
         "exec(_code, _kept.__dict__)",
         "peer.connect(path)",
         "connected(config['socket'], deadline)",
