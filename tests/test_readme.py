@@ -1,4 +1,4 @@
-"""The README says what is so: its table is what the demo prints, and its commands exist."""
+"""The documents say what is so: the table is what the demo prints, commands, options, settings and links exist."""
 
 import re
 import shlex
@@ -8,12 +8,18 @@ import pytest
 
 from softwalltime.cli import cli, run
 from softwalltime.service.daemon import site_policy
-from softwalltime.service.site_policy import SitePolicy
-from softwalltime.settings import load_settings
+from softwalltime.service.site_policy import Rule, SitePolicy
+from softwalltime.settings import Settings, load_settings
 from tests.workloads import ROOT
 
 README = (ROOT / "README.md").read_text()
-GUIDE = (ROOT / "deploy" / "GUIDE.md").read_text()
+PAGES = [
+    ROOT / name
+    for name in (
+        "README.md", "deploy/GUIDE.md", "deploy/OPERATION.md", "deploy/SECURITY.md", "deploy/STORE.md",
+        "hooks/README.md", "sql/README.md",
+    )
+]  # fmt: skip
 
 
 def demo_steps() -> list[list[str]]:
@@ -43,12 +49,12 @@ def test_the_table_is_what_the_demo_prints(
 
 
 def commands() -> list[str]:
-    """Every softwalltime command in the blocks and in the running text of the README and the guide."""
+    """Every softwalltime command in the blocks and in the running text of the documents."""
     found: set[str] = set()
-    for page in (README, GUIDE):
+    for page in (path.read_text() for path in PAGES):
         for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL):
             for line in block.splitlines():
-                match = re.search(r"(?:^|bin/)(softwalltime .*)", line.partition("#")[0])
+                match = re.search(r"(?:^|bin/|-- )(softwalltime .*)", line.partition("#")[0])
                 found |= {match.group(1).strip()} if match else set()
         found |= set(re.findall(r"`(softwalltime [^`]+)`", page))
     return sorted(found)
@@ -71,9 +77,38 @@ def test_every_command_is_in_the_readme() -> None:
 
 
 def test_every_link_between_the_documents_leads_somewhere() -> None:
-    for page in (ROOT / "README.md", ROOT / "deploy" / "GUIDE.md"):
+    for page in PAGES:
         for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_file_that_the_documents_name_is_there() -> None:
+    for page in PAGES:
+        for name in re.findall(
+            r"`(?:python -m )?((?:tests|deploy|sql|hooks|daemon|migrations)[/.][\w./-]+)`", page.read_text()
+        ):
+            path = name.replace(".", "/") + ".py" if name.startswith("tests.") else name
+            places = [ROOT / path, page.parent / path, (ROOT / path).with_suffix("")]
+            assert any(place.exists() for place in places), f"{page.name} names {name}"
+
+
+def test_every_target_of_make_in_the_documents_is_one() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = {target for line in re.findall(r"^(\w[\w ]*):", makefile, re.MULTILINE) for target in line.split()}
+    for page in PAGES:
+        for target in re.findall(r"(?:`|^)make (\w+)", page.read_text(), re.MULTILINE):
+            assert target in targets, f"{page.name} names make {target}"
+
+
+def test_every_setting_in_the_documents_is_one() -> None:
+    """In blocks of TOML, and where the text gives one a value."""
+    known = set(Settings.model_fields) | set(SitePolicy.model_fields) | set(Rule.model_fields)
+    for page in PAGES:
+        text = page.read_text()
+        lines = "\n".join(re.findall(r"```toml\n(.*?)```", text, re.DOTALL)).splitlines()
+        for line in [*lines, *re.findall(r"`(\w+ = [^`]+)`", text)]:
+            if match := re.match(r"(\w+) = ", line):
+                assert match[1] in known, f"{page.name} names {line}"
 
 
 def test_the_settings_that_are_shipped_are_valid() -> None:
