@@ -152,7 +152,7 @@ def test_nonsense_in_the_configuration_harms_nobody(lab: Lab, install: Install) 
 def test_an_interrupted_hook_accepts(lab: Lab, install: Install, tmp_path: Path) -> None:
     """PBS's own alarm arrives as KeyboardInterrupt in the middle of whatever the hook does."""
     slow = tmp_path / "slow.py"
-    slow.write_text(HOOK.read_text().replace("    Hook(pbs, event, now, started).run()", "    time.sleep(60)"))
+    slow.write_text(HOOK.read_text().replace("        hook.run()", "        time.sleep(60)"))
     assert "time.sleep(60)" in slow.read_text()
     log = lab.server_log()
     install()
