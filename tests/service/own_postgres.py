@@ -32,7 +32,7 @@ class OwnPostgres:
     def kill(self, number: signal.Signals = signal.SIGQUIT) -> None:
         """Let it end at once, as after a crash: SIGINT for a shutdown that ends all sessions."""
         os.kill(int((self._data / "postmaster.pid").read_text().split()[0]), number)
-        until(lambda: not (self._data / "postmaster.pid").exists(), 60)
+        until(lambda: not (self._data / "postmaster.pid").exists())
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
