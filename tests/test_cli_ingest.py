@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 
 from softwalltime.cli import run
 from softwalltime.store import count_jobs, malformed
-from tests.service.running import until
+from tests.service.running import PATIENT, until
 from tests.workloads import RECORDED_LOG
 
 pytestmark = pytest.mark.postgres
@@ -142,6 +142,6 @@ def test_what_follows_ends_at_once_when_it_is_told_to(folder: Path, database: st
 
             until(stored)
             process.send_signal(number)
-            assert process.wait(10) == status
+            assert process.wait(PATIENT) == status
             assert process.stderr is not None
             assert "Traceback" not in process.stderr.read()

@@ -19,6 +19,7 @@ from softwalltime.cli import run
 from softwalltime.predictors.registry import make
 from softwalltime.store import add_jobs
 from tests.dask_cluster import cluster
+from tests.service.running import PATIENT
 from tests.workloads import RECORDED_LOG, trace
 
 GRID = "v1,v4,percentile:p=75|95,keys=user|user+project,window=7d|30d,least=3"
@@ -180,7 +181,7 @@ def start(*arguments: str) -> subprocess.Popen[str]:
 
 def wait_for_rows(process: subprocess.Popen[str], path: Path, count: int) -> None:
     """Until the file holds so many rows; the process must be at work still."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENT
     while not path.exists() or path.read_bytes().count(b"\n") <= count:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline

@@ -15,7 +15,7 @@ from softwalltime.cli import run
 from softwalltime.service.client import NoAnswerError
 from softwalltime.store import add_jobs, connect, count_jobs, embedded_postgres
 from softwalltime.store.migrations import upgrade
-from tests.service.running import Daemon, suspend_postgres, until
+from tests.service.running import PATIENT, Daemon, suspend_postgres, until
 from tests.workloads import job
 
 Start = Callable[..., Daemon]
@@ -153,7 +153,7 @@ def test_while_postgres_is_gone_it_answers_from_memory_and_catches_up_afterwards
     assert daemon.status()["learnt"] == 2
     # Whoever uses the embedded one next starts it again.
     with embedded_postgres(data.parents[1], durable=False):
-        until(lambda: daemon.status()["store"] == "ok" and daemon.status()["learnt"] == 3, 60)
+        until(lambda: daemon.status()["store"] == "ok" and daemon.status()["learnt"] == 3)
         until(lambda: daemon.status()["to_record"] == 0)
         daemon.end()
 
@@ -168,16 +168,17 @@ def test_started_without_postgres_it_answers_that_nothing_is_known_yet(start: St
 def test_systemd_is_told_when_it_is_ready_alive_and_stopping(tmp_path: Path, database: str) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))
-        systemd.settimeout(20)
+        systemd.settimeout(PATIENT)
         daemon = Daemon(tmp_path, database)
         daemon.environment["NOTIFY_SOCKET"] = str(tmp_path / "notify")
-        daemon.start()
-        told = [systemd.recv(1000).decode() for _ in range(3)]
-        assert "WATCHDOG=1" in told
+        daemon.start(ready=False)
+        told = iter(lambda: systemd.recv(1000).decode(), "")
+        # Alive from the beginning, ready some time later.
+        assert next(told) == "WATCHDOG=1"
         assert any(state.startswith("READY=1") for state in told)
         assert daemon.end() == 0
-        systemd.settimeout(1)
-        assert "STOPPING=1" in iter(lambda: systemd.recv(1000).decode(), "")
+        systemd.settimeout(0)
+        assert "STOPPING=1" in told
 
 
 def test_a_log_full_of_rubbish_costs_no_job(start: Start, database: str) -> None:

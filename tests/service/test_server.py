@@ -11,6 +11,7 @@ import pytest
 from softwalltime.service import server as server_module
 from softwalltime.service.protocol import LONGEST
 from softwalltime.service.server import Server, ServerError
+from tests.service.running import PATIENT
 
 Start = Callable[..., Path]
 
@@ -33,7 +34,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     yield begin
     for server, thread in running:
         server.stop()
-        thread.join(5)
+        thread.join(PATIENT)
         assert not thread.is_alive()
         server.close()
         assert not server.path.exists()
@@ -41,7 +42,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 def connect(path: Path) -> socket.socket:
     client = socket.socket(socket.AF_UNIX)
-    client.settimeout(5)
+    client.settimeout(PATIENT)
     client.connect(str(path))
     return client
 
@@ -78,6 +79,7 @@ def test_a_silent_client_is_dropped_when_its_time_is_up(start: Start, monkeypatc
 
 
 def test_more_clients_than_places_are_served_in_turn(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "PATIENCE", PATIENT)
     monkeypatch.setattr(server_module, "MOST", 3)
     path = start()
     clients = [connect(path) for _ in range(20)]

@@ -10,7 +10,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,6 +21,7 @@ from softwalltime.errors import StoreError
 from softwalltime.settings import Settings
 from softwalltime.store import count_jobs, embedded_postgres, open_store, programs
 from softwalltime.store.migrations import current, head
+from tests.service.running import PATIENT, until
 
 pytestmark = pytest.mark.postgres
 
@@ -45,7 +45,7 @@ def folder() -> Iterator[Path]:
     for file in folder.rglob("postmaster.pid"):
         with suppress(ProcessLookupError):
             os.kill(int(file.read_text().split()[0]), signal.SIGKILL)
-            _wait_for(lambda: not _running(folder / "data"))
+            until(lambda: not _running(folder / "data"))
     shutil.rmtree(folder)
 
 
@@ -74,7 +74,7 @@ def _process(data_dir: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
         assert process.stdout is not None
         yield process, process.stdout.readline().strip()
         process.stdin.close()
-        process.wait(30)
+        process.wait(PATIENT)
 
 
 def _select(dsn: str, query: str = "SELECT 1") -> object:
@@ -92,13 +92,6 @@ def _running(data_dir: Path) -> bool:
     """Whether any process holds the server's lock."""
     command = ["flock", "--nonblock", "--conflict-exit-code", "9", str(data_dir / "postgres.server"), "true"]
     return subprocess.run(command, check=False).returncode == 9
-
-
-def _wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_it_runs_while_it_is_used_and_keeps_what_was_written(folder: Path) -> None:
@@ -154,7 +147,7 @@ def test_several_that_come_first_at_once(folder: Path) -> None:
         subprocess.Popen([sys.executable, "-c", USER, str(folder)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
         for _ in range(4)
     ]
-    outputs = {process.communicate(timeout=60)[0] for process in processes}
+    outputs = {process.communicate(timeout=PATIENT)[0] for process in processes}
     assert {process.returncode for process in processes} == {0}
     assert len(outputs) == 1
     assert not _running(folder)

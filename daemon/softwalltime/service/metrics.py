@@ -78,17 +78,26 @@ class Endpoint(Collector):
 
     :param address: host and port; port 0 is any free one.
     :param status: what the daemon says of itself; called in the endpoint's thread.
+    :param clock: a monotonic one, in seconds.
+    :param rest: sleeps for so many seconds.
     :raises OSError: if it cannot listen there.
     """
 
-    def __init__(self, address: tuple[str, int], status: Callable[[], Mapping[str, Any]]) -> None:
+    def __init__(
+        self,
+        address: tuple[str, int],
+        status: Callable[[], Mapping[str, Any]],
+        clock: Callable[[], float] = time.monotonic,
+        rest: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._status = status
+        self._clock = clock
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
         self._page = b""
         self._rendered = float("-inf")
-        self._server = _Server(address, self.page)
+        self._server = _Server(address, self.page, rest)
         self._thread = Thread(target=self._server.serve_forever, name="metrics", daemon=True)
 
     @property
@@ -109,7 +118,7 @@ class Endpoint(Collector):
 
     def page(self) -> bytes:
         """The page as of at most a second ago."""
-        now = time.monotonic()
+        now = self._clock()
         if now - self._rendered > FRESH:
             self._page, self._rendered = generate_latest(self._registry), now
         return self._page
@@ -171,8 +180,9 @@ def _histogram(name: str, description: str, times: Mapping[str, Any]) -> Histogr
 class _Server(HTTPServer):
     """One request at a time; who is slow or asks too often waits."""
 
-    def __init__(self, address: tuple[str, int], page: Callable[[], bytes]) -> None:
+    def __init__(self, address: tuple[str, int], page: Callable[[], bytes], rest: Callable[[float], None]) -> None:
         self.page = page
+        self._rest = rest
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
         super().__init__(address, _Handler)
@@ -186,7 +196,7 @@ class _Server(HTTPServer):
     def shutdown_request(self, request: Any) -> None:
         """End a connection, and rest."""
         super().shutdown_request(request)
-        time.sleep(PAUSE)
+        self._rest(PAUSE)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is none of our business."""
