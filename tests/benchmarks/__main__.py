@@ -5,6 +5,7 @@ import sys
 from tests.benchmarks import (
     bench_daemon,
     bench_gaming,
+    bench_generate,
     bench_hooks,
     bench_ingest,
     bench_qsub,
@@ -18,6 +19,7 @@ BENCHMARKS = {
     "ingest": bench_ingest.main,
     "daemon": bench_daemon.main,
     "gaming": bench_gaming.main,
+    "generate": bench_generate.main,
     "hooks": bench_hooks.main,
     "qsub": bench_qsub.main,
     "store": bench_store.main,

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.service.running import PATIENT
 from tests.workloads import ROOT
 
 ROOTFS, PACKAGES = "SOFTWALLTIME_TEST_ROOTFS", "SOFTWALLTIME_TEST_PACKAGES"
@@ -47,7 +48,7 @@ class Machine:
             stdin=subprocess.DEVNULL,
             env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"},
             text=True,
-            timeout=120,
+            timeout=2 * PATIENT,
             check=False,
         )
         assert done.returncode == 0 or not check, f"{command}: {done.stdout}"
@@ -69,8 +70,8 @@ class Machine:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        self.until(self._find_init, 10)
-        self.until(lambda: "running" in self.run("systemctl is-system-running", check=False).split(), 60)
+        self.until(self._find_init)
+        self.until(lambda: "running" in self.run("systemctl is-system-running", check=False).split())
 
     def _find_init(self) -> bool:
         assert self._boot is not None
@@ -79,9 +80,9 @@ class Machine:
         self._init = int(named[0]) if named else 0
         return bool(named)
 
-    def until(self, condition: Callable[[], object], seconds: float) -> None:
+    def until(self, condition: Callable[[], object]) -> None:
         """Wait until something is so, or fail."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + PATIENT
         while not condition():
             assert time.monotonic() < deadline, "it did not come about in time"
             time.sleep(0.2)
@@ -92,7 +93,7 @@ class Machine:
             if self._init:
                 os.kill(self._init, signal.SIGKILL)
             self._boot.kill()
-            self._boot.wait(20)
+            self._boot.wait(PATIENT)
 
 
 @contextmanager

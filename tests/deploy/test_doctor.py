@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import Engine
 
 from softwalltime.cli import run
-from softwalltime.deployment import doctor
+from softwalltime.deployment import configuration, doctor
 from softwalltime.deployment.apart import ApartError, apart
 from softwalltime.deployment.check_hook import check_folder, check_hook
 from softwalltime.deployment.check_pbs import check_queues, check_scheduler
@@ -27,7 +27,7 @@ from softwalltime.settings import load_settings
 from softwalltime.store import add_jobs
 from softwalltime.store.migrations import head
 from tests.deploy.test_install import ALL, OLDER, present
-from tests.service.running import Daemon
+from tests.service.running import PATIENT, Daemon, until
 from tests.workloads import RECORDED_LOG, job
 
 SOCKET = Path("/run/softwalltime/hook.sock")
@@ -299,26 +299,26 @@ def test_something_done_apart_gives_its_value_or_its_error_in_one_line() -> None
     def broken() -> None:
         raise SoftwalltimeError("two\nlines")
 
-    assert apart(lambda: {"pid": 1}, 5) == {"pid": 1}
+    assert apart(lambda: {"pid": 1}, PATIENT) == {"pid": 1}
     with pytest.raises(ApartError, match=r"^two lines$"):
-        apart(broken, 5)
+        apart(broken, PATIENT)
     with pytest.raises(ApartError, match=r"^ZeroDivisionError: integer division or modulo by zero$"):
-        apart(lambda: 1 // 0, 5)
+        apart(lambda: 1 // 0, PATIENT)
     with pytest.raises(ApartError, match=r"^it ended without an answer$"):
-        apart(lambda: os._exit(3), 5)
+        apart(lambda: os._exit(3), PATIENT)
 
 
 def test_something_that_hangs_is_killed() -> None:
     begin = time.monotonic()
     with pytest.raises(ApartError, match=r"not done in 0.2 s"):
-        apart(lambda: time.sleep(60), 0.2)
-    assert time.monotonic() - begin < 2
+        apart(lambda: time.sleep(3600), 0.2)
+    assert time.monotonic() - begin < PATIENT
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 def test_it_can_be_done_as_another_user() -> None:
     uid = pwd.getpwnam("nobody").pw_uid
-    assert apart(lambda: [os.getuid(), os.geteuid(), os.getgroups()], 5, "nobody")[:2] == [uid, uid]
+    assert apart(lambda: [os.getuid(), os.geteuid(), os.getgroups()], PATIENT, "nobody")[:2] == [uid, uid]
     assert os.getuid() == 0
 
 
@@ -335,7 +335,7 @@ def test_the_store_is_looked_at(database: str, engine: Engine) -> None:
         add_jobs(connection, [job("carol", walltime=700)])
     found = look_at_store(settings, "")
     assert (found.revision, found.user, found.walltime, found.positions) == (head(), "carol", 700, {})
-    assert abs(found.ahead) < 5
+    assert abs(found.ahead) < PATIENT
 
 
 @pytest.mark.postgres
@@ -377,16 +377,21 @@ def findings(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, 
 
 @pytest.mark.postgres
 def test_a_running_daemon_without_pbs_is_well_as_far_as_can_be_seen(
-    without_pbs: None, tmp_path: Path, database: str, capsys: pytest.CaptureFixture[str]
+    without_pbs: None,
+    tmp_path: Path,
+    database: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # However late it answers on a machine that does other things: that is judged elsewhere.
+    shipped = {**configuration.shipped(), "deadline_ms": 1000 * PATIENT}
+    monkeypatch.setattr(configuration, "shipped", lambda: shipped)
     tmp_path.chmod(0o755)
     daemon = Daemon(tmp_path, database)
     daemon.log.write_bytes(RECORDED_LOG.read_bytes())
     daemon.start()
     try:
-        deadline = time.monotonic() + 20
-        while daemon.status()["learnt"] < 42 and time.monotonic() < deadline:
-            time.sleep(0.1)
+        until(lambda: daemon.status()["learnt"] == 42)
         status, found = findings(capsys, "--config", str(daemon.config))
         assert status == 0, found
         assert found["PBS"]["verdict"] == "skipped"

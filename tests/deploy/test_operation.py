@@ -117,7 +117,7 @@ def host(packages: dict[str, Path]) -> Iterator[Machine]:
         found.run("mkdir -p /etc/systemd/system/softwalltime.service.d")
         (found.root / "etc/systemd/system/softwalltime.service.d/override.conf").write_text(drop_in)
         found.run("systemctl daemon-reload; systemctl start softwalltime")
-        found.until(lambda: found.run(COUNT) == "42", 30)
+        found.until(lambda: found.run(COUNT) == "42")
         yield found
 
 
@@ -156,7 +156,7 @@ def test_a_backup_is_restored_and_the_daemon_goes_on_where_it_ends(host: Machine
     host.run("systemctl stop softwalltime; su postgres -c 'dropdb softwalltime'")
     host.run(f"cd /root; set -e; {restore}")
     assert host.run(COUNT) == "42"
-    host.until(lambda: "ok       learning" in host.run("softwalltime doctor", check=False), 20)
+    host.until(lambda: "ok       learning" in host.run("softwalltime doctor", check=False))
     assert host.run(COUNT) == "42"
 
 
@@ -168,7 +168,7 @@ def test_after_a_loss_the_logs_are_read_again(host: Machine) -> None:
         "createdb --owner softwalltime --encoding UTF8 --template template0 softwalltime'"
     )
     host.run(f"set -e; {again}")
-    host.until(lambda: host.run(COUNT) == "42", 30)
+    host.until(lambda: host.run(COUNT) == "42")
 
 
 def test_a_downgrade_by_its_own_commands(host: Machine) -> None:
@@ -177,5 +177,5 @@ def test_a_downgrade_by_its_own_commands(host: Machine) -> None:
     kept = [line for line in commands.splitlines() if not line.startswith(("apt ", "softwalltime install"))]
     assert len(kept) == len(commands.splitlines()) - 2
     host.run("set -e; " + "\n".join(kept))
-    host.until(lambda: "ok       store" in host.run("softwalltime doctor", check=False), 20)
+    host.until(lambda: "ok       store" in host.run("softwalltime doctor", check=False))
     assert host.run(COUNT) == "42"

@@ -142,7 +142,7 @@ def test_1_without_a_database_in_the_settings_it_is_enabled_and_not_started(boot
 def test_2_with_one_it_starts_reads_the_log_and_says_that_it_is_ready(configured: Machine) -> None:
     assert (show(configured, "ActiveState"), show(configured, "SubState")) == ("active", "running")
     assert status(configured)["accounting"] == "ok"
-    configured.until(lambda: status(configured)["learnt"] == 42, 20)
+    configured.until(lambda: status(configured)["learnt"] == 42)
 
 
 def test_3_it_has_no_capability_and_of_pbs_sees_the_accounting_logs_only(configured: Machine) -> None:
@@ -183,23 +183,23 @@ def test_5_a_reload_takes_over_the_policy_and_leaves_the_process(configured: Mac
     before = show(configured, "MainPID")
     configured.run("sed -i 's/^share = 1.0/share = 0.5/' /etc/softwalltime/softwalltime.toml")
     configured.run("systemctl reload softwalltime")
-    configured.until(lambda: status(configured)["policy"]["share"] == 0.5, 10)
+    configured.until(lambda: status(configured)["policy"]["share"] == 0.5)
     assert show(configured, "MainPID") == before
 
 
 def test_6_killed_it_is_back_in_seconds(configured: Machine) -> None:
     restarts = int(show(configured, "NRestarts"))
     configured.run(f"kill -9 {show(configured, 'MainPID')}")
-    configured.until(lambda: int(show(configured, "NRestarts")) == restarts + 1, 15)
-    configured.until(lambda: show(configured, "ActiveState") == "active", 15)
-    configured.until(lambda: status(configured)["ready"], 15)
+    configured.until(lambda: int(show(configured, "NRestarts")) == restarts + 1)
+    configured.until(lambda: show(configured, "ActiveState") == "active")
+    configured.until(lambda: status(configured)["ready"])
 
 
 def test_7_one_that_hangs_is_killed_by_the_watchdog_and_back(configured: Machine) -> None:
     restarts = int(show(configured, "NRestarts"))
     configured.run(f"kill -STOP {show(configured, 'MainPID')}")
-    configured.until(lambda: int(show(configured, "NRestarts")) == restarts + 1, 60)
-    configured.until(lambda: show(configured, "ActiveState") == "active", 15)
+    configured.until(lambda: int(show(configured, "NRestarts")) == restarts + 1)
+    configured.until(lambda: show(configured, "ActiveState") == "active")
     assert "watchdog" in configured.run(
         "journalctl -u softwalltime --no-pager; journalctl --no-pager | grep -i watchdog"
     )
@@ -212,7 +212,7 @@ def test_8_where_pbs_has_no_such_folder_it_says_so_and_tries_again(configured: M
     said = configured.run("journalctl -u softwalltime --no-pager -n 20")
     assert f"no folder {ACCOUNTING}: where PBS_HOME is elsewhere" in said
     configured.run("rm -rf /var/spool/pbs/server_priv; mv /var/spool/pbs/elsewhere /var/spool/pbs/server_priv")
-    configured.until(lambda: show(configured, "ActiveState") == "active", 20)
+    configured.until(lambda: show(configured, "ActiveState") == "active")
 
 
 def test_9_it_stops_at_once_and_leaves_no_socket(configured: Machine) -> None:
@@ -228,7 +228,7 @@ def test_a_site_without_the_daemon_follows_the_log_by_the_other_unit(configured:
         f"sed -n '/;E;/p' {ACCOUNTING}/{RECORDED_LOG.name} | sed 's/\\.\\([a-z]\\)/x.\\1/' | head -1 > {log}"
     )
     query = "su postgres -c \"psql -Atc 'SELECT count(*) FROM softwalltime.log_positions' softwalltime\""
-    configured.until(lambda: configured.run(query) == "2", 20)
+    configured.until(lambda: configured.run(query) == "2")
     assert show(configured, "ActiveState", "softwalltime-ingest") == "active"
     configured.run("systemctl start softwalltime")
-    configured.until(lambda: show(configured, "ActiveState", "softwalltime-ingest") == "inactive", 20)
+    configured.until(lambda: show(configured, "ActiveState", "softwalltime-ingest") == "inactive")

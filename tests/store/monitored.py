@@ -15,8 +15,20 @@ from softwalltime.service.adviser import Adviser, Desk
 from softwalltime.service.site_policy import SitePolicy
 from softwalltime.store import add_decisions, add_jobs, refresh
 
-NOW = int(time.time())
 DAY = 86400
+
+
+def lately_by_day(now: int) -> int:
+    """The latest moment before this one, at most four hours ago, from three to twenty-three o'clock.
+
+    What tests let happen some hours before it and some minutes after it happens on the same day.
+    """
+    midnight = now - now % DAY
+    return min(now, midnight + 23 * 3600) if now >= midnight + 3 * 3600 else midnight - 3600
+
+
+NOW = lately_by_day(int(time.time()))
+"""Now for what the store holds; PostgreSQL's own clock goes on from it, a few hours at most."""
 
 
 def rows(connection: Connection, query: str, **values: Any) -> list[dict[str, Any]]:

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
+from psycopg.conninfo import make_conninfo
 from sqlalchemy import Engine, text
 
 from softwalltime.accounting.reader import Tally
@@ -30,6 +32,7 @@ pytestmark = pytest.mark.postgres
 
 JOBS = 60_000
 STEP = 86
+_numbers = count()
 SCANS = text("SELECT seq_scan FROM pg_stat_user_tables WHERE relid = 'softwalltime.completed_jobs'::regclass")
 
 
@@ -54,19 +57,18 @@ def large(module_engine: Engine) -> Iterator[Engine]:
 def by_index(engine: Engine) -> Iterator[Engine]:
     """An engine, and no sequential scan of completed_jobs by all that is done with it."""
     dsn = engine.raw_connection().driver_connection.info.dsn  # type: ignore[union-attr]
-    own = connect(dsn)
+    name = f"by_index {next(_numbers)}"
     with engine.connect() as connection:
         before = connection.execute(SCANS).scalar_one()
-        # The counts of a connection are told at its end; the last thing is to delete one row of another table.
-        ended = text("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")
-        alone = connection.execute(ended).scalar_one()
+    own = connect(make_conninfo(dsn, application_name=name))
     yield own
     own.dispose()
 
     def gone() -> bool:
+        # The counts of a connection are told at its end.
         with engine.connect() as connection:
-            left: int = connection.execute(ended).scalar_one()
-        return left < alone
+            there = text("SELECT FROM pg_stat_activity WHERE application_name = :name")
+            return connection.execute(there, {"name": name}).first() is None
 
     until(gone)
     with engine.connect() as connection:
