@@ -74,7 +74,14 @@ class _LikeJobs:
         """The shares, in ascending order, of the jobs that ended at ``oldest`` or later."""
         if not self.by_end or self.by_end[0][0] >= oldest:
             return self.sorted
-        return sorted(share for end, share in self.by_end if end >= oldest)
+        # Only those are taken out of a copy that are too old; to forget them is left to what is learnt, because the
+        # next question may be about an earlier moment.
+        shares = self.sorted.copy()
+        for end, share in self.by_end:
+            if end >= oldest:
+                break
+            del shares[bisect_left(shares, share)]
+        return shares
 
 
 class Percentile(Predictor):
