@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,10 @@ print("soft_walltime", Job.Resource_List["soft_walltime"])
 def old_python() -> str:
     """An interpreter of version 3.6: the one on the path, or one that pyenv has."""
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    for candidate in [shutil.which("python3.6"), *map(str, versions.glob("3.6.*/bin/python"))]:
+    candidates = [shutil.which("python3.6")]
+    with suppress(PermissionError):  # where they are another user's
+        candidates += map(str, versions.glob("3.6.*/bin/python"))
+    for candidate in candidates:
         # A shim of pyenv may stand in the path without a version behind it.
         if candidate and subprocess.run([candidate, "-c", ""], capture_output=True, check=False).returncode == 0:
             return candidate
