@@ -56,7 +56,7 @@ def commands() -> list[str]:
             for line in block.splitlines():
                 match = re.search(r"(?:^|bin/|-- )(softwalltime .*)", line.partition("#")[0])
                 found |= {match.group(1).strip()} if match else set()
-        found |= set(re.findall(r"`(softwalltime [^`]+)`", page))
+        found |= set(re.findall(r"`(?:runuser -u \w+ -- )?(softwalltime [^`]+)`", page))
     return sorted(found)
 
 

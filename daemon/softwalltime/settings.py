@@ -127,9 +127,14 @@ def _read_files(config: Path | None) -> dict[Path, dict[str, Any]]:
     contents = {}
     for file in (user_file(), SYSTEM_FILE):
         # One that is not there, or not for us to read (it may hold the daemon's password), was not meant for us.
-        if os.access(file, os.R_OK):
+        if os.access(file, os.R_OK) and not (file != SYSTEM_FILE and _another_users(file)):
             contents[file] = _read_file(file)
     return contents
+
+
+def _another_users(file: Path) -> bool:
+    """Whether we are root and the file is a user's: sudo may leave us his HOME, but he is not to command us."""
+    return os.geteuid() == 0 and file.stat().st_uid != 0
 
 
 def _read_file(file: Path) -> dict[str, Any]:

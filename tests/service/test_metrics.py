@@ -5,7 +5,9 @@ import json
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -209,6 +211,26 @@ def test_who_asks_again_and_again_is_served_slowly_with_the_same_page() -> None:
 def test_a_client_that_says_nothing_delays_others_but_not_for_ever(endpoint: Endpoint) -> None:
     with socket.create_connection(endpoint.address):
         scrape(endpoint.address)
+
+
+def test_a_client_that_speaks_byte_by_byte_does_not_keep_others_waiting_either(endpoint: Endpoint) -> None:
+    with socket.create_connection(endpoint.address) as slow:
+        stopping = Event()
+
+        def trickle() -> None:
+            with suppress(OSError):
+                while not stopping.wait(0.2):
+                    slow.send(b"G")
+
+        thread = Thread(target=trickle)
+        thread.start()
+        try:
+            begin = time.monotonic()
+            scrape(endpoint.address)
+            assert time.monotonic() - begin < 8
+        finally:
+            stopping.set()
+            thread.join()
 
 
 def test_ipv6_is_an_address_too() -> None:

@@ -138,7 +138,7 @@ class Terminal:
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize("key", ["q", "\x03"])
+@pytest.mark.parametrize("key", ["q", "xq", "\x03"])
 def test_top_goes_on_until_somebody_wants_it_to_end(daemon: Daemon, key: str) -> None:
     terminal = Terminal("top", "--config", str(daemon.config), "--interval", "0.2")
     until(lambda: "last decisions" in terminal.read())

@@ -51,6 +51,14 @@ def test_each_source_counts_before_the_next(home: Path, monkeypatch: pytest.Monk
     assert load_settings(dsn="option").dsn == "option"
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="a file of another owner is made")
+def test_a_user_whose_home_sudo_left_us_does_not_say_what_root_does(home: Path) -> None:
+    file = _write(home / ".config" / "softwalltime.toml", "socket = '/home/alice/hook.sock'")
+    assert load_settings().socket == Path("/home/alice/hook.sock")
+    os.chown(file, 1000, 1000)
+    assert load_settings().socket == Path("/run/softwalltime/hook.sock")
+
+
 def test_a_named_file_counts_instead_of_the_others(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _write(home / ".config" / "softwalltime.toml", "dsn = 'user'")
     monkeypatch.setenv("SOFTWALLTIME_CONFIG", str(_write(home / "named.toml", "dsn = 'named'")))

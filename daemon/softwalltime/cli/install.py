@@ -11,8 +11,9 @@ from softwalltime.settings import load_settings
 
 FOLDER = Path("/etc/softwalltime/hook")
 HINTS = """\
-Jobs keep the soft walltimes that they have; they are estimates for the scheduler, and shorten no walltime.
-To take them away as well, from all jobs that wait or run:
+Jobs keep the soft walltimes that they have; they are estimates for the scheduler, and shorten no walltime.  But without
+the hook PBS refuses a user's qalter -l walltime= below the soft walltime.  To take them away, from all jobs that wait
+or run, as a manager of PBS:
   qselect -l soft_walltime.gt.0 | xargs -r -n 100 qalter -l soft_walltime=
 The daemon and its database are untouched: systemctl disable --now softwalltime, remove the package, dropdb.\
 """

@@ -1,5 +1,6 @@
 """``softwalltime top``: what the daemon does, live."""
 
+import os
 import select
 import sys
 import termios
@@ -138,8 +139,11 @@ def _keys() -> Iterator[Callable[[float], bool]]:
     def pressed(seconds: float) -> bool:
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
-            if select.select([descriptor], [], [], left)[0] and sys.stdin.read(1) in ("q", "Q", ""):
-                return True
+            if select.select([descriptor], [], [], left)[0]:
+                # All that was pressed, past Python's buffer: what waits in there would not be selected any more.
+                keys = os.read(descriptor, 64)
+                if not keys or set(keys) & set(b"qQ"):
+                    return True
         return False
 
     try:

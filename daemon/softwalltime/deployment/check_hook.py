@@ -44,7 +44,8 @@ def _script(hook: Hook) -> Iterator[Finding]:
     if hook.enabled:
         yield ok("hook enabled", "PBS runs it")
     else:
-        yield problem("hook enabled", "it is switched off", f"a PBS manager: {_INSTALL} --enable")
+        text = "it is switched off; where jobs have soft walltimes, PBS refuses a qalter -l walltime= below them"
+        yield problem("hook enabled", text, f"root: {_INSTALL} --enable")
     if hook.attributes.get("debug") == "true":
         yield warning("hook debug", "PBS writes three files at each event", f"qmgr -c 'set hook {NAME} debug = false'")
 

@@ -98,7 +98,8 @@ def _learning(status: Mapping[str, Any]) -> Iterator[Finding]:
         text = f"{status['from_the_future']:,} jobs ended later than the hook's clock says it is"
         yield warning("clock", text, "let NTP set the clocks of the PBS server and of this host")
     if status["malformed"]:
-        yield warning("accounting log", f"{status['malformed']:,} malformed lines", "softwalltime ingest --malformed")
+        act = "the daemon's user, who can see the store: softwalltime ingest --malformed"
+        yield warning("accounting log", f"{status['malformed']:,} malformed lines", act)
     if status["dropped"]:
         yield warning("record", f"{status['dropped']:,} predictions were not recorded", "see the store")
 

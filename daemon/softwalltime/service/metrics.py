@@ -14,8 +14,9 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
+from threading import Thread, Timer
 from typing import Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -30,7 +31,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 PATIENCE = 2.0
-"""Seconds that a client has to send its request."""
+"""Seconds that a client has to send its request and take the answer."""
 FRESH = 1.0
 """Seconds for which a page is served again."""
 PAUSE = 0.05
@@ -193,6 +194,16 @@ class _Server(HTTPServer):
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
 
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """Answer, and hang up on who sends or takes it byte by byte, for which there is no end otherwise."""
+        hang_up = Timer(PATIENCE, _hang_up, [request])
+        hang_up.daemon = True
+        hang_up.start()
+        try:
+            super().finish_request(request, client_address)
+        finally:
+            hang_up.cancel()
+
     def shutdown_request(self, request: Any) -> None:
         """End a connection, and rest."""
         super().shutdown_request(request)
@@ -201,6 +212,11 @@ class _Server(HTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is none of our business."""
         log.debug("metrics: a request of %s was not answered", client_address, exc_info=True)
+
+
+def _hang_up(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):
