@@ -14,8 +14,9 @@ from softwalltime.replay.workload import Workload
 from softwalltime.service.adviser import Adviser, Desk
 from softwalltime.service.site_policy import SitePolicy
 from softwalltime.store import add_decisions, add_jobs, refresh
+from tests.workloads import job
 
-DAY = 86400
+HOUR, DAY = 3600, 86400
 
 
 def lately_by_day(now: int) -> int:
@@ -24,7 +25,7 @@ def lately_by_day(now: int) -> int:
     What tests let happen some hours before it and some minutes after it happens on the same day.
     """
     midnight = now - now % DAY
-    return min(now, midnight + 23 * 3600) if now >= midnight + 3 * 3600 else midnight - 3600
+    return min(now, midnight + 23 * HOUR) if now >= midnight + 3 * HOUR else midnight - HOUR
 
 
 NOW = lately_by_day(int(time.time()))
@@ -88,10 +89,41 @@ def lately(jobs: Sequence[CompletedJob], days: int = 80) -> list[CompletedJob]:
     first, last = min(job.end for job in jobs), max(job.end for job in jobs)
     factor = days * DAY / max(1, last - first)
     moved = []
-    for job in jobs:
-        end = NOW - int((last - job.end) * factor)
-        start = end - job.runtime
-        submitted = start - min(DAY, (job.start or 0) - job.submission.submitted)
-        submission = replace(job.submission, submitted=submitted)
-        moved.append(replace(job, submission=submission, start=start, end=end, etime=submitted, qtime=submitted))
+    for each in jobs:
+        end = NOW - int((last - each.end) * factor)
+        start = end - each.runtime
+        submitted = start - min(DAY, (each.start or 0) - each.submission.submitted)
+        submission = replace(each.submission, submitted=submitted)
+        moved.append(replace(each, submission=submission, start=start, end=end, etime=submitted, qtime=submitted))
     return moved
+
+
+def decision(job_id: str = "1.srv", at: int = NOW - 2 * HOUR, **more: Any) -> Decision:
+    """A decision in mode on that gives the job 600 s, of a walltime of one hour."""
+    fields = {
+        "event": "postqueuejob", "mode": "on", "predictor": "v1", "predicted": 600.0, "soft_walltime": 600,
+        "action": "set", "basis": "mean", "took": 100,
+    } | more  # fmt: skip
+    submission = job(job_id=job_id, walltime=fields.pop("walltime", HOUR), queue="q").submission
+    return Decision(at, submission=submission, **fields)
+
+
+def ended(job_id: str = "1.srv", *, start: int = NOW - HOUR, runtime: int = 900, **more: Any) -> Any:
+    """A job that ran for 900 s of an hour, submitted two hours ago."""
+    return job(
+        job_id=job_id, submitted=start - HOUR, end=start + runtime, runtime=runtime,
+        **{"walltime": HOUR, "queue": "q", "ncpus": 4, **more},
+    )  # fmt: skip
+
+
+def one(engine: Engine, view: str) -> dict[str, Any]:
+    """The only row of a view."""
+    with engine.connect() as connection:
+        (row,) = rows(connection, view)
+    return row
+
+
+def found(engine: Engine, query: str) -> list[dict[str, Any]]:
+    """What a query finds, or all of a view."""
+    with engine.connect() as connection:
+        return rows(connection, query)

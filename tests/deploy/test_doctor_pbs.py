@@ -1,0 +1,154 @@
+"""Each check of the hook and of PBS's settings says what is wrong and who must act."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from softwalltime.deployment.check_hook import check_folder, check_hook
+from softwalltime.deployment.check_pbs import check_queues, check_scheduler
+from softwalltime.deployment.finding import Finding
+from softwalltime.deployment.pbs import Things, parse
+from tests.deploy.findings import bad
+from tests.deploy.test_install import ALL, OLDER, present
+
+SOCKET = Path("/run/softwalltime/hook.sock")
+HOOKS = "create hook softwalltime\nset hook softwalltime event = queuejob\nset hook softwalltime order = 900\n"
+
+
+def hook_findings(hook: object, hooks: str = HOOKS, supported: frozenset[str] = ALL) -> list[Finding]:
+    return check_hook(hook, parse(hooks), supported, SOCKET)[0]  # type: ignore[arg-type]
+
+
+def test_a_hook_as_install_leaves_it_is_well() -> None:
+    findings = hook_findings(present())
+    assert bad(findings) == []
+    assert {finding.check for finding in findings} == {
+        "hook", "hook enabled", "hook configuration", "socket", "hook events", "hook alarm", "hook order",
+    }  # fmt: skip
+
+
+def test_an_older_pbs_is_well_without_its_missing_event() -> None:
+    assert bad(hook_findings(present(events=OLDER), supported=OLDER)) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({"script": "another"}, ("hook", "problem")),
+        ({"enabled": "false"}, ("hook enabled", "problem")),
+        ({"debug": "true"}, ("hook debug", "warning")),
+        ({"configuration": "{"}, ("hook configuration", "problem")),
+        ({"values": {"deadline_ms": 0}}, ("hook configuration", "problem")),
+        ({"values": {"no_such_key": 0}}, ("hook configuration", "problem")),
+        ({"values": {"socket": "/run/other.sock"}}, ("socket", "problem")),
+        ({"events": ALL - {"modifyjob"}}, ("hook events", "problem")),
+        ({"events": ALL - {"runjob"}}, ("hook events", "warning")),
+        ({"values": {"deadline_ms": 5000}}, ("hook alarm", "problem")),
+    ],
+)
+def test_what_is_wrong_with_the_hook_is_found(changes: dict[str, object], found: tuple[str, str]) -> None:
+    assert bad(hook_findings(present(**changes))) == [found]
+
+
+def test_a_missing_hook_is_a_problem() -> None:
+    assert bad(hook_findings(None)) == [("hook", "problem")]
+
+
+@pytest.mark.parametrize(
+    ("other", "found"),
+    [
+        ("event = modifyjob\nset hook other order = 950\nset hook other enabled = true", [("hook order", "warning")]),
+        ("event = modifyjob\nset hook other order = 950\nset hook other enabled = false", []),
+        ("event = modifyjob\nset hook other order = 10\nset hook other enabled = true", []),
+        ("event = execjob_begin\nset hook other order = 950\nset hook other enabled = true", []),
+    ],
+)
+def test_hooks_that_run_after_it_and_could_change_the_job_are_named(other: str, found: list[tuple[str, str]]) -> None:
+    findings = hook_findings(present(), f"{HOOKS}create hook other\nset hook other {other}\n")
+    assert bad(findings) == found
+    assert not found or "other" in next(each for each in findings if each.check == "hook order").text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="files of another owner are made")
+def test_what_the_hook_loads_must_be_roots_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "psycopg"
+    (folder / "psycopg").mkdir(parents=True)
+    library = folder / "psycopg" / "__init__.py"
+    library.touch()
+    assert bad(check_folder(str(folder))) == []
+    library.chmod(0o664)
+    assert bad(check_folder(str(folder))) == [("psycopg_path", "problem")]
+    library.chmod(0o644)
+    os.chown(library, 65534, 65534)
+    assert bad(check_folder(str(folder))) == [("psycopg_path", "problem")]
+    os.chown(library, 0, 0)
+    tmp_path.chmod(0o777)
+    assert bad(check_folder(str(folder))) == [("psycopg_path", "problem")]
+    assert bad(check_folder(str(tmp_path / "nowhere"))) == bad(check_folder("")) == [("psycopg_path", "problem")]
+
+
+STRICT = {"sched_config": "# strict_ordering: false ALL\nstrict_ordering: true\tALL\n"}
+
+
+def server(*lines: str) -> Things:
+    return parse("\n".join(["set server scheduling = True", *lines]))
+
+
+@pytest.mark.parametrize(
+    ("lines", "files", "found"),
+    [
+        ([], STRICT, []),
+        (["set server backfill_depth = 0"], STRICT, [("backfill_depth", "problem")]),
+        (["set queue q backfill_depth = 0"], STRICT, [("backfill_depth", "warning")]),
+        (["set server scheduling = False"], STRICT, [("scheduling", "problem")]),
+        ([], {"sched_config": "strict_ordering: false ALL"}, [("strict ordering", "problem")]),
+        ([], {"sched_config": ""}, [("strict ordering", "problem")]),
+        ([], {"sched_config": "strict_ordering: True prime\nstrict_ordering: false non_prime"}, []),
+        ([], {"sched_config": "strict_ordering: 1 ALL"}, []),
+        ([], {"sched_config": "strict_ordering: 0"}, [("strict ordering", "problem")]),
+        ([], {"sched_config": "strict_ordering: true ALL\nbackfill: false ALL"}, [("strict ordering", "problem")]),
+        ([], {"sched_config": None}, []),
+    ],
+)
+def test_a_scheduler_that_plans_nothing_is_found(
+    lines: list[str], files: dict[str, str | None], found: list[tuple[str, str]]
+) -> None:
+    assert bad(check_scheduler(server(*lines), files, "23.06.06")) == found
+
+
+@pytest.mark.parametrize(
+    ("version", "verdict", "said"),
+    [
+        # Only jobs that have waited for max_starve, a day by default, were top jobs then.
+        ("18.1.2", "warning", "only jobs that starve"),
+        ("2020.1.4", "warning", "only jobs that starve"),
+        ("22.05.11", "problem", "help_starving_jobs sets nothing in this version"),
+        ("23.06.06", "problem", "help_starving_jobs sets nothing in this version"),
+        ("2024.1.1", "problem", "help_starving_jobs sets nothing in this version"),
+        ("", "problem", "does not say"),
+    ],
+)
+def test_starving_jobs_were_planned_ahead_by_old_schedulers_only(version: str, verdict: str, said: str) -> None:
+    files = {"sched_config": "help_starving_jobs: true ALL\nbackfill: true ALL"}
+    assert bad(check_scheduler(server(), files, version)) == [("strict ordering", verdict)]
+    assert any(said in finding.text for finding in check_scheduler(server(), files, version))
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        (["set queue q queue_type = Execution"], [("default walltimes", "warning")]),
+        (["set queue q queue_type = Execution", "set server resources_default.walltime = 1:00:00"], []),
+        (["set queue q queue_type = Execution", "set queue q resources_default.walltime = 1:00:00"], []),
+        (["set queue q queue_type = Route"], []),
+        (
+            ["set queue q queue_type = Execution", "set queue q resources_max.walltime = 1:00:00"],
+            [("queue limits", "warning")],
+        ),
+    ],
+)
+def test_queues_that_go_by_the_walltime_or_give_none_are_named(lines: list[str], found: list[tuple[str, str]]) -> None:
+    findings = list(check_queues(server(*lines)))
+    assert bad(findings) == found
+    assert not found or any(finding.text.startswith("q: ") for finding in findings)

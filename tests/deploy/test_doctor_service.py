@@ -1,0 +1,192 @@
+"""Each check of daemon, socket, store and logs says what is wrong and who must act, and none waits for what hangs."""
+
+import os
+import pwd
+import socket
+import stat
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from softwalltime.deployment.apart import ApartError, apart
+from softwalltime.deployment.check_service import check_daemon, check_lag, check_socket, check_store, check_trial
+from softwalltime.deployment.look import DaemonLook, LogLook, StoreLook, look_at_daemon, look_at_logs, look_at_store
+from softwalltime.errors import SoftwalltimeError
+from softwalltime.settings import load_settings
+from softwalltime.store import add_jobs
+from softwalltime.store.migrations import head
+from tests.deploy.findings import bad
+from tests.service.running import PATIENT
+from tests.workloads import RECORDED_LOG, job
+
+STATUS = {
+    "version": "1", "ready": True, "store": "ok", "accounting": "ok", "learnt": 5, "behind_seconds": 0, "malformed": 0,
+    "behind_bytes": 0, "from_the_future": 0, "dropped": 0, "policy": {"mode": "shadow", "share": 1.0},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({}, []),
+        ({"version": "0"}, [("daemon version", "warning")]),
+        ({"ready": False, "store": "cannot connect"}, [("learning", "problem")]),
+        ({"store": "cannot connect"}, [("learning", "problem")]),
+        ({"accounting": "/x: Permission denied"}, [("accounting log", "problem")]),
+        ({"accounting": "not followed"}, []),
+        ({"behind_seconds": 100, "behind_bytes": 5}, [("accounting log", "warning")]),
+        ({"from_the_future": 1}, [("clock", "warning")]),
+        ({"malformed": 1}, [("accounting log", "warning")]),
+        ({"dropped": 1}, [("record", "warning")]),
+        ({"policy": {"mode": "off", "share": 1.0}}, [("mode", "warning")]),
+        ({"policy": {"mode": "on", "share": 0.1}}, []),
+    ],
+)
+def test_what_the_daemon_says_of_itself_is_judged(changes: dict[str, object], found: list[tuple[str, str]]) -> None:
+    assert bad(check_daemon(DaemonLook(0.1, {**STATUS, **changes}), 50, "1")) == found
+
+
+@pytest.mark.parametrize(("median", "verdict"), [(0.1, "ok"), (20, "warning"), (60, "problem")])
+def test_a_daemon_that_answers_late_is_found(median: float, verdict: str) -> None:
+    assert next(check_daemon(DaemonLook(median, STATUS), 50, "1")).verdict == verdict
+
+
+STORE = StoreLook("9", "9", 0.0, {"/a/20261120": 100}, True, "alice", 600)
+
+
+@pytest.mark.parametrize(
+    ("look", "found"),
+    [
+        (STORE, []),
+        ("cannot connect", [("store", "problem")]),
+        (replace(STORE, revision=""), [("store", "problem")]),
+        (replace(STORE, jobs=False), [("history", "warning")]),
+        (replace(STORE, ahead=-30.0), [("clock", "warning")]),
+    ],
+)
+def test_what_is_wrong_with_the_store_is_found(look: StoreLook | str, found: list[tuple[str, str]]) -> None:
+    assert bad(check_store(look, "postgresql:///x")) == found
+
+
+def test_the_embedded_postgres_is_not_for_production_and_not_started_by_a_check() -> None:
+    assert bad(check_store("unused", None)) == [("store", "problem")]
+
+
+@pytest.mark.parametrize(
+    ("log", "found"),
+    [
+        (LogLook("/a/20261120", 100, -90.0), []),
+        (LogLook("/a/20261120", 5000, -1.0), []),  # being written
+        (LogLook("/a/20261120", 5000, -90.0), [("position", "problem")]),
+        (LogLook("/a/20261120", 50_000_000, -1.0), [("position", "problem")]),
+        (LogLook("/a/20261121", 100, -90.0), [("position", "warning")]),
+        (LogLook("/a/20261120", 100, -30 * 86400.0), [("position", "warning")]),
+        (LogLook("/a/20261120", 100, 60.0), [("clock", "warning")]),
+        ("/a: Permission denied", []),
+    ],
+)
+def test_a_store_behind_the_log_is_found(log: LogLook | str, found: list[tuple[str, str]]) -> None:
+    now = time.time()
+    looked = replace(log, written=now + log.written) if isinstance(log, LogLook) else log
+    assert bad(check_lag(looked, STORE, now)) == found
+
+
+def test_the_trial_says_what_a_job_would_get() -> None:
+    answer = {"soft_walltime": 90, "basis": "because"}
+    (finding,) = check_trial(answer, "alice", 3600)
+    assert finding.text == "alice, walltime 01:00:00: soft walltime 00:01:30: because"
+    assert next(check_trial("no daemon", "alice", 3600)).verdict == "skipped"
+
+
+@pytest.fixture
+def listening(tmp_path: Path) -> Iterator[Path]:
+    """A socket at which somebody listens and says nothing."""
+    folder = tmp_path / "run"
+    folder.mkdir(mode=0o700)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(folder / "hook.sock"))
+        listener.listen()
+        (folder / "hook.sock").chmod(0o600)
+        yield folder / "hook.sock"
+
+
+def test_a_socket_that_others_may_use_or_replace_is_found(listening: Path) -> None:
+    listening.chmod(0o666)
+    assert bad(check_socket(listening)) == [("socket permissions", "problem")]
+    listening.chmod(0o600)
+    listening.parent.chmod(0o777)
+    assert bad(check_socket(listening)) == [("socket permissions", "problem")]
+    listening.parent.chmod(stat.S_IRWXU)
+    if os.geteuid() == 0:
+        assert bad(check_socket(listening)) == [("socket permissions", "warning")]
+        for path in (listening, listening.parent):
+            os.chown(path, pwd.getpwnam("nobody").pw_uid, -1)
+    assert bad(check_socket(listening)) == []
+    assert bad(check_socket(listening.with_name("none"))) == [("socket permissions", "problem")]
+
+
+def test_something_done_apart_gives_its_value_or_its_error_in_one_line() -> None:
+    def broken() -> None:
+        raise SoftwalltimeError("two\nlines")
+
+    assert apart(lambda: {"pid": 1}, PATIENT) == {"pid": 1}
+    with pytest.raises(ApartError, match=r"^two lines$"):
+        apart(broken, PATIENT)
+    with pytest.raises(ApartError, match=r"^ZeroDivisionError: integer division or modulo by zero$"):
+        apart(lambda: 1 // 0, PATIENT)
+    with pytest.raises(ApartError, match=r"^it ended without an answer$"):
+        apart(lambda: os._exit(3), PATIENT)
+
+
+def test_something_that_hangs_is_killed() -> None:
+    begin = time.monotonic()
+    with pytest.raises(ApartError, match=r"not done in 0.2 s"):
+        apart(lambda: time.sleep(3600), 0.2)
+    assert time.monotonic() - begin < PATIENT
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_it_can_be_done_as_another_user() -> None:
+    uid = pwd.getpwnam("nobody").pw_uid
+    assert apart(lambda: [os.getuid(), os.geteuid(), os.getgroups()], PATIENT, "nobody")[:2] == [uid, uid]
+    assert os.getuid() == 0
+
+
+def test_a_daemon_that_hangs_is_not_waited_for(listening: Path) -> None:
+    with pytest.raises(ApartError, match="has not answered"):
+        look_at_daemon(listening, 0.1)
+
+
+@pytest.mark.postgres
+def test_the_store_is_looked_at(database: str, engine: Engine) -> None:
+    settings = load_settings(dsn=database)
+    assert look_at_store(settings, "").jobs is False
+    with engine.begin() as connection:
+        add_jobs(connection, [job("carol", walltime=700)])
+    found = look_at_store(settings, "")
+    assert (found.revision, found.user, found.walltime, found.positions) == (head(), "carol", 700, {})
+    assert abs(found.ahead) < PATIENT
+
+
+@pytest.mark.postgres
+def test_a_store_without_tables_is_no_error_of_the_look(empty_database: str) -> None:
+    assert look_at_store(load_settings(dsn=empty_database), "").revision == ""
+
+
+def test_a_store_that_does_not_answer_is_told_in_one_line() -> None:
+    with pytest.raises(ApartError, match="cannot connect to PostgreSQL"):
+        look_at_store(load_settings(dsn="host=/nonexistent dbname=x"), "")
+
+
+def test_the_newest_log_is_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "20261119").write_text("x")
+    (tmp_path / "20261120").write_bytes(RECORDED_LOG.read_bytes())
+    os.utime(tmp_path / "20261119", (0, 0))
+    found = look_at_logs(tmp_path)
+    assert (Path(found.path).name, found.size) == ("20261120", RECORDED_LOG.stat().st_size)
+    with pytest.raises(ApartError, match="No such file"):
+        look_at_logs(tmp_path / "none")
