@@ -223,6 +223,24 @@ def test_a_file_that_others_could_still_change_is_written_anew(tmp_path: Path) -
     assert write(plan(), folder) == []
 
 
+def test_a_password_is_neither_readable_nor_shown(tmp_path: Path) -> None:
+    own = {"postgres": {"dsn": "postgresql://hook:secret@db/softwalltime"}}
+    folder = tmp_path / "hook"
+    made = plan(present(values={"postgres": {"dsn": "postgresql://hook:before@db/x"}}), own=own)
+    write(made, folder)
+    file = folder / "softwalltime_hook.json"
+    assert "secret" in file.read_text()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    # As an editor may have left it.
+    file.chmod(0o644)
+    assert write(made, folder) == [file]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    said = "\n".join([*made.notes, *(f"{step.statement} {step.why}" for step in made.steps)])
+    assert "postgres.dsn: (not shown), will be (not shown)" in said
+    assert "secret" not in said
+    assert "before" not in said
+
+
 def test_a_link_in_the_folder_is_replaced_not_followed(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_text("precious")

@@ -14,6 +14,8 @@ from softwalltime.errors import UsageError
 
 Values = dict[str, Any]
 _MISSING = object()
+_UNSHOWN = "dsn"
+"""The key whose value is not shown, as it may hold a password."""
 _MEND = "correct it, or move it away to begin with the defaults"
 
 
@@ -72,7 +74,8 @@ def differences(before: Values, after: Values, prefix: str = "") -> Iterator[Dif
         if isinstance(old, dict) and isinstance(new, dict):
             yield from differences(old, new, f"{prefix}{key}.")
         elif old != new or type(old) is not type(new):
-            yield Difference(prefix + key, _shown(old), _shown(new))
+            shown = _hidden if key == _UNSHOWN else _shown
+            yield Difference(prefix + key, shown(old), shown(new))
 
 
 def complaints(values: Values) -> list[str]:
@@ -111,3 +114,7 @@ def _load(path: Path) -> ModuleType:
 
 def _shown(value: object) -> str | None:
     return None if value is _MISSING else json.dumps(value)
+
+
+def _hidden(value: object) -> str | None:
+    return None if value is _MISSING else "(not shown)" if value else "none"

@@ -10,6 +10,10 @@ from softwalltime.deployment.ownership import loose
 from softwalltime.deployment.plan import CONFIGURATION, SCRIPT, STATEMENTS, Plan
 from softwalltime.errors import SourceError, UsageError
 
+_PUBLIC = 0o644
+_PRIVATE = 0o600
+"""The configuration may hold PostgreSQL's password."""
+
 
 def read_own(folder: Path) -> Values | None:
     """The configuration in the folder, which is the administrator's to edit; ``None`` if there is none.
@@ -39,12 +43,13 @@ def write(plan: Plan, folder: Path) -> list[Path]:
         _refuse_open_folder(folder)
         for name, content in plan.files.items():
             file = folder / name
-            if _own(file) and file.read_text(encoding="utf-8") == content:
+            mode = _PRIVATE if name == CONFIGURATION else _PUBLIC
+            if _closed(file, mode) and file.read_text(encoding="utf-8") == content:
                 continue
             # In one step, so that nobody ever reads half of it, and not through a link that somebody laid.
             beside = _beside(file)
             beside.unlink(missing_ok=True)
-            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
             with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
                 stream.write(content)
             beside.rename(file)
@@ -56,14 +61,15 @@ def write(plan: Plan, folder: Path) -> list[Path]:
     return changed
 
 
-def _own(file: Path) -> bool:
-    """Whether it is a plain file that nobody but us may change; who may could still do so before PBS reads it."""
+def _closed(file: Path, mode: int) -> bool:
+    """Whether it is a plain file of ours with no more permissions than these: who may write could still do so before
+    PBS reads it.
+    """
     try:
         status = file.lstat()
     except FileNotFoundError:
         return False
-    others = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not others
+    return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & ~mode
 
 
 def _beside(file: Path) -> Path:
