@@ -1,7 +1,6 @@
 """The command: whatever is missing ends none of its checks."""
 
 import json
-import time
 from pathlib import Path
 
 import pytest
