@@ -14,7 +14,8 @@ import pytest
 from sqlalchemy import Engine
 
 from softwalltime.accounting.files import log_files
-from softwalltime.accounting.reader import Tally, read_jobs
+from softwalltime.accounting.reader import read_jobs
+from softwalltime.accounting.tally import Tally
 from softwalltime.cli import run
 from softwalltime.predictors.registry import make
 from softwalltime.store import add_jobs

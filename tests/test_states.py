@@ -4,7 +4,8 @@ import pytest
 from sqlalchemy import Connection, text
 
 from softwalltime import resources
-from softwalltime.accounting.reader import Tally, read_jobs
+from softwalltime.accounting.reader import read_jobs
+from softwalltime.accounting.tally import Tally
 from softwalltime.states import TEACHING, State, state_of
 from tests.workloads import RECORDED_LOG
 

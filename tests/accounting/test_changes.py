@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from softwalltime.accounting.changes import Changes, Outcome, Record
 from softwalltime.accounting.files import Block
-from softwalltime.accounting.reader import Tally, pbs_batch
+from softwalltime.accounting.reader import pbs_batch
+from softwalltime.accounting.tally import Tally
 from softwalltime.jobs import UNSET, Alter
 from tests.service.histories import fold, history, random_plans
 from tests.workloads import RECORDED_LOG

@@ -16,7 +16,8 @@ from sqlalchemy import Engine, text
 
 from softwalltime.accounting import files
 from softwalltime.accounting.files import Block
-from softwalltime.accounting.reader import LINE_KEPT, Tally, pbs_batch, read_jobs
+from softwalltime.accounting.reader import pbs_batch, read_jobs
+from softwalltime.accounting.tally import LINE_KEPT, Tally
 from softwalltime.jobs import CompletedJob
 from softwalltime.service import ingest as ingesting
 from softwalltime.service.ingest import ingest_logs

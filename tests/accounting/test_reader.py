@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from softwalltime.accounting import files
 from softwalltime.accounting.files import Block, blocks, expand, is_trace, log_files, opened
-from softwalltime.accounting.reader import KEPT, Tally, pbs_batch, read_jobs
+from softwalltime.accounting.reader import pbs_batch, read_jobs
+from softwalltime.accounting.tally import KEPT, Tally
 from softwalltime.errors import SourceError
 from tests.workloads import RECORDED_LOG
 

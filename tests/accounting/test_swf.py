@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softwalltime.accounting.reader import Tally, read_jobs
+from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.swf import Header, completed_job
+from softwalltime.accounting.tally import Tally
 from softwalltime.errors import RecordError
 
 LINE = b"    7  1000    50   600   16   590    -1   16  3600    -1   1   12    3   44    2   -1 -1 -1"

@@ -16,7 +16,8 @@ from pbsparse import get_pbs_records
 from sqlalchemy import Engine
 
 from softwalltime.accounting.files import log_files
-from softwalltime.accounting.reader import Tally, read_jobs
+from softwalltime.accounting.reader import read_jobs
+from softwalltime.accounting.tally import Tally
 from softwalltime.jobs import values_of
 from softwalltime.reports.table import table
 from softwalltime.store import add_prepared_jobs, connect, embedded_postgres, prepare_jobs

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, text
 
-from softwalltime.accounting.reader import Tally
+from softwalltime.accounting.tally import Tally
 from softwalltime.cli import run
 from softwalltime.jobs import Decision, Submission
 from softwalltime.service.ingest import ingest_logs

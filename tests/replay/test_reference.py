@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from softwalltime.accounting.files import log_files
-from softwalltime.accounting.reader import Tally, read_jobs
+from softwalltime.accounting.reader import read_jobs
+from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import as_pbs, write_logs
 from softwalltime.jobs import CompletedJob
 from softwalltime.predictors.registry import make

@@ -16,7 +16,8 @@ from sqlalchemy import Engine, text
 
 from softwalltime import resources
 from softwalltime.accounting.pbs import completed_job
-from softwalltime.accounting.reader import Tally, read_jobs
+from softwalltime.accounting.reader import read_jobs
+from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import end_record
 from softwalltime.cli import run as command
 from softwalltime.errors import SourceError

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, text
 
-from softwalltime.accounting.reader import Tally
+from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import end_record
 from softwalltime.jobs import Decision, Submission
 from softwalltime.service.ingest import ingest_logs

@@ -7,7 +7,8 @@ from pathlib import Path
 from sqlalchemy import Engine, text
 
 from softwalltime.accounting.files import log_files
-from softwalltime.accounting.reader import Tally, read_jobs
+from softwalltime.accounting.reader import read_jobs
+from softwalltime.accounting.tally import Tally
 from softwalltime.store import read_current, read_malformed
 from softwalltime.store import read_jobs as read_stored
 from tests.service.histories import Folded, fold

@@ -23,7 +23,7 @@ from sqlalchemy import Engine, text
 
 from softwalltime.accounting import files
 from softwalltime.accounting.files import log_files
-from softwalltime.accounting.reader import Tally
+from softwalltime.accounting.tally import Tally
 from softwalltime.errors import StoreError
 from softwalltime.service import ingest as ingesting
 from softwalltime.service.follow import Follower

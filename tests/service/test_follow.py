@@ -19,7 +19,7 @@ import pytest
 from sqlalchemy import Engine, event
 
 from softwalltime.accounting import files
-from softwalltime.accounting.reader import Tally
+from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import end_record, records
 from softwalltime.errors import SourceError
 from softwalltime.service import follow as following

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine
 
 from softwalltime.accounting.files import log_files
-from softwalltime.accounting.reader import Tally, read_jobs
+from softwalltime.accounting.reader import read_jobs
+from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import end_record
 from softwalltime.jobs import CompletedJob
 from softwalltime.service import parsing

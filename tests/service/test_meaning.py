@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, text
 
-from softwalltime.accounting.reader import DISAGREEMENT, Tally
+from softwalltime.accounting.reader import DISAGREEMENT
+from softwalltime.accounting.tally import Tally
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.store import read_jobs
 from tests.service.stored import current

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, text
 
 from softwalltime.accounting import files
-from softwalltime.accounting.reader import Tally
+from softwalltime.accounting.tally import Tally
 from softwalltime.service import ingest as ingesting
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.store import count_jobs, read_current, read_malformed

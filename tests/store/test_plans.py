@@ -10,7 +10,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from sqlalchemy import Engine, text
 
-from softwalltime.accounting.reader import Tally
+from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import end_record, queue_record, start_record
 from softwalltime.jobs import CompletedJob
 from softwalltime.service.ingest import ingest_logs

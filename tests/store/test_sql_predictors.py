@@ -5,7 +5,8 @@ import math
 import pytest
 from sqlalchemy import Engine, text
 
-from softwalltime.accounting.reader import Tally, read_jobs
+from softwalltime.accounting.reader import read_jobs
+from softwalltime.accounting.tally import Tally
 from softwalltime.jobs import CompletedJob, Prediction
 from softwalltime.policy import soft_walltime
 from softwalltime.predictors.registry import make

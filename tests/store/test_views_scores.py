@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from sqlalchemy import Engine
 
-from softwalltime.accounting.reader import Tally, read_jobs
+from softwalltime.accounting.reader import read_jobs
+from softwalltime.accounting.tally import Tally
 from softwalltime.jobs import CompletedJob
 from softwalltime.predictors.registry import make
 from softwalltime.replay.drive import drive

@@ -6,7 +6,8 @@ from pathlib import Path
 import click
 
 from softwalltime.accounting.files import expand
-from softwalltime.accounting.reader import Tally, read_jobs
+from softwalltime.accounting.reader import read_jobs
+from softwalltime.accounting.tally import Tally
 from softwalltime.cli.options import LazySettings
 from softwalltime.cli.progress import progress_bar
 from softwalltime.errors import SourceError

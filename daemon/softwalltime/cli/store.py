@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from softwalltime.accounting.files import expand
-from softwalltime.accounting.reader import Tally
+from softwalltime.accounting.tally import Tally
 from softwalltime.cli.options import LazySettings, log_option, store_options
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.sources import problems

@@ -6,7 +6,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
 
-from softwalltime.accounting.reader import Tally, read_jobs
+from softwalltime.accounting.reader import read_jobs
+from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import as_pbs, write_logs
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.sources import problems

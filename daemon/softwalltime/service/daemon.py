@@ -16,7 +16,7 @@ from types import FrameType
 
 from pydantic import ValidationError
 
-from softwalltime.accounting.reader import Tally
+from softwalltime.accounting.tally import Tally
 from softwalltime.errors import SoftwalltimeError, UsageError
 from softwalltime.service.adviser import Adviser, Desk
 from softwalltime.service.follow import Follower

@@ -15,7 +15,7 @@ from threading import Event
 from sqlalchemy import Engine
 
 from softwalltime.accounting.files import log_files
-from softwalltime.accounting.reader import Tally
+from softwalltime.accounting.tally import Tally
 from softwalltime.errors import SoftwalltimeError, SourceError
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.service.reading import Known

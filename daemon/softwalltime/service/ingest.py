@@ -15,7 +15,7 @@ from threading import Thread
 from sqlalchemy import Connection, Engine
 
 from softwalltime.accounting.changes import Changes
-from softwalltime.accounting.reader import Malformed, Tally
+from softwalltime.accounting.tally import Malformed, Tally
 from softwalltime.jobs import CompletedJob
 from softwalltime.service.parsing import Parsed, malformed_line, parser
 from softwalltime.service.reading import Known, Told, new_blocks

@@ -16,7 +16,8 @@ from threading import Thread
 
 from softwalltime.accounting.changes import Changes
 from softwalltime.accounting.files import BLOCK, Block
-from softwalltime.accounting.reader import Malformed, Tally, pbs_batch
+from softwalltime.accounting.reader import pbs_batch
+from softwalltime.accounting.tally import Malformed, Tally
 from softwalltime.jobs import CompletedJob
 from softwalltime.store import MalformedLine, Position, PreparedJobs, prepare_jobs
 

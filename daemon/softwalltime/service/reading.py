@@ -17,7 +17,7 @@ from typing import IO
 from sqlalchemy import Engine
 
 from softwalltime.accounting.files import LOG_NAME, Opened, Unfinished, blocks, is_trace, opened
-from softwalltime.accounting.reader import Tally
+from softwalltime.accounting.tally import Tally
 from softwalltime.errors import SourceError
 from softwalltime.service.parsing import Task
 from softwalltime.store import Head, Position, Tail, read_positions, storable_text
