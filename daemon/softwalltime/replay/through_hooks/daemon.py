@@ -44,8 +44,7 @@ class Daemon:
         self._output = folder / "output"
         self._process: subprocess.Popen[bytes] | None = None
         settings = {
-            "dsn": dsn, "socket": str(self.socket), "accounting": str(self.accounting),
-            "teaching": sorted(teaching),
+            "dsn": dsn, "socket": str(self.socket), "accounting": str(self.accounting), "teaching": sorted(teaching),
         }  # fmt: skip
         lines = [f"{name} = {_toml(value)}" for name, value in settings.items()]
         lines += ["[policy]", *(f"{name} = {_toml(value)}" for name, value in policy.items())]
