@@ -4,6 +4,7 @@ import csv
 import fcntl
 import operator
 import os
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from softwalltime.replay.sweep.workers import Workers, dask_workers, local_worke
 from softwalltime.replay.workload import Workload
 from softwalltime.states import TEACHING, State
 from tests.dask_cluster import cluster
+from tests.service.running import PATIENT
 from tests.workloads import completed_jobs, job
 
 
@@ -368,6 +370,23 @@ def test_an_error_on_a_worker_ends_the_run_as_it_is(task: Task) -> None:
 def test_a_process_that_is_killed_ends_the_run_with_advice() -> None:
     with pytest.raises(SoftwalltimeError, match="a process was killed, as for want of memory: try fewer --jobs; what"):
         list(local_workers(2).do(os._exit, [1, 1]))
+
+
+def test_processes_do_not_hear_an_interrupt_and_this_one_does() -> None:
+    hears = [signal.SIGINT not in blocked for blocked in local_workers(2).do(blocked_signals, range(4))]
+    assert hears == [False] * 4
+    assert signal.SIGINT not in blocked_signals(0)
+
+
+def blocked_signals(_: int) -> set[int]:
+    """What the process that does this task does not hear."""
+    return set(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster may answer as late as it likes."""
+    monkeypatch.setattr(workers_module, "_PATIENCE", PATIENT)
 
 
 @pytest.fixture(scope="module")

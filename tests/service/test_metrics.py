@@ -84,7 +84,7 @@ def test_a_daemon_tells_prometheus_what_it_does(start: Callable[..., tuple[Daemo
         log.write("rubbish\n")
     until(lambda: daemon.status()["learnt"] == 2 and daemon.status()["malformed"] == 1)
     asked = {"op": "predict", "event": "postqueuejob", "job": {"user": "alice", "walltime": 3600, "job_id": "9.srv"}}
-    assert ask(daemon.socket, {**asked, "timeouts": 4, "previous_us": 700})["soft_walltime"] == 600
+    assert ask(daemon.socket, {**asked, "timeouts": 4, "previous_us": 700}, PATIENT)["soft_walltime"] == 600
     daemon.predict("runjob", job_id="9.srv")
     daemon.predict("postqueuejob", job_id="10.srv", user="bob")
     # The page may be one of a second ago.

@@ -30,7 +30,7 @@ from tests.workloads import job
 def hook(daemon: Daemon, job_id: str, **told: int) -> None:
     """Ask as the hook does, which tells of the time before."""
     asked = {"op": "predict", "event": "postqueuejob", "job": {"user": "alice", "walltime": 3600, "job_id": job_id}}
-    assert ask(daemon.socket, {**asked, **told})["soft_walltime"] == 600
+    assert ask(daemon.socket, {**asked, **told}, PATIENT)["soft_walltime"] == 600
 
 
 @pytest.fixture

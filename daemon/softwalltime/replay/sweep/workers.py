@@ -1,11 +1,12 @@
 """Who does the tasks: processes on this machine, or a Dask cluster; joblib hands them out in either case."""
 
 import logging
+import signal
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import CancelledError
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -57,11 +58,11 @@ class Workers:
             # joblib tells of processes that it replaces because they have grown, as they do with a larger workload, and
             # of what is left undone when we stop early.
             warnings.filterwarnings("ignore", module="joblib")
-            results = parallel(delayed(function)(task) for task in tasks)
-            try:
+            with ExitStack() as at_the_end:
+                with _deaf_to_interrupts():
+                    results = parallel(delayed(function)(task) for task in tasks)
+                    at_the_end.callback(results.close)
                 yield from results
-            finally:
-                results.close()
 
 
 def local_workers(processes: int | None = None) -> Workers:
@@ -148,6 +149,19 @@ class _Dask(ParallelBackendBase):  # type: ignore[misc]  # joblib has no types
     def retrieve_result_callback(self, out: "Future[Any]") -> Any:
         """The result of a call that is over; its exception is raised."""
         return out.result()
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Processes that are started within do not hear Ctrl-C, which a terminal sends to them too.
+
+    They would end with a traceback each; it is for us to end them.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
