@@ -3,6 +3,7 @@
 import gzip
 import shutil
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from hypothesis import given, settings
@@ -140,6 +141,14 @@ def test_two_servers_with_the_same_job_ids_stay_apart(engine: Engine, log: Path,
     assert {job.server for job in stored_jobs(engine)} == {"a", "b"}
 
 
+class AtOnce(Thread):
+    """A thread for which whoever starts it waits."""
+
+    def start(self) -> None:
+        super().start()
+        self.join()
+
+
 def test_many_processes_store_the_same_as_one(
     engine: Engine, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,6 +156,8 @@ def test_many_processes_store_the_same_as_one(
 
     monkeypatch.setattr(files, "BLOCK", 3000)
     monkeypatch.setattr(parsing, "LEAST", 0)
+    # Wait for them: these few lines would be read before they are there.
+    monkeypatch.setattr(parsing, "Thread", AtOnce)
     log.write_bytes(b"rubbish\n" + RECORDED_LOG.read_bytes())
     second = tmp_path / "20261121"
     second.write_bytes(RECORDED_LOG.read_bytes().replace(b".pbs1", b".pbs2"))

@@ -8,11 +8,11 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context, parent_process
-from threading import Thread
+from threading import Event, Thread
 
 from softwalltime.accounting.changes import Changes
 from softwalltime.accounting.files import BLOCK, Block
@@ -21,7 +21,7 @@ from softwalltime.accounting.tally import Malformed, Tally
 from softwalltime.jobs import CompletedJob
 from softwalltime.store import MalformedLine, Position, PreparedJobs, prepare_jobs
 
-LEAST = 16 << 20
+LEAST = 8 << 20
 """Bytes of logs below which starting processes takes longer than it saves."""
 
 
@@ -105,15 +105,18 @@ def parser() -> Iterator[Callable[[Iterable[Task]], Iterator[Parsed]]]:
 def _in_order(stack: ExitStack, processes: int, tasks: Iterable[Task]) -> Iterator[Parsed]:
     """Keep about two blocks for each process under way, and no more: what was read must not pile up in memory."""
     pool: ProcessPoolExecutor | None = None
+    ready = Event()
     waiting: deque[tuple[int, Future[Parsed]]] = deque()
     parsed = under_way = 0
     for task in tasks:
         size = len(task.block.content)
-        if pool is None and (parsed < LEAST or processes < 2):
+        if pool is None and parsed >= LEAST and processes > 1:
+            pool = stack.enter_context(_pool(processes))
+            Thread(target=_start, args=[pool, ready], daemon=True).start()
+        if pool is None or not ready.is_set():
             parsed += size
             yield parse(task)
             continue
-        pool = pool or stack.enter_context(_pool(processes))
         waiting.append((size, pool.submit(parse, task)))
         under_way += size
         del task
@@ -123,6 +126,14 @@ def _in_order(stack: ExitStack, processes: int, tasks: Iterable[Task]) -> Iterat
             yield result.result()
     while waiting:
         yield waiting.popleft()[1].result()
+
+
+def _start(pool: ProcessPoolExecutor, ready: Event) -> None:
+    """Start the pool, which takes as long as parsing many blocks."""
+    # If it cannot be started, whoever gives it something to do is told why; it may be closed again already.
+    with suppress(Exception):
+        pool.submit(os.getpid).result()
+    ready.set()
 
 
 def _pool(processes: int) -> ProcessPoolExecutor:
