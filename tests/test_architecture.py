@@ -8,11 +8,12 @@ import pytest
 from tests.workloads import ROOT
 
 PACKAGE = ROOT / "daemon" / "softwalltime"
-FREE = {"jobs", "states", "errors"}
+FREE = {"jobs", "states", "errors", "words"}
 ALLOWED = {
     "states": set(),
     "jobs": {"states"},
     "errors": set(),
+    "words": set(),
     "resources": {"errors"},
     "settings": {"errors", "states"},
     "policy": FREE,

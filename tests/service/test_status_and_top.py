@@ -18,7 +18,6 @@ import pytest
 from softwalltime import __version__
 from softwalltime.cli import run
 from softwalltime.cli.overview import latency, overview, problems, size, span
-from softwalltime.cli.top import printable
 from softwalltime.jobs import CurrentJob
 from softwalltime.service.client import ask
 from softwalltime.service.meter import BOUNDS
@@ -256,4 +255,3 @@ def test_numbers_for_people() -> None:
     ]
     counts = [0, 100, *[0] * 17, 1]
     assert latency({"bounds_us": list(BOUNDS), "counts": counts}) == "p50 0.04 ms, p95 0.05 ms, p99 0.05 ms"
-    assert printable("a\x1b[31m\n\u202e") == "a?[31m??"

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from softwalltime.service.meter import percentile
+from softwalltime.words import percent, plural
 
 LATE = 300
 """Seconds for which the log may be behind before that is called wrong."""
@@ -35,24 +36,24 @@ def problems(status: Mapping[str, Any]) -> Iterator[str]:
         )
     if status["timeouts"] * RARE > status["requests"].get("predict", 0):
         yield (
-            f"hook: {number(status['timeouts'], 'question')} timed out since the start; is this host overloaded? "
+            f"hook: {plural(status['timeouts'], 'question')} timed out since the start; is this host overloaded? "
             "see softwalltime.hook_latency"
         )
     if failed := status["requests"].get("failed", 0):
-        yield f"predictors: {number(failed, 'request')} ended in an error of a predictor: report it to its author"
+        yield f"predictors: {plural(failed, 'request')} ended in an error of a predictor: report it to its author"
     if refused := status["requests"].get("refused", 0):
-        yield f"requests: {number(refused, 'line')} made no sense: do hook and daemon have the same version?"
+        yield f"requests: {plural(refused, 'line')} made no sense: do hook and daemon have the same version?"
     if dropped := status["dropped"]:
         yield f"predictions: {dropped:,} {'was' if dropped == 1 else 'were'} never stored: the store was away too long"
     if status["to_record"] > MANY_TO_RECORD:
         yield f"predictions: {status['to_record']:,} wait to be stored"
     if malformed := status["malformed"]:
-        yield f"log: {number(malformed, 'malformed line')}, which the table softwalltime.malformed_lines keeps"
+        yield f"log: {plural(malformed, 'malformed line')}, which the table softwalltime.malformed_lines keeps"
     if status["from_the_future"]:
-        yield f"clock: {number(status['from_the_future'], 'job')} ended later than now, by their records"
+        yield f"clock: {plural(status['from_the_future'], 'job')} ended later than now, by their records"
     if status["refused_users"]:
         yield (
-            f"socket: {number(status['refused_users'], 'connection')} of users that may not ask: who let them come "
+            f"socket: {plural(status['refused_users'], 'connection')} of users that may not ask: who let them come "
             "there? see softwalltime doctor"
         )
 
@@ -74,11 +75,6 @@ def milliseconds(microseconds: float) -> str:
     """A time with two digits that count."""
     value = microseconds / 1000
     return f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms" if value >= 1 else f"{value:.2f} ms"
-
-
-def number(count: int, thing: str) -> str:
-    """How many of what: ``1 line``, ``2,000 lines``."""
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
 def span(seconds: float) -> str:
@@ -103,11 +99,6 @@ def size(count: float) -> str:
     return f"{count:.1f} GB"
 
 
-def share(value: float) -> str:
-    """A share of 1 in per cent."""
-    return f"{value:.1%}"
-
-
 def overview(status: Mapping[str, Any], now: float) -> dict[str, dict[str, str]]:
     """The rest, in groups: name and value."""
     policy = status["policy"]
@@ -115,15 +106,15 @@ def overview(status: Mapping[str, Any], now: float) -> dict[str, dict[str, str]]
     groups = {
         "predictions": {
             "mode": f"{policy['mode']}: {MODES[policy['mode']]}" + _exceptions(policy),
-            "ready": f"yes, {number(status['learnt'], 'job')} learnt" if status["ready"] else "no",
+            "ready": f"yes, {plural(status['learnt'], 'job')} learnt" if status["ready"] else "no",
             "waiting jobs": policy["waiting"],
             "running jobs": policy["running"],
             "minimum": f"{policy['minimum']} s",
         },
         "last seven days": {
             f"{each['predictor']} ({each['mode']})": (
-                f"accuracy {each['accuracy']:.3f}, underestimated {share(each['underestimated'])}, "
-                f"badly {share(each['badly_underestimated'])}, of {number(each['jobs'], 'job')}"
+                f"accuracy {each['accuracy']:.3f}, underestimated {percent(each['underestimated'])}, "
+                f"badly {percent(each['badly_underestimated'])}, of {plural(each['jobs'], 'job')}"
             )
             for each in status["week"]
         },
@@ -143,7 +134,7 @@ def overview(status: Mapping[str, Any], now: float) -> dict[str, dict[str, str]]
             "accounting": status["accounting"],
             **(
                 {
-                    "read": f"{number(status['lines'], 'line')}, {number(status['stored'], 'job')} stored",
+                    "read": f"{plural(status['lines'], 'line')}, {plural(status['stored'], 'job')} stored",
                     "behind": f"{size(status['behind_bytes'])}, for {span(status['behind_seconds'])}"
                     if status["behind_bytes"] or status["behind_seconds"]
                     else "nothing",
@@ -162,7 +153,7 @@ def _exceptions(policy: Mapping[str, Any]) -> str:
     return "".join(
         (
             f", for {policy['share']:.0%} of the users" if policy["mode"] == "on" and policy["share"] < 1 else "",
-            f" ({number(rules, 'exception')})" if rules else "",
+            f" ({plural(rules, 'exception')})" if rules else "",
         )
     )
 

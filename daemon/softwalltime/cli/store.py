@@ -12,6 +12,7 @@ from softwalltime.cli.options import LazySettings, log_option, store_options
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.sources import problems
 from softwalltime.settings import Settings
+from softwalltime.words import printable
 
 SHOWN = 200
 """Characters shown of a malformed line."""
@@ -122,8 +123,8 @@ def _show_malformed(settings: Settings, server: str | None) -> int:
     for line in lines:
         field = f"{line.field}: " if line.field else ""
         content = line.line.decode("utf-8", "backslashreplace")
-        printable = "".join(letter if letter.isprintable() else "?" for letter in content[:SHOWN])
-        click.echo(f"{line.path}:{line.line_number}: byte {line.offset}: {field}{line.reason}: {printable}")
+        shown = printable(content[:SHOWN])
+        click.echo(f"{line.path}:{line.line_number}: byte {line.offset}: {field}{line.reason}: {shown}")
     click.echo(f"{len(lines):,} malformed lines are kept, {dropped:,} older ones were dropped", err=True)
     return 0
 

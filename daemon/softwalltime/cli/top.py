@@ -19,6 +19,7 @@ from softwalltime.cli.daemon import require_same_version
 from softwalltime.cli.options import LazySettings, store_options
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.service.client import NoAnswerError, ask
+from softwalltime.words import printable
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
@@ -290,11 +291,6 @@ def _list(title: str, names: tuple[str, ...], rows: tuple[tuple[str, ...], ...],
     if not rows:
         table.add_row("none")
     return table
-
-
-def printable(text: str) -> str:
-    """A text without what would move the cursor or change colours."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def _table(title: str, names: tuple[str, ...], right: int, left: int = 99) -> "Table":

@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.replay.workload import Workload
+from softwalltime.words import printable
 
 Integers = NDArray[np.int64]
 Rename = Callable[[str, str], str]
 """From the kind of a name (user, project, queue) and the name to the name that is shown."""
 
 UNNAMED = "(none)"
+UNPRINTABLE = "\N{REPLACEMENT CHARACTER}"
 _DEFAULT_PROJECT = "_pbs_project_default"
 """PBS's project of a job that was given none."""
 
@@ -80,7 +82,8 @@ def columns(workload: Workload, rename: Rename = lambda kind, name: name) -> Col
 
     def named(kind: str, values: Iterable[str]) -> Names:
         codes, names = encode(values)
-        return Names(codes, tuple(printable(rename(kind, name)) if name else UNNAMED for name in names))
+        shown = (printable(rename(kind, name), UNPRINTABLE) if name else UNNAMED for name in names)
+        return Names(codes, tuple(shown))
 
     return Columns(
         submitted=submitted,
@@ -99,11 +102,6 @@ def columns(workload: Workload, rename: Rename = lambda kind, name: name) -> Col
         queue=named("queue", (job.submission.queue for job in jobs)),
         project_field=project_field,
     )  # fmt: skip
-
-
-def printable(name: str) -> str:
-    """A name without what cannot be seen, or turns the text around it."""
-    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name)
 
 
 def encode(values: Iterable[str]) -> tuple[Integers, list[str]]:

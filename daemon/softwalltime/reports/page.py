@@ -8,8 +8,8 @@ from itertools import pairwise
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from softwalltime import __version__
-from softwalltime.reports import recommendation, words
+from softwalltime import __version__, words
+from softwalltime.reports import recommendation
 from softwalltime.reports.analysis import periods, predictions, settings
 from softwalltime.reports.document import document, embedded
 from softwalltime.reports.figures import groups as group_figures

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from softwalltime.replay.metrics import Scores
-from softwalltime.reports.words import percent
+from softwalltime.words import percent
 
 PUBLISHED = {"v1": "over 40%", "v2": "31%", "v3": "under 12%"}
 """Shares of underestimated jobs (Chlumský & Klusáček 2022)."""

@@ -20,7 +20,7 @@ from enum import Enum
 
 from softwalltime.reports.analysis.groups import Group
 from softwalltime.reports.analysis.halves import Halves, Part
-from softwalltime.reports.words import duration, exact_percent, percent, plural
+from softwalltime.words import duration, exact_percent, percent, plural
 
 LEAST_JOBS = 1000
 LEAST_DAYS = 14

@@ -20,7 +20,7 @@ from softwalltime.reports.analysis.settings import PASSES, Setting
 from softwalltime.reports.analysis.walltimes import Walltimes, walltimes
 from softwalltime.reports.columns import Columns, Integers, Rename, columns
 from softwalltime.reports.recommendation import Choice, Recommendation, choose, conclude, queues_to_leave_out
-from softwalltime.reports.words import DAY
+from softwalltime.words import DAY
 
 BASELINE = "request"
 """The predictor that answers with the walltime; every report has it, first."""

@@ -16,6 +16,7 @@ from joblib.parallel import ParallelBackendBase  # type: ignore[import-untyped]
 
 from softwalltime import __version__
 from softwalltime.errors import SoftwalltimeError, UsageError
+from softwalltime.words import plural
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -101,7 +102,7 @@ def dask_workers(address: str) -> Iterator[Workers]:
     with client:
         _check_versions(client)
         threads = client.nthreads()
-        number = f"{_count(len(threads), 'worker')} and {_count(sum(threads.values()), 'thread')}"
+        number = f"{plural(len(threads), 'worker')} and {plural(sum(threads.values()), 'thread')}"
         yield Workers(_Dask(client), 2, f"the cluster at {address}, which has {number} now")
 
 
@@ -181,7 +182,3 @@ def _explained() -> Iterator[None]:
         else:
             reason = f"the workers failed: {type(error).__name__}: {error}"
         raise SoftwalltimeError(f"{reason}; {advice}") from error
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

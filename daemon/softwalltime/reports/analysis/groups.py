@@ -6,7 +6,7 @@ import numpy as np
 
 from softwalltime.reports.analysis.predictions import Judged
 from softwalltime.reports.columns import Columns, Names
-from softwalltime.reports.words import DAY
+from softwalltime.words import DAY
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from softwalltime.jobs import Decision
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.analysis.predictions import CLASSES, runtime_classes
 from softwalltime.reports.columns import Columns, Integers
-from softwalltime.reports.words import DAY, MINUTE, day
+from softwalltime.words import DAY, MINUTE, day
 
 BOUNDS = (10, MINUTE, 10 * MINUTE)
 """Runtimes in seconds below which a job counts as that long in its bounded slowdown."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from softwalltime.replay.metrics import BADLY
 from softwalltime.reports.columns import Columns, Integers
-from softwalltime.reports.words import DAY, HOUR
+from softwalltime.words import DAY, HOUR
 
 Floats = NDArray[np.float64]
 

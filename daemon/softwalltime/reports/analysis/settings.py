@@ -10,7 +10,7 @@ from softwalltime.replay.family import drive_percentiles, soft_walltimes
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.analysis.halves import Halves, enough, halves
 from softwalltime.reports.columns import Columns
-from softwalltime.reports.words import DAY
+from softwalltime.words import DAY
 
 PERCENTILES = (50, 60, 70, 80, 85, 90, 95, 97, 99)
 WINDOWS = (7, 30, 90)

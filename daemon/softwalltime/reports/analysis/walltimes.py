@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.reports.columns import Columns
-from softwalltime.reports.words import DAY, HOUR, MINUTE, moment
+from softwalltime.words import DAY, HOUR, MINUTE, moment
 
 Floats = NDArray[np.float64]
 BINS = 20

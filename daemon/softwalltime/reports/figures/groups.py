@@ -8,7 +8,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from softwalltime.reports.analysis.groups import Group, Shares
 from softwalltime.reports.figures.picture import MUTED, SERIES, Picture, drawing, shortened, time_axis
 from softwalltime.reports.figures.walltimes import CHLUMSKY
-from softwalltime.reports.words import duration, percent, plural
+from softwalltime.words import duration, percent, plural
 
 SHOWN = 800
 """Users drawn at most; of more, evenly chosen ones."""

@@ -15,7 +15,7 @@ from softwalltime.reports.figures.picture import (
     time_axis,
 )
 from softwalltime.reports.figures.walltimes import CHLUMSKY
-from softwalltime.reports.words import DAY, day, duration, percent, plural
+from softwalltime.words import DAY, day, duration, percent, plural
 
 
 def by_week(found: Sequence[Week]) -> Picture:

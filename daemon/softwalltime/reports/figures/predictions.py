@@ -19,7 +19,7 @@ from softwalltime.reports.figures.picture import (
     time_axis,
 )
 from softwalltime.reports.figures.walltimes import CHLUMSKY, TANG
-from softwalltime.reports.words import MINUTE, duration, exact_percent, percent, plural
+from softwalltime.words import MINUTE, duration, exact_percent, percent, plural
 
 
 def plane(

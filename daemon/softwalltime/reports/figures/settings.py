@@ -13,7 +13,7 @@ from softwalltime.reports.figures.picture import (
     percent_axis,
 )
 from softwalltime.reports.figures.walltimes import TANG
-from softwalltime.reports.words import exact_percent, percent, plural
+from softwalltime.words import exact_percent, percent, plural
 
 DEFAULT_WINDOW, DEFAULT_PERCENTILE = 30, 85
 

@@ -17,7 +17,7 @@ from softwalltime.reports.figures.picture import (
     percent_axis,
     time_axis,
 )
-from softwalltime.reports.words import duration, percent, plural, walltime
+from softwalltime.words import duration, percent, plural, walltime
 
 TANG = "Tang, Desai, Buettner & Lan 2013"
 CHLUMSKY = "Chlumský & Klusáček 2022"

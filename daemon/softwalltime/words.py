@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Numbers and texts as people read them."""
 
 from datetime import UTC, datetime
 
@@ -92,6 +92,17 @@ def plural(count: int, noun: str) -> str:
     ('1 job', '1,200 jobs')
     """
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def printable(text: str, instead: str = "?") -> str:
+    """A text without what cannot be seen, moves the cursor, changes colours or turns the text around it.
+
+    :param instead: stands for each such letter.
+
+    >>> printable("a\\x1b[31m\\n")
+    'a?[31m?'
+    """
+    return "".join(letter if letter.isprintable() else instead for letter in text)
 
 
 def _digits(value: float) -> str:

@@ -1,8 +1,8 @@
-"""Numbers as people read them."""
+"""Numbers and texts as people read them."""
 
 import pytest
 
-from softwalltime.reports import words
+from softwalltime import words
 
 DASH = "\N{EN DASH}"
 
@@ -37,3 +37,8 @@ def test_a_time_beyond_the_calendar_has_a_day_all_the_same() -> None:
     assert words.day(1_700_000_000) == "2023-11-14"
     assert words.day(10**18) == "9999-01-01"
     assert words.day(-(10**18)) == "0001-01-01"
+
+
+def test_what_would_move_the_cursor_or_turn_the_text_is_replaced() -> None:
+    assert words.printable("a\x1b[31m\n\u202e") == "a?[31m??"
+    assert words.printable("a\nb", "\N{REPLACEMENT CHARACTER}") == "a\N{REPLACEMENT CHARACTER}b"
