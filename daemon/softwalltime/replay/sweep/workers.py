@@ -1,6 +1,7 @@
 """Who does the tasks: processes on this machine, or a Dask cluster; joblib hands them out in either case."""
 
 import logging
+import multiprocessing.resource_tracker
 import signal
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -12,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from joblib import Parallel, cpu_count, delayed  # type: ignore[import-untyped]
+from joblib.externals import loky  # type: ignore[import-untyped]
 from joblib.parallel import ParallelBackendBase  # type: ignore[import-untyped]
 
 from softwalltime import __version__
@@ -158,6 +160,9 @@ def _deaf_to_interrupts() -> Iterator[None]:
 
     They would end with a traceback each; it is for us to end them.
     """
+    # The first process needs both; starting one of them later would let this thread, and the processes, hear again.
+    multiprocessing.resource_tracker.ensure_running()
+    loky.backend.resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
