@@ -3,10 +3,10 @@
 import os
 import pwd
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from softwalltime.deployment import configuration, look
 from softwalltime.deployment import hook as hooks
@@ -30,6 +30,8 @@ ACCOUNT = "softwalltime"
 """The daemon's user, where no socket says another one."""
 TRIAL_WALLTIME = 86400
 
+T = TypeVar("T")
+
 
 @dataclass(slots=True)
 class Doctor:
@@ -47,21 +49,22 @@ class Doctor:
     def examine(self) -> Iterator[Finding]:
         """All findings, as they are made; each takes seconds at most, and none raises."""
         self.deadline_ms = int(configuration.shipped()["deadline_ms"])
-        settings = Settings()
+        settings = yield from self._settings()
+        yield from self._pbs(settings)
+        daemon = yield from self._daemon(settings)
+        store = yield from _store(settings)
+        yield from _lag(settings, store)
+        if self.asks_daemon:
+            yield from _trial(settings, daemon, store)
+
+    def _settings(self) -> Generator[Finding, None, Settings]:
         try:
             settings = load_settings(self.config)
         except SoftwalltimeError as error:
             yield problem("settings", str(error), "whoever wrote it; until then this goes on with the defaults")
-        else:
-            yield ok("settings", f"valid; socket {settings.socket}, accounting {settings.accounting or 'not followed'}")
-        yield from self._pbs(settings)
-        if self.asks_daemon:
-            yield from self._service(settings)
-        else:
-            yield skipped("daemon", "the hook asks PostgreSQL itself")
-            store = self._look_at_store(settings)
-            yield from check_store(store, settings.dsn)
-            yield from check_lag(self._look_at_logs(settings), store, time.time())
+            return Settings()
+        yield ok("settings", f"valid; socket {settings.socket}, accounting {settings.accounting or 'not followed'}")
+        return settings
 
     def _pbs(self, settings: Settings) -> Iterator[Finding]:
         try:
@@ -95,42 +98,47 @@ class Doctor:
             self.deadline_ms = values["deadline_ms"]
             self.asks_daemon = values["transport"] == "daemon"
 
-    def _service(self, settings: Settings) -> Iterator[Finding]:
+    def _daemon(self, settings: Settings) -> Generator[Finding, None, DaemonLook | str]:
+        if not self.asks_daemon:
+            yield skipped("daemon", "the hook asks PostgreSQL itself")
+            return "not asked"
         yield from check_socket(settings.socket)
-        daemon: DaemonLook | str
-        try:
-            daemon = look.look_at_daemon(settings.socket)
-        except ApartError as error:
-            daemon = str(error)
+        daemon = _or_why(lambda: look.look_at_daemon(settings.socket))
         yield from check_daemon(daemon, self.deadline_ms, self.version)
-        store = self._look_at_store(settings)
-        yield from check_store(store, settings.dsn)
-        yield from check_lag(self._look_at_logs(settings), store, time.time())
-        user = store.user if isinstance(store, StoreLook) and store.user else "root"
-        walltime = store.walltime if isinstance(store, StoreLook) and store.walltime else TRIAL_WALLTIME
-        answer: dict[str, Any] | str = "the daemon does not answer"
-        if isinstance(daemon, DaemonLook):
-            try:
-                answer = look.trial(settings.socket, user, walltime)
-            except ApartError as error:
-                answer = str(error)
-        yield from check_trial(answer, user, walltime)
+        return daemon
 
-    def _look_at_store(self, settings: Settings) -> StoreLook | str:
-        if settings.dsn is None:
-            return "no dsn in the settings"
-        try:
-            return look.look_at_store(settings, daemon_user(settings))
-        except ApartError as error:
-            return str(error)
 
-    def _look_at_logs(self, settings: Settings) -> LogLook | str:
-        if settings.accounting is None:
-            return "no accounting folder in the settings"
-        try:
-            return look.look_at_logs(settings.accounting)
-        except ApartError as error:
-            return str(error)
+def _store(settings: Settings) -> Generator[Finding, None, StoreLook | str]:
+    store: StoreLook | str = "no dsn in the settings"
+    if settings.dsn is not None:
+        store = _or_why(lambda: look.look_at_store(settings, daemon_user(settings)))
+    yield from check_store(store, settings.dsn)
+    return store
+
+
+def _lag(settings: Settings, store: StoreLook | str) -> Iterator[Finding]:
+    logs: LogLook | str = "no accounting folder in the settings"
+    if (accounting := settings.accounting) is not None:
+        logs = _or_why(lambda: look.look_at_logs(accounting))
+    yield from check_lag(logs, store, time.time())
+
+
+def _trial(settings: Settings, daemon: DaemonLook | str, store: StoreLook | str) -> Iterator[Finding]:
+    """For the user whose job was stored last: what the store knows, the daemon should have learnt."""
+    user = store.user if isinstance(store, StoreLook) and store.user else "root"
+    walltime = store.walltime if isinstance(store, StoreLook) and store.walltime else TRIAL_WALLTIME
+    answer: dict[str, Any] | str = "the daemon does not answer"
+    if isinstance(daemon, DaemonLook):
+        answer = _or_why(lambda: look.trial(settings.socket, user, walltime))
+    yield from check_trial(answer, user, walltime)
+
+
+def _or_why(work: Callable[[], T]) -> T | str:
+    """What a look shows, or in words why it shows nothing."""
+    try:
+        return work()
+    except ApartError as error:
+        return str(error)
 
 
 def daemon_user(settings: Settings) -> str:
