@@ -84,6 +84,16 @@ def test_wrong_settings_are_one_finding_and_the_rest_goes_on(
     assert "daemon" in found
 
 
+def test_a_wrong_environment_is_one_finding_too(
+    without_pbs: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOFTWALLTIME_KEEP_DAYS", "many")
+    status, found = findings(capsys)
+    assert status == 1
+    assert "SOFTWALLTIME_KEEP_DAYS: keep_days = 'many'" in found["settings"]["text"]
+    assert "daemon" in found
+
+
 def test_a_hook_that_asks_postgresql_needs_no_daemon() -> None:
     made, values = check_hook(present(values={"transport": "postgres"}), {}, ALL, SOCKET)
     assert values is not None

@@ -62,7 +62,8 @@ class Doctor:
             settings = load_settings(self.config)
         except SoftwalltimeError as error:
             yield problem("settings", str(error), "whoever wrote it; until then this goes on with the defaults")
-            return Settings()
+            # Settings() would read the environment, where what is wrong may stand.
+            return Settings.model_construct()
         yield ok("settings", f"valid; socket {settings.socket}, accounting {settings.accounting or 'not followed'}")
         return settings
 
