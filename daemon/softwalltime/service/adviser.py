@@ -7,7 +7,7 @@ from threading import Lock
 from time import perf_counter, time
 from typing import NamedTuple
 
-from softwalltime.jobs import ColdStart, CompletedJob, Decision, Prediction
+from softwalltime.jobs import ColdStart, CompletedJob, Decision, Prediction, Submission
 from softwalltime.policy import soft_walltime
 from softwalltime.predictors.base import Predictor
 from softwalltime.predictors.registry import make
@@ -102,18 +102,19 @@ class Adviser:
         mode, waiting, running, minimum = self.policy.terms(submission)
         spec = running if request.event == "runjob" else waiting
         if mode == "off":
-            return Advice(now, mode, spec, "none", "the site's policy is off for this job")
+            return Advice(submission, now, mode, spec, "none", "the site's policy is off for this job")
         if spec == KEEP:
-            return Advice(now, mode, spec, "none", "the site's policy keeps a running job's soft walltime as it is")
+            basis = "the site's policy keeps a running job's soft walltime as it is"
+            return Advice(submission, now, mode, spec, "none", basis)
         if not submission.walltime:
-            return Advice(now, mode, spec, "none", "the job has no walltime")
+            return Advice(submission, now, mode, spec, "none", "the job has no walltime")
         if submission.shrink_to_fit:
-            return Advice(now, mode, spec, "none", "a shrink-to-fit job may have no soft walltime")
+            return Advice(submission, now, mode, spec, "none", "a shrink-to-fit job may have no soft walltime")
         if spec == WALLTIME:
             seconds, predicted, basis = None, None, "a running job is planned with its walltime"
         else:
             if not self.ready:
-                return Advice(now, mode, spec, "none", "the history is still being loaded")
+                return Advice(submission, now, mode, spec, "none", "the history is still being loaded")
             with self._lock:
                 self._come_to(now)
                 prediction = self._predictors[spec].predict(submission, now)
@@ -125,13 +126,14 @@ class Adviser:
             # PBS keeps the soft walltime that a job has: only the walltime itself takes it back.
             seconds = submission.walltime
         if seconds is None or seconds == had:
-            return Advice(now, mode, spec, "none", basis, seconds, predicted)
-        return Advice(now, mode, spec, "set" if mode == "on" else "shadow", basis, seconds, predicted)
+            return Advice(submission, now, mode, spec, "none", basis, seconds, predicted)
+        return Advice(submission, now, mode, spec, "set" if mode == "on" else "shadow", basis, seconds, predicted)
 
 
 class Advice(NamedTuple):
     """What to do about a job, in the terms of :class:`softwalltime.jobs.Decision`, which is made once it was sent."""
 
+    submission: Submission
     at: int
     mode: str
     predictor: str
@@ -143,12 +145,11 @@ class Advice(NamedTuple):
     def decision(self, request: Request, took: int = 0) -> Decision:
         """For the record.
 
+        :param request: the one that was answered.
         :param took: microseconds that the answer took.
         """
-        if request.job is None:
-            raise ProtocolError("job: an object is expected")
         return Decision(
-            self.at, request.event, request.job, self.mode, self.predictor, self.predicted, self.soft_walltime,
+            self.at, request.event, self.submission, self.mode, self.predictor, self.predicted, self.soft_walltime,
             self.action, self.basis, took, request.timeouts, request.exchange_before,
         )  # fmt: skip
 
