@@ -7,7 +7,12 @@ from typing import Any
 
 import click
 
+from softwalltime.policy import MINIMUM
+from softwalltime.predictors.registry import BASELINE, make, split_specs
 from softwalltime.settings import Settings, load_settings
+
+PUBLISHED = "v1,v2,v3,v4,percentile"
+"""The predictors that are judged where none are named."""
 
 LazySettings = Callable[..., Settings]
 """Settings that are read when they are first needed: a replay of logs needs none.  Called with further overrides."""
@@ -19,6 +24,31 @@ def log_option(command: Callable[..., Any]) -> Callable[..., Any]:
         "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True,
         help="How the log is written to standard error.",
     )(command)  # fmt: skip
+
+
+def minimum_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the option that says below how many seconds no soft walltime is set."""
+    return click.option(
+        "--min-soft-walltime", "minimum", type=click.IntRange(1), default=MINIMUM, show_default=True,
+        metavar="SECONDS", help="Least soft walltime.",
+    )(command)  # fmt: skip
+
+
+def predictors_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that name predictors; the command gets them as ``specs``, the baseline first, each once."""
+
+    @click.option("--predictors", "listed", metavar="LIST", help=f"Predictors, by commas.  Default: {PUBLISHED}.")
+    @click.option("--predictor", "single", multiple=True, metavar="SPEC", help="One predictor; may be given again.")
+    @wraps(command)
+    def wrapped(*args: Any, listed: str | None, single: tuple[str, ...], **kwargs: Any) -> Any:
+        asked = split_specs(listed or ("" if single else PUBLISHED)) + list(single)
+        specs = tuple(dict.fromkeys((BASELINE, *asked)))
+        # A wrong one is better named now than after minutes of reading.
+        for spec in specs:
+            make(spec)
+        return command(*args, specs=specs, **kwargs)
+
+    return wrapped
 
 
 def store_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,38 +8,30 @@ from pathlib import Path
 
 import click
 
-from softwalltime.cli.options import LazySettings, store_options
+from softwalltime.cli.options import LazySettings, minimum_option, predictors_options, store_options
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.sources import load_jobs, problems
 from softwalltime.cli.through_hooks import HooksOptions, hooks_options, pass_through_hooks
 from softwalltime.errors import SourceError
-from softwalltime.policy import MINIMUM
-from softwalltime.predictors.registry import make, split_specs
+from softwalltime.predictors.registry import BASELINE, make
 from softwalltime.replay.drive import Outcome, drive
 from softwalltime.replay.metrics import WARM_UP, Scores, score
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.table import LEGEND, scores_table
 
-BASELINE = "request"
-PUBLISHED = "v1,v2,v3,v4,percentile"
-
 
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
-@click.option("--predictors", "listed", metavar="LIST", help=f"Predictors, by commas.  Default: {PUBLISHED}.")
-@click.option("--predictor", "single", multiple=True, metavar="SPEC", help="One predictor; may be given again.")
+@predictors_options
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.option("--dump", type=click.Path(dir_okay=False, path_type=Path), help="Write every soft walltime as CSV.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N jobs submitted.")
-@click.option(
-    "--min-soft-walltime", "minimum", type=click.IntRange(1), default=MINIMUM, show_default=True, metavar="SECONDS",
-    help="Least soft walltime.",
-)  # fmt: skip
+@minimum_option
 @hooks_options
 @store_options
 def replay(
-    sources: tuple[str, ...], listed: str | None, single: tuple[str, ...], form: str, dump: Path | None,
-    limit: int | None, minimum: int, hooks: HooksOptions | None, settings: LazySettings,
+    sources: tuple[str, ...], specs: tuple[str, ...], form: str, dump: Path | None, limit: int | None, minimum: int,
+    hooks: HooksOptions | None, settings: LazySettings,
 ) -> int:  # fmt: skip
     """Judge predictors on recorded jobs.
 
@@ -57,7 +49,6 @@ def replay(
       softwalltime replay KTH-SP2.swf.gz --predictors v1,v3,percentile:p=95,keys=user
       softwalltime replay KTH-SP2.swf.gz --through-hooks --faults kill-daemon,garbage
     """
-    specs = _specs(listed, single)
     # Better said now than after minutes of work.
     if dump is not None and not os.access(dump.parent, os.W_OK):
         raise SourceError(f"{dump}: cannot be written: its folder is not there, or not writable")
@@ -87,15 +78,6 @@ def replay(
     for line in problems(tally):
         click.echo(line, err=True)
     return 1 if tally.broken or not all(one.sound for one in passed.values()) else 0
-
-
-def _specs(listed: str | None, single: tuple[str, ...]) -> list[str]:
-    """The predictors as asked for, the baseline first, each once; checked before anything is read."""
-    asked = split_specs(listed or ("" if single else PUBLISHED)) + list(single)
-    specs = list(dict.fromkeys((BASELINE, *asked)))
-    for spec in specs:
-        make(spec)
-    return specs
 
 
 def _left_out(workload: Workload) -> str:

@@ -6,14 +6,11 @@ from pathlib import Path
 
 import click
 
-from softwalltime.cli.options import LazySettings, store_options
+from softwalltime.cli.options import LazySettings, minimum_option, predictors_options, store_options
 from softwalltime.cli.progress import progress_bar
-from softwalltime.cli.replay import BASELINE, PUBLISHED
 from softwalltime.cli.sources import STORE, load_jobs, problems
 from softwalltime.errors import SourceError
 from softwalltime.jobs import Decision
-from softwalltime.policy import MINIMUM
-from softwalltime.predictors.registry import make, split_specs
 from softwalltime.replay.workload import Workload
 
 TITLE = "Would soft walltimes help here?"
@@ -29,8 +26,7 @@ TITLE = "Would soft walltimes help here?"
     show_default=True,
     help="The page to write.",
 )
-@click.option("--predictors", "listed", metavar="LIST", help=f"Predictors, by commas.  Default: {PUBLISHED}.")
-@click.option("--predictor", "single", multiple=True, metavar="SPEC", help="One predictor; may be given again.")
+@predictors_options
 @click.option(
     "--target",
     type=click.FloatRange(0, 50),
@@ -55,20 +51,12 @@ TITLE = "Would soft walltimes help here?"
 )
 @click.option("--pseudonymous-queues", is_flag=True, help="With --pseudonyms: replace the queues' names too.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N jobs submitted.")
-@click.option(
-    "--min-soft-walltime",
-    "minimum",
-    type=click.IntRange(1),
-    default=MINIMUM,
-    show_default=True,
-    metavar="SECONDS",
-    help="Least soft walltime.",
-)
+@minimum_option
 @store_options
 def report(
-    sources: tuple[str, ...], output: Path, listed: str | None, single: tuple[str, ...], target: float,
-    no_settings: bool, split: datetime | None, title: str, pseudonyms: Path | None, pseudonymous_queues: bool,
-    limit: int | None, minimum: int, settings: LazySettings,
+    sources: tuple[str, ...], output: Path, specs: tuple[str, ...], target: float, no_settings: bool,
+    split: datetime | None, title: str, pseudonyms: Path | None, pseudonymous_queues: bool, limit: int | None,
+    minimum: int, settings: LazySettings,
 ) -> int:  # fmt: skip
     """Write a page that says whether to switch soft walltimes on.
 
@@ -81,10 +69,6 @@ def report(
       softwalltime report /var/spool/pbs/server_priv/accounting -o report.html
       softwalltime report store --pseudonyms ~/report.key --split 2026-10-01
     """
-    asked = split_specs(listed or ("" if single else PUBLISHED)) + list(single)
-    specs = tuple(dict.fromkeys((BASELINE, *asked)))
-    for spec in specs:
-        make(spec)
     if pseudonymous_queues and pseudonyms is None:
         raise click.UsageError("--pseudonymous-queues needs --pseudonyms KEYFILE")
     # Better said now than after minutes of work.

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from softwalltime.cli.options import LazySettings, store_options
+from softwalltime.cli.options import LazySettings, minimum_option, store_options
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.sources import load_jobs, problems
 from softwalltime.errors import SourceError, UsageError
-from softwalltime.policy import MINIMUM
-from softwalltime.predictors.registry import make, split_specs
+from softwalltime.predictors.registry import BASELINE, make, split_specs
 from softwalltime.replay.sweep.grid import expand_all
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from softwalltime.replay.sweep.results import Results
     from softwalltime.replay.sweep.workers import Workers
 
-BASELINE = "request"
 GRID = (
     "v1", "v2", "v3", "v4",
     "percentile:keys=user|project|user+project|user+project+walltime,p=75|85|95,window=7d|30d|90d",
@@ -45,10 +43,7 @@ SHOWN = 10
 @click.option("--jobs", "processes", type=click.IntRange(1), metavar="N", help="Processes.  Default: one a core.")
 @click.option("--scheduler", metavar="ADDRESS", help="Let a Dask cluster do it: its scheduler, as tcp://host:8786.")
 @click.option("--again", is_flag=True, help="Forget the results that the file holds.")
-@click.option(
-    "--min-soft-walltime", "minimum", type=click.IntRange(1), default=MINIMUM, show_default=True, metavar="SECONDS",
-    help="Least soft walltime.",
-)  # fmt: skip
+@minimum_option
 @store_options
 def sweep(
     sources: tuple[str, ...], output: Path, listed: str | None, single: tuple[str, ...], processes: int | None,

@@ -14,6 +14,7 @@ import click
 from softwalltime.cli.options import LazySettings
 from softwalltime.cli.progress import progress_bar
 from softwalltime.errors import UsageError
+from softwalltime.predictors.registry import BASELINE
 from softwalltime.replay.drive import Outcome
 from softwalltime.replay.workload import Workload
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 LEAST = 60
 """The hook sets no soft walltime below this many seconds, whatever it is told."""
-BASELINE = "request"
-"""The predictor that never predicts: there is nothing to ask it."""
 _KINDS = {"daemon": ("kill-daemon", "suspend-daemon", "stop-postgres", "garbage"), "postgres": ("stop-postgres",)}
 """The faults that there are, by transport."""
 
@@ -153,6 +152,7 @@ def pass_through_hooks(
     setting = Setting(resources.hook(), postgres, teaching, hooks.transport, minimum, hooks.faults, hooks.seed)
     alters = read_alters(expand(Path(source) for source in sources if source != STORE))
     passed = {}
+    # There is nothing to ask a predictor that never predicts.
     specs = [spec for spec in fast if spec != BASELINE]
     with progress_bar("through the hooks", len(workload.jobs) * len(specs)) as progress:
         for spec in specs:

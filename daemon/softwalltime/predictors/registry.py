@@ -17,8 +17,11 @@ from pydantic import ValidationError
 import softwalltime.predictors as package
 from softwalltime.errors import OptionError
 from softwalltime.predictors.base import Options, Predictor
+from softwalltime.predictors.request import Request
 
 ENTRY_POINT_GROUP = "softwalltime.predictors"
+BASELINE = Request.name
+"""The predictor that never predicts, which all others are measured against."""
 
 
 @dataclass(frozen=True, slots=True)

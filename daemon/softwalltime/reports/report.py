@@ -7,7 +7,7 @@ import numpy as np
 
 from softwalltime.jobs import Decision
 from softwalltime.policy import MINIMUM
-from softwalltime.predictors.registry import make
+from softwalltime.predictors.registry import BASELINE, make
 from softwalltime.replay.drive import drive
 from softwalltime.replay.metrics import WARM_UP, Scores, score
 from softwalltime.replay.workload import Workload
@@ -21,9 +21,6 @@ from softwalltime.reports.analysis.walltimes import Walltimes, walltimes
 from softwalltime.reports.columns import Columns, Integers, Rename, columns
 from softwalltime.reports.recommendation import Choice, Recommendation, choose, conclude, queues_to_leave_out
 from softwalltime.words import DAY
-
-BASELINE = "request"
-"""The predictor that answers with the walltime; every report has it, first."""
 
 
 @dataclass(frozen=True, slots=True)
