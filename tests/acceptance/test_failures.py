@@ -24,7 +24,6 @@ Install = Callable[..., None]
 SUBMIT = """
 for i in $(seq {jobs}); do qsub -h -q short -l walltime=600 -- /bin/true || echo failed; done
 """
-DELETE = "qdel -W force -x $(qselect) >/dev/null"
 
 
 def submit(lab: Lab, jobs: int, user: str = "alice") -> list[str]:

@@ -23,8 +23,6 @@ from softwalltime.settings import load_settings
 from tests.service.running import PATIENT, Daemon, until
 from tests.workloads import job
 
-POLICY = 'mode = "on"\nwaiting = "v1"\n'
-
 
 def decision(took: int = 100, timeouts: int = 0, exchange: int | None = None, action: str = "set") -> Decision:
     return Decision(

@@ -14,8 +14,6 @@ from tests.workloads import job
 
 pytestmark = pytest.mark.postgres
 
-DAY = 86400
-
 
 def _call(connection: Connection, call: str) -> float | None:
     result: float | None = connection.execute(text(f"SELECT softwalltime.{call}")).scalar_one()

@@ -20,7 +20,6 @@ from tests.workloads import RECORDED_LOG, trace
 
 pytestmark = pytest.mark.postgres
 
-SoftWalltimes = np.ndarray[Any, np.dtype[np.int64]]
 EQUAL = {
     "jobs": "jobs",
     "accuracy": "accuracy_mean",

@@ -44,7 +44,7 @@ def render(report: Report, origin: Origin) -> str:
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     environment.filters |= {
-        "duration": words.duration, "walltime": words.walltime, "percent": words.percent, "number": words.number,
+        "duration": words.duration, "percent": words.percent, "number": words.number,
         "day": words.day, "exact_percent": words.exact_percent, "plural": words.plural, "breakable": _breakable,
     }  # fmt: skip
     found = document(report, origin.title, list(origin.sources))

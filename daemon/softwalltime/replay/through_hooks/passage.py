@@ -28,7 +28,6 @@ from softwalltime.replay.through_hooks.store import OpenPostgres, Store
 from softwalltime.replay.through_hooks.timeline import Kind, Timeline
 from softwalltime.states import State
 
-TRANSPORTS = ("daemon", "postgres")
 PORTION = 10_000
 """Jobs whose ends are written into the log at once, ahead of virtual time."""
 PATIENT = 5000

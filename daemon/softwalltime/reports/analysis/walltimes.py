@@ -118,8 +118,8 @@ def walltimes(columns: Columns) -> Walltimes | None:
 
 def _periods(submitted: NDArray[np.int64], r: Floats) -> tuple[str, tuple[Period, ...]]:
     """R by quarter, or by month where there are fewer than five quarters."""
-    years = np.array([_month(time) for time in np.unique(submitted // DAY) * DAY], np.int64)
-    months = years[np.unique(submitted // DAY, return_inverse=True)[1]]
+    days, which = np.unique(submitted // DAY, return_inverse=True)
+    months = np.array([_month(day * DAY) for day in days], np.int64)[which]
     by_quarter = len(np.unique(months // 3)) > 4
     numbers = months // 3 if by_quarter else months
     found = []

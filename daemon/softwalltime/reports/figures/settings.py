@@ -15,7 +15,7 @@ from softwalltime.reports.figures.picture import (
 from softwalltime.reports.figures.walltimes import TANG
 from softwalltime.words import exact_percent, percent, plural
 
-DEFAULT_WINDOW, DEFAULT_PERCENTILE = 30, 85
+DEFAULT_WINDOW = 30
 
 
 def settings_plane(found: Sequence[Setting], walltimes: float, target: float, best: Setting | None) -> Picture:
