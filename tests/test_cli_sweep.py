@@ -59,7 +59,7 @@ def replayed(source: str, specs: list[str], capsys: pytest.CaptureFixture[str]) 
     for spec, figures in document["predictors"].items():
         del figures["jobs_per_second"]
         figures |= {f"after_warm_up_{name}": value for name, value in document["after_warm_up"][spec].items()}
-    return document["predictors"]  # type: ignore[no-any-return]
+    return document["predictors"]
 
 
 def agree(path: Path, sources: list[str], capsys: pytest.CaptureFixture[str]) -> int:

@@ -29,9 +29,9 @@ def job(
     end = submitted + 10 + runtime if end is None else end
     fields = set(Submission.__dataclass_fields__)
     submission = Submission(job_id, user, submitted, walltime, project=project)
-    submission = replace(submission, **{k: v for k, v in more.items() if k in fields})  # type: ignore[arg-type]
+    submission = replace(submission, **{k: v for k, v in more.items() if k in fields})
     completed = CompletedJob(submission, "srv", end - runtime, end, runtime)
-    return replace(completed, **{k: v for k, v in more.items() if k not in fields})  # type: ignore[arg-type]
+    return replace(completed, **{k: v for k, v in more.items() if k not in fields})
 
 
 times = st.integers(1, 10**12 - 1)

@@ -12,12 +12,12 @@ OURS = ("upgrade", "daemon")
 
 
 @pytest.fixture(scope="module")
-def services() -> dict[str, dict]:  # type: ignore[type-arg]
+def services() -> dict[str, dict]:
     return dict(yaml.safe_load((FOLDER / "compose.yaml").read_text())["services"])
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_our_containers_may_do_nothing_that_they_need_not(services: dict[str, dict], name: str) -> None:  # type: ignore[type-arg]
+def test_our_containers_may_do_nothing_that_they_need_not(services: dict[str, dict], name: str) -> None:
     service = services[name]
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
@@ -27,15 +27,15 @@ def test_our_containers_may_do_nothing_that_they_need_not(services: dict[str, di
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_their_commands_and_settings_exist(services: dict[str, dict], name: str) -> None:  # type: ignore[type-arg]
+def test_their_commands_and_settings_exist(services: dict[str, dict], name: str) -> None:
     command = cli
     for word in services[name]["command"]:
-        command = command.commands[word]  # type: ignore[assignment]
+        command = command.commands[word]
     for variable in services[name]["environment"]:
         assert variable.removeprefix("SOFTWALLTIME_").lower() in Settings.model_fields
 
 
-def test_nothing_of_pbs_can_be_written_and_no_password_stands_in_the_file(services: dict[str, dict]) -> None:  # type: ignore[type-arg]
+def test_nothing_of_pbs_can_be_written_and_no_password_stands_in_the_file(services: dict[str, dict]) -> None:
     volumes = services["daemon"]["volumes"]
     assert [volume for volume in volumes if not volume.endswith(":ro")] == ["/run/softwalltime:/run/softwalltime"]
     assert "PASSWORD:" not in (FOLDER / "compose.yaml").read_text()

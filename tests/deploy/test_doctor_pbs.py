@@ -17,7 +17,7 @@ HOOKS = "create hook softwalltime\nset hook softwalltime event = queuejob\nset h
 
 
 def hook_findings(hook: object, hooks: str = HOOKS, supported: frozenset[str] = ALL) -> list[Finding]:
-    return check_hook(hook, parse(hooks), supported, SOCKET)[0]  # type: ignore[arg-type]
+    return check_hook(hook, parse(hooks), supported, SOCKET)[0]
 
 
 def test_a_hook_as_install_leaves_it_is_well() -> None:

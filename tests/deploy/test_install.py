@@ -25,10 +25,10 @@ def present(**changes: object) -> Hook:
     """The hook as an installation with the defaults leaves it in PBS."""
     attributes = {"enabled": "true", "order": "900", "alarm": "5", "debug": "false"}
     attributes |= {key: str(value) for key, value in changes.items() if key in attributes}
-    values = configuration.merged(dict(changes.get("values", {})), configuration.shipped())  # type: ignore[call-overload]
+    values = configuration.merged(dict(changes.get("values", {})), configuration.shipped())
     text = changes.get("configuration", configuration.written(values))
     return Hook(
-        str(changes.get("script", hook.script())), str(text), frozenset(changes.get("events", ALL)), attributes  # type: ignore[call-overload]
+        str(changes.get("script", hook.script())), str(text), frozenset(changes.get("events", ALL)), attributes
     )  # fmt: skip
 
 
@@ -36,10 +36,10 @@ def plan(there: Hook | None = None, **changes: object) -> Plan:
     return make_plan(
         FOLDER,
         str(changes.get("socket", SOCKET)),
-        frozenset(changes.get("supported", ALL)),  # type: ignore[call-overload]
+        frozenset(changes.get("supported", ALL)),
         there,
-        changes.get("wishes", Wishes()),  # type: ignore[arg-type]
-        changes.get("own"),  # type: ignore[arg-type]
+        changes.get("wishes", Wishes()),
+        changes.get("own"),
     )
 
 

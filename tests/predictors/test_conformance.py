@@ -175,7 +175,7 @@ def test_the_history_that_it_asks_for_is_all_that_it_needs(predictor: type[Predi
 @pytest.mark.parametrize("odd", [{"runtime": 0}, {"walltime": None}, {"walltime": 0}, {"user": ""}, {"walltime": 1}])
 def test_odd_jobs_are_survived_and_odd_submissions_answered(predictor: type[Predictor], odd: dict[str, object]) -> None:
     model = fresh(predictor)
-    odd_job: CompletedJob = job(**odd)  # type: ignore[arg-type]
+    odd_job: CompletedJob = job(**odd)
     for number in range(20):
         model.learn(odd_job)
         model.learn(job(submitted=number))

@@ -90,10 +90,10 @@ def test_percentile_needs_ten_like_jobs() -> None:
     ],
 )
 def test_percentile_tells_jobs_apart_by_its_keys(keys: str, like: dict[str, object]) -> None:
-    asked = job(**like)  # type: ignore[arg-type]
+    asked = job(**like)
     assert predicted(f"percentile:keys={keys}", ten(), asked) is not None
     for key, other in {"user": "carol", "project": "q", "walltime": 7}.items():
-        answer = predicted(f"percentile:keys={keys}", ten(), job(**{**like, key: other}))  # type: ignore[arg-type]
+        answer = predicted(f"percentile:keys={keys}", ten(), job(**{**like, key: other}))
         assert (answer is None) == (key in keys.split("+"))
 
 

@@ -78,9 +78,9 @@ class Tomorrow(Predictor):
 @pytest.fixture
 def other_package(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("other_package")
-    module.Tomorrow = Tomorrow  # type: ignore[attr-defined]
-    module.NoPredictor = dict  # type: ignore[attr-defined]
-    module.Stolen = type("Stolen", (Tomorrow,), {"name": "v1"})  # type: ignore[attr-defined]
+    module.Tomorrow = Tomorrow
+    module.NoPredictor = dict
+    module.Stolen = type("Stolen", (Tomorrow,), {"name": "v1"})
     monkeypatch.setitem(sys.modules, "other_package", module)
     points = [
         EntryPoint("tomorrow", "other_package:Tomorrow", ENTRY_POINT_GROUP),

@@ -168,7 +168,7 @@ def test_a_row_is_in_the_file_as_soon_as_it_is_added(task: Task, tmp_path: Path)
     with Results(path) as results:
         results.prepare([task], ["p", "keys"])
         assert rows(path) == []
-        results.add(evaluate(task))  # type: ignore[arg-type]
+        results.add(evaluate(task))
         (row,) = rows(path)
     assert row["predictor"] == task.spec
     assert (row["option_p"], row["option_keys"]) == ("95.0", "user")
@@ -308,7 +308,7 @@ def test_a_full_disk_is_told_and_costs_no_row(task: Task, tmp_path: Path, monkey
         results.prepare([task, other], ["p"])
         monkeypatch.setattr(os, "write", half)
         with pytest.raises(SourceError, match=r"results.csv: cannot be written: No space left on device"):
-            results.add(evaluate(other))  # type: ignore[arg-type]
+            results.add(evaluate(other))
     monkeypatch.undo()
     assert not path.read_bytes().endswith(b"\n")
     assert sweep(path, task, other) == ["v1"]

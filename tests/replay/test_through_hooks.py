@@ -47,7 +47,7 @@ def given(dsn: str) -> Iterator[str]:
 
 def setting(dsn: str, **more: object) -> Setting:
     """What most tests run with."""
-    return Setting(resources.hook(), lambda _: given(dsn), TEACHING, **more)  # type: ignore[arg-type]
+    return Setting(resources.hook(), lambda _: given(dsn), TEACHING, **more)
 
 
 def part(name: str, first: int, last: int) -> Workload:
@@ -98,7 +98,7 @@ def test_every_soft_walltime_is_identical_in_fast_replay_hook_and_daemon_and_sql
         """
     )
     with engine.connect() as connection:
-        in_sql = dict(connection.execute(statement, {"spec": spec}).all())  # type: ignore[arg-type]
+        in_sql = dict(connection.execute(statement, {"spec": spec}).all())
     assert in_sql == {
         each.submission.job_id: None if value < 0 else value
         for each, value in zip(lives.jobs, fast.soft_walltimes.tolist(), strict=True)

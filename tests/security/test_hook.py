@@ -35,7 +35,7 @@ def audited() -> Iterator[list[tuple[str, tuple[Any, ...]]]]:
     global _seen
     if not getattr(sys, "_softwalltime_audited", False):
         sys.addaudithook(_audit)
-        sys._softwalltime_audited = True  # type: ignore[attr-defined]  # an audit hook stays for the life of the process
+        sys._softwalltime_audited = True  # an audit hook stays for the life of the process
     _seen = []
     yield _seen
     _seen = None

@@ -146,7 +146,7 @@ def test_status_and_errors_are_answered() -> None:
 
 def test_a_predictor_that_fails_is_an_error_answer_and_not_the_end() -> None:
     asked = desk()
-    asked.adviser._predictors["v1"].predict = lambda *_: 1 / 0  # type: ignore[method-assign,assignment]
+    asked.adviser._predictors["v1"].predict = lambda *_: 1 / 0
     assert ask(asked) == {"v": 1, "error": "ZeroDivisionError: division by zero"}
     assert asked.counts["failed"] == 1
 

@@ -273,7 +273,7 @@ def test_postgres_may_stop_crash_and_hang_in_the_middle(tmp_path: Path) -> None:
                     log.write(f"01/01/2027 10:00:00;L;license;{interrupt}\n")
                 until(lambda: told("ERROR ") > before)  # noqa: B023 - waited for in this very round
                 postgres.start()
-                until(lambda: told("INFO going on") >= number)  # noqa: B023
+                until(lambda: told("INFO going on") >= number)  # noqa: B023 - waited for in this very round
                 time.sleep(chance.uniform(0.3, 0.8))
                 with postgres.suspended():
                     time.sleep(0.4)

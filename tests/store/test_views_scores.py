@@ -120,14 +120,15 @@ def test_by_day_with_the_median(monitored: Monitored) -> None:
 def test_by_queue_project_and_user(
     monitored: Monitored, view: str, column: str, of: Callable[[CompletedJob], str]
 ) -> None:
+    def inside(job: CompletedJob, row: dict[str, Any]) -> bool:
+        if "day" in row:
+            return day_of(job) == (row["day"] - EPOCH).days
+        return month_of(job) == (row["month"].year, row["month"].month)
+
     found = monitored.view(view)
     assert sum(row["jobs"] for row in found) == monitored.workload.scored.sum()
     for row in found[:: max(1, len(found) // 40)]:
-        if "day" in row:
-            inside = lambda job, row=row: day_of(job) == (row["day"] - EPOCH).days  # noqa: E731
-        else:
-            inside = lambda job, row=row: month_of(job) == (row["month"].year, row["month"].month)  # noqa: E731
-        same(row, monitored.score(lambda job, row=row, inside=inside: inside(job) and of(job) == row[column]))
+        same(row, monitored.score(lambda job, row=row: inside(job, row) and of(job) == row[column]))
 
 
 def test_the_finest_figures_add_up_to_all_others(monitored: Monitored) -> None:

@@ -136,7 +136,7 @@ def pass_through_hooks(
         # Before anything loads psycopg: this is how it works within pbs_server.
         os.environ["PSYCOPG_IMPL"] = "python"
         try:
-            import psycopg  # noqa: F401
+            import psycopg  # noqa: F401 - only to see whether it can be, as the hook will
         except ImportError as error:
             raise UsageError(f"--transport postgres: psycopg cannot be loaded: {error}; install libpq") from error
     from softwalltime import resources

@@ -48,9 +48,9 @@ def render(report: Report, origin: Origin) -> str:
         "day": words.day, "exact_percent": words.exact_percent, "plural": words.plural, "breakable": _breakable,
     }  # fmt: skip
     found = document(report, origin.title, list(origin.sources))
-    # Drawn by ourselves, with all texts in them escaped by matplotlib.
+    # matplotlib has escaped all texts in them.
     pictures = {
-        section: [(picture, Markup(picture.svg)) for picture in drawn]  # noqa: S704
+        section: [(picture, Markup(picture.svg)) for picture in drawn]  # noqa: S704 - drawn by ourselves
         for section, drawn in _pictures(report).items()
     }
     whom = report.for_whom

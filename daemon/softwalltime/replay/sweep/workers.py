@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from joblib import Parallel, cpu_count, delayed  # type: ignore[import-untyped]
-from joblib.externals import loky  # type: ignore[import-untyped]
-from joblib.parallel import ParallelBackendBase  # type: ignore[import-untyped]
+from joblib import Parallel, cpu_count, delayed  # type: ignore[import-untyped]  # joblib has no types
+from joblib.externals import loky  # type: ignore[import-untyped]  # joblib has no types
+from joblib.parallel import ParallelBackendBase  # type: ignore[import-untyped]  # joblib has no types
 
 from softwalltime import __version__
 from softwalltime.errors import SoftwalltimeError, UsageError
