@@ -153,3 +153,12 @@ def test_what_cannot_be_built_with_is_refused_in_one_line(tmp_path: Path) -> Non
     assert status == 1
     assert said.count("\n") == 1
     assert "not the system's Python" in said or "there is no dpkg-deb" in said or "3.11 or later" in said
+
+
+def test_no_command_misses_what_is_left_out_of_the_libraries(packages: dict[str, Path], bare: Machine) -> None:
+    assert not [path for path in content(packages["deb"]) if "/tests/" in path or path.endswith(".c")]
+    bare.install(packages["deb"])
+    bare.run("softwalltime generate /tmp/logs --jobs 500 --seed 1")
+    assert "500 jobs" in bare.run("softwalltime replay /tmp/logs")
+    assert "2 of them new" in bare.run("softwalltime sweep /tmp/logs -o /tmp/results.csv --predictors v1 --jobs 2")
+    assert "500 jobs" in bare.run("softwalltime report /tmp/logs -o /tmp/report.html")
