@@ -132,30 +132,23 @@ def blocks(stream: IO[bytes], offset: int = 0, line: int = 1, unfinished: Unfini
     inside = offset > 0 and stream.read(1) != b"\n"
     rest = b""
     while data := stream.read(BLOCK):
-        if not inside and (cut := data.rfind(b"\n")) >= 0:
-            # Nearly always.  A view, so that a megabyte is copied but once.
-            content = b"".join((rest, memoryview(data)[:cut]))
-            for block in _whole_lines(content, offset, line):
+        if inside:
+            rest, line_end, data = (rest + data).partition(b"\n")
+            if not line_end and len(rest) <= LONGEST_LINE:
+                continue
+            block = Block(rest, offset, line, offset + len(rest) + len(line_end), piece=True)
+            yield block
+            offset, line, rest, inside = block.end, block.last_line + 1, b"", not line_end
+        cut = data.rfind(b"\n")
+        if cut >= 0:
+            # A view, so that a megabyte is copied but once.
+            for block in _whole_lines(b"".join((rest, memoryview(data)[:cut])), offset, line):
                 yield block
                 offset, line = block.end, block.last_line + 1
             rest = data[cut + 1 :]
             continue
         rest += data
-        if inside:
-            content, line_end, following = rest.partition(b"\n")
-            if line_end or len(rest) > LONGEST_LINE:
-                block = Block(content, offset, line, offset + len(content) + len(line_end), piece=True)
-                yield block
-                offset, line, rest, inside = block.end, block.last_line + 1, following, not line_end
-            if inside:
-                continue
-        content, line_end, following = rest.rpartition(b"\n")
-        if line_end:
-            for block in _whole_lines(content, offset, line):
-                yield block
-                offset, line = block.end, block.last_line + 1
-            rest = following
-        elif len(rest) > LONGEST_LINE:
+        if len(rest) > LONGEST_LINE:
             yield Block(rest, offset, line, offset + len(rest), piece=True)
             offset, rest, inside = offset + len(rest), b"", True
     if unfinished is not None:
