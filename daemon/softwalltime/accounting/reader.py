@@ -12,7 +12,7 @@ from softwalltime.accounting.changes import ALTERED, COMES, GOES, Changes, Recor
 from softwalltime.accounting.files import LONGEST_LINE, Block, Opened, Unfinished, blocks, is_trace, opened
 from softwalltime.accounting.tally import LINE_KEPT, Malformed, Tally
 from softwalltime.errors import RecordError, SourceError
-from softwalltime.jobs import OF_SUBMISSION, CompletedJob, Values, job_of, values_of
+from softwalltime.jobs import OF_SUBMISSION, CompletedJob, Values, job_of
 
 DISAGREEMENT = 60
 """Seconds by which resources_used.walltime may differ from end - start before it is counted: PBS looks now and then."""
@@ -24,7 +24,7 @@ _START = OF_SUBMISSION + 1
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one block of lines held, in file order; of completed jobs only their values.
+    """What one block of a log held, in file order; of completed jobs only their values.
 
     ``interrupted`` are the runs that were stopped for the job to be run again, ``changes`` the jobs that came and went.
     """
@@ -54,9 +54,11 @@ def pbs_batch(block: Block, path: str, tally: Tally, server: str = "") -> Batch:
         id_end = line.find(b";", 22) if kind in _TELLING else -1
         if id_end < 0:
             counts[kind] -= 1
-        if id_end < 0 or kind in _RUNS:
+            # Blank or malformed, whatever stands there.
+            kind = b""
+        if not kind or kind in _RUNS:
             try:
-                job = _pbs_job(kind if id_end >= 0 else b"", line, tally, server)
+                job = _pbs_job(kind, line, tally, server)
             except RecordError as error:
                 batch.malformed.append(places.malformed(error, index))
                 job = None
@@ -66,7 +68,7 @@ def pbs_batch(block: Block, path: str, tally: Tally, server: str = "") -> Batch:
                 continue
             if job is not None:
                 batch.interrupted.append(job_of(job))
-        if id_end >= 0:
+        if kind:
             telling.append((line[22:id_end], index))
     _change(batch.changes, telling, completed, kinds, places)
     for kind, count in counts.items():
@@ -127,6 +129,14 @@ def _piece(block: Block, path: str, batch: Batch, tally: Tally) -> Batch:
     return _counted(batch, bool(block.content), tally)
 
 
+def _counted(batch: Batch, lines: int, tally: Tally) -> Batch:
+    tally.lines += lines
+    tally.jobs += len(batch.jobs)
+    for malformed in batch.malformed:
+        tally.keep(malformed)
+    return batch
+
+
 def _disagrees(job: Values) -> bool:
     start, end, runtime = job[_START : _START + 3]
     return start is not None and abs(end - start - runtime) > DISAGREEMENT
@@ -156,10 +166,9 @@ def _pbs_job(kind: bytes, line: bytes, tally: Tally, server: str) -> Values | No
         raise
 
 
-def swf_batch(block: Block, path: str, tally: Tally, header: swf.Header, server: str = "") -> Batch:
+def _swf_jobs(block: Block, path: str, tally: Tally, header: swf.Header, server: str) -> list[CompletedJob]:
     """Read a block of an SWF trace; header lines are taken in on the way."""
-    jobs: list[Values] = []
-    malformed: list[Malformed] = []
+    jobs: list[CompletedJob] = []
     offset = block.offset
     lines = block.lines
     for number, line in enumerate(lines, block.line):
@@ -170,19 +179,13 @@ def swf_batch(block: Block, path: str, tally: Tally, header: swf.Header, server:
             tally.blank += 1
         else:
             try:
-                jobs.append(values_of(swf.completed_job(line, header, server)))
+                jobs.append(swf.completed_job(line, header, server))
             except RecordError as error:
-                malformed.append(Malformed.of(error, path, offset, number, line))
+                tally.keep(Malformed.of(error, path, offset, number, line))
         offset += len(line) + 1
-    return _counted(Batch(jobs, malformed), len(lines), tally)
-
-
-def _counted(batch: Batch, lines: int, tally: Tally) -> Batch:
-    tally.lines += lines
-    tally.jobs += len(batch.jobs)
-    for malformed in batch.malformed:
-        tally.keep(malformed)
-    return batch
+    tally.lines += len(lines)
+    tally.jobs += len(jobs)
+    return jobs
 
 
 def read_jobs(
@@ -211,7 +214,7 @@ def _read_file(
     position, number, told = 0, 1, 0
     for block in blocks(file.contents, unfinished=unfinished):
         if trace:
-            yield from map(job_of, swf_batch(block, path, tally, header, server).jobs)
+            yield from _swf_jobs(block, path, tally, header, server)
         else:
             yield from map(job_of, pbs_batch(block, path, tally, server).jobs)
         consumed = file.consumed()
@@ -221,6 +224,6 @@ def _read_file(
     if rest := unfinished.content:
         if trace:
             last = Block(rest, position, number, position + len(rest))
-            yield from map(job_of, swf_batch(last, path, tally, header, server).jobs)
+            yield from _swf_jobs(last, path, tally, header, server)
         else:
             tally.unfinished += 1
