@@ -5,7 +5,6 @@ matter in which order jobs and predictions come, and who is killed in between ha
 sql/refresh.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -14,15 +13,14 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, text
 
-from softwalltime import resources
 from softwalltime.store.daily_tables import DAILY, OF_JOBS, OF_PREDICTIONS, monthly_scores
+from softwalltime.store.scripts import named
 
 MARKED_AT_ONCE = 200_000
 """Jobs, and predictions, whose days are marked in one transaction: some tenths of a second."""
 LOOKED_AT_AGAIN = 1_000
 """Predictions before the last one known that are looked at again: of two daemons with one store, the one that began
 to write first need not be the first to end."""
-_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _DAY = 86400
 
 
@@ -40,12 +38,8 @@ class Quality:
 
 @cache
 def statements() -> dict[str, str]:
-    """What sql/refresh holds, by name; ``-- name:`` introduces each statement."""
-    found: dict[str, str] = {}
-    for file in sorted((resources.sql() / "refresh").glob("*.sql")):
-        _, *parts = _NAME.split(file.read_text(encoding="utf-8"))
-        found |= dict(zip(parts[::2], parts[1::2], strict=True))
-    return found
+    """What sql/refresh holds, by name."""
+    return dict(named("refresh"))
 
 
 def refresh(engine: Engine, now: int, keep_days: int = 0) -> Iterator[int]:

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from psycopg import errors
 from sqlalchemy import Connection, text
 
-from softwalltime import resources
 from softwalltime.store.engine import run_script
+from softwalltime.store.scripts import named
 from softwalltime.store.tables import SCHEMA
 
-_HEADER = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _SIGNATURE = re.compile(r"COMMENT ON FUNCTION\s+(.*?)\s+IS\b", re.DOTALL)
 
 _FOUND = text("""
@@ -42,14 +41,12 @@ class Function:
 
 
 def functions() -> Iterator[Function]:
-    """What sql/functions holds: ``-- name:`` introduces each function, and each has a COMMENT."""
-    for file in sorted((resources.sql() / "functions").glob("*.sql")):
-        _, *parts = _HEADER.split(file.read_text(encoding="utf-8"))
-        for name, statements in zip(parts[::2], parts[1::2], strict=True):
-            signature = _SIGNATURE.search(statements)
-            if signature is None:
-                raise ValueError(f"{file}: function {name} has no COMMENT ON FUNCTION")
-            yield Function(name, statements, signature[1])
+    """What sql/functions holds, each with a COMMENT."""
+    for name, statements in named("functions"):
+        signature = _SIGNATURE.search(statements)
+        if signature is None:
+            raise ValueError(f"sql/functions: function {name} has no COMMENT ON FUNCTION")
+        yield Function(name, statements, signature[1])
 
 
 def install(connection: Connection) -> None:

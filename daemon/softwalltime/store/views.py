@@ -2,18 +2,17 @@
 migration, and taken away before a migration, which could not change a table that a view looks at.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import starmap
 
 from psycopg import errors
 from sqlalchemy import Connection, text
 
-from softwalltime import resources
 from softwalltime.store.engine import run_script
+from softwalltime.store.scripts import named
 from softwalltime.store.tables import SCHEMA
 
-_HEADER = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _FOUND = text("""
     SELECT relation.relname AS name,
         pg_get_viewdef(relation.oid) || coalesce(obj_description(relation.oid, 'pg_class'), '') || (
@@ -37,10 +36,8 @@ class View:
 
 
 def views() -> Iterator[View]:
-    """What sql/views holds, in the order of the files and within them; ``-- name:`` introduces each view."""
-    for file in sorted((resources.sql() / "views").glob("*.sql")):
-        _, *parts = _HEADER.split(file.read_text(encoding="utf-8"))
-        yield from map(View, parts[::2], parts[1::2])
+    """What sql/views holds, in the order of the files and within them."""
+    yield from starmap(View, named("views"))
 
 
 def install(connection: Connection) -> None:
