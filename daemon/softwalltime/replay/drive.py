@@ -1,6 +1,6 @@
 """Drive a predictor through a workload: the fast replay."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -39,13 +39,13 @@ def drive(
     :param minimum: least soft walltime in seconds.
     :param progress: told the number of jobs done since it was last told.
     """
-    jobs, order = workload.jobs, workload.order
+    jobs = workload.jobs
     count = len(jobs)
     learn, predict = predictor.learn, predictor.predict
     soft_walltimes = [-1] * count
     begin = perf_counter()
-    for position in range(0, len(order), _STRIDE):
-        for event in order[position : position + _STRIDE]:
+    for events in strides(workload, progress):
+        for event in events:
             if event < count:
                 learn(jobs[event])
             else:
@@ -53,5 +53,17 @@ def drive(
                 seconds = soft_walltime(predict(submission, submission.submitted), submission, minimum)
                 if seconds is not None:
                     soft_walltimes[event - count] = seconds
-        progress(min(_STRIDE, len(order) - position) // 2)
     return Outcome(np.array(soft_walltimes, np.int64), perf_counter() - begin)
+
+
+def strides(workload: Workload, progress: Callable[[int], None]) -> Iterator[list[int]]:
+    """The workload's ``order``, many events at a time.
+
+    :param progress: told the number of jobs done since it was last told.
+    """
+    order = workload.order
+    for position in range(0, len(order), _STRIDE):
+        events = order[position : position + _STRIDE]
+        yield events
+        # A job is two events, its submission and its end.
+        progress(len(events) // 2)

@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 from softwalltime.jobs import Submission
 from softwalltime.policy import MINIMUM
 from softwalltime.predictors.percentile import Percentile, PercentileOptions
+from softwalltime.replay.drive import strides
 from softwalltime.replay.workload import Workload
-
-_STRIDE = 20_000
-"""Events between two reports of progress."""
 
 
 class _Family(Percentile):
@@ -61,15 +59,15 @@ def drive_percentiles(
 
     :param progress: told the number of jobs done since it was last told.
     """
-    jobs, order = workload.jobs, workload.order
+    jobs = workload.jobs
     count = len(jobs)
     family = _Family(options)
     learn, predict = family.learn, family.all_shares
     ranks = [percentile / 100 for percentile in percentiles]
     unknown = [np.nan] * len(ranks)
     rows: list[list[float]] = [unknown] * count
-    for position in range(0, len(order), _STRIDE):
-        for event in order[position : position + _STRIDE]:
+    for events in strides(workload, progress):
+        for event in events:
             if event < count:
                 learn(jobs[event])
             else:
@@ -79,7 +77,6 @@ def drive_percentiles(
                     shares = predict(submission, submission.submitted, ranks)
                     if shares is not None:
                         rows[event - count] = shares
-        progress(min(_STRIDE, len(order) - position) // 2)
     return np.array(rows, np.float64).reshape(count, len(ranks)).T
 
 
