@@ -21,12 +21,11 @@ WARM_UP = 0.01
 class Scores:
     """One predictor's figures over a set of scored jobs; ``None`` where there are no jobs.
 
-    ``accuracy_mean`` and ``accuracy_median``: of min(p, t) / max(p, t), between 0 and 1 (Tsafrir, Etsion & Feitelson
-    2007; Tang et al. 2013, equation 3).  ``underestimated``: share of jobs with p < t; ``badly_underestimated``:
-    by more than 30 min (Tang's BE; his UE is the rest); ``over``: share with a soft walltime that held (OE);
-    ``not_adjusted``: share without one (NA).  ``mean_absolute_error``: of p - t in seconds.  ``extensions_mean``: how
-    often the scheduler would have had to extend a soft walltime: a job still running after k soft walltimes is
-    taken to need k + 1.
+    ``accuracy_mean`` and ``accuracy_median``: of the jobs' :func:`accuracies`.  ``underestimated``: share of jobs with
+    p < t; ``badly_underestimated``: by more than 30 min (Tang's BE; his UE is the rest); ``over``: share with a soft
+    walltime that held (OE); ``not_adjusted``: share without one (NA).  ``mean_absolute_error``: of p - t in seconds.
+    ``extensions_mean``: how often the scheduler would have had to extend a soft walltime: a job still running after k
+    soft walltimes is taken to need k + 1.
     """
 
     jobs: int
@@ -38,6 +37,15 @@ class Scores:
     not_adjusted: float | None
     mean_absolute_error: float | None
     extensions_mean: float | None
+
+
+def accuracies(p: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.float64]:
+    """min(p, t) / max(p, t) of each job, between 0 and 1 (Tsafrir, Etsion & Feitelson 2007; Tang et al. 2013, eq. 3).
+
+    Both in seconds, t above 0.
+    """
+    found: NDArray[np.float64] = np.minimum(p, t) / np.maximum(p, t)
+    return found
 
 
 def score(workload: Workload, soft_walltimes: NDArray[np.int64], warm_up: float = 0.0) -> Scores:
@@ -55,7 +63,7 @@ def score(workload: Workload, soft_walltimes: NDArray[np.int64], warm_up: float 
     soft = soft_walltimes[chosen]
     none = soft < 0
     p = np.where(none, walltime, soft)
-    accuracy = np.minimum(p, t) / np.maximum(p, t)
+    accuracy = accuracies(p, t)
     under = p < t
     return Scores(
         count,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softwalltime.replay.metrics import BADLY, WARM_UP
+from softwalltime.replay.metrics import BADLY, WARM_UP, accuracies
 from softwalltime.reports.columns import Columns, Integers
 
 
@@ -55,7 +55,7 @@ def halves(columns: Columns, spec: str, soft: Integers) -> Halves:
 def _part(columns: Columns, soft: Integers, chosen: Integers) -> Part:
     t = columns.t[chosen]
     p = np.where(soft[chosen] >= 0, soft[chosen], columns.walltime[chosen])
-    accuracy = np.minimum(p, t) / np.maximum(p, t)
+    accuracy = accuracies(p, t)
     miss = t - p
     return Part(
         len(chosen),

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.jobs import Decision
+from softwalltime.replay.metrics import accuracies
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.analysis.predictions import CLASSES, runtime_classes
 from softwalltime.reports.columns import Columns, Integers
@@ -95,7 +96,7 @@ def weeks(columns: Columns, predicted: Predicted) -> list[Week]:
     if not len(chosen):
         return []
     p, t, walltime = predicted.soft_walltime[chosen], columns.t[chosen], columns.walltime[chosen]
-    accuracy = np.minimum(p, t) / np.maximum(p, t)
+    accuracy = accuracies(p, t)
     # 1970 began on a Thursday.
     week = (columns.end[chosen] + 3 * DAY) // (7 * DAY)
     count = len(predicted.names)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.replay.metrics import BADLY
+from softwalltime.replay.metrics import BADLY, accuracies
 from softwalltime.reports.columns import Columns, Integers
 from softwalltime.words import DAY, HOUR
 
@@ -42,9 +42,8 @@ class Judged:
 
     @property
     def accuracy(self) -> Floats:
-        """min(p, t) / max(p, t) of each job."""
-        accuracy: Floats = np.minimum(self.p, self.t) / np.maximum(self.p, self.t)
-        return accuracy
+        """The accuracy of each job."""
+        return accuracies(self.p, self.t)
 
 
 @dataclass(frozen=True, slots=True)
