@@ -7,19 +7,20 @@ import json
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import quantiles
 
+from sqlalchemy import Engine
+
 from softwalltime.jobs import Submission
 from softwalltime.reports.table import table
 from softwalltime.service.client import NoAnswerError, ask
 from softwalltime.simulation.workload import generate
-from softwalltime.store import add_jobs, connect, embedded_postgres
-from softwalltime.store.migrations import upgrade
+from softwalltime.store import add_jobs
+from tests.benchmarks.workload import empty_store, scratch_folder
 
 JOBS, USERS = 1_000_000, 1000
 CLIENTS, REQUESTS = 8, 3000
@@ -27,40 +28,36 @@ CLIENTS, REQUESTS = 8, 3000
 
 def main() -> None:
     """Fill a store, start the daemon on it, ask."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        Path(folder).chmod(0o755)
-        with embedded_postgres(Path(folder) / "data", durable=False) as dsn:
-            jobs = fill(dsn)
-            socket_path = Path(folder) / "hook.sock"
-            (Path(folder) / "accounting").mkdir()
-            (Path(folder) / "accounting" / "20240101").touch()
-            config = Path(folder) / "softwalltime.toml"
-            config.write_text(
-                f'dsn = "{dsn}"\nsocket = "{socket_path}"\naccounting = "{folder}/accounting"\n'
-                '[policy]\nmode = "on"\nwaiting = "percentile"\nrunning = "v3"\n'
-            )
-            command = [sys.executable, "-m", "softwalltime", "serve", "--config", str(config)]
-            with (Path(folder) / "output").open("wb") as output:
-                begin = time.monotonic()
-                daemon = subprocess.Popen(command, stdout=output, stderr=output)
-            try:
-                while not ready(socket_path):
-                    time.sleep(0.05)
-                start = time.monotonic() - begin
-                learnt = ask(socket_path, {"op": "status"})["learnt"]
-                rows = [["start, until it has learnt the history", f"{start:.1f} s"], ["jobs learnt", f"{learnt:,}"]]
-                rows.append(["memory", f"{megabytes(daemon.pid):.0f} MB"])
-                rows += answers(socket_path, jobs)
-            finally:
-                daemon.terminate()
-                daemon.wait()
+    with scratch_folder() as folder, empty_store(folder) as (dsn, engine):
+        jobs = fill(engine)
+        socket_path = folder / "hook.sock"
+        (folder / "accounting").mkdir()
+        (folder / "accounting" / "20240101").touch()
+        config = folder / "softwalltime.toml"
+        config.write_text(
+            f'dsn = "{dsn}"\nsocket = "{socket_path}"\naccounting = "{folder}/accounting"\n'
+            '[policy]\nmode = "on"\nwaiting = "percentile"\nrunning = "v3"\n'
+        )
+        command = [sys.executable, "-m", "softwalltime", "serve", "--config", str(config)]
+        with (folder / "output").open("wb") as output:
+            begin = time.monotonic()
+            daemon = subprocess.Popen(command, stdout=output, stderr=output)
+        try:
+            while not ready(socket_path):
+                time.sleep(0.05)
+            start = time.monotonic() - begin
+            learnt = ask(socket_path, {"op": "status"})["learnt"]
+            rows = [["start, until it has learnt the history", f"{start:.1f} s"], ["jobs learnt", f"{learnt:,}"]]
+            rows.append(["memory", f"{megabytes(daemon.pid):.0f} MB"])
+            rows += answers(socket_path, jobs)
+        finally:
+            daemon.terminate()
+            daemon.wait()
     print(table([f"{JOBS:,} jobs of {USERS:,} users in the store", "figure"], rows))
 
 
-def fill(dsn: str) -> list[Submission]:
+def fill(engine: Engine) -> list[Submission]:
     """Put the jobs into the store; returns some of them, to be asked about again."""
-    engine = connect(dsn)
-    upgrade(engine)
     jobs = generate(JOBS, users=USERS, processors=4096)
     begin, end = min(job.end for job in jobs), max(job.end for job in jobs)
     now, shrunk = int(time.time()), 29 * 86400 / (end - begin)

@@ -7,7 +7,6 @@ the same files; and one process with a connection of its own for each record, wh
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -20,10 +19,9 @@ from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.jobs import values_of
 from softwalltime.reports.table import table
-from softwalltime.store import add_prepared_jobs, connect, embedded_postgres, prepare_jobs
-from softwalltime.store.migrations import upgrade
+from softwalltime.store import add_prepared_jobs, connect, prepare_jobs
 from tests.benchmarks.bench_store import fill
-from tests.benchmarks.workload import Finished, accounting_folder, softwalltime
+from tests.benchmarks.workload import Finished, accounting_folder, empty_store, scratch_folder, softwalltime
 
 FULL = 5_000_000
 RECORDS = 50
@@ -45,15 +43,12 @@ with psycopg.connect(sys.argv[1]) as connection:
 
 def main() -> None:
     """Measure all of it, and print it as one table."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as scratch:
-        # A folder that the unprivileged user can reach whom PostgreSQL runs as where this runs as root.
-        Path(scratch).chmod(0o755)
-        name, logs = accounting_folder(Path(scratch))
+    with scratch_folder() as scratch:
+        name, logs = accounting_folder(scratch)
         files = log_files(logs)
         rows: list[tuple[str, float, int]] = []
-        with embedded_postgres(Path(scratch) / "data") as dsn:
-            engine = connect(dsn)
-            upgrade(engine)
+        # Only as long as it is needed: what else is measured has the machine to itself.
+        with empty_store(scratch, durable=True) as (dsn, engine):
             # What was written to get ready is not to be written to disk meanwhile.
             os.sync()
             runs = [ingest_into_empty(engine, logs, dsn) for _ in range(TIMES)]
@@ -72,7 +67,6 @@ def main() -> None:
             os.sync()
             full = softwalltime("ingest", logs, "--dsn", dsn)
             rows.append((f"softwalltime ingest, store of {FULL:,}", full.seconds, jobs))
-            engine.dispose()
         rows += [
             ("pbsparse, all records", parse(files), jobs),
             ("pbsparse, E records, processed", parse(files, process=True, type_filter="E"), jobs),

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from softwalltime.reports.table import table
-from softwalltime.store import add_jobs, connect, embedded_postgres
-from softwalltime.store.migrations import upgrade
+from softwalltime.store import add_jobs
 from tests.acceptance.lab import RUNNER, Lab
+from tests.benchmarks.workload import empty_store, scratch_folder
 from tests.service.running import Daemon
 from tests.workloads import ROOT, job
 
@@ -101,19 +101,15 @@ def main() -> None:
         print(f"not measured: {reason if lab else f'{RUNNER} names no command that runs things on a PBS server'}")
         return
     measured: dict[str, list[float]] = {name: [] for name in SITUATIONS}
-    with tempfile.TemporaryDirectory(dir="/tmp") as store:
-        Path(store).chmod(0o755)
-        with embedded_postgres(Path(store) / "data", durable=False) as dsn:
-            engine = connect(dsn)
-            upgrade(engine)
-            with engine.begin() as connection:
-                add_jobs(connection, [job(runtime=300, job_id=f"{number}.old") for number in range(2)])
-            engine.dispose()
-            for _ in range(ROUNDS):
-                for name in SITUATIONS:
-                    with tempfile.TemporaryDirectory() as scratch, situation(lab, name, Path(scratch), dsn):
-                        time.sleep(0.2)
-                        measured[name].append(milliseconds(lab))
+    with scratch_folder() as store, empty_store(store) as (dsn, engine):
+        with engine.begin() as connection:
+            add_jobs(connection, [job(runtime=300, job_id=f"{number}.old") for number in range(2)])
+        engine.dispose()
+        for _ in range(ROUNDS):
+            for name in SITUATIONS:
+                with tempfile.TemporaryDirectory() as scratch, situation(lab, name, Path(scratch), dsn):
+                    time.sleep(0.2)
+                    measured[name].append(milliseconds(lab))
     lab.uninstall()
     rows = [
         [name, f"{statistics.median(times):.2f}", f"{min(times):.2f}", f"{max(times):.2f}", above_empty(name, measured)]

@@ -9,7 +9,6 @@ import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,10 +19,10 @@ from sqlalchemy import Engine, text
 from softwalltime.reports.table import table
 from softwalltime.service.client import ask
 from softwalltime.simulation.workload import generate
-from softwalltime.store import Retention, add_jobs, connect, embedded_postgres, forget, take_stock
-from softwalltime.store.migrations import upgrade
+from softwalltime.store import Retention, add_jobs, forget, take_stock
 from softwalltime.store.tables import completed_jobs
 from tests.benchmarks.bench_daemon import megabytes, ready
+from tests.benchmarks.workload import empty_store, scratch_folder
 
 JOBS = int(os.environ.get("SOFTWALLTIME_BENCH_JOBS", "10000000"))
 USERS = 1000
@@ -44,20 +43,15 @@ _REPEAT = text("""
 
 def main() -> None:
     """Fill a store, and measure all of it."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        Path(folder).chmod(0o755)
-        with embedded_postgres(Path(folder) / "data", durable=False) as dsn:
-            engine = connect(dsn)
-            upgrade(engine)
-            fill(engine, JOBS)
-            rows = [*sizes(engine)]
-            users = asked(engine)
-            for name, call in CALLS.items():
-                rows.append([f"SQL, {name}", latencies(engine, call, users)])
-            rows += daemon(Path(folder), dsn)
-            rows += partitions(engine, users)
-            rows += retention(engine)
-            engine.dispose()
+    with scratch_folder() as folder, empty_store(folder) as (dsn, engine):
+        fill(engine, JOBS)
+        rows = [*sizes(engine)]
+        users = asked(engine)
+        for name, call in CALLS.items():
+            rows.append([f"SQL, {name}", latencies(engine, call, users)])
+        rows += daemon(folder, dsn)
+        rows += partitions(engine, users)
+        rows += retention(engine)
     print(table([f"{JOBS:,} jobs of {USERS:,} users over 3 years", "figure"], rows))
 
 

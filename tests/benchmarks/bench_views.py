@@ -5,11 +5,9 @@ SOFTWALLTIME_BENCH_JOBS asks for fewer.
 """
 
 import os
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from statistics import median
 
 from sqlalchemy import Engine, text
@@ -20,9 +18,9 @@ from softwalltime.replay.drive import drive
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.table import table
 from softwalltime.simulation.workload import generate
-from softwalltime.store import add_decisions, add_jobs, connect, embedded_postgres, refresh, set_current, take_stock
-from softwalltime.store.migrations import upgrade
+from softwalltime.store import add_decisions, add_jobs, refresh, set_current, take_stock
 from softwalltime.store.views import views
+from tests.benchmarks.workload import empty_store, scratch_folder
 
 JOBS = int(os.environ.get("SOFTWALLTIME_BENCH_JOBS", "5000000"))
 COPIES, USERS, DAYS = 20, 600, 1095
@@ -64,14 +62,9 @@ SELECT 'pbs1', day::text, 1, 1, 0, '', 0, '' FROM generate_series(1, :days) AS d
 
 def main() -> None:
     """Fill a store, refresh the daily figures, ask every view."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        Path(folder).chmod(0o755)
-        with embedded_postgres(Path(folder) / "data", durable=False) as dsn:
-            engine = connect(dsn)
-            upgrade(engine)
-            fill(engine)
-            measure(engine)
-            engine.dispose()
+    with scratch_folder() as folder, empty_store(folder) as (_, engine):
+        fill(engine)
+        measure(engine)
 
 
 def fill(engine: Engine) -> None:

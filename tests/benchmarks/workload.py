@@ -1,11 +1,18 @@
-"""What the benchmarks run on: CEA-Curie where it is there, else a generated workload of as many jobs."""
+"""What the benchmarks run on: CEA-Curie where it is there, else a generated workload of as many jobs; and a store."""
 
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from sqlalchemy import Engine
+
+from softwalltime.store import connect, embedded_postgres
+from softwalltime.store.migrations import upgrade
 from tests.workloads import TRACES
 
 CURIE = TRACES / "CEA-Curie-2011-2.1-cln.swf.gz"
@@ -29,6 +36,31 @@ def accounting_folder(folder: Path) -> tuple[str, Path]:
         return "CEA-Curie", logs
     softwalltime("generate", logs, "--jobs", str(JOBS), "--users", "582")
     return "generated", logs
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A folder that is gone afterwards, for a store and all that belongs to it."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        folder = Path(name)
+        # The unprivileged user can reach it whom PostgreSQL runs as where this runs as root.
+        folder.chmod(0o755)
+        yield folder
+
+
+@contextmanager
+def empty_store(folder: Path, *, durable: bool = False) -> Iterator[tuple[str, Engine]]:
+    """A PostgreSQL below ``folder`` with all tables: its DSN, and an engine.
+
+    :param durable: whether it writes to disk as in production, which only a benchmark of writing needs.
+    """
+    with embedded_postgres(folder / "data", durable=durable) as dsn:
+        engine = connect(dsn)
+        upgrade(engine)
+        try:
+            yield dsn, engine
+        finally:
+            engine.dispose()
 
 
 def softwalltime(*arguments: str | Path) -> Finished:
