@@ -1,0 +1,23 @@
+"""The log that most tests of following it begin with, and a clock."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.service.followed import Clock
+from tests.workloads import RECORDED_LOG
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An accounting folder with the recorded log in it."""
+    folder = tmp_path / "accounting"
+    folder.mkdir()
+    shutil.copy(RECORDED_LOG, folder / "20261120")
+    return folder

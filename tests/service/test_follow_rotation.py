@@ -1,0 +1,123 @@
+"""Logs that are rotated, gzipped, cut off and replaced while they are followed."""
+
+import gzip
+import shutil
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from softwalltime.accounting import files
+from softwalltime.accounting.tally import Tally
+from softwalltime.errors import SourceError
+from softwalltime.service.follow import Follower
+from softwalltime.service.ingest import ingest_logs
+from softwalltime.service.reading import Known, Told, new_blocks
+from tests.service.followed import RECORDED, append, ended, jobs
+
+pytestmark = pytest.mark.postgres
+
+
+def test_a_log_is_gzipped_beside_its_plain_file_which_then_goes(folder: Path, engine: Engine) -> None:
+    plain, packed = folder / "20261120", folder / "20261120.gz"
+    follower = Follower(folder)
+    follower.look(engine)
+    lines = follower.tally.lines
+    content = gzip.compress(RECORDED + ended(101))
+    # gzip writes it piece by piece, and only then takes the other away; here that had been written to once more.
+    packed.write_bytes(content[:500])
+    assert follower.look(engine) == 0
+    append(plain, ended(101))
+    packed.write_bytes(content)
+    assert follower.look(engine) == 1
+    plain.unlink()
+    assert follower.look(engine) == 0
+    assert follower.tally.lines == lines + 1
+    # Nor is it read again by who comes later, or has its name only.
+    later = Follower(packed)
+    assert later.look(engine) == 0
+    assert (later.tally.lines, later.tally.broken) == (0, [])
+
+
+def test_a_log_that_is_cut_off_is_read_from_its_start_and_nothing_is_stored_twice(folder: Path, engine: Engine) -> None:
+    log = folder / "20261120"
+    follower = Follower(folder)
+    follower.look(engine)
+    kept = b"".join(RECORDED.splitlines(keepends=True)[:90])
+    log.write_bytes(kept)
+    assert follower.look(engine) == 0
+    append(log, ended(101))
+    assert follower.look(engine) == 1
+    assert jobs(engine) == 43
+    assert follower.behind_bytes == 0
+
+
+def test_a_log_that_is_cut_off_and_written_on_beyond_its_length_is_read_from_its_start(
+    folder: Path, engine: Engine
+) -> None:
+    log = folder / "20261120"
+    follower = Follower(folder)
+    follower.look(engine)
+    kept = b"".join(RECORDED.splitlines(keepends=True)[:90])
+    more = ended(*range(100, 300))
+    assert len(kept + more) > len(RECORDED)
+    log.write_bytes(kept + more)
+    # Read on from where it was, those in the middle would be missing.
+    assert follower.look(engine) == 200
+    assert jobs(engine) == 242
+
+
+@pytest.mark.parametrize("replaced", ["by another log", "by itself", "by an older copy", "and put back"])
+def test_a_log_is_replaced(replaced: str, folder: Path, engine: Engine, tmp_path: Path) -> None:
+    log, other = folder / "20261120", tmp_path / "other"
+    follower = Follower(folder)
+    follower.look(engine)
+    older = Path(shutil.copy2(log, tmp_path / "older"))
+    append(log, ended(101))
+    assert follower.look(engine) == 1
+    match replaced:
+        case "by another log":
+            other.write_bytes(ended(*range(200, 700)))
+            other.replace(log)
+            assert follower.look(engine) == 500
+        case "by itself":
+            shutil.copy2(log, other)
+            other.replace(log)
+            lines = follower.tally.lines
+            assert follower.look(engine) == 0
+            assert follower.tally.lines == lines
+        case "by an older copy":
+            older.replace(log)
+            assert follower.look(engine) == 0
+            append(log, ended(102, 103))
+            assert follower.look(engine) == 2
+        case _:
+            log.rename(tmp_path / "away")
+            with pytest.raises(SourceError, match="holds no accounting log"):
+                follower.look(engine)
+            (tmp_path / "away").rename(log)
+            assert follower.look(engine) == 0
+    append(log, ended(900))
+    assert follower.look(engine) == 1
+
+
+def test_a_log_that_grows_or_is_rotated_away_while_it_is_read_is_read_to_its_end(
+    folder: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "BLOCK", 5000)
+    log, tally = folder / "20261120", Tally()
+    blocks = new_blocks(Known(engine), [log], tally, "", Told(lambda _: None))
+    read = [next(blocks)]
+    append(log, ended(101))
+    log.rename(folder.parent / "rotated")
+    (folder / "20261120").write_bytes(b"another")
+    read += blocks
+    content = b"".join(line + b"\n" for task in read for line in task.block.lines)
+    assert content == RECORDED + ended(101)
+    assert (tally.files, tally.broken, tally.unfinished) == (1, [], 0)
+
+
+def test_a_log_that_vanished_before_it_was_read_is_told_of_and_no_error(engine: Engine, folder: Path) -> None:
+    tally = Tally()
+    assert ingest_logs(engine, [folder / "20261101", folder / "20261120"], tally) == (42, 0)
+    assert [str(error) for error in tally.broken] == [f"{folder}/20261101: No such file or directory"]

@@ -1,0 +1,155 @@
+"""Logs and folders that cannot be read, or are gone, and come back."""
+
+import gzip
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+
+import pytest
+from sqlalchemy import Engine
+
+from softwalltime.errors import SourceError
+from softwalltime.service.follow import RETRY, UNKNOWN_AFTER, Follower
+from tests.service.followed import RECORDED, Clock, append, command, complaints, ended, jobs
+from tests.service.histories import history, random_plans
+from tests.service.running import until
+
+pytestmark = pytest.mark.postgres
+
+
+@contextmanager
+def nobody() -> Iterator[None]:
+    """As a user who may not read what belongs to root."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can act as another user")
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_a_folder_that_must_not_be_read_is_told_of_and_read_once_it_may_be(folder: Path, engine: Engine) -> None:
+    folder.chmod(0o700)
+    follower = Follower(folder)
+    with nobody(), pytest.raises(SourceError, match=r"accounting: Permission denied$"):
+        follower.look(engine)
+    assert follower.look(engine) == 42
+
+
+def unreadable(folder: Path, how: str) -> Path:
+    """A log that cannot be read."""
+    log = folder / "20261119"
+    match how:
+        case "a folder":
+            log.mkdir()
+        case "a loop":
+            log.symlink_to(log)
+        case "nowhere":
+            log.symlink_to(folder / "nowhere")
+        case "a broken gzip file":
+            log = folder / "20261119.gz"
+            log.write_bytes(gzip.compress(ended(*range(100, 200)))[:-10])
+        case "a trace":
+            log.write_text("; UnixStartTime: 0\n" + "1 " * 18 + "\n")
+    return log
+
+
+@pytest.mark.parametrize("how", ["a folder", "a loop", "a broken gzip file", "a trace"])
+def test_a_log_that_cannot_be_read_costs_no_other_and_is_tried_again_now_and_then(
+    how: str, folder: Path, engine: Engine, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = unreadable(folder, how)
+    follower = Follower(folder, clock=clock)
+    assert follower.look(engine) >= 42
+    for _ in range(5):
+        clock.now += RETRY / 10
+        assert follower.look(engine) == 0
+    assert len(complaints(caplog)) == 1
+    assert complaints(caplog)[0].startswith(str(log))
+    # The others go on meanwhile.
+    append(folder / "20261120", ended(501))
+    assert follower.look(engine) == 1
+    clock.now += RETRY
+    assert follower.look(engine) == 0
+    assert len(complaints(caplog)) == 2
+    assert follower.behind_bytes == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
+def test_a_log_that_must_not_be_read_costs_no_other_and_is_read_once_it_may_be(
+    folder: Path, engine: Engine, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    secret = folder / "20261119"
+    secret.write_bytes(ended(101))
+    secret.chmod(0o600)
+    for parent in (folder, *folder.parents):
+        parent.chmod(parent.stat().st_mode | 0o055)
+    engine.connect().close()
+    follower = Follower(folder, clock=clock)
+    with nobody():
+        assert follower.look(engine) == 42
+        assert complaints(caplog) == [f"{secret}: Permission denied"]
+    # Its size and time are the same; only trying can tell.
+    secret.chmod(0o644)
+    assert follower.look(engine) == 0
+    clock.now += RETRY
+    assert follower.look(engine) == 1
+
+
+def test_a_gzip_file_that_was_broken_is_read_on_once_it_is_whole(folder: Path, engine: Engine) -> None:
+    content = b"".join(line + b"\n" for line in history(random_plans(Random(1), 3000, 86400)))
+    log = folder / "20261119.gz"
+    log.write_bytes(gzip.compress(content)[:-3000])
+    follower = Follower(folder)
+    before = follower.look(engine)
+    assert before > 42
+    log.write_bytes(gzip.compress(content))
+    assert follower.look(engine) > 0
+    assert follower.tally.lines == content.count(b"\n") + RECORDED.count(b"\n")
+
+
+def test_a_link_to_nowhere_is_no_log_yet(folder: Path, engine: Engine) -> None:
+    log = unreadable(folder, "nowhere")
+    follower = Follower(folder)
+    assert follower.look(engine) == 42
+    assert follower.tally.broken == []
+    log.resolve().write_bytes(ended(101))
+    assert follower.look(engine) == 1
+
+
+def test_the_folder_goes_and_comes_back(folder: Path, engine: Engine, clock: Clock) -> None:
+    follower = Follower(folder, clock=clock)
+    follower.look(engine)
+    folder.rename(folder.parent / "away")
+    clock.now += UNKNOWN_AFTER / 2
+    with pytest.raises(SourceError, match=r"accounting: No such file"):
+        follower.look(engine)
+    assert follower.behind_seconds == 0
+    clock.now += 60
+    # An empty mount point in its place is as bad.
+    folder.mkdir()
+    with pytest.raises(SourceError, match="no accounting log"):
+        follower.look(engine)
+    assert follower.behind_seconds > 60
+    folder.rmdir()
+    (folder.parent / "away").rename(folder)
+    append(folder / "20261120", ended(101))
+    assert follower.look(engine) == 1
+    assert (follower.behind_seconds, follower.tally.lines) == (0, RECORDED.count(b"\n") + 1)
+
+
+def test_the_process_waits_for_a_folder_that_has_gone(folder: Path, database: str, engine: Engine) -> None:
+    with command(folder, database) as output:
+        until(lambda: jobs(engine) == 42)
+        folder.rename(folder.parent / "away")
+        until(lambda: "No such file" in output.read_text())
+        time.sleep(1)
+        append(folder.parent / "away" / "20261120", ended(101))
+        (folder.parent / "away").rename(folder)
+        until(lambda: jobs(engine) == 43)
+        until(lambda: "going on" in output.read_text())
+    assert output.read_text().count("No such file") == 1
