@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from softwalltime.replay.emulation import Event, HookScript, Outcome, Site
+from tests.hooks.emulated import Do
 from tests.hooks.peer import Peer
 from tests.workloads import ROOT
 
@@ -81,6 +82,24 @@ def run(script: HookScript, peer: Peer, configured: Callable[..., Path]) -> Call
         return outcome
 
     return run
+
+
+@pytest.fixture
+def do(tmp_path: Path) -> Do:
+    """Runs lines of Python as a hook, with ``pbs``, ``event`` and ``job`` at hand; ``show(x)`` logs x."""
+
+    def do(event: Event, *lines: str, **options: Any) -> Outcome:
+        file = tmp_path / "hook.py"
+        head = [
+            "import pbs",
+            "event = pbs.event()",
+            "job = event.job",
+            "show = lambda x: pbs.logmsg(pbs.LOG_DEBUG, str(x))",
+        ]
+        file.write_text("\n".join([*head, *lines]) + "\n")
+        return HookScript(file).run(event, **options)
+
+    return do
 
 
 @pytest.fixture(scope="session")

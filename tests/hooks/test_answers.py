@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from softwalltime.replay.emulation import Event, HookScript, Outcome, Site, altered, postqueued, queued, started
 from tests.hooks.conftest import HASTY, HUNG, PATIENT, STATE
+from tests.hooks.jobs import NOW, submission
 from tests.hooks.peer import LINE, Peer
-from tests.hooks.test_events import NOW, submission
 
 WALLTIME = 3600
 MINIMUM = 60

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from softwalltime.replay.emulation import HookScript, Outcome, Site, postqueued, started
 from tests.hooks.conftest import DEFAULTS, HOOK, PATIENT
+from tests.hooks.jobs import NOW, submission
 from tests.hooks.peer import Peer
-from tests.hooks.test_events import NOW, submission
 from tests.workloads import ROOT
 
 Run = Callable[..., Outcome]

@@ -13,8 +13,8 @@ import pytest
 
 from softwalltime.replay.emulation import Event, HookScript, Outcome, Site, postqueued, queued, started
 from tests.hooks.conftest import STATE
+from tests.hooks.jobs import NOW, submission
 from tests.hooks.peer import Peer
-from tests.hooks.test_events import NOW, submission
 
 Run = Callable[..., Outcome]
 

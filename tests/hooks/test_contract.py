@@ -7,8 +7,8 @@ import pytest
 
 from softwalltime.replay.emulation import Event, Outcome, Site, altered, postqueued, queued, recordings, started
 from softwalltime.service import protocol
+from tests.hooks.jobs import AT_QUEUEJOB, NOW, submission
 from tests.hooks.peer import Peer
-from tests.hooks.test_events import AT_QUEUEJOB, NOW, submission
 from tests.hooks.test_recordings import RECORDED
 
 Run = Callable[..., Outcome]

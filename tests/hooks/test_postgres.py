@@ -19,8 +19,8 @@ from sqlalchemy import Connection
 from softwalltime.replay.emulation import HookScript, Outcome, Site, altered, postqueued, queued, started
 from softwalltime.store import add_jobs, embedded_postgres
 from tests.hooks.conftest import HASTY, HOOK, HUNG, PATIENT, STATE
+from tests.hooks.jobs import AT_QUEUEJOB, NOW, submission
 from tests.hooks.test_answers import PAUSE, how
-from tests.hooks.test_events import AT_QUEUEJOB, NOW, submission
 from tests.service.running import until
 from tests.workloads import job
 

@@ -1,0 +1,26 @@
+"""Hooks of a few lines, run by the emulated server, and what they show."""
+
+from collections.abc import Callable
+
+from softwalltime.replay.emulation import Event, Outcome, Site, altered, postqueued, queued, started
+from tests.hooks.jobs import NOW, submission
+
+Do = Callable[..., Outcome]
+
+SET = 'job.Resource_List["soft_walltime"] = pbs.duration({})'
+"""A line that sets the soft walltime, to be formatted with the seconds."""
+
+
+def shown(outcome: Outcome) -> list[str]:
+    assert not outcome.error, outcome.error
+    return [line for _, line in outcome.log]
+
+
+def all_events(site: Site) -> list[Event]:
+    job = submission()
+    return [
+        queued(job, site=site),
+        postqueued(job, site=site),
+        altered(job, {"walltime": "00:30:00"}, site=site, now=NOW),
+        started(job, site=site, now=NOW),
+    ]

@@ -1,0 +1,140 @@
+"""What the hook does when a job is altered."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from softwalltime.replay.emulation import Event, Site, altered
+from tests.hooks.jobs import NOBODY, NOW, Run, submission
+from tests.hooks.peer import Peer
+
+
+def alter(
+    site: Site,
+    resources: dict[str, str],
+    soft: int | None = 1800,
+    state: str = "Q",
+    requestor: str = "",
+    **changes: Any,
+) -> Event:
+    """The alter of a job of an hour."""
+    job = submission(**changes)
+    return altered(job, resources, site=site, now=NOW, soft_walltime=soft, state=state, requestor=requestor)
+
+
+@pytest.mark.parametrize(
+    ("walltime", "answer", "expected"),
+    [
+        pytest.param("02:00:00", {"share": 0.5}, 3600, id="raised, predicted anew"),
+        pytest.param("00:20:00", {"share": 0.5}, 600, id="lowered, predicted anew"),
+        pytest.param("02:00:00", {"none": True}, 1800, id="raised, nothing known: kept"),
+        pytest.param("02:00:00", NOBODY, 1800, id="raised, no answer: kept"),
+        pytest.param("00:40:00", NOBODY, 1800, id="lowered, still valid: kept"),
+        pytest.param("00:20:00", {"none": True}, 1200, id="lowered below it: to the walltime"),
+        pytest.param("00:20:00", NOBODY, 1200, id="lowered below it, no answer: to the walltime"),
+        pytest.param("00:00:30", NOBODY, None, id="lowered below the minimum: removed"),
+        pytest.param("0", NOBODY, None, id="lowered to nothing: removed"),
+    ],
+)
+def test_altering_the_walltime_takes_the_soft_walltime_along(
+    walltime: str, answer: dict[str, Any], expected: int | None, run: Run, peer: Peer, site: Site
+) -> None:
+    peer.behave(**answer)
+    outcome = run(alter(site, {"walltime": walltime}))
+    assert outcome.accepted, outcome.message
+    assert outcome.soft_walltime == expected
+
+
+@pytest.mark.parametrize("queue", ["short", "nodefault"])
+def test_taking_the_walltime_back_leaves_a_valid_soft_walltime(queue: str, run: Run, peer: Peer, site: Site) -> None:
+    """``qalter -l walltime=`` gives the job its queue's default again, which may be less than the soft walltime."""
+    peer.behave(**NOBODY)
+    outcome = run(alter(site, {"walltime": ""}, soft=3000, queue=queue))
+    assert outcome.accepted
+    assert outcome.soft_walltime == {"short": 1800, "nodefault": None}[queue]
+
+
+@pytest.mark.parametrize(
+    "resources", [{"soft_walltime": "00:08:00"}, {"walltime": "00:10:00", "soft_walltime": "00:08:00"}]
+)
+def test_a_managers_own_soft_walltime_is_left_alone(
+    resources: dict[str, str], run: Run, peer: Peer, site: Site
+) -> None:
+    peer.behave(set=100)
+    outcome = run(alter(site, resources, requestor="root"))
+    assert outcome.accepted
+    assert outcome.soft_walltime == 480
+    assert peer.asked() == []
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        {"Job_Name": "other"},
+        {"Resource_List": {"ncpus": "4"}},
+        {"Resource_List": {"min_walltime": ""}},
+        {"Resource_List": {}},
+    ],
+)
+def test_another_alter_is_none_of_our_business(job: dict[str, Any], run: Run, peer: Peer, site: Site) -> None:
+    peer.behave(set=100)
+    outcome = run(replace(alter(site, {}), job=job))
+    assert outcome.soft_walltime == 1800
+    assert outcome.resources == {}
+    assert outcome.log == []
+    assert peer.asked() == []
+
+
+def test_a_job_that_becomes_shrink_to_fit_loses_its_soft_walltime(run: Run, peer: Peer, site: Site) -> None:
+    """PBS would refuse the user's alter otherwise."""
+    peer.behave(**NOBODY)
+    outcome = run(alter(site, {"min_walltime": "00:10:00"}))
+    assert outcome.accepted, outcome.message
+    assert outcome.soft_walltime is None
+
+
+def test_an_altered_shrink_to_fit_job_gets_none(run: Run, peer: Peer, site: Site) -> None:
+    peer.behave(set=100)
+    outcome = run(alter(site, {"walltime": "00:50:00"}, soft=None, min_walltime=600))
+    assert outcome.soft_walltime is None
+    assert peer.asked() == []
+
+
+def test_an_altered_job_without_soft_walltime_may_get_one(run: Run, peer: Peer, site: Site) -> None:
+    peer.behave(share=0.5)
+    assert run(alter(site, {"walltime": "02:00:00"}, soft=None)).soft_walltime == 3600
+
+
+def test_an_altered_job_without_soft_walltime_is_left_without_if_nobody_answers(
+    run: Run, peer: Peer, site: Site
+) -> None:
+    peer.behave(**NOBODY)
+    assert run(alter(site, {"walltime": "02:00:00"}, soft=None)).resources == {}
+
+
+@pytest.mark.parametrize(
+    ("soft", "walltime", "expected"),
+    [
+        pytest.param(3600, "02:00:00", 7200, id="raised to the walltime at its start: goes up with it"),
+        pytest.param(3600, "00:50:00", 3000, id="raised to the walltime at its start: goes down with it"),
+        pytest.param(1800, "02:00:00", 1800, id="its own: kept"),
+        pytest.param(1800, "00:20:00", 1200, id="its own: lowered with the walltime"),
+    ],
+)
+def test_a_running_job_keeps_what_promises_rest_on(
+    soft: int, walltime: str, expected: int, run: Run, peer: Peer, site: Site
+) -> None:
+    """A prediction for waiting jobs could be bold, so none is asked for."""
+    peer.behave(set=100)
+    outcome = run(alter(site, {"walltime": walltime}, soft=soft, state="R"))
+    assert outcome.accepted
+    assert outcome.soft_walltime == expected
+    assert peer.asked() == []
+
+
+def test_the_daemon_is_told_what_an_altered_job_will_be(run: Run, peer: Peer, site: Site) -> None:
+    run(alter(site, {"walltime": "02:00:00", "ncpus": "8"}, ncpus=4))
+    job = peer.asked()[0]["job"]
+    assert (job["job_id"], job["user"], job["queue"], job["job_name"]) == ("7.pbs1", "alice", "short", "x")
+    assert (job["walltime"], job["soft_walltime"], job["ncpus"], job["submitted"]) == (7200, 1800, 8, NOW - 600)

@@ -1,0 +1,93 @@
+"""What the hook does when a job starts."""
+
+from typing import Any
+
+import pytest
+
+from softwalltime.replay.emulation import Event, Site, started
+from tests.hooks.jobs import NOBODY, NOW, Run, submission
+from tests.hooks.peer import Peer
+
+
+def start(site: Site, soft: int | None = 1800, now: int = NOW, **changes: Any) -> Event:
+    """The start of a job of an hour that was submitted ten minutes ago."""
+    return started(submission(**changes), site=site, now=now, soft_walltime=soft)
+
+
+@pytest.mark.parametrize("job_id", ["7.pbs1", "7[3].pbs1"])
+def test_a_starting_job_gets_a_fresh_soft_walltime(job_id: str, run: Run, peer: Peer, site: Site) -> None:
+    peer.behave(set=2400)
+    assert run(start(site, job_id=job_id)).soft_walltime == 2400
+    assert [(question["event"], question["job"]["job_id"]) for question in peer.asked()] == [("runjob", job_id)]
+
+
+def test_the_policy_may_raise_a_starting_job_to_its_walltime(run: Run, peer: Peer, site: Site) -> None:
+    peer.behave(share=1)
+    assert run(start(site)).soft_walltime == 3600
+
+
+def test_a_starting_job_without_soft_walltime_may_get_one(run: Run, peer: Peer, site: Site) -> None:
+    peer.behave(set=2400)
+    assert run(start(site, soft=None)).soft_walltime == 2400
+
+
+@pytest.mark.parametrize("answer", [{"none": True}, {"set": 1800}], ids=["none", "the same"])
+def test_a_starting_job_that_shall_keep_what_it_has_is_not_touched(
+    answer: dict[str, Any], run: Run, peer: Peer, site: Site
+) -> None:
+    """Setting it again would write another record into the accounting log."""
+    peer.behave(**answer)
+    assert run(start(site)).resources == {}
+
+
+@pytest.mark.parametrize(
+    ("soft", "fallback", "expected"),
+    [
+        pytest.param(1800, "walltime", 3600, id="raised to the walltime"),
+        pytest.param(3600, "walltime", 3600, id="there already"),
+        pytest.param(None, "walltime", None, id="one without is left without"),
+        pytest.param(1800, "keep", 1800, id="kept"),
+        pytest.param(4000, "keep", 3600, id="kept only if valid"),
+        pytest.param(0, "keep", 3600, id="and never at 0, which kills the scheduler"),
+    ],
+)
+def test_at_a_start_without_an_answer_the_fallback_counts(
+    soft: int | None, fallback: str, expected: int | None, run: Run, peer: Peer, site: Site
+) -> None:
+    peer.behave(**NOBODY)
+    assert run(start(site, soft), runjob_fallback=fallback).soft_walltime == expected
+
+
+@pytest.mark.parametrize("soft", [0, 4000])
+@pytest.mark.parametrize("when", ["always", "never", "if-none"])
+def test_a_job_never_starts_with_what_is_not_valid(when: str, soft: int, run: Run, site: Site) -> None:
+    """Whoever set it: 0 on a running job kills the scheduler."""
+    assert run(start(site, soft), runjob=when).soft_walltime == 3600
+
+
+def test_without_walltime_the_fallback_is_none(run: Run, peer: Peer, site: Site) -> None:
+    peer.behave(**NOBODY)
+    outcome = run(start(site, queue="nodefault", walltime=None), jobs_without_walltime=True)
+    assert outcome.soft_walltime is None
+
+
+@pytest.mark.parametrize(
+    ("when", "soft", "asked"),
+    [
+        ("always", 1800, True),
+        ("always", None, True),
+        ("never", 1800, False),
+        ("never", None, False),
+        ("if-none", 1800, False),
+        ("if-none", None, True),
+        ({"waited_longer_than": 599}, 1800, True),
+        ({"waited_longer_than": 600}, 1800, False),
+    ],
+)
+def test_the_site_says_which_starts_are_asked_about(
+    when: Any, soft: int | None, asked: bool, run: Run, peer: Peer, site: Site
+) -> None:
+    peer.behave(set=2400)
+    outcome = run(start(site, soft), runjob=when)
+    assert outcome.soft_walltime == (2400 if asked else soft)
+    assert len(peer.asked()) == asked
