@@ -1,0 +1,21 @@
+"""What the tests of a sweep's parts share: a task."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from softwalltime.replay.sweep.evaluation import Task
+from softwalltime.replay.sweep.snapshot import take
+from softwalltime.states import TEACHING
+from tests.workloads import job
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> Task:
+    jobs = [job(f"user{n % 5}", submitted=100 * n, runtime=10 + n % 90, job_id=f"{n}.srv") for n in range(300)]
+    return Task("log", take(jobs, TEACHING, tmp_path / "jobs"), "percentile:p=95,keys=user", 60)
+
+
+def with_spec(task: Task, spec: str) -> Task:
+    return replace(task, spec=spec)
