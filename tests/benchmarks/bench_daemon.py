@@ -1,4 +1,5 @@
-"""The daemon with 1,000,000 jobs of 1,000 users in its store: its start, its memory, and how fast it answers.
+"""The daemon with 1,000,000 jobs of 1,000 users in its store: its start, its memory, and how fast it answers, also
+while others ask for its metrics as often as they can.
 
 All of the jobs ended in the last 29 days, so that the percentile learns and keeps every one: the worst that can be.
 """
@@ -12,6 +13,8 @@ from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import quantiles
+from typing import Any
+from urllib.request import urlopen
 
 from sqlalchemy import Engine
 
@@ -24,6 +27,8 @@ from tests.benchmarks.workload import empty_store, scratch_folder
 
 JOBS, USERS = 1_000_000, 1000
 CLIENTS, REQUESTS = 8, 3000
+SCRAPERS = 4
+"""Processes that ask for the metrics again and again."""
 
 
 def main() -> None:
@@ -35,7 +40,7 @@ def main() -> None:
         (folder / "accounting" / "20240101").touch()
         config = folder / "softwalltime.toml"
         config.write_text(
-            f'dsn = "{dsn}"\nsocket = "{socket_path}"\naccounting = "{folder}/accounting"\n'
+            f'dsn = "{dsn}"\nsocket = "{socket_path}"\naccounting = "{folder}/accounting"\nmetrics = "127.0.0.1:0"\n'
             '[policy]\nmode = "on"\nwaiting = "percentile"\nrunning = "v3"\n'
         )
         command = [sys.executable, "-m", "softwalltime", "serve", "--config", str(config)]
@@ -50,6 +55,8 @@ def main() -> None:
             rows = [["start, until it has learnt the history", f"{start:.1f} s"], ["jobs learnt", f"{learnt:,}"]]
             rows.append(["memory", f"{megabytes(daemon.pid):.0f} MB"])
             rows += answers(socket_path, jobs)
+            told = (folder / "output").read_text().partition("metrics at ")[2].split()[0]
+            rows += answers_while_scraped(socket_path, jobs, told)
         finally:
             daemon.terminate()
             daemon.wait()
@@ -109,15 +116,8 @@ def client(path: str, lines: list[bytes]) -> None:
 
 def answers(path: Path, jobs: list[Submission]) -> list[list[str]]:
     """How long one client waits, and how many requests several get through."""
-    times = []
-    predicted = 0
     lines = [request(job) for job in jobs]
-    for line in lines:
-        begin = time.perf_counter()
-        answer = exchange(str(path), line)
-        times.append(time.perf_counter() - begin)
-        predicted += b'"set"' in answer
-    percentiles = quantiles(times, n=100)
+    times, predicted = exchanges(path, lines)
     context = get_context("fork")
     clients = [context.Process(target=client, args=(str(path), lines[:REQUESTS])) for _ in range(CLIENTS)]
     begin = time.perf_counter()
@@ -127,8 +127,55 @@ def answers(path: Path, jobs: list[Submission]) -> list[list[str]]:
         each.join()
     rate = CLIENTS * REQUESTS / (time.perf_counter() - begin)
     return [
-        ["answer, p50", f"{percentiles[49] * 1000:.3f} ms"],
-        ["answer, p99", f"{percentiles[98] * 1000:.3f} ms"],
+        *in_words("answer", times),
         ["answers that set a soft walltime", f"{predicted / len(lines):.0%}"],
         [f"requests from {CLIENTS} clients", f"{rate:,.0f} a second"],
     ]
+
+
+def answers_while_scraped(path: Path, jobs: list[Submission], metrics: str) -> list[list[str]]:
+    """The same for one client, while others ask for the metrics as often as they can."""
+    context = get_context("fork")
+    pages = context.Value("i", 0)
+    scrapers = [context.Process(target=scrape, args=(metrics, pages), daemon=True) for _ in range(SCRAPERS)]
+    for each in scrapers:
+        each.start()
+    while pages.value < SCRAPERS:
+        time.sleep(0.01)
+    first, begin = pages.value, time.perf_counter()
+    times, _ = exchanges(path, [request(job) for job in jobs])
+    rate = (pages.value - first) / (time.perf_counter() - begin)
+    for each in scrapers:
+        each.kill()
+    return [
+        [f"pages of metrics served to {SCRAPERS} who ask without pause", f"{rate:.0f} a second"],
+        *in_words("answer meanwhile", times),
+    ]
+
+
+def scrape(address: str, pages: Any) -> None:
+    """Ask for the metrics for ever."""
+    while True:
+        with urlopen(address, timeout=60) as answer:
+            answer.read()
+        with pages.get_lock():
+            pages.value += 1
+
+
+def exchanges(path: Path, lines: list[bytes]) -> tuple[list[float], int]:
+    """Seconds that each answer took, and how many of them set a soft walltime."""
+    times = []
+    predicted = 0
+    for line in lines:
+        begin = time.perf_counter()
+        answer = exchange(str(path), line)
+        times.append(time.perf_counter() - begin)
+        predicted += b'"set"' in answer
+    return times, predicted
+
+
+def in_words(what: str, times: list[float]) -> list[list[str]]:
+    """Rows of the table for how long something took, seconds."""
+    percentiles = quantiles(times, n=100)
+    figures = {"p50": percentiles[49], "p99": percentiles[98], "slowest": max(times)}
+    return [[f"{what}, {name}", f"{seconds * 1000:.3f} ms"] for name, seconds in figures.items()]
