@@ -14,7 +14,8 @@ SELECT
     1 - sum(score.adjusted)::double precision / sum(score.jobs) AS not_adjusted,
     sum(score.absolute_error) / sum(score.jobs) AS mean_absolute_error,
     sum(score.request_error) / sum(score.jobs) AS mean_request_error,
-    sum(score.extensions) / sum(score.jobs) AS extensions
+    sum(score.extensions) / sum(score.jobs) AS extensions,
+    sum(score.share) / sum(score.jobs) AS request_accuracy
 FROM softwalltime.daily_scores AS score
 JOIN softwalltime.daily_medians AS median USING (day, mode, predictor)
 WHERE score.mode IN ('shadow', 'on')
@@ -39,6 +40,7 @@ COMMENT ON COLUMN softwalltime.scores_by_day.mean_request_error IS
 'mean of walltime - t, seconds: what the users'' own requests are off';
 COMMENT ON COLUMN softwalltime.scores_by_day.extensions IS
 'how often the scheduler has to extend a soft walltime, per job';
+COMMENT ON COLUMN softwalltime.scores_by_day.request_accuracy IS 'what accuracy would be with the users'' own walltimes';
 
 -- name: coverage
 -- Jobs without a known prediction: before the daemon, while it was down, arrays, which are asked about before they
@@ -120,6 +122,7 @@ WITH weekly AS (
         ((now() AT TIME ZONE 'UTC')::date - day) / 7 AS weeks_ago,
         sum(jobs) AS jobs,
         sum(accuracy) AS accuracy,
+        sum(share) AS share,
         sum(underestimated) AS underestimated,
         sum(badly_underestimated) AS badly_underestimated
     FROM softwalltime.daily_scores
@@ -143,7 +146,8 @@ SELECT
     min(accuracy / jobs) FILTER (WHERE weeks_ago > 0) AS worst_accuracy_before,
     (sum(underestimated) FILTER (WHERE weeks_ago > 0) / sum(jobs) FILTER (WHERE weeks_ago > 0))::double precision
         AS underestimated_before,
-    max(underestimated::double precision / jobs) FILTER (WHERE weeks_ago > 0) AS worst_underestimated_before
+    max(underestimated::double precision / jobs) FILTER (WHERE weeks_ago > 0) AS worst_underestimated_before,
+    sum(share) FILTER (WHERE weeks_ago = 0) / sum(jobs) FILTER (WHERE weeks_ago = 0) AS request_accuracy
 FROM weekly
 GROUP BY mode, predictor;
 
@@ -161,6 +165,8 @@ COMMENT ON COLUMN softwalltime.drift.accuracy_before IS 'their mean accuracy';
 COMMENT ON COLUMN softwalltime.drift.worst_accuracy_before IS 'mean accuracy of the worst of those weeks';
 COMMENT ON COLUMN softwalltime.drift.underestimated_before IS 'share of them that was underestimated';
 COMMENT ON COLUMN softwalltime.drift.worst_underestimated_before IS 'the same of the worst of those weeks';
+COMMENT ON COLUMN softwalltime.drift.request_accuracy IS
+'what accuracy of the last seven days would be with the users'' own walltimes';
 
 -- name: waits
 -- Three months before the first soft walltime was set against all since.  Load and users change too: a class whose

@@ -16,7 +16,8 @@ SELECT
     1 - adjusted::double precision / jobs AS not_adjusted,
     absolute_error / jobs AS mean_absolute_error,
     request_error / jobs AS mean_request_error,
-    extensions / jobs AS extensions
+    extensions / jobs AS extensions,
+    share / jobs AS request_accuracy
 FROM softwalltime.daily_scores
 WHERE mode IN ('shadow', 'on');
 
@@ -40,6 +41,7 @@ COMMENT ON COLUMN softwalltime.scores.mean_absolute_error IS 'mean of |p - t|, s
 COMMENT ON COLUMN softwalltime.scores.mean_request_error IS
 'mean of walltime - t, seconds: what the users'' own requests are off';
 COMMENT ON COLUMN softwalltime.scores.extensions IS 'how often the scheduler has to extend a soft walltime, per job';
+COMMENT ON COLUMN softwalltime.scores.request_accuracy IS 'what accuracy would be with the users'' own walltimes';
 
 -- name: scores_anonymous
 -- As scores, by month, the users put together.
@@ -59,7 +61,8 @@ SELECT
     1 - sum(adjusted)::double precision / sum(jobs) AS not_adjusted,
     sum(absolute_error) / sum(jobs) AS mean_absolute_error,
     sum(request_error) / sum(jobs) AS mean_request_error,
-    sum(extensions) / sum(jobs) AS extensions
+    sum(extensions) / sum(jobs) AS extensions,
+    sum(share) / sum(jobs) AS request_accuracy
 FROM softwalltime.monthly_scores
 WHERE mode IN ('shadow', 'on')
 GROUP BY 1, 2, 3, 4, 5;
@@ -86,6 +89,7 @@ COMMENT ON COLUMN softwalltime.scores_anonymous.mean_request_error IS
 'mean of walltime - t, seconds: what the users'' own requests are off';
 COMMENT ON COLUMN softwalltime.scores_anonymous.extensions IS
 'how often the scheduler has to extend a soft walltime, per job';
+COMMENT ON COLUMN softwalltime.scores_anonymous.request_accuracy IS 'what accuracy would be with the users'' own walltimes';
 
 -- name: scores_by_predictor
 -- All that is kept, one line a predictor.
@@ -103,7 +107,8 @@ SELECT
     1 - sum(adjusted)::double precision / sum(jobs) AS not_adjusted,
     sum(absolute_error) / sum(jobs) AS mean_absolute_error,
     sum(request_error) / sum(jobs) AS mean_request_error,
-    sum(extensions) / sum(jobs) AS extensions
+    sum(extensions) / sum(jobs) AS extensions,
+    sum(share) / sum(jobs) AS request_accuracy
 FROM softwalltime.monthly_scores
 WHERE mode IN ('shadow', 'on')
 GROUP BY 1, 2;
@@ -129,6 +134,7 @@ COMMENT ON COLUMN softwalltime.scores_by_predictor.mean_request_error IS
 'mean of walltime - t, seconds: what the users'' own requests are off';
 COMMENT ON COLUMN softwalltime.scores_by_predictor.extensions IS
 'how often the scheduler has to extend a soft walltime, per job';
+COMMENT ON COLUMN softwalltime.scores_by_predictor.request_accuracy IS 'what accuracy would be with the users'' own walltimes';
 
 -- name: scores_by_queue
 -- For one queue over time, and for the queues over some days.
@@ -146,7 +152,8 @@ SELECT
     1 - sum(adjusted)::double precision / sum(jobs) AS not_adjusted,
     sum(absolute_error) / sum(jobs) AS mean_absolute_error,
     sum(request_error) / sum(jobs) AS mean_request_error,
-    sum(extensions) / sum(jobs) AS extensions
+    sum(extensions) / sum(jobs) AS extensions,
+    sum(share) / sum(jobs) AS request_accuracy
 FROM softwalltime.daily_scores
 WHERE mode IN ('shadow', 'on')
 GROUP BY 1, 2, 3, 4;
@@ -171,6 +178,7 @@ COMMENT ON COLUMN softwalltime.scores_by_queue.mean_request_error IS
 'mean of walltime - t, seconds: what the users'' own requests are off';
 COMMENT ON COLUMN softwalltime.scores_by_queue.extensions IS
 'how often the scheduler has to extend a soft walltime, per job';
+COMMENT ON COLUMN softwalltime.scores_by_queue.request_accuracy IS 'what accuracy would be with the users'' own walltimes';
 
 -- name: scores_by_project
 -- By month, as most projects have few jobs a day.
@@ -188,7 +196,8 @@ SELECT
     1 - sum(adjusted)::double precision / sum(jobs) AS not_adjusted,
     sum(absolute_error) / sum(jobs) AS mean_absolute_error,
     sum(request_error) / sum(jobs) AS mean_request_error,
-    sum(extensions) / sum(jobs) AS extensions
+    sum(extensions) / sum(jobs) AS extensions,
+    sum(share) / sum(jobs) AS request_accuracy
 FROM softwalltime.monthly_scores
 WHERE mode IN ('shadow', 'on')
 GROUP BY 1, 2, 3, 4;
@@ -214,6 +223,7 @@ COMMENT ON COLUMN softwalltime.scores_by_project.mean_request_error IS
 'mean of walltime - t, seconds: what the users'' own requests are off';
 COMMENT ON COLUMN softwalltime.scores_by_project.extensions IS
 'how often the scheduler has to extend a soft walltime, per job';
+COMMENT ON COLUMN softwalltime.scores_by_project.request_accuracy IS 'what accuracy would be with the users'' own walltimes';
 
 -- name: scores_by_user
 -- By month, as users have too few jobs a day.
@@ -231,7 +241,8 @@ SELECT
     1 - sum(adjusted)::double precision / sum(jobs) AS not_adjusted,
     sum(absolute_error) / sum(jobs) AS mean_absolute_error,
     sum(request_error) / sum(jobs) AS mean_request_error,
-    sum(extensions) / sum(jobs) AS extensions
+    sum(extensions) / sum(jobs) AS extensions,
+    sum(share) / sum(jobs) AS request_accuracy
 FROM softwalltime.monthly_scores
 WHERE mode IN ('shadow', 'on')
 GROUP BY 1, 2, 3, 4;
@@ -256,3 +267,4 @@ COMMENT ON COLUMN softwalltime.scores_by_user.mean_request_error IS
 'mean of walltime - t, seconds: what the users'' own requests are off';
 COMMENT ON COLUMN softwalltime.scores_by_user.extensions IS
 'how often the scheduler has to extend a soft walltime, per job';
+COMMENT ON COLUMN softwalltime.scores_by_user.request_accuracy IS 'what accuracy would be with the users'' own walltimes';

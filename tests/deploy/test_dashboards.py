@@ -58,7 +58,15 @@ def metrics() -> dict[str, set[str]]:
     meter["decisions"] = [{"event": "runjob", "mode": "on", "action": "set", "count": 1}]
     status = {**STATUS, **meter, "accounting": "ok", "requests": {"failed": 1}}
     status["week"] = [
-        {"mode": "on", "predictor": "v1", "jobs": 1, "accuracy": 1, "underestimated": 0, "badly_underestimated": 0}
+        {
+            "mode": "on",
+            "predictor": "v1",
+            "jobs": 1,
+            "accuracy": 1,
+            "request_accuracy": 1,
+            "underestimated": 0,
+            "badly_underestimated": 0,
+        }
     ]
     endpoint = Endpoint(("127.0.0.1", 0), lambda: status)
     try:

@@ -92,6 +92,8 @@ def test_a_daemon_tells_prometheus_what_it_does(start: Callable[..., tuple[Daemo
     assert value(samples, "softwalltime_decisions_total", **event, action="set") == 1
     assert value(samples, "softwalltime_decisions_total", **event, action="none") == 1
     assert value(samples, "softwalltime_requests_total", operation="predict") == 3
+    for nothing_yet in ("failed", "refused"):
+        assert value(samples, "softwalltime_requests_total", operation=nothing_yet) == 0
     assert value(samples, "softwalltime_answer_seconds_count") == 3
     assert value(samples, "softwalltime_answer_seconds_bucket", le="+Inf") == 3
     assert 0 < value(samples, "softwalltime_answer_seconds_sum") < PATIENT
@@ -129,6 +131,8 @@ def test_the_last_week_is_told_by_predictor(start: Callable[..., tuple[Daemon, t
     samples = scrape(address)
     assert value(samples, "softwalltime_week_jobs", mode="on", predictor="v1") == 1
     assert value(samples, "softwalltime_week_accuracy_ratio", mode="on", predictor="v1") == pytest.approx(1 / 600)
+    of_walltimes = value(samples, "softwalltime_week_request_accuracy_ratio", mode="on", predictor="v1")
+    assert of_walltimes == pytest.approx(1 / 3600)
     assert value(samples, "softwalltime_week_underestimated_ratio", mode="on", predictor="v1") == 0
 
 

@@ -131,6 +131,7 @@ def test_drift(engine: Engine) -> None:
     )
     assert row["accuracy"] == pytest.approx((2 + 2 * 8 / 9) / 4)
     assert row["accuracy_before"] == row["worst_accuracy_before"] == pytest.approx((3 + 8 / 9) / 4)
+    assert row["request_accuracy"] == pytest.approx(900 / 3600)
 
 
 def test_ingest_lag(engine: Engine) -> None:

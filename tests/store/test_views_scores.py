@@ -55,10 +55,20 @@ class Monitored:
         store(engine, jobs, decisions)
         assert fresh(engine) > 0
 
-    def score(self, chosen: Callable[[CompletedJob], bool]) -> Scores:
-        """The figures of some of the jobs, as a replay gives them."""
+    def score(self, chosen: Callable[[CompletedJob], bool], *, predicted: bool = True) -> Scores:
+        """The figures of some of the jobs, as a replay gives them; or those of their walltimes."""
         which = [number for number, job in enumerate(self.workload.jobs) if chosen(job)]
-        return score(Workload([self.workload.jobs[number] for number in which]), self.soft_walltimes[which])
+        soft_walltimes = self.soft_walltimes[which] if predicted else np.full(len(which), -1, np.int64)
+        return score(Workload([self.workload.jobs[number] for number in which]), soft_walltimes)
+
+    def same(self, row: dict[str, Any], chosen: Callable[[CompletedJob], bool]) -> None:
+        """Hold a view's row against the replay's figures of these jobs."""
+        scores = self.score(chosen)
+        for column, figure in EQUAL.items():
+            if column in row:
+                assert row[column] == pytest.approx(getattr(scores, figure), rel=1e-9, abs=1e-9), (column, row)
+        requested = self.score(chosen, predicted=False)
+        assert row["request_accuracy"] == pytest.approx(requested.accuracy_mean, rel=1e-9), row
 
     def view(self, name: str) -> list[dict[str, Any]]:
         with self.engine.connect() as connection:
@@ -75,12 +85,6 @@ def monitored(request: pytest.FixtureRequest, module_engine: Engine) -> Monitore
     return Monitored(module_engine, jobs)
 
 
-def same(row: dict[str, Any], scores: Scores) -> None:
-    for column, figure in EQUAL.items():
-        if column in row:
-            assert row[column] == pytest.approx(getattr(scores, figure), rel=1e-9, abs=1e-9), (column, row)
-
-
 def day_of(job: CompletedJob) -> int:
     return job.end // 86400
 
@@ -94,8 +98,8 @@ def test_the_daemon_predicts_what_the_replay_does(monitored: Monitored) -> None:
 def test_by_predictor(monitored: Monitored) -> None:
     (row,) = monitored.view("scores_by_predictor")
     assert (row["mode"], row["predictor"]) == ("shadow", "v1")
+    monitored.same(row, lambda job: True)
     scores = monitored.score(lambda job: True)
-    same(row, scores)
     assert scores.jobs == monitored.workload.scored.sum() > 30
     if scores.jobs > 100:
         assert 0 < row["underestimated"] < 1
@@ -106,7 +110,7 @@ def test_by_day_with_the_median(monitored: Monitored) -> None:
     found = monitored.view("scores_by_day")
     assert len(found) == len({day_of(job) for job in monitored.workload.jobs if job.scored})
     for row in found:
-        same(row, monitored.score(lambda job, day=row["day"]: day_of(job) == (day - EPOCH).days))
+        monitored.same(row, lambda job, day=row["day"]: day_of(job) == (day - EPOCH).days)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +132,7 @@ def test_by_queue_project_and_user(
     found = monitored.view(view)
     assert sum(row["jobs"] for row in found) == monitored.workload.scored.sum()
     for row in found[:: max(1, len(found) // 40)]:
-        same(row, monitored.score(lambda job, row=row: inside(job, row) and of(job) == row[column]))
+        monitored.same(row, lambda job, row=row: inside(job, row) and of(job) == row[column])
 
 
 def test_the_finest_figures_add_up_to_all_others(monitored: Monitored) -> None:

@@ -66,6 +66,10 @@ GAUGES = {
 QUALITY = {
     "jobs": ("softwalltime_week_jobs", "Scored jobs that ended in the last seven days"),
     "accuracy": ("softwalltime_week_accuracy_ratio", "Their mean accuracy, min(p, t) / max(p, t)"),
+    "request_accuracy": (
+        "softwalltime_week_request_accuracy_ratio",
+        "What that accuracy would be with the users' own walltimes",
+    ),
     "underestimated": ("softwalltime_week_underestimated_ratio", "Share of them that outlived the soft walltime"),
     "badly_underestimated": ("softwalltime_week_badly_underestimated_ratio", "Share of them that did by 30 minutes"),
 }
@@ -145,7 +149,8 @@ def families(status: Mapping[str, Any]) -> Iterator[Metric]:
     requests = CounterMetricFamily(
         "softwalltime_requests", "Lines received, by what they asked for", labels=["operation"]
     )
-    for operation, count in status["requests"].items():
+    # What goes wrong is there from the beginning: what begins at 1 has not increased, says Prometheus.
+    for operation, count in ({"failed": 0, "refused": 0} | status["requests"]).items():
         # The others are decisions, which have a metric with more labels.
         if " " not in operation:
             requests.add_metric([operation], count)

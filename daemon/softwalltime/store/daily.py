@@ -26,7 +26,10 @@ _DAY = 86400
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """How good one predictor was in the last week: shares of 1 over its scored jobs."""
+    """How good one predictor was in the last week: shares of 1 over its scored jobs.
+
+    ``request_accuracy`` is what ``accuracy`` would be with the users' own walltimes.
+    """
 
     mode: str
     predictor: str
@@ -34,6 +37,7 @@ class Quality:
     accuracy: float
     underestimated: float
     badly_underestimated: float
+    request_accuracy: float
 
 
 @cache
@@ -75,8 +79,8 @@ def refresh(engine: Engine, now: int, keep_days: int = 0) -> Iterator[int]:
 
 def recent_quality(connection: Connection) -> list[Quality]:
     """Each predictor's figures over the last seven days, as of the last refresh."""
-    rows = connection.execute(text("SELECT mode, predictor, jobs, accuracy, underestimated, badly_underestimated "
-        "FROM softwalltime.drift WHERE jobs > 0 ORDER BY mode, predictor"))  # fmt: skip
+    rows = connection.execute(text("SELECT mode, predictor, jobs, accuracy, underestimated, badly_underestimated, "
+        "request_accuracy FROM softwalltime.drift WHERE jobs > 0 ORDER BY mode, predictor"))  # fmt: skip
     return [Quality(*row) for row in rows]
 
 
