@@ -6,12 +6,14 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
+from psycopg import postgres
 from sqlalchemy import Engine, text
 
 from softwalltime.errors import StoreError
@@ -21,7 +23,7 @@ from softwalltime.service.metrics import Endpoint
 from softwalltime.simulation.workload import generate
 from softwalltime.store.migrations import check, upgrade
 from softwalltime.store.views import views
-from tests.store.monitored import asked, fresh, lately, store
+from tests.store.monitored import NOW, asked, fresh, lately, store
 from tests.workloads import ROOT
 
 DEPLOY = ROOT / "deploy"
@@ -32,8 +34,9 @@ ROLE = (DEPLOY / "sql" / "monitoring-role.sql").read_text()
 PROMTOOL = shutil.which(os.environ.get("SOFTWALLTIME_TEST_PROMTOOL", "promtool"))
 # Made by Prometheus itself, or functions, labels and keywords of its language.
 NOT_OURS = {
-    "up", "sum", "by", "rate", "increase", "changes", "histogram_quantile", "le", "max", "min", "time", "and",
-    "job", "instance", "event", "action", "operation", "label_values",
+    "up", "sum", "by", "rate", "increase", "changes", "histogram_quantile", "le", "max", "min", "time", "and", "or",
+    "on", "job", "instance", "event", "action", "operation", "mode", "waiting", "predictor", "label_values",
+    "label_replace", "max_over_time", "vector",
 }  # fmt: skip
 
 
@@ -85,7 +88,7 @@ def test_every_metric_and_label_that_is_named_exists(expression: str, metrics: d
     assert named <= metrics.keys(), named - metrics.keys()
     assert named or expression.startswith("up{")
     for labels in re.findall(r"by \(([^)]*)\)", expression):
-        for label in labels.replace(" ", "").split(","):
+        for label in filter(None, labels.replace(" ", "").split(",")):
             assert label == "instance" or any(label in metrics[name] for name in named), label
 
 
@@ -125,6 +128,67 @@ def test_prometheus_itself_takes_the_rules_and_they_fire_when_they_should(argume
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+EXPECTED = {
+    # Panel: series at three moments (a minute each), and what it shows then.  Panels ask for one instance here.
+    "Daemon": (
+        {
+            'softwalltime_ready{instance="a", job="softwalltime"}': "0 1 stale",
+            'up{instance="a", job="softwalltime"}': "1 1 0",
+        },
+        [0, 1, -1],
+    ),
+    "Mode": ({'softwalltime_policy_info{instance="a", mode="on", waiting="v1", share="1.0"}': "1 1 stale"}, [1, 1, 0]),
+    "Log behind": (
+        {'softwalltime_accounting_up{instance="a"}': "1 1 0", 'softwalltime_log_behind_seconds{instance="a"}': "0 7 0"},
+        [0, 7, -1],
+    ),
+    "Accuracy, last 7 days B": (
+        {
+            'softwalltime_week_request_accuracy_ratio{instance="a", mode="on", predictor="v1"}': "0.2x2",
+            'softwalltime_week_jobs{instance="a", mode="on", predictor="v1"}': "30x2",
+            'softwalltime_week_request_accuracy_ratio{instance="a", mode="shadow", predictor="v1"}': "0.6x2",
+            'softwalltime_week_jobs{instance="a", mode="shadow", predictor="v1"}': "10x2",
+        },
+        [0.3, 0.3, 0.3],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed, and SOFTWALLTIME_TEST_PROMTOOL names none")
+def test_prometheus_itself_takes_what_the_panels_ask_and_answers_it(tmp_path: Path) -> None:
+    asked = {
+        f"{panel['title']} {target['refId']}": target["expr"]
+        .replace("$instance", "a")
+        .replace("$__rate_interval", "1m")
+        for panel in PROMETHEUS
+        for target in panel["targets"]
+    }
+    rules = [{"record": f"panel:{number}", "expr": expression} for number, expression in enumerate(asked.values())]
+    (tmp_path / "rules.yml").write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
+    tests = [
+        {
+            "interval": "1m",
+            "input_series": [{"series": name, "values": values} for name, values in given.items()],
+            "promql_expr_test": [
+                {
+                    # Without labels: what a stat shows is the number.
+                    "expr": f"sum({asked.get(panel) or asked[panel + ' A']})",
+                    "eval_time": f"{minute}m",
+                    "exp_samples": [{"labels": "{}", "value": value}],
+                }
+                for minute, value in enumerate(shown)
+            ],
+        }
+        for panel, (given, shown) in EXPECTED.items()
+    ]
+    (tmp_path / "tests.yml").write_text(yaml.safe_dump({"rule_files": ["rules.yml"], "tests": tests}))
+    for arguments in (("check", "rules", "rules.yml"), ("test", "rules", "tests.yml")):
+        done = subprocess.run(
+            [str(PROMTOOL), *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed, and SOFTWALLTIME_TEST_PROMTOOL names none")
 def test_prometheus_itself_finds_no_fault_with_the_metrics(tmp_path: Path) -> None:
     from tests.service.test_metrics import STATUS
@@ -159,11 +223,40 @@ def test_the_dashboard_is_well_formed() -> None:
             assert set(used) <= variables | {"__rate_interval"}
 
 
-def expanded(query: str) -> str:
+def test_what_matters_most_is_at_the_top() -> None:
+    second_row = [panel["gridPos"]["y"] for panel in DASHBOARD["panels"] if panel["type"] == "row"][1]
+    top = [panel for panel in DASHBOARD["panels"] if panel["gridPos"]["y"] < second_row and panel["type"] != "row"]
+    asked = " ".join(target.get("expr") or target["rawSql"] for panel in top for target in panel["targets"])
+    for wanted in (
+        "policy_info", "ready", "store_up", "log_behind_seconds", "since_newest_job", "rate(softwalltime_decisions",
+        "hook_timeouts", "week_accuracy", "week_request_accuracy", "week_underestimated", "mean_request_error",
+    ):  # fmt: skip
+        assert wanted in asked
+    for panel in top:
+        # Nothing known yet, or no longer, must not look as if all were well.  Mode and predictor say so by themselves.
+        unknown = [each for each in panel["fieldConfig"]["defaults"].get("mappings", []) if each["type"] == "special"]
+        assert [each["options"]["match"] for each in unknown] == ["null"] or " or " in panel["targets"][0]["expr"]
+        assert all(each["options"]["result"]["color"] not in ("green", "blue") for each in unknown), panel["title"]
+
+
+RANGES = {"long": timedelta(days=36500), "some days": timedelta(days=3)}
+
+
+def window(length: timedelta) -> tuple[datetime, datetime]:
+    """A time so long that lies in the past but for the longest, with no first of a month in it if it is short."""
+    end = datetime.fromtimestamp(NOW, UTC)
+    if length > timedelta(days=20):
+        return end - length, end + length
+    while end.day <= length.days + 1:
+        end -= timedelta(days=1)
+    return end - length, end
+
+
+def expanded(query: str, length: timedelta) -> str:
     """A query as Grafana sends it: its macros replaced."""
-    replaced = re.sub(
-        r"\$__timeFilter\((\w+)\)", r"\1 BETWEEN '2020-01-01T00:00:00Z' AND '2100-01-01T00:00:00.5Z'", query
-    )
+    begin, end = (f"'{time:%Y-%m-%dT%H:%M:%S.5Z}'" for time in window(length))
+    replaced = re.sub(r"\$__timeFilter\((\w+)\)", rf"\1 BETWEEN {begin} AND {end}", query)
+    replaced = replaced.replace("$__timeFrom()", begin).replace("$__timeTo()", end)
     assert "$" not in replaced, "a macro that this test does not know"
     return replaced
 
@@ -179,24 +272,71 @@ def filled(module_engine: Engine) -> Engine:
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("title", QUERIES)
-def test_every_query_of_the_dashboard_runs_as_the_anonymous_role(title: str, filled: Engine, role: None) -> None:
-    panel = next(panel for panel in POSTGRESQL if title.startswith(panel["title"]))
+@pytest.mark.parametrize("length", RANGES)
+def test_every_query_of_the_dashboard_runs_as_the_anonymous_role(
+    title: str, length: str, filled: Engine, role: None
+) -> None:
+    panel = next(panel for panel in POSTGRESQL if title[:-2] == panel["title"])
     with filled.connect() as connection:
         connection.execute(text("SET ROLE softwalltime_monitor_anonymous"))
-        result = connection.exec_driver_sql(expanded(QUERIES[title]).replace("%", "%%"))
-        columns = list(result.keys())
+        result = connection.exec_driver_sql(expanded(QUERIES[title], RANGES[length]).replace("%", "%%"))
+        types = {column[0]: column[1] for column in result.cursor.description}
         found = result.all()
+    columns = list(types)
     assert "user_name" not in columns
+    # Grafana shows dates as times in the zone of the browser, where they may be the day before, and intervals as text.
+    assert not {postgres.types[name].oid for name in ("date", "interval")} & set(types.values())
     if panel["targets"][0]["format"] == "time_series":
         assert columns[0] == "time"
+        assert [name for name in columns if types[name] == postgres.types["text"].oid] in ([], ["metric"])
         times = [row[0] for row in found]
         assert all(time.tzinfo for time in times)
         assert times == sorted(times)
-    for override in panel["fieldConfig"]["overrides"]:
-        names = [name for name in columns if name == override["matcher"]["options"]]
-        assert names or override["matcher"]["id"] == "byName"
-    if not any(of_now in QUERIES[title] for of_now in ("jobs_now", "jobs_overdue", "ingest_lag", "queues_to_leave")):
-        assert found, "no data, so nothing was tried"
+        series = [row[: 1 + ("metric" in columns)] for row in found]
+        assert len(set(series)) == len(series), "two values of one series at one time"
+    # A panel with a time of its own is not asked about a few days.
+    if length == "long" or "timeFrom" not in panel:
+        of_now = ("jobs_now", "jobs_overdue", "ingest_lag", "queues_to_leave")
+        if not any(view in QUERIES[title] for view in of_now):
+            assert found, "no data, so nothing was tried"
+
+
+def test_overrides_name_what_is_there() -> None:
+    for panel in PROMETHEUS + POSTGRESQL:
+        queries = " ".join(target.get("rawSql", "") for target in panel["targets"])
+        legends = [target.get("legendFormat") for target in panel["targets"]]
+        for override in panel["fieldConfig"]["overrides"]:
+            kind, chosen = override["matcher"]["id"], override["matcher"]["options"]
+            if kind == "byFrameRefID":
+                assert chosen in {target["refId"] for target in panel["targets"]}
+            elif kind == "byName":
+                named = rf'AS "?{re.escape(chosen)}"?[,\n ]|[ ,]{re.escape(chosen)}[,\n ]'
+                assert chosen in legends or re.search(named, queries), (panel["title"], chosen)
+            else:
+                assert kind == "byRegexp"
+                assert chosen.strip("/^$") in ("on", "shadow", "off", "not known")
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(
+    "panel", [panel for panel in POSTGRESQL if panel["type"] == "table"], ids=lambda each: each["title"]
+)
+def test_tables_fit_on_a_screen(panel: dict[str, Any], filled: Engine) -> None:
+    # Grafana makes columns 150 pixels wide or more, unless it is told otherwise, and lets one scroll for the rest.
+    (query,) = (target["rawSql"] for target in panel["targets"])
+    with filled.connect() as connection:
+        columns = list(connection.exec_driver_sql(expanded(query, RANGES["long"]).replace("%", "%%")).keys())
+    least = panel["fieldConfig"]["defaults"].get("custom", {}).get("minWidth", 150)
+    own = {
+        override["matcher"]["options"]: each["value"]
+        for override in panel["fieldConfig"]["overrides"]
+        for each in override["properties"]
+        if each["id"] == "custom.width"
+    }
+    assert sum(own.get(name, least) for name in columns) < panel["gridPos"]["w"] * 1600 / 24 - 40
+    # Headers need about seven pixels a letter.
+    share = (panel["gridPos"]["w"] * 1600 / 24 - 40 - sum(own.values())) / max(1, len(columns) - len(own))
+    assert all(len(name) * 7 + 6 <= own.get(name, share) for name in columns), share
 
 
 def test_the_dashboard_shows_every_view_that_names_no_user() -> None:
