@@ -1,6 +1,7 @@
 """The command: whatever is missing ends none of its checks."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,9 @@ import pytest
 from softwalltime.cli import run
 from softwalltime.deployment import configuration, doctor
 from softwalltime.deployment.check_hook import check_hook
+from softwalltime.deployment.pbs import find
 from softwalltime.errors import SoftwalltimeError
-from tests.deploy.test_install import ALL, present
+from tests.deploy.test_install import ALL, HIDDEN, present, qmgr
 from tests.service.running import PATIENT, Daemon, until
 from tests.workloads import RECORDED_LOG
 
@@ -28,6 +30,18 @@ def _no_pbs() -> None:
 def findings(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, dict[str, str]]]:
     status = run(["doctor", "--format", "json", *arguments])
     return status, {each["check"]: each for each in json.loads(capsys.readouterr().out)}
+
+
+def test_on_the_failover_server_that_does_not_serve_the_hook_is_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(doctor, "find", lambda: find(qmgr(tmp_path, HIDDEN)))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(doctor, "daemon_user", lambda _settings: "")
+    _, found = findings(capsys)
+    assert found["PBS"]["verdict"] == "ok"
+    assert found["manager rights"]["verdict"] == "skipped"
+    assert "hook" not in found
 
 
 @pytest.mark.postgres

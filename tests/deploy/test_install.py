@@ -10,8 +10,8 @@ import pytest
 from softwalltime.cli import run
 from softwalltime.deployment import configuration, hook, pbs
 from softwalltime.deployment.files import files_in, read_own, remove_files, write
-from softwalltime.deployment.hook import EVENTS, Hook, expected
-from softwalltime.deployment.pbs import PbsError, find, parse
+from softwalltime.deployment.hook import EVENTS, Hook, expected, installed
+from softwalltime.deployment.pbs import HooksHiddenError, PbsError, find, parse
 from softwalltime.deployment.plan import Plan, Wishes, make_plan
 from softwalltime.errors import UsageError
 
@@ -336,6 +336,31 @@ def test_who_must_act_when_pbs_refuses(tmp_path: Path, no_usual_pbs: None, said:
     with pytest.raises(PbsError, match=advice) as raised:
         find(conf).tell("list server")
     assert "\n" not in str(raised.value)
+
+
+# What it says as root on another host than the server's, as on the idle one of two failover servers; recorded as well.
+HIDDEN = """case $2 in
+*hook*) echo root@sec is unauthorized to access hooks data from server prim >&2 ;;
+*pbs_version*) echo pbs_version = 23.06.06 ;;
+esac"""
+
+
+def test_hooks_that_are_not_shown_are_not_taken_for_missing(
+    tmp_path: Path, no_usual_pbs: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # To list all hooks is no error there, and prints none.
+    conf = qmgr(tmp_path, HIDDEN)
+    with pytest.raises(HooksHiddenError, match="root on the host of the PBS server that serves now"):
+        installed(find(conf))
+    monkeypatch.setenv("PBS_CONF_FILE", str(conf))
+    folder = tmp_path / "hook"
+    assert run(["install", str(folder), "--apply"]) == 1
+    assert not folder.exists()
+    folder.mkdir()
+    (folder / "softwalltime_hook.json").write_text("{}")
+    assert run(["uninstall", str(folder), "--apply"]) == 1
+    assert (folder / "softwalltime_hook.json").exists()
+    assert "unauthorized to access hooks" in capsys.readouterr().err
 
 
 def test_a_pbs_that_hangs_is_not_waited_for(tmp_path: Path, no_usual_pbs: None) -> None:

@@ -48,7 +48,7 @@ def script() -> str:
 def installed(pbs: Pbs) -> Hook | None:
     """The hook that PBS has.
 
-    :raises PbsError: hooks are shown to root on the server's host only.
+    :raises HooksHiddenError: hooks are shown to root on the server's host only.
     """
     thing = pbs.things("hook").get(("hook", NAME))
     if thing is None:

@@ -15,11 +15,16 @@ USUAL = Path("/opt/pbs")
 """Where PBS is installed if nobody says otherwise."""
 PATIENCE = 20.0
 """Seconds that one command of PBS may take: while its hooks run, the server answers nobody."""
+_ELSEWHERE = "unauthorized to access hooks"
 _PRINTED = re.compile(r"^set (server|queue|sched|hook) (?:(\S+) )?([\w.]+) (\+?=) (.*)$")
 
 
 class PbsError(SoftwalltimeError):
     """PBS cannot be reached, or refuses."""
+
+
+class HooksHiddenError(PbsError):
+    """PBS shows hooks to root alone, and only on the host whose pbs_server serves now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,8 @@ class Pbs:
     def things(self, kind: str) -> Things:
         """What ``print server`` (with its queues), ``print sched`` or ``print hook`` tells of.
 
-        :raises PbsError: hooks are shown to root on the server's host only.
+        :raises HooksHiddenError: hooks are shown to root on the server's host only.
+        :raises PbsError: if it cannot be reached.
         """
         # Where there are no hooks, qmgr ends as if printing none were an error.
         if kind == "hook" and not self.tell("list hook").strip():
@@ -128,6 +134,7 @@ def parse(printed: str) -> Things:
 def run(command: Iterable[str], seconds: float = PATIENCE) -> str:
     """The output of one of PBS's commands.
 
+    :raises HooksHiddenError: if hooks cannot be seen from here.
     :raises PbsError: says in one line what went wrong, and who must do what.
     """
     words = list(command)
@@ -148,15 +155,17 @@ def run(command: Iterable[str], seconds: float = PATIENCE) -> str:
         ) from error
     except OSError as error:
         raise PbsError(f"{words[0]}: {error.strerror or error}") from error
-    if done.returncode == 0:
+    # To list all hooks where they are hidden is no error to qmgr, which prints none: as if there were none.
+    hidden = _ELSEWHERE in done.stderr
+    if done.returncode == 0 and not hidden:
         return done.stdout
     said = " ".join((done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}").split())
-    raise PbsError(f"{name}: {_advice(said)}")
+    raise (HooksHiddenError if hidden else PbsError)(f"{name}: {_advice(said)}")
 
 
 def _advice(said: str) -> str:
-    if "unauthorized to access hooks" in said:
-        return f"{said}: hooks belong to root on the PBS server's host; run this there as root"
+    if _ELSEWHERE in said:
+        return f"{said}: hooks belong to root on the host of the PBS server that serves now; run this there as root"
     if "cannot connect" in said or "No default server" in said:
         return f"{said}: start the PBS server (systemctl start pbs), or run this on its host"
     if "Unauthorized Request" in said:
