@@ -12,13 +12,24 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
+from softwalltime.accounting.tally import Tally
 from softwalltime.deployment.apart import ApartError, apart
 from softwalltime.deployment.check_service import check_daemon, check_lag, check_socket, check_store, check_trial
-from softwalltime.deployment.look import DaemonLook, LogLook, StoreLook, look_at_daemon, look_at_logs, look_at_store
+from softwalltime.deployment.look import (
+    DaemonLook,
+    LogLook,
+    ReadSoFar,
+    StoreLook,
+    look_at_daemon,
+    look_at_logs,
+    look_at_store,
+)
 from softwalltime.errors import SoftwalltimeError
+from softwalltime.service.ingest import ingest_logs
 from softwalltime.settings import load_settings
 from softwalltime.store import add_jobs
 from softwalltime.store.migrations import head
+from softwalltime.store.positions import Head
 from tests.deploy.findings import bad
 from tests.service.running import PATIENT
 from tests.workloads import RECORDED_LOG, job
@@ -55,7 +66,10 @@ def test_a_daemon_that_answers_late_is_found(median: float, verdict: str) -> Non
     assert next(check_daemon(DaemonLook(median, STATUS), 50, "1")).verdict == verdict
 
 
-STORE = StoreLook("9", "9", 0.0, {"/a/20261120": 100}, True, "alice", 600)
+FIRST = b"11/20/2026 10:16:10;Q;1.srv;"
+STORE = StoreLook(
+    "9", "9", 0.0, (ReadSoFar(100, Head.of(FIRST)), ReadSoFar(9999, Head.of(b"another"))), True, "alice", 600
+)
 
 
 @pytest.mark.parametrize(
@@ -79,13 +93,14 @@ def test_the_embedded_postgres_is_not_for_production_and_not_started_by_a_check(
 @pytest.mark.parametrize(
     ("log", "found"),
     [
-        (LogLook("/a/20261120", 100, -90.0), []),
-        (LogLook("/a/20261120", 5000, -1.0), []),  # being written
-        (LogLook("/a/20261120", 5000, -90.0), [("position", "problem")]),
-        (LogLook("/a/20261120", 50_000_000, -1.0), [("position", "problem")]),
-        (LogLook("/a/20261121", 100, -90.0), [("position", "warning")]),
-        (LogLook("/a/20261120", 100, -30 * 86400.0), [("position", "warning")]),
-        (LogLook("/a/20261120", 100, 60.0), [("clock", "warning")]),
+        (LogLook("/a/20261120", 100, -90.0, FIRST), []),
+        (LogLook("/a/20261120", 5000, -1.0, FIRST), []),  # being written
+        (LogLook("/a/20261120", 5000, -90.0, FIRST), [("position", "problem")]),
+        (LogLook("/a/20261120", 50_000_000, -1.0, FIRST), [("position", "problem")]),
+        (LogLook("/a/20261120", 100, -90.0, b"unread"), [("position", "warning")]),
+        (LogLook("/a/20261121", 0, -90.0, b""), []),  # PBS has just begun it
+        (LogLook("/a/20261120", 100, -30 * 86400.0, FIRST), [("position", "warning")]),
+        (LogLook("/a/20261120", 100, 60.0, FIRST), [("clock", "warning")]),
         ("/a: Permission denied", []),
     ],
 )
@@ -168,8 +183,27 @@ def test_the_store_is_looked_at(database: str, engine: Engine) -> None:
     with engine.begin() as connection:
         add_jobs(connection, [job("carol", walltime=700)])
     found = look_at_store(settings, "")
-    assert (found.revision, found.user, found.walltime, found.positions) == (head(), "carol", 700, {})
+    assert (found.revision, found.user, found.walltime, found.positions) == (head(), "carol", 700, ())
     assert abs(found.ahead) < PATIENT
+
+
+@pytest.mark.postgres
+def test_the_log_of_another_server_with_the_same_path_does_not_count(
+    database: str, engine: Engine, tmp_path: Path
+) -> None:
+    log = tmp_path / "20261120"
+    log.write_bytes(RECORDED_LOG.read_bytes())
+    ingest_logs(engine, [log], Tally(), "pbs1")
+    settings = load_settings(dsn=database)
+    assert look_at_store(settings, "").read_of(look_at_logs(tmp_path)) == RECORDED_LOG.stat().st_size
+    # As the other server's host sees it.
+    lines = RECORDED_LOG.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[5:20]))
+    assert look_at_store(settings, "").read_of(look_at_logs(tmp_path)) is None
+    ingest_logs(engine, [log], Tally(), "pbs2")
+    with log.open("ab") as file:
+        file.write(lines[20])
+    assert look_at_store(settings, "").read_of(look_at_logs(tmp_path)) == sum(map(len, lines[5:20]))
 
 
 @pytest.mark.postgres

@@ -142,8 +142,12 @@ def check_lag(logs: LogLook | str, store: StoreLook | str, now: float) -> Iterat
     if isinstance(store, str) or store.revision != store.head:
         yield skipped(check, "the store cannot be asked")
         return
-    behind = logs.size - store.positions.get(logs.path, 0)
-    if logs.path not in store.positions:
+    if not logs.size:
+        yield ok(check, f"nothing has been written to {logs.path} yet")
+        return
+    read = store.read_of(logs)
+    behind = logs.size - (read or 0)
+    if read is None:
         text = f"nothing of {logs.path} is in the store"
         yield warning(check, text, "start the daemon, or softwalltime ingest --follow, with this folder")
     elif behind > MUCH or (behind > 0 and now - logs.written > BEHIND):

@@ -8,16 +8,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from softwalltime.accounting.files import log_files
+from softwalltime.accounting.files import log_files, opened
 from softwalltime.deployment.apart import ApartError, apart
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.service.client import ask
 from softwalltime.settings import Settings
+from softwalltime.store.positions import HEAD_BYTES, Head
 
-_POSITIONS = "SELECT path, max(byte_offset) FROM softwalltime.log_positions GROUP BY path"
+_POSITIONS = "SELECT byte_offset, head_length, encode(head_digest, 'hex') FROM softwalltime.log_positions"
 PINGS = 9
 SLOW = 10.0
 """Seconds for a look at the store: PostgreSQL may be far away, or at its limits."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSoFar:
+    """How much of a log is in the store: bytes, and what the log begins with."""
+
+    offset: int
+    head: Head
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +37,21 @@ class StoreLook:
     head: str
     ahead: float
     """Seconds by which its clock is ahead of this host's."""
-    positions: Mapping[str, int]
-    """Bytes read by path."""
+    positions: tuple[ReadSoFar, ...]
+    """Of all logs of all PBS servers."""
     jobs: bool
     """Whether any job was stored."""
     user: str
     """Of the job that was stored last."""
     walltime: int | None
+
+    def read_of(self, log: "LogLook") -> int | None:
+        """Bytes that were read of this very log; ``None`` if it is not known.
+
+        Its path does not tell: the logs of another server that shares the store may have the same.
+        """
+        known = (each.offset for each in self.positions if each.head.length and each.head.matches(log.first))
+        return max(known, default=None)
 
 
 def look_at_store(settings: Settings, user: str) -> StoreLook:
@@ -43,7 +60,9 @@ def look_at_store(settings: Settings, user: str) -> StoreLook:
     :raises ApartError: if it cannot be reached, or not in time.
     """
     found = apart(lambda: _store(settings), SLOW, user)
-    return StoreLook(*found)
+    revision, newest, ahead, positions, jobs, last_user, walltime = found
+    read = (ReadSoFar(offset, Head(length, bytes.fromhex(digest))) for offset, length, digest in positions)
+    return StoreLook(revision, newest, ahead, tuple(read), jobs, last_user, walltime)
 
 
 def _store(settings: Settings) -> list[Any]:
@@ -59,8 +78,8 @@ def _store(settings: Settings) -> list[Any]:
             now = float(connection.execute(text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one())
             ahead = now - (before + time.time()) / 2
             if revision != head():
-                return [revision, head(), ahead, {}, False, "", None]
-            positions = {str(path): int(offset) for path, offset in connection.execute(text(_POSITIONS))}
+                return [revision, head(), ahead, [], False, "", None]
+            positions = [list(row) for row in connection.execute(text(_POSITIONS))]
             last = connection.execute(
                 text("SELECT user_name, walltime FROM softwalltime.completed_jobs ORDER BY id DESC LIMIT 1")
             ).first()
@@ -105,11 +124,12 @@ def trial(socket: Path, user: str, walltime: int) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class LogLook:
-    """The newest accounting log: its path and size, and the time of its last record, epoch seconds."""
+    """The newest accounting log: its path and size, the time of its last record, epoch seconds, and its first bytes."""
 
     path: str
     size: int
     written: float
+    first: bytes
 
 
 def look_at_logs(accounting: Path) -> LogLook:
@@ -122,10 +142,12 @@ def look_at_logs(accounting: Path) -> LogLook:
         files = sorted(log_files(accounting), key=lambda file: file.stat().st_mtime)
         if not files:
             raise SoftwalltimeError(f"{accounting}: no accounting log is there")
-        status = files[-1].stat()
-        return [str(files[-1]), status.st_size, status.st_mtime]
+        with opened(files[-1]) as log:
+            status = files[-1].stat()
+            return [str(files[-1]), status.st_size, status.st_mtime, log.contents.read(HEAD_BYTES).hex()]
 
-    return LogLook(*apart(newest, 5.0))
+    path, size, written, first = apart(newest, 5.0)
+    return LogLook(path, size, written, bytes.fromhex(first))
 
 
 def socket_mode(socket: Path) -> tuple[int, int]:
