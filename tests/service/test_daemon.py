@@ -13,7 +13,7 @@ from sqlalchemy import Engine, text
 
 from softwalltime.cli import run
 from softwalltime.service.client import NoAnswerError
-from softwalltime.store import add_jobs, connect, count_jobs, embedded_postgres
+from softwalltime.store import add_jobs, connect, count_jobs, embedded_postgres, read_jobs
 from softwalltime.store.migrations import upgrade
 from tests.service.running import PATIENT, Daemon, suspend_postgres, until
 from tests.workloads import job
@@ -64,6 +64,63 @@ def test_it_learns_what_another_process_ingests(start: Start, database: str, eng
     with engine.begin() as connection:
         add_jobs(connection, HISTORY)
     until(lambda: daemon.predict()["action"] == "set")
+
+
+@pytest.fixture
+def start_both(tmp_path: Path) -> Iterator[Callable[[str, str, str], tuple[Daemon, Daemon]]]:
+    """Starts two daemons with one store, for PBS servers of these names; those of one name follow the same log."""
+    daemons: list[Daemon] = []
+
+    def begin(dsn: str, *servers: str) -> tuple[Daemon, Daemon]:
+        for server in servers:
+            folder = tmp_path / f"host{len(daemons)}"
+            folder.mkdir()
+            daemon = Daemon(folder, dsn)
+            daemon.environment["SOFTWALLTIME_SERVER"] = server
+            if daemons and servers[0] == server:
+                daemon.accounting, daemon.log = daemons[0].accounting, daemons[0].log
+                daemon.configure('mode = "on"\nwaiting = "v1"\n')
+            daemons.append(daemon)
+        for daemon in daemons:
+            daemon.start()
+        return daemons[0], daemons[1]
+
+    yield begin
+    for daemon in daemons:
+        if daemon.process is not None and daemon.process.poll() is None:
+            daemon.end(signal.SIGKILL)
+
+
+def test_what_a_user_runs_at_one_server_teaches_the_daemon_of_the_other(
+    start_both: Callable[[str, str, str], tuple[Daemon, Daemon]], database: str, engine: Engine
+) -> None:
+    here, there = start_both(database, "pbs1", "pbs2")
+    here.append(HISTORY)
+    until(lambda: there.predict()["action"] == "set")
+    there.append(HISTORY)
+    until(lambda: here.status()["learnt"] == there.status()["learnt"] == 2 * len(HISTORY))
+    with engine.connect() as connection:
+        stored = [(found.server, found.submission.job_id) for found in read_jobs(connection)]
+    assert sorted(stored) == [(server, each.submission.job_id) for server in ("pbs1", "pbs2") for each in HISTORY]
+
+
+def test_two_daemons_that_follow_one_log_store_each_job_once_and_learn_all(
+    start_both: Callable[[str, str, str], tuple[Daemon, Daemon]], database: str, engine: Engine
+) -> None:
+    primary, secondary = start_both(database, "pbs1", "pbs1")
+    for number in range(20):
+        primary.append([job(job_id=f"{number}.srv", end=1_700_000_000 + number)])
+    until(lambda: primary.status()["learnt"] == secondary.status()["learnt"] == 20)
+    assert primary.status()["stored"] + secondary.status()["stored"] == 20
+    primary.end(signal.SIGKILL)
+    secondary.append([job(job_id="20.srv", end=1_700_000_020)])
+    until(lambda: secondary.status()["learnt"] == 21)
+    primary.start()
+    secondary.append([job(job_id="21.srv", end=1_700_000_021)])
+    until(lambda: secondary.status()["learnt"] == 22)
+    assert primary.predict() == secondary.predict()
+    with engine.connect() as connection:
+        assert count_jobs(connection) == 22
 
 
 def test_a_restart_after_a_kill_knows_the_same(start: Start, database: str) -> None:
