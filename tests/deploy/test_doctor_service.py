@@ -67,9 +67,8 @@ def test_a_daemon_that_answers_late_is_found(median: float, verdict: str) -> Non
 
 
 FIRST = b"11/20/2026 10:16:10;Q;1.srv;"
-STORE = StoreLook(
-    "9", "9", 0.0, (ReadSoFar(100, Head.of(FIRST)), ReadSoFar(9999, Head.of(b"another"))), True, "alice", 600
-)
+READ = (ReadSoFar("srv", 100, Head.of(FIRST)), ReadSoFar("other", 9999, Head.of(b"another")))
+STORE = StoreLook("9", "9", 0.0, READ, True, "alice", 600)
 
 
 @pytest.mark.parametrize(
@@ -108,6 +107,14 @@ def test_a_store_behind_the_log_is_found(log: LogLook | str, found: list[tuple[s
     now = time.time()
     looked = replace(log, written=now + log.written) if isinstance(log, LogLook) else log
     assert bad(check_lag(looked, STORE, now)) == found
+
+
+def test_a_log_that_is_read_under_two_names_is_found() -> None:
+    log = LogLook("/a/20261120", 100, time.time(), FIRST)
+    renamed = ReadSoFar("srv.example.org", 100, Head.of(FIRST))
+    nobodys = ReadSoFar("", 20, Head.of(FIRST[:20]))
+    assert bad(check_lag(log, replace(STORE, positions=(*READ, nobodys)), log.written)) == []
+    assert bad(check_lag(log, replace(STORE, positions=(*READ, renamed)), log.written)) == [("position", "problem")]
 
 
 def test_the_trial_says_what_a_job_would_get() -> None:

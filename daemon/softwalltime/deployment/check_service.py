@@ -154,6 +154,9 @@ def check_lag(logs: LogLook | str, store: StoreLook | str, now: float) -> Iterat
         yield problem(check, f"{behind:,} bytes of {logs.path} are not stored yet", "journalctl -u softwalltime")
     else:
         yield ok(check, f"all of {logs.path} but what was written just now is stored")
+    if len(servers := store.servers_of(logs)) > 1:
+        text = f"{logs.path} was read as that of {' and of '.join(servers)}: its jobs are stored once for each"
+        yield problem(check, text, "give all daemons that follow it the same server in their settings, or none")
 
 
 def check_trial(answer: Mapping[str, Any] | str, user: str, walltime: int) -> Iterator[Finding]:

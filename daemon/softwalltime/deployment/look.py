@@ -15,7 +15,7 @@ from softwalltime.service.client import ask
 from softwalltime.settings import Settings
 from softwalltime.store.positions import HEAD_BYTES, Head
 
-_POSITIONS = "SELECT byte_offset, head_length, encode(head_digest, 'hex') FROM softwalltime.log_positions"
+_POSITIONS = "SELECT server, byte_offset, head_length, encode(head_digest, 'hex') FROM softwalltime.log_positions"
 PINGS = 9
 SLOW = 10.0
 """Seconds for a look at the store: PostgreSQL may be far away, or at its limits."""
@@ -23,10 +23,18 @@ SLOW = 10.0
 
 @dataclass(frozen=True, slots=True)
 class ReadSoFar:
-    """How much of a log is in the store: bytes, and what the log begins with."""
+    """How much of a log is in the store: as which server's, how many bytes, and what the log begins with."""
 
+    server: str
     offset: int
     head: Head
+
+    def is_of(self, log: "LogLook") -> bool:
+        """Whether it is of this very log.
+
+        Its path does not tell: the logs of another server that shares the store may have the same.
+        """
+        return self.head.length > 0 and self.head.matches(log.first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +54,12 @@ class StoreLook:
     walltime: int | None
 
     def read_of(self, log: "LogLook") -> int | None:
-        """Bytes that were read of this very log; ``None`` if it is not known.
+        """Bytes that were read of this log; ``None`` if it is not known."""
+        return max((each.offset for each in self.positions if each.is_of(log)), default=None)
 
-        Its path does not tell: the logs of another server that shares the store may have the same.
-        """
-        known = (each.offset for each in self.positions if each.head.length and each.head.matches(log.first))
-        return max(known, default=None)
+    def servers_of(self, log: "LogLook") -> list[str]:
+        """The servers as whose this log was read; as long as it holds no job, that is nobody's."""
+        return sorted({each.server for each in self.positions if each.server and each.is_of(log)})
 
 
 def look_at_store(settings: Settings, user: str) -> StoreLook:
@@ -61,7 +69,7 @@ def look_at_store(settings: Settings, user: str) -> StoreLook:
     """
     found = apart(lambda: _store(settings), SLOW, user)
     revision, newest, ahead, positions, jobs, last_user, walltime = found
-    read = (ReadSoFar(offset, Head(length, bytes.fromhex(digest))) for offset, length, digest in positions)
+    read = (ReadSoFar(name, offset, Head(size, bytes.fromhex(digest))) for name, offset, size, digest in positions)
     return StoreLook(revision, newest, ahead, tuple(read), jobs, last_user, walltime)
 
 
