@@ -89,6 +89,10 @@ def test_the_embedded_postgres_is_not_for_production_and_not_started_by_a_check(
     assert bad(check_store("unused", None)) == [("store", "problem")]
 
 
+def test_a_daemon_in_a_container_has_a_store_that_its_host_does_not_see() -> None:
+    assert bad(check_store("unused", None, answers=True)) == [("store", "warning")]
+
+
 @pytest.mark.parametrize(
     ("log", "found"),
     [

@@ -104,8 +104,15 @@ def _learning(status: Mapping[str, Any]) -> Iterator[Finding]:
         yield warning("record", f"{status['dropped']:,} predictions were not recorded", "see the store")
 
 
-def check_store(look: StoreLook | str, dsn: str | None) -> Iterator[Finding]:
-    """Whether it can be reached by the daemon's user and is as this version needs it."""
+def check_store(look: StoreLook | str, dsn: str | None, *, answers: bool = False) -> Iterator[Finding]:
+    """Whether it can be reached by the daemon's user and is as this version needs it.
+
+    :param answers: whether a daemon runs, which has its dsn from somewhere else if these settings have none.
+    """
+    if dsn is None and answers:
+        text = "no dsn in these settings: which store the daemon has cannot be seen from here"
+        yield warning("store", text, "in containers: docker compose exec daemon softwalltime doctor; else add the dsn")
+        return
     if dsn is None:
         act = 'dsn = "postgresql:///softwalltime" in the settings'
         yield problem("store", "no dsn: the embedded PostgreSQL, which is for trying things out, would be used", act)

@@ -52,7 +52,7 @@ class Doctor:
         settings = yield from self._settings()
         yield from self._pbs(settings)
         daemon = yield from self._daemon(settings)
-        store = yield from _store(settings)
+        store = yield from _store(settings, daemon)
         yield from _lag(settings, store)
         if self.asks_daemon:
             yield from _trial(settings, daemon, store)
@@ -114,11 +114,11 @@ class Doctor:
         return daemon
 
 
-def _store(settings: Settings) -> Generator[Finding, None, StoreLook | str]:
+def _store(settings: Settings, daemon: DaemonLook | str) -> Generator[Finding, None, StoreLook | str]:
     store: StoreLook | str = "no dsn in the settings"
     if settings.dsn is not None:
         store = _or_why(lambda: look.look_at_store(settings, daemon_user(settings)))
-    yield from check_store(store, settings.dsn)
+    yield from check_store(store, settings.dsn, answers=isinstance(daemon, DaemonLook))
     return store
 
 
