@@ -1,5 +1,8 @@
 """The compose file, as far as it can be judged without a container engine."""
 
+import shlex
+import tomllib
+
 import pytest
 
 from softwalltime.cli import cli
@@ -40,3 +43,17 @@ def test_nothing_of_pbs_can_be_written_and_no_password_stands_in_the_file(servic
     assert [volume for volume in volumes if not volume.endswith(":ro")] == ["/run/softwalltime:/run/softwalltime"]
     assert "PASSWORD:" not in (FOLDER / "compose.yaml").read_text()
     assert "ports" not in services["postgres"]
+
+
+def test_the_image_is_made_of_the_package_and_nothing_else_of_the_checkout() -> None:
+    copied = {
+        source
+        for line in (FOLDER / "Containerfile").read_text().splitlines()
+        if line.startswith("COPY") and "--from" not in line
+        for source in shlex.split(line)[1:-1]
+    }
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    needed = {path.split("/")[0] for path in (*wheel["packages"], *wheel["force-include"])}
+    needed |= {"pyproject.toml", project["project"]["readme"], *project["project"]["license-files"]}
+    assert copied == needed
