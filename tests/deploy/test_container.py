@@ -1,48 +1,102 @@
 """The compose file, as far as it can be judged without a container engine."""
 
+import re
 import shlex
 import tomllib
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from softwalltime.cli import cli
-from softwalltime.settings import Settings
+from softwalltime.service.daemon import LEAVING
+from softwalltime.settings import SYSTEM_FILE, Settings
+from tests.deploy.machine import machine
 from tests.workloads import ROOT
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
 FOLDER = ROOT / "deploy" / "container"
 OURS = ("upgrade", "daemon")
+UID = 10901
 
 
 @pytest.fixture(scope="module")
-def services() -> dict[str, dict]:
-    return dict(yaml.safe_load((FOLDER / "compose.yaml").read_text())["services"])
+def compose() -> dict[str, Any]:
+    return dict(yaml.safe_load((FOLDER / "compose.yaml").read_text()))
+
+
+@pytest.fixture(scope="module")
+def services(compose: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return dict(compose["services"])
+
+
+@pytest.fixture(scope="module")
+def head() -> str:
+    """The commands at the head of the compose file, but those that need a container engine."""
+    lines = re.findall(r"^#   (.*)$", (FOLDER / "compose.yaml").read_text(), re.MULTILINE)
+    return "\n".join(line for line in lines if "docker" not in line)
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_our_containers_may_do_nothing_that_they_need_not(services: dict[str, dict], name: str) -> None:
+def test_our_containers_may_do_nothing_that_they_need_not(services: dict[str, dict[str, Any]], name: str) -> None:
     service = services[name]
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
     assert not {"privileged", "pid", "network_mode", "cap_add", "ports", "user"} & service.keys()
-    assert "USER 10901:10901" in (FOLDER / "Containerfile").read_text()
+    assert f"USER {UID}:{UID}" in (FOLDER / "Containerfile").read_text()
+
+
+def test_nothing_in_them_reaches_the_world(compose: dict[str, Any], services: dict[str, dict[str, Any]]) -> None:
+    assert compose["networks"] == {"store": {"internal": True}}
+    assert all(service["networks"] == ["store"] for service in services.values())
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_their_commands_and_settings_exist(services: dict[str, dict], name: str) -> None:
+def test_their_commands_and_settings_exist(services: dict[str, dict[str, Any]], name: str) -> None:
     command = cli
     for word in services[name]["command"]:
+        if word.startswith("--"):
+            assert word in {option for parameter in command.params for option in parameter.opts}
+            break
         command = command.commands[word]
     for variable in services[name]["environment"]:
         assert variable.removeprefix("SOFTWALLTIME_").lower() in Settings.model_fields
 
 
-def test_nothing_of_pbs_can_be_written_and_no_password_stands_in_the_file(services: dict[str, dict]) -> None:
+def test_nothing_of_pbs_can_be_written_and_no_password_stands_in_the_file(services: dict[str, dict[str, Any]]) -> None:
     volumes = services["daemon"]["volumes"]
-    assert [volume for volume in volumes if not volume.endswith(":ro")] == ["/run/softwalltime:/run/softwalltime"]
+    assert [volume["target"] for volume in volumes if not volume.get("read_only")] == ["/run/softwalltime"]
     assert "PASSWORD:" not in (FOLDER / "compose.yaml").read_text()
     assert "ports" not in services["postgres"]
+
+
+def test_what_is_not_on_the_host_is_not_made_there_as_an_empty_folder(services: dict[str, dict[str, Any]]) -> None:
+    for volume in services["daemon"]["volumes"]:
+        assert (volume["type"], volume["bind"]) == ("bind", {"create_host_path": False}), volume["target"]
+
+
+def test_settings_that_an_editor_replaced_are_seen_and_those_that_cannot_be_read_are_an_error(
+    services: dict[str, dict[str, Any]],
+) -> None:
+    assert str(SYSTEM_FILE.parent) in [volume["target"] for volume in services["daemon"]["volumes"]]
+    assert services["daemon"]["command"] == ["serve", "--config", str(SYSTEM_FILE)]
+
+
+def test_a_daemon_that_crashes_is_started_again_and_one_that_is_stopped_has_its_time(
+    services: dict[str, dict[str, Any]],
+) -> None:
+    daemon = services["daemon"]
+    assert (daemon["restart"], daemon["stop_signal"]) == ("always", "SIGTERM")
+    assert not daemon["depends_on"]
+    assert int(daemon["stop_grace_period"].removesuffix("s")) > LEAVING
+
+
+def test_the_tables_wait_for_the_server_and_not_for_the_one_that_makes_the_database(
+    services: dict[str, dict[str, Any]],
+) -> None:
+    assert services["upgrade"]["depends_on"] == {"postgres": {"condition": "service_healthy"}}
+    assert "--host=localhost" in services["postgres"]["healthcheck"]["test"]
 
 
 def test_the_image_is_made_of_the_package_and_nothing_else_of_the_checkout() -> None:
@@ -57,3 +111,39 @@ def test_the_image_is_made_of_the_package_and_nothing_else_of_the_checkout() -> 
     needed = {path.split("/")[0] for path in (*wheel["packages"], *wheel["force-include"])}
     needed |= {"pyproject.toml", project["project"]["readme"], *project["project"]["license-files"]}
     assert copied == needed
+
+
+def test_no_secret_lies_in_the_checkout(compose: dict[str, Any], head: str) -> None:
+    files = [Path(secret["file"]) for secret in compose["secrets"].values()]
+    assert len(files) == 2
+    for file in files:
+        assert file.is_absolute()
+        assert str(file.parent) in head
+
+
+def test_after_the_steps_at_its_head_everything_is_there_and_for_those_who_need_it(
+    compose: dict[str, Any], head: str
+) -> None:
+    with machine() as host:
+        (host.root / "checkout" / "deploy").mkdir(parents=True)
+        (host.root / "checkout/deploy/softwalltime.toml").write_bytes((ROOT / "deploy/softwalltime.toml").read_bytes())
+        if host.run("command -v openssl", check=False) == "":
+            head = head.replace("openssl rand -hex 24", "od -An -N24 -tx1 /dev/urandom | tr -d ' \\n'")
+        # However the administrator's shell keeps others out.
+        host.run(f"set -e; umask 077; mount -t proc proc /proc; cd /checkout; {head}")
+        password, pgpass = (compose["secrets"][name]["file"] for name in ("password", "pgpass"))
+        seen = host.run(f"stat -c '%a %u %n' /run/softwalltime {SYSTEM_FILE.parent} {SYSTEM_FILE} {password} {pgpass}")
+        assert seen.splitlines() == [
+            f"700 {UID} /run/softwalltime",
+            f"755 0 {SYSTEM_FILE.parent}",
+            f"644 0 {SYSTEM_FILE}",
+            f"600 0 {password}",
+            f"600 {UID} {pgpass}",
+        ]
+        written = host.run(f"cat {password}")
+        assert re.fullmatch("[0-9a-f]{48}", written)
+        postgres = compose["services"]["postgres"]["environment"]
+        user, database = postgres["POSTGRES_USER"], postgres["POSTGRES_DB"]
+        assert host.run(f"cat {pgpass}") == f"postgres:5432:{database}:{user}:{written}"
+        dsn = compose["services"]["daemon"]["environment"]["SOFTWALLTIME_DSN"]
+        assert dsn == f"postgresql://{user}@postgres/{database}?passfile=/run/secrets/pgpass"
