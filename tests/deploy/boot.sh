@@ -1,7 +1,8 @@
 #!/bin/bash
-# boot.sh ROOT: that folder's systemd as init of namespaces of its own, in the foreground.  The network is the machine's.
+# boot.sh ROOT: that folder's systemd as init of namespaces of its own, in the foreground.  There is no network but its
+# own loopback, so that a PostgreSQL in there and one on the host can both have their port.
 set -e
-exec unshare --mount --pid --fork --kill-child --cgroup --uts --ipc --propagation private bash -c '
+exec unshare --mount --pid --fork --kill-child --cgroup --uts --ipc --net --propagation private bash -c '
 set -e
 hostname softwalltime-test
 mount --rbind "$1" "$1"

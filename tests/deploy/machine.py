@@ -1,12 +1,8 @@
-"""A Debian of its own to install packages on and, with systemd as its init, to run units in.
+"""Machines of their own to install packages on and, with systemd as their init, to run units in.
 
-``SOFTWALLTIME_TEST_ROOTFS`` names a folder that is not changed (an overlay is), made by::
-
-    debootstrap --variant=minbase bookworm FOLDER
-    chroot FOLDER apt-get install -y --no-install-recommends systemd systemd-sysv dbus python3 procps postgresql
-
-``SOFTWALLTIME_TEST_PACKAGES`` may name a folder with packages that were built before; otherwise they are built, which
-takes minutes.
+Each begins as the bare Debian of tests/deploy/debian.py, and is gone with all its mounts and processes when the test
+is done or killed.  ``SOFTWALLTIME_TEST_PACKAGES`` may name a folder with packages that were built before; otherwise
+they are built, which takes half a minute.
 """
 
 import os
@@ -22,27 +18,34 @@ from pathlib import Path
 
 import pytest
 
+from tests.deploy.debian import HERE, MACHINES, ROOTFS, namespaces, scratch
 from tests.service.running import PATIENT
 from tests.workloads import ROOT
 
-ROOTFS, PACKAGES = "SOFTWALLTIME_TEST_ROOTFS", "SOFTWALLTIME_TEST_PACKAGES"
+PACKAGES = "SOFTWALLTIME_TEST_PACKAGES"
+TOOLS = {"deb": ("dpkg-deb",), "rpm": ("rpmbuild", "rpm")}
+"""What it takes to build a package of a kind and to look into it."""
 
 
 class Machine:
     """A root folder, and once it is booted the processes in it."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, folder: str, keeper: int) -> None:
+        self._path = f"{folder}/root"
+        self._inside = ["chroot", self._path]
         self._boot: subprocess.Popen[bytes] | None = None
         self._init = 0
+        self._enter: list[str] = []
+        if namespaces():
+            self._enter = ["nsenter", "-t", str(_children(keeper)[0]), "-m", "-p"]
+        self._output = Path(folder) / "boot"
+        self.root = Path(f"/proc/{keeper}/root{self._path}")
+        """Where its files are to be seen from outside."""
 
     def run(self, command: str, *, check: bool = True) -> str:
         """The output, of both kinds, of a shell command in it, as root."""
-        inside = ["chroot", str(self.root)]
-        if self._init:
-            inside = ["nsenter", "-t", str(self._init), "-m", "-p", "-u", "-i", "-C", "env", "-C", "/"]
         done = subprocess.run(
-            [*inside, "/bin/bash", "-c", command],
+            [*self._enter, *self._inside, "/bin/bash", "-c", command],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
@@ -54,6 +57,12 @@ class Machine:
         assert done.returncode == 0 or not check, f"{command}: {done.stdout}"
         return done.stdout.strip()
 
+    def run_outside(self, *command: str | Path) -> None:
+        """Run a program of the host's, in which ROOT is the machine's root folder."""
+        words = [str(word).replace("ROOT", self._path) for word in command]
+        done = subprocess.run([*self._enter, *words], capture_output=True, text=True, timeout=2 * PATIENT, check=False)
+        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+
     def install(self, package: Path) -> str:
         """Install a package of Debian's kind."""
         shutil.copy(package, self.root / package.name)
@@ -63,22 +72,42 @@ class Machine:
             (self.root / package.name).unlink()
 
     def boot(self) -> None:
-        """Start its systemd, and wait until it is up."""
-        self._boot = subprocess.Popen(
-            ["bash", Path(__file__).parent / "boot.sh", self.root],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        """Start its systemd, and wait until it is up and all is well."""
+        with self._output.open("wb") as output:
+            self._boot = subprocess.Popen(
+                [*self._enter, "bash", HERE / "boot.sh", self._path],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
         self.until(self._find_init)
-        self.until(lambda: "running" in self.run("systemctl is-system-running", check=False).split())
+        self._enter = ["nsenter", "-t", str(self._init), "-m", "-p", "-u", "-i", "-n", "-C"]
+        self._inside = ["env", "-C", "/"]
+        states: list[str] = []
+        self.until(lambda: self._check_boot() or self._settled(states))
+        assert states == ["running"], f"its systemd is {states}: {self.run('systemctl --failed --plain', check=False)}"
+
+    def _settled(self, states: list[str]) -> bool:
+        said = self.run("systemctl is-system-running", check=False)
+        states[:] = {"running", "degraded", "maintenance", "stopping"} & set(said.split())
+        return bool(states)
+
+    def _check_boot(self) -> bool:
+        """False, as far as it still runs."""
+        assert self._boot is not None
+        assert self._boot.poll() is None, f"no systemd could be started: {self._output.read_text().strip()}"
+        return False
 
     def _find_init(self) -> bool:
         assert self._boot is not None
-        children = Path(f"/proc/{self._boot.pid}/task/{self._boot.pid}/children").read_text().split()
-        named = [child for child in children if Path(f"/proc/{child}/comm").read_text().strip() == "systemd"]
-        self._init = int(named[0]) if named else 0
-        return bool(named)
+        self._check_boot()
+        descendants = [self._boot.pid]
+        for process in descendants:
+            if _name(process) == "systemd":
+                self._init = process
+                return True
+            descendants += _children(process)
+        return False
 
     def until(self, condition: Callable[[], object]) -> None:
         """Wait until something is so, or fail."""
@@ -96,49 +125,88 @@ class Machine:
             self._boot.wait(PATIENT)
 
 
+def _children(process: int) -> list[int]:
+    try:
+        return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def _name(process: int) -> str:
+    try:
+        return Path(f"/proc/{process}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
 @contextmanager
-def machine() -> Iterator[Machine]:
-    """A fresh one; the test is skipped where there can be none."""
-    lower = os.environ.get(ROOTFS)
-    if not lower or os.geteuid() != 0:
-        pytest.skip(f"{ROOTFS} names no Debian for tests (see tests/deploy/machine.py), or this is not root")
-    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="softwalltime-machine-") as folder:
-        upper, work, root = (Path(folder) / name for name in ("upper", "work", "root"))
-        for each in (upper, work, root):
-            each.mkdir(mode=0o755)
+def machine(lower: Path) -> Iterator[Machine]:
+    """A fresh one, with the files of that Debian."""
+    with scratch("machine") as folder:
         Path(folder).chmod(0o755)
-        subprocess.run(
-            ["mount", "-t", "overlay", "overlay", "-o", f"lowerdir={lower},upperdir={upper},workdir={work}", root],
-            check=True,
+        keeper = subprocess.Popen(
+            [*namespaces(), "bash", HERE / "keep.sh", lower, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
-        found = Machine(root)
+        assert keeper.stdin is not None
+        assert keeper.stdout is not None
         try:
-            yield found
+            assert keeper.stdout.readline() == b"made\n", f"there is no copy of {lower}: see standard error"
+            found = Machine(folder, keeper.pid)
+            try:
+                yield found
+            finally:
+                found.shut_down()
         finally:
-            found.shut_down()
-            subprocess.run(["umount", "-l", root], check=True)
+            keeper.stdin.close()
+            keeper.wait(PATIENT)
+            keeper.stdout.close()
+
+
+def why_not_to_be_booted(lower: Path) -> str:
+    """What keeps a systemd from running here, asked of the Debian without anything of ours; nothing if nothing does."""
+    if not namespaces():
+        return "no namespaces are allowed here"
+    # What units use that are shut in, one of each sort; not those that ours happen to use.
+    asked = "-p PrivateTmp=yes -p PrivateDevices=yes -p PrivateUsers=yes -p ProtectSystem=yes -p NoNewPrivileges=yes"
+    with machine(lower) as probe:
+        try:
+            probe.boot()
+            probe.run(f"systemd-run --wait --quiet {asked} -p User=nobody -p TemporaryFileSystem=/srv:ro true")
+            probe.run("su postgres -c 'psql -c \"SELECT 1\"'")
+        except (AssertionError, subprocess.TimeoutExpired) as error:
+            return str(error)
+    return ""
+
+
+class Packages(dict[str, Path]):
+    """Built packages by kind: deb and rpm."""
+
+    def __missing__(self, kind: str) -> Path:
+        pytest.skip(f"no {kind} can be built here: that takes {' and '.join(TOOLS[kind])} (apt-get install dpkg rpm)")
 
 
 @contextmanager
-def built_packages() -> Iterator[dict[str, Path]]:
-    """Both packages, by the kind of each."""
+def built_packages() -> Iterator[Packages]:
+    """Those that can be built here."""
     folder = os.environ.get(PACKAGES)
+    if not (folder or os.environ.get(ROOTFS) or os.environ.get(MACHINES)):
+        pytest.skip(f"building takes a while: done where {MACHINES}, {ROOTFS} or {PACKAGES} is set (see machine.py)")
+    kinds = [kind for kind, tools in TOOLS.items() if all(map(shutil.which, tools))]
     if folder:
-        yield {path.suffix[1:]: path for path in Path(folder).iterdir()}
+        yield Packages({path.suffix[1:]: path for path in Path(folder).iterdir() if path.suffix[1:] in kinds})
         return
-    for tool in ("dpkg-deb", "rpmbuild"):
-        if shutil.which(tool) is None:
-            pytest.skip(f"there is no {tool} to build packages with")
-    if not os.environ.get(ROOTFS):
-        pytest.skip(f"building takes minutes: done where {ROOTFS} or {PACKAGES} is set (see tests/deploy/machine.py)")
+    if not kinds:
+        yield Packages()
+        return
     pip = shutil.which("pip", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     with tempfile.TemporaryDirectory(dir="/var/tmp") as output:
         done = subprocess.run(
-            [ROOT / "deploy" / "packages" / "build", "all", output],
+            [ROOT / "deploy" / "packages" / "build", "all" if len(kinds) > 1 else kinds[0], output],
             env={**os.environ, "PIP": str(pip)},
             capture_output=True,
             text=True,
+            timeout=5 * PATIENT,
             check=False,
         )
         assert done.returncode == 0, done.stderr
-        yield {path.suffix[1:]: path for path in map(Path, done.stdout.split())}
+        yield Packages({path.suffix[1:]: path for path in map(Path, done.stdout.split())})

@@ -14,7 +14,7 @@ from softwalltime.jobs import Decision, Submission
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.store import add_decisions, connect
 from softwalltime.store.migrations import check, current, downgrade, head, upgrade
-from tests.deploy.machine import Machine, machine
+from tests.deploy.machine import Machine, Packages, machine
 from tests.workloads import RECORDED_LOG, ROOT
 
 OPERATION = (ROOT / "deploy" / "OPERATION.md").read_text()
@@ -101,9 +101,9 @@ COUNT = "su postgres -c \"psql -Atc 'SELECT count(*) FROM softwalltime.completed
 
 
 @pytest.fixture(scope="module")
-def host(packages: dict[str, Path]) -> Iterator[Machine]:
+def host(packages: Packages, bootable: Path) -> Iterator[Machine]:
     """A host with the package, its daemon and PostgreSQL, and PBS_HOME in /scratch/pbs."""
-    with machine() as found:
+    with machine(bootable) as found:
         found.install(packages["deb"])
         found.boot()
         accounting = "/scratch/pbs/server_priv/accounting"

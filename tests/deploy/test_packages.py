@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.machine import Machine, machine
+from tests.deploy.machine import Machine, Packages, machine
 from tests.workloads import ROOT
 
 SETTINGS = "/etc/softwalltime/softwalltime.toml"
@@ -26,9 +26,9 @@ SHIPPED = (
 
 
 @pytest.fixture
-def bare() -> Iterator[Machine]:
+def bare(debian: Path) -> Iterator[Machine]:
     """A machine without systemd running, as a container is."""
-    with machine() as found:
+    with machine(debian) as found:
         yield found
 
 
@@ -52,7 +52,7 @@ def content(package: Path) -> dict[str, tuple[str, str]]:
 
 
 @pytest.mark.parametrize("kind", ["deb", "rpm"])
-def test_it_holds_what_it_should_and_nobody_but_root_may_change_it(packages: dict[str, Path], kind: str) -> None:
+def test_it_holds_what_it_should_and_nobody_but_root_may_change_it(packages: Packages, kind: str) -> None:
     found = content(packages[kind])
     assert set(SHIPPED) <= found.keys()
     for path, (owner, mode) in found.items():
@@ -64,13 +64,13 @@ def test_it_holds_what_it_should_and_nobody_but_root_may_change_it(packages: dic
     assert elsewhere == []
 
 
-def test_the_settings_are_the_administrators(packages: dict[str, Path]) -> None:
+def test_the_settings_are_the_administrators(packages: Packages) -> None:
     assert output("dpkg-deb", "--info", packages["deb"], "conffiles").split() == [SETTINGS]
     flags = output("rpm", "-qp", "--queryformat", "[%{FILEFLAGS:fflags} %{FILENAMES}\n]", packages["rpm"])
     assert [line.split() for line in flags.splitlines() if line.endswith("softwalltime.toml")] == [["cn", SETTINGS]]
 
 
-def test_it_depends_on_the_python_that_it_was_built_for(packages: dict[str, Path]) -> None:
+def test_it_depends_on_the_python_that_it_was_built_for(packages: Packages) -> None:
     version = output("/usr/bin/python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])").strip()
     depends = output("dpkg-deb", "--field", packages["deb"], "Depends")
     assert f"python3 (>= {version}), python3 (<< 3.{int(version[2:]) + 1})" in depends
@@ -79,7 +79,7 @@ def test_it_depends_on_the_python_that_it_was_built_for(packages: dict[str, Path
     assert not [each for each in requires if each.endswith("()(64bit)")], "its own libraries are no requirements"
 
 
-def test_a_deb_is_installed_upgraded_and_removed(packages: dict[str, Path], bare: Machine, tmp_path: Path) -> None:
+def test_a_deb_is_installed_upgraded_and_removed(packages: Packages, bare: Machine, tmp_path: Path) -> None:
     said = bare.install(packages["deb"])
     assert "PBS was not changed" in said
     assert bare.run("id -nG softwalltime") == "softwalltime"
@@ -115,18 +115,18 @@ def rebuilt(package: Path, folder: Path) -> Path:
     return folder / "newer.deb"
 
 
-def test_an_rpm_is_installed_and_removed(packages: dict[str, Path], bare: Machine) -> None:
+def test_an_rpm_is_installed_and_removed(packages: Packages, bare: Machine) -> None:
     if shutil.which("rpm") is None:
         pytest.skip("there is no rpm")
     # What it requires is there, but rpm's own database, in a Debian, does not know.
-    output("rpm", "--root", bare.root, "--install", "--nodeps", packages["rpm"])
+    bare.run_outside("rpm", "--root", "ROOT", "--install", "--nodeps", packages["rpm"])
     assert bare.run(f"stat -c '%a %U %G' {SETTINGS}") == "640 root softwalltime"
     assert bare.run("systemctl is-enabled softwalltime") == "enabled"
     assert bare.run("softwalltime --version").startswith("softwalltime, version ")
     bare.run(f"sed -i 's/^# dsn.*/dsn = \"ours\"/' {SETTINGS}")
-    output("rpm", "--root", bare.root, "--upgrade", "--nodeps", "--force", packages["rpm"])
+    bare.run_outside("rpm", "--root", "ROOT", "--upgrade", "--nodeps", "--force", packages["rpm"])
     assert 'dsn = "ours"' in bare.run(f"cat {SETTINGS}")
-    output("rpm", "--root", bare.root, "--erase", "pbs-softwalltime")
+    bare.run_outside("rpm", "--root", "ROOT", "--erase", "pbs-softwalltime")
     assert (
         bare.run("ls -d /opt/softwalltime /usr/bin/swt /usr/lib/systemd/system/softwalltime* 2>/dev/null", check=False)
         == ""

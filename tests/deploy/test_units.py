@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.deploy.machine import Machine, machine
+from tests.deploy.machine import Machine, Packages, machine
 from tests.workloads import RECORDED_LOG, ROOT
 
 UNITS = ROOT / "deploy" / "systemd"
@@ -102,9 +102,9 @@ def test_the_user_is_made_and_the_settings_are_its_to_read_and_nobody_elses(tmp_
 
 
 @pytest.fixture(scope="module")
-def booted(packages: dict[str, Path]) -> Iterator[Machine]:
+def booted(packages: Packages, bootable: Path) -> Iterator[Machine]:
     """A machine with the package, PostgreSQL, and what a PBS server leaves on its host."""
-    with machine() as found:
+    with machine(bootable) as found:
         found.install(packages["deb"])
         found.boot()
         found.run(f"mkdir -p {ACCOUNTING}; chmod 0750 /var/spool/pbs/server_priv; echo secret > /var/spool/pbs/visible")
