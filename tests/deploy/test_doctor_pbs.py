@@ -126,7 +126,10 @@ def test_a_scheduler_that_plans_nothing_is_found(
         ("22.05.11", "problem", "help_starving_jobs sets nothing in this version"),
         ("23.06.06", "problem", "help_starving_jobs sets nothing in this version"),
         ("2024.1.1", "problem", "help_starving_jobs sets nothing in this version"),
-        ("", "problem", "does not say"),
+        ("", "problem", "this PBS says nothing"),
+        # So calls itself what was built from the sources of 22.05.11, too.
+        ("20.0.0", "problem", "this PBS says 20.0.0"),
+        ("20.0.1", "warning", "only jobs that starve"),
     ],
 )
 def test_starving_jobs_were_planned_ahead_by_old_schedulers_only(version: str, verdict: str, said: str) -> None:

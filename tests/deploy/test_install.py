@@ -321,6 +321,15 @@ def test_qmgr_is_found_where_pbs_conf_says(tmp_path: Path, no_usual_pbs: None) -
     assert found.version() == "20.0.1"
 
 
+def test_a_pbs_that_was_left_where_it_usually_is_does_not_count(
+    tmp_path: Path, no_usual_pbs: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "old").mkdir()
+    qmgr(tmp_path / "old", "exit 1")
+    monkeypatch.setattr(pbs, "USUAL", tmp_path / "old" / "exec")
+    assert find(qmgr(tmp_path, "exit 0")).qmgr == tmp_path / "exec/bin/qmgr"
+
+
 # What qmgr of OpenPBS 23.06 says on standard error, recorded.
 @pytest.mark.parametrize(
     ("said", "advice"),

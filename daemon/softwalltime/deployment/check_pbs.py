@@ -9,6 +9,8 @@ from softwalltime.deployment.pbs import Thing, Things, year_of
 _OPTION = re.compile(r"^\s*(\w+)\s*:\s*(\S+)(?:\s+(\S+))?", re.MULTILINE)
 _LAST_WITH_STARVING = 2020
 """Since April 2021 the scheduler knows no starving jobs (OpenPBS pull request 2365), and the option sets nothing."""
+_UNCLEAR = "20.0.0"
+"""What OpenPBS called itself from 2020 to June 2023; so does one that is built from its release 22.05.11."""
 _TRUE = re.compile(r"true|0*[1-9]\d*")
 _FALSE = re.compile(r"false|0+")
 
@@ -37,13 +39,14 @@ def _ordering(file: str, options: Mapping[str, set[str]], version: str) -> Findi
         return problem(check, f"{file}: backfill is false", "a PBS manager: backfill: true ALL in it")
     if strict:
         return ok(check, f"{file}: jobs are planned ahead")
-    year = year_of(version)
+    year = None if version == _UNCLEAR else year_of(version)
     if not starving or (year is not None and year > _LAST_WITH_STARVING):
         also = "; help_starving_jobs sets nothing in this version" if starving else ""
         return problem(check, f"{file}: strict_ordering is not true{also}, {nothing}", act)
     if year is None:
         text = f"{file}: strict_ordering is not true, and help_starving_jobs sets nothing since 2021"
-        return problem(check, f"{text}; which version this PBS is, it does not say", act)
+        calls = f"{version}, as all of 2020 to 2023 did" if version else "nothing"
+        return problem(check, f"{text}; of its version this PBS says {calls}", act)
     return warning(check, f"{file}: help_starving_jobs alone: only jobs that starve are planned ahead", act)
 
 

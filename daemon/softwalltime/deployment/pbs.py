@@ -83,18 +83,19 @@ class Pbs:
 
 
 def find(conf: Path | None = None) -> Pbs:
-    """PBS on this host: qmgr from the PATH, from where PBS usually is, or from where /etc/pbs.conf says.
+    """PBS on this host: qmgr from the PATH, from where /etc/pbs.conf says, or from where PBS usually is.
 
     :raises PbsError: if it is in none of them.
     """
     file = conf or Path(os.environ.get("PBS_CONF_FILE") or CONF)
     said = read_conf(file)
-    folders = [USUAL, *([Path(said["PBS_EXEC"])] if said.get("PBS_EXEC") else [])]
+    # An older PBS may have been left where it usually is.
+    folders = [*([Path(said["PBS_EXEC"])] if said.get("PBS_EXEC") else []), USUAL]
     search = os.pathsep.join([os.environ.get("PATH", os.defpath), *(str(folder / "bin") for folder in folders)])
     found = shutil.which("qmgr", path=search)
     if found is None:
         raise PbsError(
-            f"there is no qmgr on the PATH, in {USUAL}/bin or where {file} says: run this on the host of the PBS "
+            f"there is no qmgr on the PATH, where {file} says or in {USUAL}/bin: run this on the host of the PBS "
             "server, or set PATH"
         )
     return Pbs(Path(found), Path(said.get("PBS_HOME") or "/var/spool/pbs"))
