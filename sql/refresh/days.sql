@@ -1,29 +1,44 @@
 -- name: jobs_of_day
 -- All that is told of the jobs that ended on one day.  A job's prediction is the last that was made while it waited;
 -- a subjob's (5[3].srv) may be its array's (5[].srv).  Ids begin anew one day, hence the time of submission, with a
--- minute for clocks; t, p and what is made of them are as in replay/metrics.py.
+-- minute for clocks; t, p and what is made of them are as in replay/metrics.py.  What was predicted at queuejob has no
+-- id: it is that of the job with its user, walltime and time of submission, to some seconds, since the hook runs before
+-- PBS sets that time.  Where one user submits several of the kind at once, each has the nearest, of its project first.
+-- "+ 0", "<> ''" and "|| ''" keep PostgreSQL from the wrong index: ids are looked up by id, what has none by time.
 WITH ended AS (
     SELECT
         job.queue, job.project, job.user_name, job.walltime, job.state, job.ncpus, job.ctime,
         job.start_time - coalesce(job.etime, job.ctime) AS waited,
         least(job.runtime, job.walltime) AS t,
-        coalesce(prediction.mode, '') AS mode,
-        coalesce(prediction.predictor, '') AS predictor,
+        coalesce(prediction.mode, nameless.mode, '') AS mode,
+        coalesce(prediction.predictor, nameless.predictor, '') AS predictor,
         CASE
             WHEN prediction.soft_walltime >= 1
                 AND prediction.soft_walltime < least(prediction.walltime, job.walltime)
             THEN prediction.soft_walltime
+            WHEN nameless.soft_walltime >= 1 AND nameless.soft_walltime < job.walltime
+            THEN nameless.soft_walltime
         END AS soft_walltime
     FROM softwalltime.completed_jobs AS job
     LEFT JOIN LATERAL (
         SELECT made.mode, made.predictor, made.walltime, made.soft_walltime
         FROM softwalltime.predictions AS made
         WHERE made.job_id = ANY (ARRAY[job.job_id, regexp_replace(job.job_id, '\[\d+\]', '[]')])
-            AND made.event <> 'runjob'
-            AND made.predicted_at BETWEEN job.ctime - 60 AND job.start_time
-        ORDER BY made.predicted_at DESC, made.id DESC
+            AND made.job_id <> '' AND made.event <> 'runjob'
+            AND made.predicted_at + 0 BETWEEN job.ctime - 60 AND job.start_time
+        ORDER BY made.predicted_at + 0 DESC, made.id DESC
         LIMIT 1
     ) AS prediction ON true
+    LEFT JOIN LATERAL (
+        SELECT made.mode, made.predictor, made.soft_walltime
+        FROM softwalltime.predictions AS made
+        WHERE prediction.mode IS NULL
+            AND made.predicted_at BETWEEN job.ctime - 3 AND job.ctime + 3
+            AND made.job_id || '' = '' AND made.event = 'queuejob'
+            AND made.user_name = job.user_name AND made.walltime = job.walltime
+        ORDER BY made.project = job.project DESC, abs(made.predicted_at - job.ctime), made.id
+        LIMIT 1
+    ) AS nameless ON true
     WHERE job.end_time >= :from AND job.end_time < :to AND job.runtime > 0 AND job.walltime > 0
 ),
 outcome AS MATERIALIZED (

@@ -43,8 +43,7 @@ COMMENT ON COLUMN softwalltime.scores_by_day.extensions IS
 COMMENT ON COLUMN softwalltime.scores_by_day.request_accuracy IS 'what accuracy would be with the users'' own walltimes';
 
 -- name: coverage
--- Jobs without a known prediction: before the daemon, while it was down, arrays, which are asked about before they
--- have an id, and all jobs where PBS has no postqueuejob event.
+-- Jobs without a known prediction: before the daemon, and while it was down.
 CREATE OR REPLACE VIEW softwalltime.coverage AS
 SELECT
     day,
@@ -58,7 +57,7 @@ GROUP BY 1;
 COMMENT ON VIEW softwalltime.coverage IS 'For how many jobs the daemon was asked, by day.';
 COMMENT ON COLUMN softwalltime.coverage.day IS 'of the jobs'' end, in UTC';
 COMMENT ON COLUMN softwalltime.coverage.jobs IS 'all scored jobs: they ran and had a walltime';
-COMMENT ON COLUMN softwalltime.coverage.asked IS 'share about which a request of the hook with the job''s id is recorded';
+COMMENT ON COLUMN softwalltime.coverage.asked IS 'share about which a request of the hook is recorded';
 COMMENT ON COLUMN softwalltime.coverage.would_have IS 'share that would have had a soft walltime (mode shadow)';
 COMMENT ON COLUMN softwalltime.coverage.had IS 'share that had one (mode on)';
 

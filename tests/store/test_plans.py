@@ -26,6 +26,7 @@ from softwalltime.store import (
     take_stock,
 )
 from tests.service.running import until
+from tests.store.monitored import HOUR, NOW, decision, ended, fresh, rows, store
 from tests.workloads import job
 
 pytestmark = pytest.mark.postgres
@@ -54,23 +55,29 @@ def large(module_engine: Engine) -> Iterator[Engine]:
 
 
 @contextmanager
-def by_index(engine: Engine) -> Iterator[Engine]:
-    """An engine, and no sequential scan of completed_jobs by all that is done with it."""
+def counted(engine: Engine) -> Iterator[Engine]:
+    """An engine whose doings are in PostgreSQL's counts afterwards: those of a connection are told at its end."""
     dsn = engine.raw_connection().driver_connection.info.dsn
-    name = f"by_index {next(_numbers)}"
-    with engine.connect() as connection:
-        before = connection.execute(SCANS).scalar_one()
+    name = f"counted {next(_numbers)}"
     own = connect(make_conninfo(dsn, application_name=name))
     yield own
     own.dispose()
 
     def gone() -> bool:
-        # The counts of a connection are told at its end.
         with engine.connect() as connection:
             there = text("SELECT FROM pg_stat_activity WHERE application_name = :name")
             return connection.execute(there, {"name": name}).first() is None
 
     until(gone)
+
+
+@contextmanager
+def by_index(engine: Engine) -> Iterator[Engine]:
+    """An engine, and no sequential scan of completed_jobs by all that is done with it."""
+    with engine.connect() as connection:
+        before = connection.execute(SCANS).scalar_one()
+    with counted(engine) as own:
+        yield own
     with engine.connect() as connection:
         assert connection.execute(SCANS).scalar_one() == before
 
@@ -160,3 +167,35 @@ def test_what_is_forgotten_is_found_by_an_index(large: Engine, kept: Retention) 
     with by_index(large) as engine:
         deleted = sum(rows for _, rows in forget(engine, kept, 86400 + 5000 * STEP))
     assert deleted > 4000
+
+
+READ = text("""
+    SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_user_tables
+    WHERE relid = 'softwalltime.predictions'::regclass
+""")
+
+
+@pytest.mark.parametrize("submission", ["postqueuejob", "queuejob"])
+def test_the_figures_of_a_day_read_each_jobs_prediction_and_not_all_that_were_made_while_it_waited(
+    engine: Engine, submission: str
+) -> None:
+    """All wait for an hour beside each other; where submissions have no id, starts have."""
+    count = 1500
+    jobs = [ended(f"{number}.srv", start=NOW - HOUR - number, user=f"u{number % 9}") for number in range(count)]
+    decisions = []
+    for each in jobs:
+        made = decision(at=each.submission.submitted, event=submission)
+        of = each.submission if submission == "postqueuejob" else replace(each.submission, job_id="")
+        decisions.append(replace(made, submission=of))
+        if submission == "queuejob":
+            decisions.append(replace(made, at=each.start, event="runjob", submission=each.submission))
+    store(engine, jobs, decisions)
+    take_stock(engine)
+    with engine.begin() as connection:
+        connection.execute(text("ANALYZE softwalltime.predictions"))
+        before = connection.execute(READ).scalar_one()
+    with counted(engine) as own:
+        fresh(own)
+    with engine.connect() as connection:
+        assert rows(connection, "SELECT sum(asked * jobs) AS asked FROM softwalltime.coverage")[0]["asked"] == count
+        assert connection.execute(READ).scalar_one() - before < 50 * count

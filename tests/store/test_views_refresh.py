@@ -34,7 +34,17 @@ TODAY = datetime.fromtimestamp(NOW, UTC).date()
         # Another job had that id before.
         ([decision(at=NOW - 400 * DAY)], [ended()], None),
         ([decision("2.srv")], [ended()], None),
-        ([decision(job_id="", event="queuejob")], [ended()], None),
+        # At queuejob it had no id yet.  A second later by PBS's clock it is there.
+        ([decision("", event="queuejob")], [ended()], (600, "on")),
+        ([decision("", event="queuejob", at=NOW - 2 * HOUR - 1)], [ended()], (600, "on")),
+        ([decision("", event="queuejob"), decision(event="modifyjob", soft_walltime=700)], [ended()], (700, "on")),
+        ([decision("", event="queuejob")], [ended("5[3].srv")], (600, "on")),
+        ([decision("", event="queuejob", soft_walltime=HOUR)], [ended()], (HOUR, "on")),
+        ([decision("", event="queuejob", at=NOW - 2 * HOUR - 9)], [ended()], None),
+        ([decision("", event="queuejob", walltime=7200)], [ended()], None),
+        ([decision("", event="queuejob")], [ended(user="bob")], None),
+        ([decision("", event="queuejob", soft_walltime=700), decision("", event="queuejob", at=NOW - 2 * HOUR + 1)],
+         [ended()], (700, "on")),
     ],
 )  # fmt: skip
 def test_the_last_prediction_made_while_it_waited_counts(
