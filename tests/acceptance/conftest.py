@@ -138,3 +138,10 @@ def hook(install: Callable[..., None]) -> None:
 def unscheduled(lab: Lab) -> None:
     """No job starts."""
     lab.qmgr("set server scheduling = False")
+
+
+@pytest.fixture
+def postqueuejob(lab: Lab) -> None:
+    """The server has that event; the test is skipped where it has not."""
+    if "postqueuejob" not in lab.events:
+        pytest.skip("this server has no event postqueuejob")

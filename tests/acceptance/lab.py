@@ -13,7 +13,9 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from tests.workloads import ROOT
@@ -21,6 +23,7 @@ from tests.workloads import ROOT
 RUNNER = "SOFTWALLTIME_TEST_PBS"
 HOOK = ROOT / "hooks" / "softwalltime_hook.py"
 EVENTS = ("queuejob", "postqueuejob", "modifyjob", "runjob")
+"""All of our hook's; servers before OpenPBS 23 lack postqueuejob."""
 QUEUES = {
     "short": {
         "queue_type": "Execution",
@@ -118,15 +121,40 @@ class Lab:
     def install(
         self, configuration: Mapping[str, Any], folder: Path, script: Path = HOOK, events: Iterable[str] = EVENTS
     ) -> None:
-        """Install a hook in place of the one before."""
+        """Install a hook in place of the one before, for those of the events that the server has."""
+        had = [event for event in events if event in self.events]
         self.uninstall()
         self.qmgr("create hook softwalltime")
-        self.qmgr(f'set hook softwalltime event = "{",".join(events)}"')
+        self.qmgr(f'set hook softwalltime event = "{",".join(had)}"')
         self.qmgr(f"import hook softwalltime application/x-python default {script}")
         file = folder / "softwalltime_hook.json"
         file.write_text(json.dumps(configuration))
         self.qmgr(f"import hook softwalltime application/x-config default {file}")
         self.qmgr("set hook softwalltime enabled = true")
+
+    @cached_property
+    def events(self) -> tuple[str, ...]:
+        """Those of EVENTS that the server has: it names all when it is given one that no server has."""
+        self.uninstall()
+        self.qmgr("create hook softwalltime")
+        said = self.run("qmgr", "-c", 'set hook softwalltime event = "no_such_event"').error
+        self.uninstall()
+        events = tuple(event for event in EVENTS if re.search(rf"\b{event}\b", said))
+        assert "queuejob" in events, said
+        return events
+
+    @cached_property
+    def python(self) -> str:
+        """The version of the Python in the server, as 3.6.15."""
+        with NamedTemporaryFile("w", suffix=".py") as script:
+            script.write("import platform\nprint(platform.python_version())\n")
+            script.flush()
+            return self.must("pbs_python", script.name)
+
+    @property
+    def submission(self) -> str:
+        """The event at which a submitted job is asked about."""
+        return "postqueuejob" if "postqueuejob" in self.events else "queuejob"
 
     def uninstall(self) -> None:
         """Delete the hook, if it is there."""
@@ -134,9 +162,8 @@ class Lab:
 
     @property
     def home(self) -> Path:
-        """PBS_HOME."""
-        text = Path("/etc/pbs.conf").read_text()
-        found = re.search(r"^PBS_HOME=(.*)$", text, re.MULTILINE)
+        """PBS_HOME; the server may have another /etc/pbs.conf than this process sees."""
+        found = re.search(r"^PBS_HOME=(.*)$", self.must("cat", "/etc/pbs.conf"), re.MULTILINE)
         assert found is not None
         return Path(found[1])
 

@@ -7,11 +7,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from packaging.specifiers import SpecifierSet
 
 from softwalltime.store import add_jobs, connect, embedded_postgres
 from softwalltime.store.migrations import upgrade
@@ -214,15 +216,33 @@ def own_postgres(tmp_path: Path) -> Iterator[tuple[str, int]]:
 
 
 @pytest.fixture
-def asks_postgres(lab: Lab, own_postgres: tuple[str, int], tmp_path: Path) -> Callable[..., None]:
-    """Installs the hook with PostgreSQL to ask, and psycopg in a folder of its own."""
+def psycopg_path(lab: Lab, tmp_path: Path) -> Path:
+    """A folder with psycopg for the server's Python: what SOFTWALLTIME_TEST_PSYCOPG names, or else ours, if it can."""
+    if named := os.environ.get("SOFTWALLTIME_TEST_PSYCOPG"):
+        return Path(named)
+    needs = metadata("psycopg")["Requires-Python"]
+    if lab.python not in SpecifierSet(needs):
+        pytest.skip(
+            f"this server has Python {lab.python}, our psycopg needs {needs}: SOFTWALLTIME_TEST_PSYCOPG names another"
+        )
     folder = tmp_path / "psycopg_path"
     folder.mkdir()
     for name in ("psycopg", "typing_extensions.py"):
         (folder / name).symlink_to(Path(psycopg.__file__).parents[1] / name)
+    return folder
+
+
+@pytest.fixture
+def asks_postgres(lab: Lab, own_postgres: tuple[str, int], psycopg_path: Path, tmp_path: Path) -> Callable[..., None]:
+    """Installs the hook with PostgreSQL to ask."""
 
     def install(**changes: Any) -> None:
-        settings = {"dsn": own_postgres[0], "psycopg_path": str(folder), "waiting": "last2", "running": "walltime"}
+        settings = {
+            "dsn": own_postgres[0],
+            "psycopg_path": str(psycopg_path),
+            "waiting": "last2",
+            "running": "walltime",
+        }
         lab.install(
             {**DEFAULTS, "transport": "postgres", "deadline_ms": 1000, "postgres": settings, **changes}, tmp_path
         )

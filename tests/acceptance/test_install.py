@@ -93,7 +93,7 @@ def test_as_a_new_administrator_would(site: Site, lab: Lab, engine: Engine) -> N
 
     # The hook; doing it again changes nothing.
     assert "done: create hook softwalltime" in site.install("--apply")
-    assert site.hook()["event"] == "queuejob,postqueuejob,modifyjob,runjob"
+    assert site.hook()["event"] == ",".join(lab.events)
     assert (site.hook()["enabled"], site.hook()["order"], site.hook()["alarm"]) == ("true", "900", "5")
     assert lab.qmgr("export hook softwalltime application/x-python default") == HOOK.read_text().strip()
     assert "as it should be" in site.install("--apply")
@@ -108,7 +108,9 @@ def test_as_a_new_administrator_would(site: Site, lab: Lab, engine: Engine) -> N
     # Shadow: recorded, not set.
     job = held(lab)
     assert lab.soft(job) is None
-    until(lambda: ("shadow", 60) in decisions(engine, job), 20, "the prediction is recorded")
+    # At queuejob it has no id yet.
+    known_as = job if lab.submission == "postqueuejob" else ""
+    until(lambda: ("shadow", 60) in decisions(engine, known_as), 20, "the prediction is recorded")
 
     # On.
     site.switch("on")
@@ -146,7 +148,7 @@ def test_an_administrators_changes_survive_and_are_shown(site: Site, lab: Lab) -
     file.write_text(json.dumps({**values, "deadline_ms": 80, "events": {**values["events"], "queuejob": False}}))
     said = site.install("--apply", "--order", "7")
     assert "in PBS: deadline_ms: 50, will be 80" in said
-    assert site.hook()["event"] == "postqueuejob,modifyjob,runjob"
+    assert site.hook()["event"] == ",".join(event for event in lab.events if event != "queuejob")
     exported = json.loads(lab.qmgr("export hook softwalltime application/x-config default"))
     assert exported["deadline_ms"] == 80
     # Without the folder, as on a host that was set up anew, they come from PBS.

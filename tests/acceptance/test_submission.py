@@ -34,7 +34,7 @@ def test_defaults_count(events: dict[str, bool] | None, lab: Lab, install: Insta
     assert lab.soft(lab.qsub("-h", "-q", "nodefault", "-l", "walltime=600")) == WAITING
 
 
-@pytest.mark.usefixtures("hook", "unscheduled")
+@pytest.mark.usefixtures("postqueuejob", "hook", "unscheduled")
 def test_a_routed_job_is_asked_about_once_it_is_where_it_waits(lab: Lab) -> None:
     log = lab.server_log()
     for options, queue, walltime in (([], "short", 600), (["-l", "walltime=05:00:00"], "long", 18000)):
@@ -71,12 +71,29 @@ def test_a_shrink_to_fit_job_gets_none(events: dict[str, bool] | None, lab: Lab,
     assert lab.soft(job) is None
 
 
-@pytest.mark.usefixtures("hook", "unscheduled")
+@pytest.mark.usefixtures("postqueuejob", "hook", "unscheduled")
 def test_a_job_moved_below_its_soft_walltime_keeps_a_valid_one(lab: Lab) -> None:
     job = lab.qsub("-q", "long")
     lab.must("qalter", "-l", "soft_walltime=7200", job)
     lab.must("qmove", "short", job)
     assert (lab.walltime(job), lab.soft(job)) == (600, WAITING)
+
+
+@pytest.mark.usefixtures("unscheduled")
+def test_at_queuejob_a_moved_job_can_be_altered_and_has_a_valid_one_when_it_starts(lab: Lab, install: Install) -> None:
+    """Nobody sees the move where postqueuejob is missing; what is too long until then harms no one."""
+    install(events=AT_QUEUEJOB)
+    altered, starts = (lab.qsub("-q", "long") for _ in range(2))
+    for job in (altered, starts):
+        lab.must("qalter", "-l", "soft_walltime=7200", job)
+        lab.must("qmove", "short", job)
+        assert (lab.walltime(job), lab.soft(job)) == (600, 7200)
+    done = lab.qalter(altered, "-l", "walltime=900")
+    assert done.ok, done.error
+    assert (lab.walltime(altered), lab.soft(altered)) == (900, WAITING)
+    lab.must("qrun", starts)
+    lab.wait(starts, "R")
+    assert lab.soft(starts) == 600
 
 
 def test_a_starting_job_is_raised_to_its_walltime(lab: Lab, hook: None) -> None:
@@ -114,7 +131,8 @@ def test_a_rerun_job_starts_with_a_valid_one(lab: Lab, hook: None) -> None:
     assert lab.soft(job) == 600
 
 
-def test_another_hook_that_lowers_the_walltime_costs_nobody_a_job(lab: Lab, hook: None, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("postqueuejob", "hook")
+def test_another_hook_that_lowers_the_walltime_costs_nobody_a_job(lab: Lab, tmp_path: Path) -> None:
     """It runs after ours, so that at queuejob PBS would find our soft walltime above its walltime and refuse."""
     file = tmp_path / "lower.py"
     file.write_text("import pbs\npbs.event().job.Resource_List['walltime'] = pbs.duration(100)\n")
@@ -173,4 +191,4 @@ def test_another_version_of_the_hook_counts_from_the_next_event_on(lab: Lab, ins
         assert f"version {version}" in file.read_text()
         lab.qmgr(f"import hook softwalltime application/x-python default {file}")
         lab.qsub("-h", "-q", "short", "-l", "walltime=600")
-        assert log.lines(f"version {version}: postqueuejob")
+        assert log.lines(f"version {version}: {lab.submission}")
