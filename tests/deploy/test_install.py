@@ -330,6 +330,33 @@ def test_a_pbs_that_was_left_where_it_usually_is_does_not_count(
     assert find(qmgr(tmp_path, "exit 0")).qmgr == tmp_path / "exec/bin/qmgr"
 
 
+# What qmgr says of an event that no server has, recorded; on 22.05 two names are one.
+NO_EVENT = (
+    "qmgr obj=softwalltime svr=default: invalid argument (softwalltime_asks) to event. Should be one or more of: "
+)
+OF_20_0_1 = (
+    "queuejob,modifyjob,resvsub,movejob,runjob,provision,periodic,resv_end,execjob_begin,execjob_prologue,"
+    "execjob_epilogue,execjob_preterm,execjob_end,exechost_periodic,execjob_launch,exechost_startup,execjob_attach,"
+    "execjob_resize,execjob_abort,execjob_postsuspend,execjob_preresume"
+)
+OF_22_05 = (
+    "queuejob,modifyjob,modifyvnode,management,resvsub,modifyresv,movejob,jobobit,runjob,provision,periodic,"
+    "resv_confirmresv_begin,resv_end,execjob_begin,execjob_prologue,execjob_epilogue,execjob_preterm,execjob_end,"
+    "exechost_periodic,execjob_launch,exechost_startup,execjob_attach,execjob_resize,execjob_abort,"
+    "execjob_postsuspend,execjob_preresume"
+)
+OF_23_06 = OF_22_05.replace("queuejob,", "queuejob,postqueuejob,", 1).replace("confirmresv", "confirm,resv")
+
+
+@pytest.mark.parametrize(("said", "events"), [(OF_20_0_1, OLDER), (OF_22_05, OLDER), (OF_23_06, ALL)])
+def test_the_events_that_a_server_has_are_those_that_it_names(
+    tmp_path: Path, no_usual_pbs: None, said: str, events: frozenset[str]
+) -> None:
+    end = ' or "" for no event\nqmgr: hook error returned from server'
+    conf = qmgr(tmp_path, f"printf '%s' '{NO_EVENT}{said}{end}' >&2; exit 1")
+    assert hook.supported(find(conf)) == events
+
+
 # What qmgr of OpenPBS 23.06 says on standard error, recorded.
 @pytest.mark.parametrize(
     ("said", "advice"),
