@@ -180,6 +180,30 @@ def decision(job_id: str, at: int, soft: int | None, *, walltime: int = 1000, ac
     )  # fmt: skip
 
 
+def test_what_was_decided_before_a_job_had_an_id_is_that_of_the_job_submitted_then() -> None:
+    jobs = [
+        job(job_id="1.srv", submitted=1000, runtime=500),
+        job(job_id="2.srv", submitted=1002, runtime=500),
+        job(job_id="3.srv", submitted=2000, runtime=500),
+        job(job_id="4.srv", submitted=3000, runtime=500, walltime=2000),
+        job("bob", job_id="5.srv", submitted=4000, runtime=500),
+        job(job_id="6.srv", submitted=5000, runtime=500),
+    ]
+    # By id, and without: one second before PBS's time of submission, two jobs at once, another walltime, another user.
+    recorded = [
+        decision("", 999, 700),
+        decision("", 1002, 800),
+        decision("3.srv", 2000, 600),
+        decision("", 2000, 300),
+        decision("", 3000, 400),
+        decision("", 4000, 400),
+        decision("", 4996, 400),
+    ]
+    workload = Workload(jobs)
+    found = periods.from_decisions(workload, recorded, periods.recorded(columns(workload)))
+    assert found.soft_walltime.tolist() == [700, 800, 600, -1, -1, -1]
+
+
 def test_what_the_daemon_recorded_counts_more_than_the_log() -> None:
     jobs = [
         job(job_id="1.srv", submitted=1000, runtime=500, soft_walltime=1000),

@@ -118,7 +118,7 @@ def test_from_the_store_it_knows_which_predictor_was_asked(database: str, engine
     with engine.begin() as connection:
         add_jobs(connection, jobs)
         add_decisions(connection, decisions)
-        assert {decision.event for decision in read_decisions(connection)} == {"postqueuejob"}
+        assert {decision.event for decision in read_decisions(connection)} == {"postqueuejob", "queuejob"}
     output = tmp_path / "report.html"
     assert run(["report", "store", "--dsn", database, "-o", str(output), "--no-settings"]) == 0
     happened = numbers(output.read_text())["happened"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, or_, select
 
 from softwalltime.jobs import Decision, Submission
 from softwalltime.store.jobs import stream
@@ -14,15 +14,20 @@ _of = predictions.columns
 def read_decisions(connection: Connection) -> Iterator[Decision]:
     """The soft walltimes that waiting jobs were given, or would have been in shadow mode, in the order of deciding.
 
-    Decisions about jobs that had no id yet are left out, as nobody can say which jobs they became.  Of a job's
-    submission the id, user, project, queue and walltime are known; its time is that of the decision.
+    At queuejob a job has no id yet.  Of its submission the id, user, project, queue and walltime are known; its time is
+    that of the decision.
     """
     wanted = (
         select(
             _of.predicted_at, _of.event, _of.job_id, _of.user_name, _of.walltime, _of.project, _of.queue, _of.mode,
             _of.predictor, _of.predicted, _of.soft_walltime, _of.action, _of.basis, _of.took,
         )
-        .where(_of.job_id != "", _of.event != "runjob", _of.soft_walltime.is_not(None), _of.action != "none")
+        .where(
+            or_(_of.job_id != "", _of.event == "queuejob"),
+            _of.event != "runjob",
+            _of.soft_walltime.is_not(None),
+            _of.action != "none",
+        )
         .order_by(_of.id)
     )  # fmt: skip
     for at, event, job_id, user, walltime, project, queue, *rest in stream(connection, wanted):

@@ -1,6 +1,6 @@
 """What happened since soft walltimes are set: predictions against runtimes by week, and waiting in two periods."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,8 @@ UNRECORDED = "predictor not recorded"
 ALL = "all jobs"
 SKEW = 60
 """Seconds by which the clocks of the hook and of the accounting log may differ."""
+AT_ONCE = 3
+"""Seconds between what is asked at queuejob and the time of submission, which PBS sets near it by the same clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +178,9 @@ def pair(periods: Sequence[Period]) -> list[tuple[str, list[Waits | None]]]:
 def from_decisions(workload: Workload, decisions: Iterable[Decision], known: Predicted) -> Predicted:
     """What the daemon recorded for each job while it waited, the last word counting; else what is ``known``.
 
+    What was decided at queuejob, where jobs have no id yet, counts for the job with that user, walltime and time of
+    submission; of several such decisions the nearest, of its project first, as in the store's own figures.
+
     :param decisions: in the order in which they were made; of those without a soft walltime nothing is taken.
     """
     jobs = workload.jobs
@@ -183,6 +188,7 @@ def from_decisions(workload: Workload, decisions: Iterable[Decision], known: Pre
     runs: dict[str, list[int]] = {}
     for index, job in enumerate(jobs):
         runs.setdefault(job.submission.job_id, []).append(index)
+    nameless = _Nameless(workload)
     soft, predictor = known.soft_walltime.copy(), known.predictor.copy()
     names = list(known.names)
     for decision in decisions:
@@ -191,10 +197,39 @@ def from_decisions(workload: Workload, decisions: Iterable[Decision], known: Pre
         # The walltime itself takes a soft walltime back.
         kept = decision.soft_walltime if decision.soft_walltime != decision.submission.walltime else -1
         name = decision.predictor if decision.action == "set" else f"{decision.predictor} (shadow)"
-        for index in runs.get(decision.submission.job_id, ()):
+        named = decision.submission.job_id != ""
+        for index in runs.get(decision.submission.job_id, ()) if named else nameless.become(decision):
             job = jobs[index]
             if job.submission.submitted - SKEW <= decision.at <= job.end + SKEW and job.scored:
+                if named:
+                    nameless.known(index)
                 if name not in names:
                     names.append(name)
                 soft[index], predictor[index] = kept, names.index(name)
     return Predicted(soft, predictor, tuple(names), known.raised)
+
+
+class _Nameless:
+    """Which jobs those became that were asked about before they had an id."""
+
+    def __init__(self, workload: Workload) -> None:
+        self._jobs = workload.jobs
+        self._alike: dict[tuple[str, int | None, int], list[int]] = {}
+        for index, job in enumerate(self._jobs):
+            of = job.submission
+            self._alike.setdefault((of.user, of.walltime, of.submitted), []).append(index)
+        self._nearest: dict[int, tuple[bool, int]] = {}
+
+    def known(self, index: int) -> None:
+        """Something was decided about the job by its id, which counts more than anything without."""
+        self._nearest[index] = (False, -1)
+
+    def become(self, decision: Decision) -> Iterator[int]:
+        """Jobs to which this decision is nearer than any before it."""
+        of = decision.submission
+        for distance in range(-AT_ONCE, AT_ONCE + 1):
+            for index in self._alike.get((of.user, of.walltime, decision.at + distance), ()):
+                near = (self._jobs[index].submission.project != of.project, abs(distance))
+                if index not in self._nearest or near < self._nearest[index]:
+                    self._nearest[index] = near
+                    yield index
