@@ -50,7 +50,7 @@ def hooks_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help=f"What goes wrong meanwhile, by commas: {', '.join(_KINDS['daemon'])}.",
     )  # fmt: skip
     @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="When it goes wrong.")
-    @click.option("--without-postqueuejob", is_flag=True, help="As on PBS Professional, which has no such event.")
+    @click.option("--without-postqueuejob", is_flag=True, help="As on servers before OpenPBS 23, which lack it.")
     @wraps(command)
     def wrapped(
         *args: Any, through_hooks: bool, transport: str, kinds: str, seed: int, without_postqueuejob: bool, **more: Any

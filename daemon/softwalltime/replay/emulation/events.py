@@ -20,7 +20,7 @@ class Site:
     """The server with its queues and jobs.
 
     ``resources`` are the site's own ones with the type of each; ``managers`` may set what users may not;
-    ``postqueuejob`` says whether the server has that event: PBS Professional has not.
+    ``postqueuejob`` says whether the server has that event: those before OpenPBS 23 have not.
     """
 
     host: str = "pbs"

@@ -19,7 +19,7 @@ killed reads all that lies ahead from its store again.
 
 **Which events.**  A job's submission fires queuejob and then postqueuejob, its start runjob and an alter modifyjob, as
 all of them do on OpenPBS 23 with the hook installed for all four: what the hook leaves to the other event, or gets
-wrong between the two, is seen.  A server without postqueuejob, such as PBS Professional, can be had instead.  An array
+wrong between the two, is seen.  A server without postqueuejob, as before OpenPBS 23, can be had instead.  An array
 is submitted once, each of its subjobs starts.
 """
 
