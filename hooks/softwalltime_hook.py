@@ -402,8 +402,8 @@ def timeouts(peer):
     """How often in a row that peer has not answered in time, and seconds since it last did not.
 
     This must outlive the interpreter, which PBS restarts every hundred runs, and no user may change it.  The
-    environment of the pbs_server process does (measured on OpenPBS 23.06); jobs do not get it, and a fresh pbs_server
-    starts from nothing.
+    environment of the pbs_server process does (measured on OpenPBS 20.0.1 to 23.06); jobs do not get it, and a fresh
+    pbs_server starts from nothing.
     """
     try:
         count, last, of = os.environ.get(TIMEOUTS, "").split(" ", 2)
