@@ -1,5 +1,6 @@
 """What happened since soft walltimes are set: predictions against runtimes by week, and waiting in two periods."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,7 @@ SKEW = 60
 """Seconds by which the clocks of the hook and of the accounting log may differ."""
 AT_ONCE = 3
 """Seconds between what is asked at queuejob and the time of submission, which PBS sets near it by the same clock."""
+_SUBJOB = re.compile(r"\[\d+\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +186,13 @@ def from_decisions(workload: Workload, decisions: Iterable[Decision], known: Pre
     :param decisions: in the order in which they were made; of those without a soft walltime nothing is taken.
     """
     jobs = workload.jobs
-    # A server that was set up anew gives the same ids again, so a decision belongs to the run that it fell into.
+    # A server that was set up anew gives the same ids again, so a decision belongs to the run that it fell into.  What
+    # is decided about an array (5[].srv) is for all of its subjobs (5[3].srv).
     runs: dict[str, list[int]] = {}
     for index, job in enumerate(jobs):
-        runs.setdefault(job.submission.job_id, []).append(index)
+        own = job.submission.job_id
+        for job_id in {own, _SUBJOB.sub("[]", own, count=1)}:
+            runs.setdefault(job_id, []).append(index)
     nameless = _Nameless(workload)
     soft, predictor = known.soft_walltime.copy(), known.predictor.copy()
     names = list(known.names)
