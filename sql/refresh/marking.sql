@@ -23,7 +23,8 @@ WHERE id > :after AND id <= :upto AND end_time BETWEEN 0 AND 253402300799
 ON CONFLICT DO NOTHING;
 
 -- name: mark_predictions
--- Days of these predictions; and of their jobs, if those are known to have ended already.
+-- Days of these predictions; and of their jobs, if those are known to have ended already.  Whose those without an id are:
+-- see jobs_of_day.  "LIMIT", "+ 0" and the rest keep PostgreSQL from comparing all jobs with all predictions.
 INSERT INTO softwalltime.stale_days
 SELECT date '1970-01-01' + (new.predicted_at / 86400)::integer
 FROM softwalltime.predictions AS new
@@ -33,6 +34,22 @@ SELECT date '1970-01-01' + (job.end_time / 86400)::integer
 FROM softwalltime.predictions AS new
 JOIN softwalltime.completed_jobs AS job ON job.job_id = new.job_id AND job.end_time BETWEEN 0 AND 253402300799
 WHERE new.id > :after AND new.id <= :upto AND new.job_id <> ''
+UNION
+SELECT date '1970-01-01' + (job.end_time / 86400)::integer
+FROM softwalltime.completed_jobs AS job
+CROSS JOIN LATERAL (
+    SELECT new.id
+    FROM softwalltime.predictions AS new
+    WHERE new.predicted_at BETWEEN job.ctime - 3 AND job.ctime + 3
+        AND new.job_id || '' = '' AND new.event = 'queuejob'
+        AND new.user_name = job.user_name AND new.walltime = job.walltime
+        AND new.id + 0 > :after AND new.id + 0 <= :upto
+    LIMIT 1
+) AS made
+WHERE job.end_time BETWEEN (
+        SELECT min(oldest.predicted_at + 0) FROM softwalltime.predictions AS oldest
+        WHERE oldest.id > :after AND oldest.id <= :upto AND oldest.job_id = '' AND oldest.event = 'queuejob'
+    ) - 3 AND 253402300799
 ON CONFLICT DO NOTHING;
 
 -- name: marked

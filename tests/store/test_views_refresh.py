@@ -91,6 +91,19 @@ def test_what_comes_later_changes_its_day_and_month(engine: Engine) -> None:
     assert found(engine, "scores_by_user") == before
 
 
+@pytest.mark.parametrize(("job_id", "event"), [("1.srv", "postqueuejob"), ("", "queuejob")])
+def test_a_prediction_that_comes_late_changes_the_day_on_which_its_job_ended(
+    engine: Engine, job_id: str, event: str
+) -> None:
+    midnight = NOW - NOW % DAY
+    store(engine, [ended(start=midnight - 60, runtime=900)])
+    assert fresh(engine) == 1
+    assert one(engine, "coverage")["asked"] == 0
+    store(engine, [], [decision(job_id, at=midnight - 60 - HOUR, event=event)])
+    assert fresh(engine) == 2, "the day of the request, and that of the job's end"
+    assert one(engine, "coverage")["asked"] == 1
+
+
 def test_a_refresh_that_was_stopped_goes_on(engine: Engine) -> None:
     store(engine, [ended(f"{number}.srv", start=NOW - number * DAY) for number in range(1, 40)])
     steps = refresh(engine, NOW)
