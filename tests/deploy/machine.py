@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -25,6 +25,8 @@ from tests.workloads import ROOT
 PACKAGES = "SOFTWALLTIME_TEST_PACKAGES"
 TOOLS = {"deb": ("dpkg-deb",), "rpm": ("rpmbuild", "rpm")}
 """What it takes to build a package of a kind and to look into it."""
+PYTHON = "/usr/bin/python3"
+"""What deploy/packages/build builds for."""
 
 
 class Machine:
@@ -120,7 +122,9 @@ class Machine:
         """End all processes in it."""
         if self._boot is not None:
             if self._init:
-                os.kill(self._init, signal.SIGKILL)
+                # It may have ended by itself, where it finds something lacking.
+                with suppress(ProcessLookupError):
+                    os.kill(self._init, signal.SIGKILL)
             self._boot.kill()
             self._boot.wait(PATIENT)
 
@@ -195,6 +199,9 @@ def built_packages() -> Iterator[Packages]:
     if folder:
         yield Packages({path.suffix[1:]: path for path in Path(folder).iterdir() if path.suffix[1:] in kinds})
         return
+    fit = "import sys, venv; sys.exit(sys.version_info < (3, 11))"
+    if shutil.which(PYTHON) is None or subprocess.run([PYTHON, "-I", "-c", fit], check=False).returncode != 0:
+        pytest.skip(f"packages are for the system's Python, and {PYTHON} is not 3.11 or later, or has no venv")
     if not kinds:
         yield Packages()
         return
@@ -202,7 +209,7 @@ def built_packages() -> Iterator[Packages]:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as output:
         done = subprocess.run(
             [ROOT / "deploy" / "packages" / "build", "all" if len(kinds) > 1 else kinds[0], output],
-            env={**os.environ, "PIP": str(pip)},
+            env={**os.environ, "PIP": str(pip), "PYTHON": PYTHON},
             capture_output=True,
             text=True,
             timeout=5 * PATIENT,

@@ -1,0 +1,30 @@
+"""Machines to try packages on: where a host lacks something for them, that is no failure of ours."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.deploy import machine as machines
+from tests.deploy.debian import MACHINES, namespaces
+from tests.deploy.machine import PACKAGES, built_packages, machine
+
+
+def test_a_systemd_that_ends_at_once_is_said_to_have_and_leaves_nothing(debian: Path) -> None:
+    if not namespaces():
+        pytest.skip("no namespaces are allowed here")
+    with machine(debian) as host:
+        program = host.root / "lib/systemd/systemd"
+        program.unlink()
+        program.write_text("#!/bin/bash\nsleep 1\necho there is no cgroup\nexit 1\n")
+        program.chmod(0o755)
+        with pytest.raises(AssertionError, match="no systemd could be started: there is no cgroup"):
+            host.boot()
+
+
+def test_packages_are_not_built_where_the_systems_python_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(PACKAGES, raising=False)
+    monkeypatch.setenv(MACHINES, "1")
+    for unfit in ("/usr/bin/false", "/nonexistent/python3"):
+        monkeypatch.setattr(machines, "PYTHON", unfit)
+        with pytest.raises(pytest.skip.Exception, match=r"is not 3\.11 or later"), built_packages():
+            pass
