@@ -7,8 +7,7 @@ import click
 import pytest
 
 from softwalltime.cli import cli, run
-from softwalltime.service.daemon import site_policy
-from softwalltime.service.site_policy import Rule, SitePolicy
+from softwalltime.service.site_policy import Rule, SitePolicy, site_policy
 from softwalltime.settings import Settings, load_settings
 from tests.workloads import ROOT
 

@@ -98,6 +98,17 @@ def test_wrong_settings_are_one_finding_and_the_rest_goes_on(
     assert "daemon" in found
 
 
+def test_a_policy_that_the_daemon_would_refuse_is_found(
+    without_pbs: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "softwalltime.toml"
+    config.write_text('[policy]\nwaiting = "percentil"')
+    status, found = findings(capsys, "--config", str(config))
+    assert status == 1
+    assert found["settings"]["text"].startswith("policy.waiting: no predictor is called 'percentil'")
+    assert "root: " in found["settings"]["act"]
+
+
 def test_a_wrong_environment_is_one_finding_too(
     without_pbs: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,14 @@ from sqlalchemy import Engine
 
 from softwalltime.accounting.tally import Tally
 from softwalltime.deployment.apart import ApartError, apart
-from softwalltime.deployment.check_service import check_daemon, check_lag, check_socket, check_store, check_trial
+from softwalltime.deployment.check_service import (
+    check_daemon,
+    check_lag,
+    check_policy,
+    check_socket,
+    check_store,
+    check_trial,
+)
 from softwalltime.deployment.look import (
     DaemonLook,
     LogLook,
@@ -26,6 +33,7 @@ from softwalltime.deployment.look import (
 )
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.service.ingest import ingest_logs
+from softwalltime.service.site_policy import SitePolicy
 from softwalltime.settings import load_settings
 from softwalltime.store import add_jobs
 from softwalltime.store.migrations import head
@@ -59,6 +67,22 @@ STATUS = {
 )
 def test_what_the_daemon_says_of_itself_is_judged(changes: dict[str, object], found: list[tuple[str, str]]) -> None:
     assert bad(check_daemon(DaemonLook(0.1, {**STATUS, **changes}), 50, "1")) == found
+
+
+@pytest.mark.parametrize(
+    ("policy", "version", "found"),
+    [
+        (SitePolicy(), "1", []),
+        (SitePolicy(share=0.1), "1", [("policy", "warning")]),
+        (SitePolicy(share=0.1), "2", []),  # which may know other keys
+        (None, "1", []),  # as on the host of a container
+    ],
+)
+def test_settings_that_were_not_reloaded_are_found(
+    policy: SitePolicy | None, version: str, found: list[tuple[str, str]]
+) -> None:
+    status = {**STATUS, "policy": SitePolicy().model_dump(mode="json")}
+    assert bad(check_policy(status, policy, version)) == found
 
 
 @pytest.mark.parametrize(("median", "verdict"), [(0.1, "ok"), (20, "warning"), (60, "problem")])

@@ -161,6 +161,10 @@ def test_sighup_reads_the_policy_anew_and_a_wrong_one_changes_nothing(start: Sta
     daemon.send(signal.SIGHUP)
     until(lambda: "no predictor is called 'v99'" in daemon.output.read_text())
     assert daemon.predict()["soft_walltime"] == 1500
+    assert daemon.status()["settings"].startswith("policy.waiting: no predictor is called 'v99'")
+    daemon.configure('mode = "on"\nwaiting = "v1"\n')
+    daemon.send(signal.SIGHUP)
+    until(lambda: daemon.status()["settings"] == "ok")
 
 
 @pytest.fixture
@@ -298,6 +302,9 @@ def test_another_user_can_neither_ask_nor_read_anything(start: Start, database: 
         ('mode = "maybe"\n', "policy.mode: Input should be 'off', 'shadow' or 'on' ('maybe')"),
         ('waiting = "v99"\n', "policy.waiting: no predictor is called 'v99'"),
         ("minimum = 10\n", "policy.minimum: Input should be greater than or equal to 60 (10)"),
+        ('mod = "on"\n', "policy: unknown key mod; is mode meant?"),
+        ('rules = [{que = "long"}]\n', "policy.rules.0: unknown key que; is queue meant?"),
+        ("frequency = 1\n", "policy: unknown key frequency; there are mode, waiting, "),
     ],
 )
 def test_a_wrong_policy_is_refused_before_anything_is_started(

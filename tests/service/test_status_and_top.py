@@ -197,7 +197,7 @@ WELL: dict[str, Any] = {
     "version": "1", "pid": 1, "uptime": 5, "ready": True, "store": "ok", "accounting": "ok", "requests": {"predict": 5},
     "policy": {"mode": "on", "waiting": "v1", "running": "walltime", "minimum": 60, "share": 0.1, "rules": [{}, {}]},
     "decisions": [], "week": [], "answer_times": {"bounds_us": list(BOUNDS), "counts": [0] * 20, "total_us": 0},
-    "exchange_times": {"bounds_us": list(BOUNDS), "counts": [0] * 20, "total_us": 0},
+    "exchange_times": {"bounds_us": list(BOUNDS), "counts": [0] * 20, "total_us": 0}, "settings": "ok",
     **dict.fromkeys(
         ("refused_users", "timeouts", "stored", "lines", "malformed", "recorded", "dropped", "learnt", "behind_bytes",
         "behind_seconds", "from_the_future", "to_record", "refreshed"), 0,
@@ -211,6 +211,7 @@ WELL: dict[str, Any] = {
         ({}, None),
         ({"store": "away"}, "store: away; predictions go on"),
         ({"ready": False}, "not ready: "),
+        ({"settings": "policy.mode: wrong"}, "settings: refused at the last reload, the old policy stays: policy.mode"),
         ({"accounting": "not followed"}, None),
         ({"accounting": "no such folder"}, "accounting: no such folder"),
         ({"behind_bytes": 5_000_000, "behind_seconds": 299}, None),

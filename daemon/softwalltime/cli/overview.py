@@ -27,6 +27,8 @@ def problems(status: Mapping[str, Any]) -> Iterator[str]:
         yield f"store: {status['store']}; predictions go on from memory"
     if not status["ready"]:
         yield "not ready: the history is still being loaded, and nothing is predicted until then"
+    if status["settings"] != "ok":
+        yield f"settings: refused at the last reload, the old policy stays: {status['settings']}"
     if status["accounting"] not in ("ok", "not followed"):
         yield f"accounting: {status['accounting']}"
     if status["behind_seconds"] > LATE:

@@ -12,6 +12,7 @@ from softwalltime.deployment.apart import ApartError
 from softwalltime.deployment.finding import Finding, ok, problem, skipped, warning
 from softwalltime.deployment.look import DaemonLook, LogLook, StoreLook, socket_mode
 from softwalltime.deployment.ownership import loose
+from softwalltime.service.site_policy import SitePolicy
 
 START = "root: systemctl start softwalltime; journalctl -u softwalltime says why it does not run"
 BEHIND = 60.0
@@ -102,6 +103,13 @@ def _learning(status: Mapping[str, Any]) -> Iterator[Finding]:
         yield warning("accounting log", f"{status['malformed']:,} malformed lines", act)
     if status["dropped"]:
         yield warning("record", f"{status['dropped']:,} predictions were not recorded", "see the store")
+
+
+def check_policy(status: Mapping[str, Any], policy: SitePolicy | None, version: str) -> Iterator[Finding]:
+    """Whether the daemon goes by the policy of the settings, if these have a valid one."""
+    if policy is not None and status["version"] == version and status["policy"] != policy.model_dump(mode="json"):
+        text = "the daemon goes by another [policy] than the one that is in the settings now"
+        yield warning("policy", text, "root: systemctl reload softwalltime")
 
 
 def check_store(look: StoreLook | str, dsn: str | None, *, answers: bool = False) -> Iterator[Finding]:

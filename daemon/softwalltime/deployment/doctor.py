@@ -16,6 +16,7 @@ from softwalltime.deployment.check_pbs import check_queues, check_scheduler
 from softwalltime.deployment.check_service import (
     check_daemon,
     check_lag,
+    check_policy,
     check_socket,
     check_store,
     check_trial,
@@ -24,11 +25,13 @@ from softwalltime.deployment.finding import Finding, ok, problem, skipped
 from softwalltime.deployment.look import DaemonLook, LogLook, StoreLook
 from softwalltime.deployment.pbs import HooksHiddenError, Pbs, PbsError, Things, find
 from softwalltime.errors import SoftwalltimeError
+from softwalltime.service.site_policy import SitePolicy, site_policy
 from softwalltime.settings import Settings, load_settings
 
 ACCOUNT = "softwalltime"
 """The daemon's user, where no socket says another one."""
 TRIAL_WALLTIME = 86400
+CORRECT = "root: correct the settings, then systemctl restart softwalltime, or reload where only [policy] was wrong"
 
 T = TypeVar("T")
 
@@ -45,6 +48,7 @@ class Doctor:
     version: str
     deadline_ms: int = 0
     asks_daemon: bool = True
+    policy: SitePolicy | None = None
 
     def examine(self) -> Iterator[Finding]:
         """All findings, as they are made; each takes seconds at most, and none raises."""
@@ -61,9 +65,14 @@ class Doctor:
         try:
             settings = load_settings(self.config)
         except SoftwalltimeError as error:
-            yield problem("settings", str(error), "whoever wrote it; until then this goes on with the defaults")
+            yield problem("settings", str(error), f"{CORRECT}; until then this goes on with the defaults")
             # Settings() would read the environment, where what is wrong may stand.
             return Settings.model_construct()
+        try:
+            self.policy = site_policy(settings) if settings.policy else None
+        except SoftwalltimeError as error:
+            yield problem("settings", str(error), CORRECT)
+            return settings
         yield ok("settings", f"valid; socket {settings.socket}, accounting {settings.accounting or 'not followed'}")
         return settings
 
@@ -111,6 +120,8 @@ class Doctor:
         yield from check_socket(settings.socket)
         daemon = _or_why(lambda: look.look_at_daemon(settings.socket))
         yield from check_daemon(daemon, self.deadline_ms, self.version)
+        if isinstance(daemon, DaemonLook):
+            yield from check_policy(daemon.status, self.policy, self.version)
         return daemon
 
 

@@ -14,14 +14,12 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from types import FrameType
 
-from pydantic import ValidationError
-
 from softwalltime.accounting.tally import Tally
-from softwalltime.errors import SoftwalltimeError, UsageError
+from softwalltime.errors import SoftwalltimeError
 from softwalltime.service.adviser import Adviser, Desk
 from softwalltime.service.follow import Follower
 from softwalltime.service.server import Server
-from softwalltime.service.site_policy import SitePolicy
+from softwalltime.service.site_policy import SitePolicy, site_policy
 from softwalltime.service.systemd import notify
 from softwalltime.service.worker import Worker
 from softwalltime.settings import Settings
@@ -91,6 +89,7 @@ class _Daemon:
         )
         self.server = Server(settings.socket, self.desk.answer, askers(), self.desk.note)
         self.announced = False
+        self.refused = ""
         self._version = version
         self._started = time.time()
 
@@ -104,6 +103,7 @@ class _Daemon:
             "uptime": int(time.time() - self._started),
             "ready": adviser.ready,
             "policy": adviser.policy.model_dump(mode="json"),
+            "settings": self.refused or "ok",
             "store": self.worker.problem or "ok",
             "accounting": self.worker.source_problem or ("ok" if follower else "not followed"),
             "learnt": adviser.learnt,
@@ -156,24 +156,12 @@ class _Daemon:
             settings = load()
             policy = site_policy(settings)
         except SoftwalltimeError as error:
+            self.refused = str(error)
             log.error("the configuration is wrong, the old policy stays: %s", error)
             return
+        self.refused = ""
         log.info("reloaded: %s", policy)
         self.worker.change(Adviser(policy, settings.teaching))
-
-
-def site_policy(settings: Settings) -> SitePolicy:
-    """The settings' policy.
-
-    :raises UsageError: names the key and what is wrong with its value.
-    """
-    try:
-        return SitePolicy.model_validate(settings.policy)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, ("policy", *first["loc"])))
-        reason = first["msg"].removeprefix("Value error, ")
-        raise UsageError(f"{key}: {reason} ({str(first['input'])[:60]!r})") from error
 
 
 def askers() -> set[int]:

@@ -7,14 +7,16 @@ selective adjustment).
 """
 
 import hashlib
+from difflib import get_close_matches
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from softwalltime.errors import OptionError
+from softwalltime.errors import OptionError, UsageError
 from softwalltime.jobs import Submission
 from softwalltime.policy import MINIMUM
 from softwalltime.predictors.registry import make
+from softwalltime.settings import Settings
 
 WALLTIME = "walltime"
 KEEP = "keep"
@@ -100,6 +102,25 @@ class SitePolicy(_Model):
         if mode == "on" and self.share < 1 and user_rank(job.user) >= self.share:
             mode = "shadow"
         return Terms(mode, waiting, running, minimum)
+
+
+def site_policy(settings: Settings) -> SitePolicy:
+    """The settings' policy.
+
+    :raises UsageError: names the key and what is wrong with its value.
+    """
+    try:
+        return SitePolicy.model_validate(settings.policy)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ("policy", *map(str, first["loc"]))
+        if first["type"] == "extra_forbidden":
+            known = Rule.model_fields if "rules" in place[:-1] else SitePolicy.model_fields
+            near = get_close_matches(place[-1], known, n=1)
+            hint = f"is {near[0]} meant?" if near else f"there are {', '.join(known)}"
+            raise UsageError(f"{'.'.join(place[:-1])}: unknown key {place[-1]}; {hint}") from error
+        reason = first["msg"].removeprefix("Value error, ")
+        raise UsageError(f"{'.'.join(place)}: {reason} ({str(first['input'])[:60]!r})") from error
 
 
 class Terms(NamedTuple):
