@@ -56,7 +56,9 @@ def test_a_running_daemon_without_pbs_is_well_as_far_as_can_be_seen(
     shipped = {**configuration.shipped(), "deadline_ms": 1000 * PATIENT}
     monkeypatch.setattr(configuration, "shipped", lambda: shipped)
     tmp_path.chmod(0o755)
-    daemon = Daemon(tmp_path, database)
+    # The trial is of a job such as the last one, of its project too.
+    rule = '{project = "_pbs_project_default", waiting = "v2"}'
+    daemon = Daemon(tmp_path, database, f'mode = "on"\nwaiting = "v1"\nrules = [{rule}]\n')
     daemon.log.write_bytes(RECORDED_LOG.read_bytes())
     daemon.start()
     try:
@@ -66,6 +68,7 @@ def test_a_running_daemon_without_pbs_is_well_as_far_as_can_be_seen(
         assert found["PBS"]["verdict"] == "skipped"
         assert [found[check]["verdict"] for check in ("daemon", "mode", "learning", "store", "clock")] == ["ok"] * 5
         assert found["trial prediction"]["text"].startswith("carol, walltime 05:00:00: soft walltime ")
+        assert "900" in found["trial prediction"]["text"]
         assert run(["doctor", "--config", str(daemon.config)]) == 0
         captured = capsys.readouterr()
         assert captured.err.startswith("0 problems, ")

@@ -104,6 +104,10 @@ def _show(answer: dict[str, Any]) -> None:
             click.echo(f"  {name:<{width}}  {value}")
 
 
+PROJECT = "_pbs_project_default"
+"""Of a job whose user names none; PBS writes so into the log too."""
+
+
 class Duration(click.ParamType[int]):
     """Seconds, in any of PBS's forms."""
 
@@ -123,7 +127,7 @@ def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--user", required=True)
     @click.option("--walltime", type=Duration(), metavar="DURATION", help="02:00:00, 30:00 or seconds.")
     @click.option("--queue", default="")
-    @click.option("--project", default="")
+    @click.option("--project", default=PROJECT, show_default=True)
     @click.option("--group", default="")
     @click.option("--job-name", default="")
     @click.option("--ncpus", type=click.IntRange(1))

@@ -142,11 +142,13 @@ def _lag(settings: Settings, store: StoreLook | str) -> Iterator[Finding]:
 
 def _trial(settings: Settings, daemon: DaemonLook | str, store: StoreLook | str) -> Iterator[Finding]:
     """For the user whose job was stored last: what the store knows, the daemon should have learnt."""
-    user = store.user if isinstance(store, StoreLook) and store.user else "root"
-    walltime = store.walltime if isinstance(store, StoreLook) and store.walltime else TRIAL_WALLTIME
+    known = store if isinstance(store, StoreLook) else None
+    user = known.user if known and known.user else "root"
+    walltime = known.walltime if known and known.walltime else TRIAL_WALLTIME
+    project = known.project if known else ""
     answer: dict[str, Any] | str = "the daemon does not answer"
     if isinstance(daemon, DaemonLook):
-        answer = _or_why(lambda: look.trial(settings.socket, user, walltime))
+        answer = _or_why(lambda: look.trial(settings.socket, user, walltime, project))
     yield from check_trial(answer, user, walltime)
 
 

@@ -52,6 +52,7 @@ class StoreLook:
     user: str
     """Of the job that was stored last."""
     walltime: int | None
+    project: str = ""
 
     def read_of(self, log: "LogLook") -> int | None:
         """Bytes that were read of this log; ``None`` if it is not known."""
@@ -68,9 +69,9 @@ def look_at_store(settings: Settings, user: str) -> StoreLook:
     :raises ApartError: if it cannot be reached, or not in time.
     """
     found = apart(lambda: _store(settings), SLOW, user)
-    revision, newest, ahead, positions, jobs, last_user, walltime = found
+    revision, newest, ahead, positions, jobs, *last = found
     read = (ReadSoFar(name, offset, Head(size, bytes.fromhex(digest))) for name, offset, size, digest in positions)
-    return StoreLook(revision, newest, ahead, tuple(read), jobs, last_user, walltime)
+    return StoreLook(revision, newest, ahead, tuple(read), jobs, *last)
 
 
 def _store(settings: Settings) -> list[Any]:
@@ -86,12 +87,12 @@ def _store(settings: Settings) -> list[Any]:
             now = float(connection.execute(text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one())
             ahead = now - (before + time.time()) / 2
             if revision != head():
-                return [revision, head(), ahead, [], False, "", None]
+                return [revision, head(), ahead, [], False, "", None, ""]
             positions = [list(row) for row in connection.execute(text(_POSITIONS))]
             last = connection.execute(
-                text("SELECT user_name, walltime FROM softwalltime.completed_jobs ORDER BY id DESC LIMIT 1")
+                text("SELECT user_name, walltime, project FROM softwalltime.completed_jobs ORDER BY id DESC LIMIT 1")
             ).first()
-        return [revision, head(), ahead, positions, last is not None, *(last or ("", None))]
+        return [revision, head(), ahead, positions, last is not None, *(last or ("", None, ""))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +121,13 @@ def _daemon(socket: Path, patience: float) -> list[Any]:
     return [statistics.median(times), ask(socket, {"op": "status"}, patience)]
 
 
-def trial(socket: Path, user: str, walltime: int) -> dict[str, Any]:
-    """What the daemon would predict for a job of this user; nothing is recorded.
+def trial(socket: Path, user: str, walltime: int, project: str) -> dict[str, Any]:
+    """What the daemon would predict for a job of this user and project; nothing is recorded.
 
     :raises ApartError: if nobody answers, or not in time.
     """
-    request = {"op": "explain", "event": "queuejob", "job": {"user": user, "walltime": walltime}}
+    job = {"user": user, "walltime": walltime, "project": project}
+    request = {"op": "explain", "event": "queuejob", "job": job}
     found: dict[str, Any] = apart(lambda: ask(socket, request, 2.0), 5.0)
     return found
 
