@@ -132,6 +132,13 @@ def _read_files(config: Path | None) -> dict[Path, dict[str, Any]]:
     return contents
 
 
+def hidden_file() -> Path | None:
+    """The system's configuration file, if it is there and not for us to read: what it says is unknown then."""
+    named = os.environ.get(f"{_PREFIX}CONFIG")
+    there = os.access(SYSTEM_FILE, os.F_OK) and not os.access(SYSTEM_FILE, os.R_OK)
+    return SYSTEM_FILE if there and not named else None
+
+
 def _another_users(file: Path) -> bool:
     """Whether we are root and the file is a user's: sudo may leave us his HOME, but he is not to command us."""
     return os.geteuid() == 0 and file.stat().st_uid != 0

@@ -112,6 +112,16 @@ def test_a_policy_that_the_daemon_would_refuse_is_found(
     assert "root: " in found["settings"]["act"]
 
 
+def test_settings_that_are_hidden_from_whoever_asks_are_not_called_valid_or_empty(
+    without_pbs: None, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "hidden_file", lambda: tmp_path)
+    _, found = findings(capsys)
+    for check in ("settings", "store"):
+        assert found[check]["verdict"] == "skipped"
+        assert found[check]["text"].endswith("run this as root")
+
+
 def test_a_wrong_environment_is_one_finding_too(
     without_pbs: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ from softwalltime.deployment.files import files_in, read_own, remove_files, writ
 from softwalltime.deployment.hook import EVENTS, Hook, expected, installed
 from softwalltime.deployment.pbs import HooksHiddenError, PbsError, find, parse
 from softwalltime.deployment.plan import Plan, Wishes, make_plan
-from softwalltime.errors import UsageError
+from softwalltime.errors import SourceError, UsageError
 
 FOLDER = Path("/etc/softwalltime/hook")
 SOCKET = "/run/softwalltime/hook.sock"
@@ -45,6 +45,21 @@ def plan(there: Hook | None = None, **changes: object) -> Plan:
 
 def statements(made: Plan) -> list[str]:
     return [step.statement.removeprefix("set hook softwalltime ") for step in made.steps]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
+def test_who_may_not_write_the_files_learns_who_may(tmp_path: Path) -> None:
+    for parent in (tmp_path, *tmp_path.parents):
+        parent.chmod(parent.stat().st_mode | 0o011)
+    write(plan(), tmp_path)
+    os.seteuid(65534)
+    try:
+        with pytest.raises(SourceError, match=r"Permission denied; run this as root on the PBS server's host$"):
+            read_own(tmp_path)
+        with pytest.raises(SourceError, match=r"Permission denied; run this as root on the PBS server's host$"):
+            write(plan(), tmp_path / "new")
+    finally:
+        os.seteuid(0)
 
 
 def test_a_new_hook_is_switched_on_last_when_it_is_complete() -> None:

@@ -140,6 +140,9 @@ def test_1_without_a_database_in_the_settings_it_is_enabled_and_not_started(boot
     assert booted.run("systemctl is-enabled softwalltime") == "enabled"
     booted.run("systemctl start softwalltime")
     assert (show(booted, "ActiveState"), show(booted, "Result")) == ("inactive", "exec-condition")
+    assert "not started: /etc/softwalltime/softwalltime.toml names no dsn yet" in booted.run(
+        "journalctl -u softwalltime"
+    )
 
 
 def test_2_with_one_it_starts_reads_the_log_and_says_that_it_is_ready(configured: Machine) -> None:

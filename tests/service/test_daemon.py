@@ -290,7 +290,7 @@ def test_another_user_can_neither_ask_nor_read_anything(start: Start, database: 
         parent.chmod(parent.stat().st_mode | 0o011)
     os.seteuid(65534)
     try:
-        with pytest.raises(NoAnswerError, match="Permission denied"):
+        with pytest.raises(NoAnswerError, match="Permission denied: only root and the daemon's user may ask it"):
             daemon.status()
         os.seteuid(0)
         # Even where somebody has opened the socket to all.

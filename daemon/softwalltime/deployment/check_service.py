@@ -30,8 +30,7 @@ def check_socket(socket: Path) -> Iterator[Finding]:
     try:
         owner, mode = socket_mode(socket)
     except ApartError as error:
-        act = START if os.geteuid() == 0 else f"run this as root; if that says the same, {START}"
-        yield problem(check, str(error), act)
+        yield problem(check, str(error), _start())
         return
     try:
         name = pwd.getpwuid(owner).pw_name
@@ -52,11 +51,15 @@ def check_socket(socket: Path) -> Iterator[Finding]:
         yield ok(check, f"{mode:04o}, owner {name}: root and {name} may ask")
 
 
+def _start() -> str:
+    return START if os.geteuid() == 0 else f"run this as root; if that says the same, {START}"
+
+
 def check_daemon(look: DaemonLook | str, deadline_ms: int, version: str) -> Iterator[Finding]:
     """Whether it answers, in time, and what it says of itself."""
     check = "daemon"
     if isinstance(look, str):
-        yield problem(check, look, START)
+        yield problem(check, look, _start())
         return
     text = f"answers in {look.median:.2f} ms (median); the hook waits {deadline_ms} ms"
     if look.median > deadline_ms:
@@ -89,9 +92,8 @@ def _learning(status: Mapping[str, Any]) -> Iterator[Finding]:
     else:
         yield ok(check, f"{status['learnt']:,} jobs learnt")
     if status["accounting"] not in ("ok", "not followed"):
-        yield problem(
-            "accounting log", status["accounting"], "root: let the daemon's user read it, see deploy/GUIDE.md"
-        )
+        act = "root: accounting in the settings; PBS_HOME elsewhere, or logs not readable by all: deploy/OPERATION.md"
+        yield problem("accounting log", status["accounting"], act)
     elif status["behind_seconds"] > BEHIND:
         text = f"{status['behind_bytes']:,} bytes not stored yet, since {status['behind_seconds']:.0f} s"
         yield warning("accounting log", text, "wait if it is loading the history; else journalctl -u softwalltime")
@@ -130,7 +132,7 @@ def check_store(look: StoreLook | str, dsn: str | None, *, answers: bool = False
         return
     if look.revision != look.head:
         text = f"the tables are at revision {look.revision or 'none'}, {look.head} is needed"
-        yield problem("store", text, "the owner of the database: softwalltime db upgrade")
+        yield problem("store", text, "root: runuser -u softwalltime -- softwalltime db upgrade, or as its owner")
         return
     yield ok("store", f"reached; tables at revision {look.revision}")
     if not look.jobs:

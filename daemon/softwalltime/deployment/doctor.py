@@ -26,7 +26,7 @@ from softwalltime.deployment.look import DaemonLook, LogLook, StoreLook
 from softwalltime.deployment.pbs import HooksHiddenError, Pbs, PbsError, Things, find
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.service.site_policy import SitePolicy, site_policy
-from softwalltime.settings import Settings, load_settings
+from softwalltime.settings import Settings, hidden_file, load_settings
 
 ACCOUNT = "softwalltime"
 """The daemon's user, where no socket says another one."""
@@ -49,6 +49,8 @@ class Doctor:
     deadline_ms: int = 0
     asks_daemon: bool = True
     policy: SitePolicy | None = None
+    unknown: str = ""
+    """Why the settings are not known."""
 
     def examine(self) -> Iterator[Finding]:
         """All findings, as they are made; each takes seconds at most, and none raises."""
@@ -56,7 +58,7 @@ class Doctor:
         settings = yield from self._settings()
         yield from self._pbs(settings)
         daemon = yield from self._daemon(settings)
-        store = yield from _store(settings, daemon)
+        store = yield from self._store(settings, daemon)
         yield from _lag(settings, store)
         if self.asks_daemon:
             yield from _trial(settings, daemon, store)
@@ -66,8 +68,13 @@ class Doctor:
             settings = load_settings(self.config)
         except SoftwalltimeError as error:
             yield problem("settings", str(error), f"{CORRECT}; until then this goes on with the defaults")
+            self.unknown = "the settings are wrong"
             # Settings() would read the environment, where what is wrong may stand.
             return Settings.model_construct()
+        if self.config is None and (hidden := hidden_file()) is not None:
+            self.unknown = f"{hidden} is not for this user to read: run this as root"
+            yield skipped("settings", self.unknown)
+            return settings
         try:
             self.policy = site_policy(settings) if settings.policy else None
         except SoftwalltimeError as error:
@@ -124,13 +131,15 @@ class Doctor:
             yield from check_policy(daemon.status, self.policy, self.version)
         return daemon
 
-
-def _store(settings: Settings, daemon: DaemonLook | str) -> Generator[Finding, None, StoreLook | str]:
-    store: StoreLook | str = "no dsn in the settings"
-    if settings.dsn is not None:
-        store = _or_why(lambda: look.look_at_store(settings, daemon_user(settings)))
-    yield from check_store(store, settings.dsn, answers=isinstance(daemon, DaemonLook))
-    return store
+    def _store(self, settings: Settings, daemon: DaemonLook | str) -> Generator[Finding, None, StoreLook | str]:
+        store: StoreLook | str = "no dsn in the settings"
+        if settings.dsn is None and self.unknown:
+            yield skipped("store", self.unknown)
+            return store
+        if settings.dsn is not None:
+            store = _or_why(lambda: look.look_at_store(settings, daemon_user(settings)))
+        yield from check_store(store, settings.dsn, answers=isinstance(daemon, DaemonLook))
+        return store
 
 
 def _lag(settings: Settings, store: StoreLook | str) -> Iterator[Finding]:

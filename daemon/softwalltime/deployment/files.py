@@ -26,7 +26,7 @@ def read_own(folder: Path) -> Values | None:
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"{file}: {error.strerror if isinstance(error, OSError) else error}") from error
+        raise SourceError(f"{file}: {error.strerror if isinstance(error, OSError) else error}{_hint(error)}") from error
 
 
 def write(plan: Plan, folder: Path) -> list[Path]:
@@ -55,10 +55,14 @@ def write(plan: Plan, folder: Path) -> list[Path]:
             beside.rename(file)
             changed.append(file)
     except OSError as error:
-        raise SourceError(f"{error.filename or folder}: cannot be written: {error.strerror}") from error
+        raise SourceError(f"{error.filename or folder}: cannot be written: {error.strerror}{_hint(error)}") from error
     except UnicodeDecodeError as error:
         raise SourceError(f"{folder}: a file there is not UTF-8: {error}; move it away") from error
     return changed
+
+
+def _hint(error: Exception) -> str:
+    return "; run this as root on the PBS server's host" if isinstance(error, PermissionError) else ""
 
 
 def _closed(file: Path, mode: int) -> bool:
@@ -106,5 +110,5 @@ def remove_files(folder: Path) -> list[Path]:
         if removed and not any(folder.iterdir()):
             folder.rmdir()
     except OSError as error:
-        raise SourceError(f"{error.filename or folder}: cannot be removed: {error.strerror}") from error
+        raise SourceError(f"{error.filename or folder}: cannot be removed: {error.strerror}{_hint(error)}") from error
     return removed

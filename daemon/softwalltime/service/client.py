@@ -28,10 +28,11 @@ def ask(path: Path, fields: dict[str, Any], timeout: float = 5.0) -> dict[str, A
         answer = json.loads(received)
     except TimeoutError as error:
         raise NoAnswerError(f"{path}: the daemon has not answered in {timeout:g} s") from error
+    except PermissionError as error:
+        raise NoAnswerError(f"{path}: {error.strerror}: only root and the daemon's user may ask it") from error
     except OSError as error:
         raise NoAnswerError(
-            f"{path}: no daemon answers there: {error.strerror or error}; is softwalltime serve running, and is the "
-            "socket yours to use?"
+            f"{path}: no daemon answers there: {error.strerror or error}; root: see systemctl status softwalltime"
         ) from error
     except ValueError as error:
         # An empty answer: the daemon has closed the connection, which is how it treats strangers.

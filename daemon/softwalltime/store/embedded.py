@@ -32,7 +32,7 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from softwalltime.errors import StoreError
-from softwalltime.store.programs import MAJOR, find_programs, server_account
+from softwalltime.store.programs import MAJOR, find_programs, find_site, server_account
 
 _SOCKET = ".s.PGSQL.5432"
 _LONGEST_SOCKET = 107
@@ -63,6 +63,8 @@ class _Server(AbstractContextManager[str]):
         self._durable = durable
 
     def __enter__(self) -> str:
+        # Before anything is written.
+        find_site()
         with _explained(self._data_dir):
             _make_folder(self._data_dir)
             account = server_account(self._home)

