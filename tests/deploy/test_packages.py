@@ -145,7 +145,8 @@ def test_what_cannot_be_built_with_is_refused_in_one_line(tmp_path: Path) -> Non
         )
         return done.returncode, done.stderr
 
-    assert build("tarball")[0] == 2
+    assert build("tarball", str(tmp_path / "output"))[0] == 2
+    assert not (tmp_path / "output").exists(), "nothing is made before it is known that there will be a package"
     own = tmp_path / "python3"
     own.write_text('#!/bin/sh\nexec /usr/bin/python3 "$@"\n')
     own.chmod(0o755)
