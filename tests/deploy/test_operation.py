@@ -132,7 +132,7 @@ def test_another_pbs_home_is_served_by_the_drop_in(host: Machine) -> None:
     pid = host.run("systemctl show --property=MainPID --value softwalltime")
     seen = host.run(f"nsenter -t {pid} -m find /scratch/pbs -type f")
     assert seen == f"/scratch/pbs/server_priv/accounting/{RECORDED_LOG.name}"
-    assert "ok       position" in host.run("softwalltime doctor")
+    assert "ok       position" in host.run("softwalltime doctor", check=False)
 
 
 def test_logs_that_are_not_everybodys_are_readable_by_the_acl(host: Machine) -> None:

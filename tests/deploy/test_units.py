@@ -180,9 +180,9 @@ def test_4_users_learn_nothing_from_the_doctor_and_it_says_what_it_skips(configu
     assert "Traceback" not in said
     assert "skipped  PBS" in said
     assert "Permission denied  -> run this as root" in said
-    as_root = configured.run("softwalltime doctor")
-    assert "ok       store                 reached" in as_root
-    assert "0 problems" in as_root
+    # A host that does other things at this moment is one of the problems that there may be.
+    configured.until(lambda: "0 problems" in configured.run("softwalltime doctor", check=False))
+    assert "ok       store                 reached" in configured.run("softwalltime doctor", check=False)
 
 
 def test_5_a_reload_takes_over_the_policy_and_leaves_the_process(configured: Machine) -> None:
@@ -212,12 +212,15 @@ def test_7_one_that_hangs_is_killed_by_the_watchdog_and_back(configured: Machine
 
 
 def test_8_where_pbs_has_no_such_folder_it_says_so_and_tries_again(configured: Machine) -> None:
-    configured.run(
-        "mv /var/spool/pbs/server_priv /var/spool/pbs/elsewhere; systemctl restart softwalltime", check=False
-    )
-    said = configured.run("journalctl -u softwalltime --no-pager -n 20")
-    assert f"no folder {ACCOUNTING}: where PBS_HOME is elsewhere" in said
-    configured.run("rm -rf /var/spool/pbs/server_priv; mv /var/spool/pbs/elsewhere /var/spool/pbs/server_priv")
+    said = f"no folder {ACCOUNTING}: where PBS_HOME is elsewhere"
+    try:
+        configured.run(
+            "mv /var/spool/pbs/server_priv /var/spool/pbs/elsewhere; systemctl restart softwalltime", check=False
+        )
+        # The journal has it some time after the unit has failed.
+        configured.until(lambda: said in configured.run("journalctl -u softwalltime --no-pager -n 20"))
+    finally:
+        configured.run("rm -rf /var/spool/pbs/server_priv; mv /var/spool/pbs/elsewhere /var/spool/pbs/server_priv")
     configured.until(lambda: show(configured, "ActiveState") == "active")
 
 
