@@ -7,7 +7,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 DEMO   := build/demo
 # PostgreSQL refuses to run as root, and whom it runs as instead cannot enter a checkout below /root.
-DATA   := $(if $(filter 0,$(shell id -u)),/var/lib/softwalltime/demo,$(DEMO)/data)
+ROOTS  := /var/lib/softwalltime
+DATA   := $(if $(filter 0,$(shell id -u)),$(ROOTS)/demo,$(DEMO)/data)
 
 .PHONY: demo test lint bench deb rpm clean
 
@@ -33,7 +34,8 @@ deb rpm: | $(VENV)
 	PIP=$(BIN)/pip deploy/packages/build $@
 
 clean:
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) build dist $(DATA)
+	@if [ -w $(ROOTS) ]; then rm -rf $(ROOTS)/postgresql-* && rmdir --ignore-fail-on-non-empty $(ROOTS); fi
 
 $(VENV)/.user: pyproject.toml | $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[embedded]'

@@ -219,6 +219,23 @@ def test_while_postgres_is_gone_it_answers_from_memory_and_catches_up_afterwards
         daemon.end()
 
 
+def test_once_the_tables_are_there_it_says_so_before_it_has_stored_the_logs(start: Start, database: str) -> None:
+    engine = connect(database)
+    with engine.begin() as connection:
+        connection.execute(text("alter schema softwalltime rename to away"))
+    daemon = start(database, ready=False)
+    daemon.append(HISTORY)
+    until(lambda: "softwalltime db upgrade" in daemon.status()["store"])
+    with engine.begin() as writer:
+        writer.execute(text("lock table away.completed_jobs in share mode"))
+        with engine.begin() as connection:
+            connection.execute(text("alter schema away rename to softwalltime"))
+        until(lambda: daemon.status()["store"] == "ok")
+        assert daemon.status()["stored"] == 0
+    until(lambda: daemon.status()["learnt"] == 3)
+    engine.dispose()
+
+
 def test_started_without_postgres_it_answers_that_nothing_is_known_yet(start: Start) -> None:
     daemon = start("postgresql://nobody@127.0.0.1:1/none", ready=False)
     assert daemon.predict()["basis"] == "the history is still being loaded"

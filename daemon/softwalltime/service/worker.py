@@ -133,6 +133,8 @@ class Worker:
             last = self._stopping.is_set()
             if not self._desk.adviser.ready:
                 self._load(engine, self._desk.adviser)
+                # Storing a whole folder of logs, which comes next, may take minutes.
+                self._recovered()
             if (wanted := self._next) is not None:
                 self._load(engine, wanted)
                 if self._next is wanted:
@@ -144,10 +146,13 @@ class Worker:
             self._forget(engine)
             if not last:
                 self._refresh(engine)
-            if self.problem:
-                log.info("the store is in use")
-                self.problem = ""
+            self._recovered()
             self._stopping.wait(INTERVAL)
+
+    def _recovered(self) -> None:
+        if self.problem:
+            log.info("the store is in use")
+            self.problem = ""
 
     def _load(self, engine: Engine, wanted: Adviser) -> None:
         """Teach an adviser such as this the history that its predictors ask for, and let it answer."""
