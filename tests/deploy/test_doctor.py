@@ -44,6 +44,21 @@ def test_on_the_failover_server_that_does_not_serve_the_hook_is_not_missed(
     assert "hook" not in found
 
 
+def test_where_pbs_home_was_moved_the_scheduler_is_looked_for_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = (
+        """case $2 in *sched*) echo 'create sched default'; echo 'set sched default sched_priv = /nonexistent';; esac"""
+    )
+    conf = qmgr(tmp_path, said)
+    conf.write_text(conf.read_text().replace("/scratch/pbs", str(tmp_path)))
+    (tmp_path / "sched_priv").mkdir()
+    (tmp_path / "sched_priv" / "sched_config").write_text("strict_ordering: true ALL")
+    monkeypatch.setattr(doctor, "find", lambda: find(conf))
+    _, found = findings(capsys)
+    assert found["strict ordering"]["text"] == f"{tmp_path}/sched_priv/sched_config: jobs are planned ahead"
+
+
 @pytest.mark.postgres
 def test_a_running_daemon_without_pbs_is_well_as_far_as_can_be_seen(
     without_pbs: None,

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from softwalltime import __version__
+from softwalltime.words import plural
 
 
 @click.command()
@@ -33,5 +34,6 @@ def doctor(config: Path | None, form: str) -> int:
     if form == "json":
         click.echo(json.dumps([asdict(finding) for finding in findings]))
     counts = Counter(finding.verdict for finding in findings)
-    click.echo(f"{counts['problem']} problems, {counts['warning']} warnings, {counts['skipped']} skipped", err=True)
+    wrong = ", ".join(plural(counts[verdict], verdict) for verdict in ("problem", "warning"))
+    click.echo(f"{wrong}, {counts['skipped']} skipped", err=True)
     return 1 if counts["problem"] else 0

@@ -186,5 +186,10 @@ def _sched_configs(pbs: Pbs) -> dict[str, str | None]:
         folders = [thing.get("sched_priv") for (kind, _), thing in pbs.things("sched").items() if kind == "sched"]
     except PbsError:
         folders = []
-    named = [Path(folder) for folder in folders if folder] or [pbs.home / "sched_priv"]
-    return {str(folder / "sched_config"): look.read_text(folder / "sched_config") for folder in named}
+    usual = pbs.home / "sched_priv"
+    named = [Path(folder) for folder in folders if folder] or [usual]
+    found = {str(folder / "sched_config"): look.read_text(folder / "sched_config") for folder in named}
+    # Where PBS_HOME was moved the server goes on naming the old folder, and the scheduler reads the new one.
+    if len(found) == 1 and None in found.values() and (text := look.read_text(usual / "sched_config")) is not None:
+        return {str(usual / "sched_config"): text}
+    return found
