@@ -32,7 +32,8 @@ def check_scheduler(server: Things, files: Mapping[str, str | None], version: st
 def _ordering(file: str, options: Mapping[str, set[str]], version: str) -> Finding:
     """Whether the scheduler plans ahead by these options of the file."""
     check = "strict ordering"
-    act = f"a PBS manager: strict_ordering: true ALL in {file}, then kill -HUP the scheduler"
+    # It also makes the scheduler keep to the order of the jobs: nothing to be done without a thought.
+    act = f"a PBS manager, if that is the site's policy: strict_ordering: true ALL in {file}, kill -HUP the scheduler"
     nothing = "so that no job is a top job, nothing is planned ahead, and soft walltimes do nothing"
     strict, starving = (_set(options, name, _TRUE) for name in ("strict_ordering", "help_starving_jobs"))
     if (strict or starving) and _set(options, "backfill", _FALSE):
