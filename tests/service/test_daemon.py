@@ -162,9 +162,11 @@ def test_sighup_reads_the_policy_anew_and_a_wrong_one_changes_nothing(start: Sta
     until(lambda: "no predictor is called 'v99'" in daemon.output.read_text())
     assert daemon.predict()["soft_walltime"] == 1500
     assert daemon.status()["settings"].startswith("policy.waiting: no predictor is called 'v99'")
+    assert run(["status", "--socket", str(daemon.socket)]) == 1
     daemon.configure('mode = "on"\nwaiting = "v1"\n')
     daemon.send(signal.SIGHUP)
     until(lambda: daemon.status()["settings"] == "ok")
+    assert run(["status", "--socket", str(daemon.socket)]) == 0
 
 
 @pytest.fixture

@@ -60,7 +60,7 @@ def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def status(form: str, socket: Path) -> int:
     """Show what the daemon says of itself, what is wrong first.
 
-    The exit status is 1 if it is not ready, or cannot use its store.
+    The exit status is 1 if it is not ready, cannot use its store, or refused the settings at the last reload.
 
     \b
     Example:
@@ -73,7 +73,8 @@ def status(form: str, socket: Path) -> int:
     else:
         require_same_version(answer)
         _show(answer)
-    return 0 if answer["ready"] and answer["store"] == "ok" else 1
+    # A daemon of an older version does not tell of its settings.
+    return 0 if answer["ready"] and answer["store"] == answer.get("settings", "ok") == "ok" else 1
 
 
 def require_same_version(answer: dict[str, Any]) -> None:
