@@ -11,6 +11,9 @@ from typing import Any
 
 from softwalltime.states import State, state_of
 
+DEFAULT_PROJECT = "_pbs_project_default"
+"""What PBS calls the project of a job that was given none, in its accounting log too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Submission:

@@ -12,6 +12,7 @@ import click
 from softwalltime import __version__
 from softwalltime.accounting.values import clock, duration
 from softwalltime.cli.options import LazySettings, log_option, store_options
+from softwalltime.jobs import DEFAULT_PROJECT
 from softwalltime.service.client import NoAnswerError, ask
 from softwalltime.settings import load_settings
 
@@ -105,10 +106,6 @@ def _show(answer: dict[str, Any]) -> None:
             click.echo(f"  {name:<{width}}  {value}")
 
 
-PROJECT = "_pbs_project_default"
-"""Of a job whose user names none; PBS writes so into the log too."""
-
-
 class Duration(click.ParamType[int]):
     """Seconds, in any of PBS's forms."""
 
@@ -128,7 +125,7 @@ def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--user", required=True)
     @click.option("--walltime", type=Duration(), metavar="DURATION", help="02:00:00, 30:00 or seconds.")
     @click.option("--queue", default="")
-    @click.option("--project", default=PROJECT, show_default=True)
+    @click.option("--project", default=DEFAULT_PROJECT, show_default=True)
     @click.option("--group", default="")
     @click.option("--job-name", default="")
     @click.option("--ncpus", type=click.IntRange(1))

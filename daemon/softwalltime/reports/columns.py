@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from softwalltime.jobs import DEFAULT_PROJECT
 from softwalltime.replay.workload import Workload
 from softwalltime.words import printable
 
@@ -18,8 +19,6 @@ Rename = Callable[[str, str], str]
 
 UNNAMED = "(none)"
 UNPRINTABLE = "\N{REPLACEMENT CHARACTER}"
-_DEFAULT_PROJECT = "_pbs_project_default"
-"""PBS's project of a job that was given none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +96,7 @@ def columns(workload: Workload, rename: Rename = lambda kind, name: name) -> Col
         scored=workload.scored,
         user=named("user", (job.submission.user for job in jobs)),
         project=named(
-            project_field, ("" if name == _DEFAULT_PROJECT else name for name in fields[project_field])
+            project_field, ("" if name == DEFAULT_PROJECT else name for name in fields[project_field])
         ),
         queue=named("queue", (job.submission.queue for job in jobs)),
         project_field=project_field,

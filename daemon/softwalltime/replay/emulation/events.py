@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
 from softwalltime.accounting.values import clock
-from softwalltime.jobs import Submission
+from softwalltime.jobs import DEFAULT_PROJECT, Submission
 
 Attributes: TypeAlias = Mapping[str, str | Mapping[str, str]]
 """Attributes of a job, queue or server as PBS prints them; resource lists are mappings themselves."""
@@ -61,7 +61,7 @@ def queued(submission: Submission, *, site: Site, array_indices: str = "", now: 
     attributes = _attributes(submission)
     for unknown in ("Job_Owner", "euser", "egroup", "ctime", "qtime", "etime", "queue_type", "job_state"):
         attributes.pop(unknown, None)
-    if submission.project in ("", "_pbs_project_default"):
+    if submission.project in ("", DEFAULT_PROJECT):
         attributes.pop("project", None)
     if array_indices:
         attributes["array_indices_submitted"] = array_indices
@@ -165,7 +165,7 @@ def _attributes(submission: Submission, soft_walltime: int | None = None) -> dic
         "euser": submission.user,
         "egroup": submission.group,
         "queue_type": "E",
-        "project": submission.project or "_pbs_project_default",
+        "project": submission.project or DEFAULT_PROJECT,
     }
     for name in _MAYBE_EMPTY:
         if not attributes[name]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from softwalltime.accounting.writer import as_pbs
 from softwalltime.errors import SourceError
-from softwalltime.jobs import CompletedJob, Submission
+from softwalltime.jobs import DEFAULT_PROJECT, CompletedJob, Submission
 from softwalltime.replay.emulation import Site
 from softwalltime.replay.through_hooks.alters import RecordedAlter
 from softwalltime.replay.workload import Workload
@@ -16,7 +16,6 @@ from softwalltime.replay.workload import Workload
 HOST = "replay"
 AHEAD = 86_400
 """Seconds from now to the first submission: more than a replay takes."""
-PROJECT = "_pbs_project_default"
 NOBODY = "user-1"
 """The user of a trace's job whose user is not known; no trace has one of this name."""
 _LAST = 253_402_300_799
@@ -120,7 +119,7 @@ class Timeline:
         submission = replace(
             job.submission,
             user=job.submission.user or NOBODY,
-            project=job.submission.project or PROJECT,
+            project=job.submission.project or DEFAULT_PROJECT,
             submitted=job.submission.submitted + self._shift,
         )
         return replace(
