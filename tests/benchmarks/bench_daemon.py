@@ -6,8 +6,6 @@ All of the jobs ended in the last 29 days, so that the percentile learns and kee
 
 import json
 import socket
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from multiprocessing import get_context
@@ -20,9 +18,9 @@ from sqlalchemy import Engine
 
 from softwalltime.jobs import Submission
 from softwalltime.reports.table import table
-from softwalltime.service.client import NoAnswerError, ask
 from softwalltime.simulation.workload import generate
 from softwalltime.store import add_jobs
+from tests.benchmarks.serving import serving
 from tests.benchmarks.workload import empty_store, scratch_folder
 
 JOBS, USERS = 1_000_000, 1000
@@ -35,31 +33,16 @@ def main() -> None:
     """Fill a store, start the daemon on it, ask."""
     with scratch_folder() as folder, empty_store(folder) as (dsn, engine):
         jobs = fill(engine)
-        socket_path = folder / "hook.sock"
-        (folder / "accounting").mkdir()
-        (folder / "accounting" / "20240101").touch()
-        config = folder / "softwalltime.toml"
-        config.write_text(
-            f'dsn = "{dsn}"\nsocket = "{socket_path}"\naccounting = "{folder}/accounting"\nmetrics = "127.0.0.1:0"\n'
-            '[policy]\nmode = "on"\nwaiting = "percentile"\nrunning = "v3"\n'
-        )
-        command = [sys.executable, "-m", "softwalltime", "serve", "--config", str(config)]
-        with (folder / "output").open("wb") as output:
-            begin = time.monotonic()
-            daemon = subprocess.Popen(command, stdout=output, stderr=output)
-        try:
-            while not ready(socket_path):
-                time.sleep(0.05)
-            start = time.monotonic() - begin
-            learnt = ask(socket_path, {"op": "status"})["learnt"]
-            rows = [["start, until it has learnt the history", f"{start:.1f} s"], ["jobs learnt", f"{learnt:,}"]]
-            rows.append(["memory", f"{megabytes(daemon.pid):.0f} MB"])
-            rows += answers(socket_path, jobs)
-            told = (folder / "output").read_text().partition("metrics at ")[2].split()[0]
-            rows += answers_while_scraped(socket_path, jobs, told)
-        finally:
-            daemon.terminate()
-            daemon.wait()
+        policy = 'mode = "on"\nwaiting = "percentile"\nrunning = "v3"\n'
+        with serving(folder, dsn, policy, 'metrics = "127.0.0.1:0"\n') as daemon:
+            rows = [
+                ["start, until it has learnt the history", f"{daemon.start:.1f} s"],
+                ["jobs learnt", f"{daemon.learnt:,}"],
+                ["memory", f"{daemon.megabytes:.0f} MB"],
+            ]
+            rows += answers(daemon.socket, jobs)
+            told = daemon.output.read_text().partition("metrics at ")[2].split()[0]
+            rows += answers_while_scraped(daemon.socket, jobs, told)
     print(table([f"{JOBS:,} jobs of {USERS:,} users in the store", "figure"], rows))
 
 
@@ -74,20 +57,6 @@ def fill(engine: Engine) -> list[Submission]:
             add_jobs(connection, jobs[first : first + 20_000])
     engine.dispose()
     return [job.submission for job in jobs[-10_000:]]
-
-
-def ready(path: Path) -> bool:
-    """Whether the daemon has learnt."""
-    try:
-        return bool(ask(path, {"op": "ping"})["ready"])
-    except NoAnswerError:
-        return False
-
-
-def megabytes(pid: int) -> float:
-    """The largest memory that the process had."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 def request(asked: Submission) -> bytes:

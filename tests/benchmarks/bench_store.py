@@ -5,10 +5,7 @@ Ten million jobs of a thousand users over three years: half a million generated 
 """
 
 import os
-import signal
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,11 +14,10 @@ from pathlib import Path
 from sqlalchemy import Engine, text
 
 from softwalltime.reports.table import table
-from softwalltime.service.client import ask
 from softwalltime.simulation.workload import generate
 from softwalltime.store import Retention, add_jobs, forget, take_stock
 from softwalltime.store.tables import completed_jobs
-from tests.benchmarks.bench_daemon import megabytes, ready
+from tests.benchmarks.serving import serving
 from tests.benchmarks.workload import empty_store, scratch_folder
 
 JOBS = int(os.environ.get("SOFTWALLTIME_BENCH_JOBS", "10000000"))
@@ -141,27 +137,10 @@ def latencies(engine: Engine, call: str, users: list[dict[str, object]], schema:
 
 def daemon(folder: Path, dsn: str) -> Iterator[list[str]]:
     """How long the daemon takes to start on this store, and its memory."""
-    (folder / "accounting").mkdir()
-    (folder / "accounting" / "20240101").touch()
     for spec in ("v3", "percentile"):
-        config = folder / "softwalltime.toml"
-        socket = folder / "hook.sock"
-        config.write_text(
-            f'dsn = "{dsn}"\nsocket = "{socket}"\naccounting = "{folder}/accounting"\n[policy]\nwaiting = "{spec}"\n'
-        )
-        begin = time.monotonic()
-        command = [sys.executable, "-m", "softwalltime", "serve", "--config", str(config)]
-        with (folder / "output").open("wb") as output:
-            process = subprocess.Popen(command, stdout=output, stderr=output)
-        try:
-            while not ready(socket):
-                time.sleep(0.05)
-            took = time.monotonic() - begin
-            learnt = ask(socket, {"op": "status"})["learnt"]
-            yield [f"daemon ready, {spec}", f"{took:.1f} s, {megabytes(process.pid):.0f} MB, {learnt:,} jobs learnt"]
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait()
+        with serving(folder, dsn, f'waiting = "{spec}"\n') as found:
+            figures = f"{found.start:.1f} s, {found.megabytes:.0f} MB, {found.learnt:,} jobs learnt"
+            yield [f"daemon ready, {spec}", figures]
 
 
 def partitions(engine: Engine, users: list[dict[str, object]]) -> Iterator[list[str]]:

@@ -1,0 +1,64 @@
+"""A daemon to be measured: started on a store, and ended afterwards."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from softwalltime.service.client import NoAnswerError, ask
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """A daemon that has learnt its history: where it answers and writes, and what that took, in seconds and MB."""
+
+    socket: Path
+    output: Path
+    start: float
+    learnt: int
+    megabytes: float
+
+
+@contextmanager
+def serving(folder: Path, dsn: str, policy: str, settings: str = "") -> Iterator[Serving]:
+    """One that follows an accounting folder without jobs.
+
+    :param policy: lines of the settings' [policy].
+    :param settings: further lines of the settings.
+    """
+    path, accounting = folder / "hook.sock", folder / "accounting"
+    accounting.mkdir(exist_ok=True)
+    (accounting / "20240101").touch()
+    config = folder / "softwalltime.toml"
+    config.write_text(f'dsn = "{dsn}"\nsocket = "{path}"\naccounting = "{accounting}"\n{settings}[policy]\n{policy}')
+    begin = time.monotonic()
+    with (folder / "output").open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "softwalltime", "serve", "--config", str(config)], stdout=output, stderr=output
+        )
+    try:
+        while not _ready(path):
+            time.sleep(0.05)
+        start = time.monotonic() - begin
+        learnt = ask(path, {"op": "status"})["learnt"]
+        yield Serving(path, folder / "output", start, learnt, _megabytes(process.pid))
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _ready(path: Path) -> bool:
+    """Whether it has learnt."""
+    try:
+        return bool(ask(path, {"op": "ping"})["ready"])
+    except NoAnswerError:
+        return False
+
+
+def _megabytes(pid: int) -> float:
+    """The largest memory that the process had."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
