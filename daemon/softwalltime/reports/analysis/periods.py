@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -185,6 +186,11 @@ def from_decisions(workload: Workload, decisions: Iterable[Decision], known: Pre
 
     :param decisions: in the order in which they were made; of those without a soft walltime nothing is taken.
     """
+    made = iter(decisions)
+    first = next(made, None)
+    if first is None:
+        # As where logs alone were read: there is nothing to look the jobs up for.
+        return known
     jobs = workload.jobs
     # A server that was set up anew gives the same ids again, so a decision belongs to the run that it fell into.  What
     # is decided about an array (5[].srv) is for all of its subjobs (5[3].srv).
@@ -196,7 +202,7 @@ def from_decisions(workload: Workload, decisions: Iterable[Decision], known: Pre
     nameless = _Nameless(workload)
     soft, predictor = known.soft_walltime.copy(), known.predictor.copy()
     names = list(known.names)
-    for decision in decisions:
+    for decision in chain((first,), made):
         if decision.soft_walltime is None:
             continue
         # The walltime itself takes a soft walltime back.
