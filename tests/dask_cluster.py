@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from tests.workloads import ROOT
+from tests.samples import ROOT
 
 _PROGRAM = """
 import sys

@@ -5,26 +5,27 @@ from pathlib import Path
 
 import pytest
 
-from tests.workloads import ROOT
+from tests.samples import ROOT
 
 PACKAGE = ROOT / "daemon" / "softwalltime"
-FREE = {"jobs", "states", "errors", "words"}
 ALLOWED = {
     "states": set(),
-    "jobs": {"states"},
     "errors": set(),
-    "words": set(),
+    "formatting": set(),
+    "jobs": {"states"},
+    "events": {"jobs"},
     "resources": {"errors"},
     "settings": {"errors", "states"},
-    "policy": FREE,
-    "accounting": FREE,
-    "predictors": FREE,
-    "store": FREE | {"resources", "settings"},
-    "replay": FREE | {"policy", "predictors", "accounting"},
-    "simulation": FREE | {"policy", "predictors", "accounting"},
-    "service": FREE | {"policy", "predictors", "accounting", "store", "settings"},
-    "deployment": FREE | {"accounting", "resources", "service", "settings", "store"},
-    "reports": FREE | {"policy", "predictors", "accounting", "replay", "simulation", "service"},
+    "accounting": {"errors", "jobs"},
+    "predictors": {"errors", "jobs"},
+    "policy": {"errors", "jobs", "predictors"},
+    "store": {"errors", "jobs", "resources", "settings", "states"},
+    "workloads": {"errors", "jobs"},
+    "replay": {"errors", "formatting", "jobs", "policy", "predictors", "states"},
+    "emulation": {"accounting", "errors", "jobs", "policy", "replay", "states"},
+    "service": {"accounting", "errors", "jobs", "policy", "predictors", "settings", "states", "store"},
+    "deployment": {"accounting", "errors", "policy", "resources", "service", "settings", "store"},
+    "reports": {"errors", "formatting", "jobs", "policy", "predictors", "replay"},
 }
 # The command line stands on top of everything.
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -60,3 +61,17 @@ def test_a_module_imports_only_what_its_room_may(path: Path) -> None:
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_a_module_is_short(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 400
+
+
+def test_every_permitted_import_is_used() -> None:
+    used: dict[str, set[str]] = {}
+    for path in MODULES:
+        used.setdefault(room(path), set()).update(imports(path) - {room(path)})
+    unused = {here: permitted - used.get(here, set()) for here, permitted in ALLOWED.items()}
+    assert not {here: names for here, names in unused.items() if names}
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if path.name == "__init__.py"], ids=room)
+def test_a_package_is_imported_by_its_modules(path: Path) -> None:
+    if room(path) not in ("__init__", "cli"):
+        assert not imports(path), "imports name the module that defines a name, never a package"

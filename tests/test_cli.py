@@ -12,7 +12,7 @@ import click
 import pytest
 
 from softwalltime.cli import cli, run
-from tests.workloads import RECORDED_LOG
+from tests.samples import RECORDED_LOG
 
 
 def commands(group: click.Group = cli, *path: str) -> Iterator[tuple[str, ...]]:

@@ -10,9 +10,10 @@ import pytest
 from sqlalchemy import Engine
 
 from softwalltime.cli import run
-from softwalltime.store import count_jobs, malformed
+from softwalltime.store import malformed
+from softwalltime.store.jobs import count_jobs
+from tests.samples import RECORDED_LOG
 from tests.service.running import PATIENT, until
-from tests.workloads import RECORDED_LOG
 
 pytestmark = pytest.mark.postgres
 

@@ -7,9 +7,9 @@ import click
 import pytest
 
 from softwalltime.cli import cli, run
-from softwalltime.service.site_policy import Rule, SitePolicy, site_policy
+from softwalltime.policy.site import Rule, SitePolicy, site_policy
 from softwalltime.settings import Settings, load_settings
-from tests.workloads import ROOT
+from tests.samples import ROOT
 
 README = (ROOT / "README.md").read_text()
 PAGES = [
@@ -112,6 +112,6 @@ def test_every_setting_in_the_documents_is_one() -> None:
 
 def test_the_settings_that_are_shipped_are_valid() -> None:
     settings = load_settings(ROOT / "deploy" / "softwalltime.toml")
-    policy = site_policy(settings)
+    policy = site_policy(settings.policy)
     assert policy == SitePolicy(), "what is shipped is the default, in shadow mode"
     assert str(settings.socket) in (ROOT / "hooks" / "softwalltime_hook.json").read_text()

@@ -7,7 +7,7 @@ from softwalltime import resources
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.states import TEACHING, State, state_of
-from tests.workloads import RECORDED_LOG
+from tests.samples import RECORDED_LOG
 
 
 @pytest.mark.parametrize(

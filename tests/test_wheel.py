@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workloads import ROOT
+from tests.samples import ROOT
 
 
 @pytest.fixture(scope="module")

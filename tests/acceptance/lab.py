@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
-from tests.workloads import ROOT
+from tests.samples import ROOT
 
 RUNNER = "SOFTWALLTIME_TEST_PBS"
 HOOK = ROOT / "hooks" / "softwalltime_hook.py"

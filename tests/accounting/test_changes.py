@@ -11,8 +11,8 @@ from softwalltime.accounting.files import Block
 from softwalltime.accounting.reader import pbs_batch
 from softwalltime.accounting.tally import Tally
 from softwalltime.jobs import UNSET, Alter
+from tests.samples import RECORDED_LOG
 from tests.service.histories import fold, history, random_plans
-from tests.workloads import RECORDED_LOG
 
 HEAD = b"user=bob ctime=100"
 

@@ -21,9 +21,11 @@ from softwalltime.accounting.tally import LINE_KEPT, Tally
 from softwalltime.jobs import CompletedJob
 from softwalltime.service import ingest as ingesting
 from softwalltime.service.ingest import ingest_logs
-from softwalltime.store import count_jobs, read_current, read_malformed
-from softwalltime.store import read_jobs as read_stored
-from tests.workloads import RECORDED_LOG
+from softwalltime.store.current import read_current
+from softwalltime.store.jobs import count_jobs
+from softwalltime.store.jobs import read_jobs as read_stored
+from softwalltime.store.malformed import read_malformed
+from tests.samples import RECORDED_LOG
 
 SECONDS = float(os.environ.get("SOFTWALLTIME_TEST_FUZZ_SECONDS", "0"))
 SEED = int(os.environ.get("SOFTWALLTIME_TEST_FUZZ_SEED", "0"))

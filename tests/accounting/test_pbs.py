@@ -8,7 +8,7 @@ from softwalltime.accounting import pbs
 from softwalltime.accounting.writer import end_record
 from softwalltime.errors import RecordError
 from softwalltime.jobs import CompletedJob
-from tests.workloads import completed_jobs
+from tests.samples import completed_jobs
 
 HEADER = "user=bob group=staff jobname=x queue=q ctime=100 qtime=100 etime=100 start=110"
 

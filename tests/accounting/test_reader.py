@@ -15,7 +15,7 @@ from softwalltime.accounting.files import Block, blocks, expand, is_trace, log_f
 from softwalltime.accounting.reader import pbs_batch, read_jobs
 from softwalltime.accounting.tally import KEPT, Tally
 from softwalltime.errors import SourceError
-from tests.workloads import RECORDED_LOG
+from tests.samples import RECORDED_LOG
 
 
 def read(*paths: Path) -> tuple[list[str], Tally]:

@@ -8,7 +8,7 @@ from softwalltime.accounting import pbs
 from softwalltime.accounting.shapes import ALIKE, LONGEST, MET, MOST, REMEMBERED, Shapes
 from softwalltime.accounting.writer import end_record
 from softwalltime.jobs import CompletedJob
-from tests.workloads import RECORDED_LOG, completed_jobs, job
+from tests.samples import RECORDED_LOG, completed_jobs, job
 
 WANTED = ("user", "account", "project", "end", "missing")
 MESSAGE = "user=u{0} group=g jobname=j project=p{0} queue=q end={0} Exit_status=0"

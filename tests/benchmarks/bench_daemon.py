@@ -18,8 +18,8 @@ from sqlalchemy import Engine
 
 from softwalltime.jobs import Submission
 from softwalltime.reports.table import table
-from softwalltime.simulation.workload import generate
-from softwalltime.store import add_jobs
+from softwalltime.store.jobs import add_jobs
+from softwalltime.workloads.synthetic import generate
 from tests.benchmarks.serving import serving
 from tests.benchmarks.workload import empty_store, scratch_folder
 

@@ -12,11 +12,11 @@ twenty minutes; and how many honest jobs it takes afterwards until the predictio
 from dataclasses import dataclass
 
 from softwalltime.jobs import ColdStart, Submission
-from softwalltime.policy import soft_walltime
+from softwalltime.policy.clamp import soft_walltime
 from softwalltime.predictors.base import Predictor
 from softwalltime.predictors.registry import make
 from softwalltime.reports.table import table
-from tests.workloads import job
+from tests.samples import job
 
 HOUR = 3600
 HONEST = 60

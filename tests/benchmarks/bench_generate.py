@@ -2,7 +2,7 @@
 
 import time
 
-from softwalltime.simulation.workload import generate
+from softwalltime.workloads.synthetic import generate
 
 JOBS = 10_000
 WANTED = 1.5

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from softwalltime.reports.table import table
 from tests.benchmarks.workload import softwalltime
-from tests.workloads import TRACES
+from tests.samples import TRACES
 
 JOBS = 20_000
 TRACE = TRACES / "KTH-SP2-1996-unfiltered.swf.gz"

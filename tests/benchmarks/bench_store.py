@@ -14,9 +14,11 @@ from pathlib import Path
 from sqlalchemy import Engine, text
 
 from softwalltime.reports.table import table
-from softwalltime.simulation.workload import generate
-from softwalltime.store import Retention, add_jobs, forget, take_stock
+from softwalltime.store.jobs import add_jobs
+from softwalltime.store.retention import Retention, forget
 from softwalltime.store.tables import completed_jobs
+from softwalltime.store.vacuum import vacuum_analyze
+from softwalltime.workloads.synthetic import generate
 from tests.benchmarks.serving import serving
 from tests.benchmarks.workload import empty_store, scratch_folder
 
@@ -83,7 +85,7 @@ def fill(engine: Engine, count: int) -> None:
         with engine.begin() as connection:
             statement = _REPEAT.format(columns=", ".join(columns), values=", ".join(values))
             connection.execute(text(statement), {"once": once})
-    take_stock(engine)
+    vacuum_analyze(engine)
 
 
 def sizes(engine: Engine) -> Iterator[list[str]]:

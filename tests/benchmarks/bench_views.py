@@ -17,9 +17,13 @@ from softwalltime.predictors.registry import make
 from softwalltime.replay.drive import drive
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.table import table
-from softwalltime.simulation.workload import generate
-from softwalltime.store import add_decisions, add_jobs, refresh, set_current, take_stock
+from softwalltime.store.current import set_current
+from softwalltime.store.daily import refresh
+from softwalltime.store.jobs import add_jobs
+from softwalltime.store.predictions import add_decisions
+from softwalltime.store.vacuum import vacuum_analyze
 from softwalltime.store.views import views
+from softwalltime.workloads.synthetic import generate
 from tests.benchmarks.workload import empty_store, scratch_folder
 
 JOBS = int(os.environ.get("SOFTWALLTIME_BENCH_JOBS", "5000000"))
@@ -95,7 +99,7 @@ def fill(engine: Engine) -> None:
             ],
         )
         connection.execute(text(_POSITIONS), {"days": DAYS})
-    take_stock(engine)
+    vacuum_analyze(engine)
 
 
 def squeezed(jobs: list[CompletedJob]) -> list[CompletedJob]:

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from softwalltime.store import connect, embedded_postgres
+from softwalltime.store.embedded import embedded_postgres
+from softwalltime.store.engine import connect
 from softwalltime.store.migrations import upgrade
-from tests.workloads import TRACES
+from tests.samples import TRACES
 
 CURIE = TRACES / "CEA-Curie-2011-2.1-cln.swf.gz"
 JOBS = 312_826

@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from tests.deploy.debian import HERE, MACHINES, ROOTFS, namespaces, scratch
+from tests.samples import ROOT
 from tests.service.running import PATIENT
-from tests.workloads import ROOT
 
 PACKAGES = "SOFTWALLTIME_TEST_PACKAGES"
 TOOLS = {"deb": ("dpkg-deb",), "rpm": ("rpmbuild", "rpm")}

@@ -13,7 +13,7 @@ from softwalltime.service.daemon import LEAVING
 from softwalltime.settings import SYSTEM_FILE, Settings
 from tests.deploy.debian import namespaces
 from tests.deploy.machine import machine
-from tests.workloads import ROOT
+from tests.samples import ROOT
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
 FOLDER = ROOT / "deploy" / "container"

@@ -18,13 +18,13 @@ from sqlalchemy import Engine, text
 
 from softwalltime.errors import StoreError
 from softwalltime.replay.workload import Workload
-from softwalltime.service.meter import Meter
+from softwalltime.service.latency import LatencyMeter
 from softwalltime.service.metrics import Endpoint
-from softwalltime.simulation.workload import generate
 from softwalltime.store.migrations import check, upgrade
 from softwalltime.store.views import views
+from softwalltime.workloads.synthetic import generate
+from tests.samples import ROOT
 from tests.store.monitored import NOW, asked, fresh, lately, store
-from tests.workloads import ROOT
 
 DEPLOY = ROOT / "deploy"
 DASHBOARD = json.loads((DEPLOY / "grafana" / "softwalltime.json").read_text())
@@ -57,7 +57,7 @@ def metrics() -> dict[str, set[str]]:
     """Every metric that a daemon serves, with its labels."""
     from tests.service.test_metrics import STATUS
 
-    meter = Meter().as_dict()
+    meter = LatencyMeter().as_dict()
     meter["decisions"] = [{"event": "runjob", "mode": "on", "action": "set", "count": 1}]
     status = {**STATUS, **meter, "accounting": "ok", "requests": {"failed": 1}}
     status["week"] = [
@@ -193,7 +193,7 @@ def test_prometheus_itself_takes_what_the_panels_ask_and_answers_it(tmp_path: Pa
 def test_prometheus_itself_finds_no_fault_with_the_metrics(tmp_path: Path) -> None:
     from tests.service.test_metrics import STATUS
 
-    endpoint = Endpoint(("127.0.0.1", 0), lambda: {**STATUS, **Meter().as_dict()})
+    endpoint = Endpoint(("127.0.0.1", 0), lambda: {**STATUS, **LatencyMeter().as_dict()})
     page = endpoint.page()
     endpoint.close()
     done = subprocess.run([str(PROMTOOL), "check", "metrics"], input=page, capture_output=True, check=False)

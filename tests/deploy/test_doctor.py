@@ -12,8 +12,8 @@ from softwalltime.deployment.check_hook import check_hook
 from softwalltime.deployment.pbs import find
 from softwalltime.errors import SoftwalltimeError
 from tests.deploy.test_install import ALL, HIDDEN, present, qmgr
+from tests.samples import RECORDED_LOG
 from tests.service.running import PATIENT, Daemon, until
-from tests.workloads import RECORDED_LOG
 
 SOCKET = Path("/run/softwalltime/hook.sock")
 

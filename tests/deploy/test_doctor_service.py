@@ -13,7 +13,6 @@ import pytest
 from sqlalchemy import Engine
 
 from softwalltime.accounting.tally import Tally
-from softwalltime.deployment.apart import ApartError, apart
 from softwalltime.deployment.check_service import (
     check_daemon,
     check_lag,
@@ -22,25 +21,26 @@ from softwalltime.deployment.check_service import (
     check_store,
     check_trial,
 )
-from softwalltime.deployment.look import (
-    DaemonLook,
-    LogLook,
+from softwalltime.deployment.probes import (
+    DaemonProbe,
+    LogProbe,
     ReadSoFar,
-    StoreLook,
-    look_at_daemon,
-    look_at_logs,
-    look_at_store,
+    StoreProbe,
+    probe_daemon,
+    probe_logs,
+    probe_store,
 )
+from softwalltime.deployment.subprocess_call import SubprocessError, call_in_subprocess
 from softwalltime.errors import SoftwalltimeError
+from softwalltime.policy.site import SitePolicy
 from softwalltime.service.ingest import ingest_logs
-from softwalltime.service.site_policy import SitePolicy
 from softwalltime.settings import load_settings
-from softwalltime.store import add_jobs
+from softwalltime.store.jobs import add_jobs
 from softwalltime.store.migrations import head
 from softwalltime.store.positions import Head
 from tests.deploy.findings import bad
+from tests.samples import RECORDED_LOG, job
 from tests.service.running import PATIENT
-from tests.workloads import RECORDED_LOG, job
 
 STATUS = {
     "version": "1", "ready": True, "store": "ok", "accounting": "ok", "learnt": 5, "behind_seconds": 0, "malformed": 0,
@@ -66,7 +66,7 @@ STATUS = {
     ],
 )
 def test_what_the_daemon_says_of_itself_is_judged(changes: dict[str, object], found: list[tuple[str, str]]) -> None:
-    assert bad(check_daemon(DaemonLook(0.1, {**STATUS, **changes}), 50, "1")) == found
+    assert bad(check_daemon(DaemonProbe(0.1, {**STATUS, **changes}), 50, "1")) == found
 
 
 @pytest.mark.parametrize(
@@ -87,12 +87,12 @@ def test_settings_that_were_not_reloaded_are_found(
 
 @pytest.mark.parametrize(("median", "verdict"), [(0.1, "ok"), (20, "warning"), (60, "problem")])
 def test_a_daemon_that_answers_late_is_found(median: float, verdict: str) -> None:
-    assert next(check_daemon(DaemonLook(median, STATUS), 50, "1")).verdict == verdict
+    assert next(check_daemon(DaemonProbe(median, STATUS), 50, "1")).verdict == verdict
 
 
 FIRST = b"11/20/2026 10:16:10;Q;1.srv;"
 READ = (ReadSoFar("srv", 100, Head.of(FIRST)), ReadSoFar("other", 9999, Head.of(b"another")))
-STORE = StoreLook("9", "9", 0.0, READ, True, "alice", 600)
+STORE = StoreProbe("9", "9", 0.0, READ, True, "alice", 600)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ STORE = StoreLook("9", "9", 0.0, READ, True, "alice", 600)
         (replace(STORE, ahead=-30.0), [("clock", "warning")]),
     ],
 )
-def test_what_is_wrong_with_the_store_is_found(look: StoreLook | str, found: list[tuple[str, str]]) -> None:
+def test_what_is_wrong_with_the_store_is_found(look: StoreProbe | str, found: list[tuple[str, str]]) -> None:
     assert bad(check_store(look, "postgresql:///x")) == found
 
 
@@ -120,25 +120,25 @@ def test_a_daemon_in_a_container_has_a_store_that_its_host_does_not_see() -> Non
 @pytest.mark.parametrize(
     ("log", "found"),
     [
-        (LogLook("/a/20261120", 100, -90.0, FIRST), []),
-        (LogLook("/a/20261120", 5000, -1.0, FIRST), []),  # being written
-        (LogLook("/a/20261120", 5000, -90.0, FIRST), [("position", "problem")]),
-        (LogLook("/a/20261120", 50_000_000, -1.0, FIRST), [("position", "problem")]),
-        (LogLook("/a/20261120", 100, -90.0, b"unread"), [("position", "warning")]),
-        (LogLook("/a/20261121", 0, -90.0, b""), []),  # PBS has just begun it
-        (LogLook("/a/20261120", 100, -30 * 86400.0, FIRST), [("position", "warning")]),
-        (LogLook("/a/20261120", 100, 60.0, FIRST), [("clock", "warning")]),
+        (LogProbe("/a/20261120", 100, -90.0, FIRST), []),
+        (LogProbe("/a/20261120", 5000, -1.0, FIRST), []),  # being written
+        (LogProbe("/a/20261120", 5000, -90.0, FIRST), [("position", "problem")]),
+        (LogProbe("/a/20261120", 50_000_000, -1.0, FIRST), [("position", "problem")]),
+        (LogProbe("/a/20261120", 100, -90.0, b"unread"), [("position", "warning")]),
+        (LogProbe("/a/20261121", 0, -90.0, b""), []),  # PBS has just begun it
+        (LogProbe("/a/20261120", 100, -30 * 86400.0, FIRST), [("position", "warning")]),
+        (LogProbe("/a/20261120", 100, 60.0, FIRST), [("clock", "warning")]),
         ("/a: Permission denied", []),
     ],
 )
-def test_a_store_behind_the_log_is_found(log: LogLook | str, found: list[tuple[str, str]]) -> None:
+def test_a_store_behind_the_log_is_found(log: LogProbe | str, found: list[tuple[str, str]]) -> None:
     now = time.time()
-    looked = replace(log, written=now + log.written) if isinstance(log, LogLook) else log
+    looked = replace(log, written=now + log.written) if isinstance(log, LogProbe) else log
     assert bad(check_lag(looked, STORE, now)) == found
 
 
 def test_a_log_that_is_read_under_two_names_is_found() -> None:
-    log = LogLook("/a/20261120", 100, time.time(), FIRST)
+    log = LogProbe("/a/20261120", 100, time.time(), FIRST)
     renamed = ReadSoFar("srv.example.org", 100, Head.of(FIRST))
     nobodys = ReadSoFar("", 20, Head.of(FIRST[:20]))
     assert bad(check_lag(log, replace(STORE, positions=(*READ, nobodys)), log.written)) == []
@@ -183,41 +183,41 @@ def test_something_done_apart_gives_its_value_or_its_error_in_one_line() -> None
     def broken() -> None:
         raise SoftwalltimeError("two\nlines")
 
-    assert apart(lambda: {"pid": 1}, PATIENT) == {"pid": 1}
-    with pytest.raises(ApartError, match=r"^two lines$"):
-        apart(broken, PATIENT)
-    with pytest.raises(ApartError, match=r"^ZeroDivisionError: integer division or modulo by zero$"):
-        apart(lambda: 1 // 0, PATIENT)
-    with pytest.raises(ApartError, match=r"^it ended without an answer$"):
-        apart(lambda: os._exit(3), PATIENT)
+    assert call_in_subprocess(lambda: {"pid": 1}, PATIENT) == {"pid": 1}
+    with pytest.raises(SubprocessError, match=r"^two lines$"):
+        call_in_subprocess(broken, PATIENT)
+    with pytest.raises(SubprocessError, match=r"^ZeroDivisionError: integer division or modulo by zero$"):
+        call_in_subprocess(lambda: 1 // 0, PATIENT)
+    with pytest.raises(SubprocessError, match=r"^it ended without an answer$"):
+        call_in_subprocess(lambda: os._exit(3), PATIENT)
 
 
 def test_something_that_hangs_is_killed() -> None:
     begin = time.monotonic()
-    with pytest.raises(ApartError, match=r"not done in 0.2 s"):
-        apart(lambda: time.sleep(3600), 0.2)
+    with pytest.raises(SubprocessError, match=r"not done in 0.2 s"):
+        call_in_subprocess(lambda: time.sleep(3600), 0.2)
     assert time.monotonic() - begin < PATIENT
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 def test_it_can_be_done_as_another_user() -> None:
     uid = pwd.getpwnam("nobody").pw_uid
-    assert apart(lambda: [os.getuid(), os.geteuid(), os.getgroups()], PATIENT, "nobody")[:2] == [uid, uid]
+    assert call_in_subprocess(lambda: [os.getuid(), os.geteuid(), os.getgroups()], PATIENT, "nobody")[:2] == [uid, uid]
     assert os.getuid() == 0
 
 
 def test_a_daemon_that_hangs_is_not_waited_for(listening: Path) -> None:
-    with pytest.raises(ApartError, match="has not answered"):
-        look_at_daemon(listening, 0.1)
+    with pytest.raises(SubprocessError, match="has not answered"):
+        probe_daemon(listening, 0.1)
 
 
 @pytest.mark.postgres
 def test_the_store_is_looked_at(database: str, engine: Engine) -> None:
     settings = load_settings(dsn=database)
-    assert look_at_store(settings, "").jobs is False
+    assert probe_store(settings, "").jobs is False
     with engine.begin() as connection:
         add_jobs(connection, [job("carol", walltime=700)])
-    found = look_at_store(settings, "")
+    found = probe_store(settings, "")
     assert (found.revision, found.user, found.walltime, found.positions) == (head(), "carol", 700, ())
     assert abs(found.ahead) < PATIENT
 
@@ -230,32 +230,32 @@ def test_the_log_of_another_server_with_the_same_path_does_not_count(
     log.write_bytes(RECORDED_LOG.read_bytes())
     ingest_logs(engine, [log], Tally(), "pbs1")
     settings = load_settings(dsn=database)
-    assert look_at_store(settings, "").read_of(look_at_logs(tmp_path)) == RECORDED_LOG.stat().st_size
+    assert probe_store(settings, "").read_of(probe_logs(tmp_path)) == RECORDED_LOG.stat().st_size
     # As the other server's host sees it.
     lines = RECORDED_LOG.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join(lines[5:20]))
-    assert look_at_store(settings, "").read_of(look_at_logs(tmp_path)) is None
+    assert probe_store(settings, "").read_of(probe_logs(tmp_path)) is None
     ingest_logs(engine, [log], Tally(), "pbs2")
     with log.open("ab") as file:
         file.write(lines[20])
-    assert look_at_store(settings, "").read_of(look_at_logs(tmp_path)) == sum(map(len, lines[5:20]))
+    assert probe_store(settings, "").read_of(probe_logs(tmp_path)) == sum(map(len, lines[5:20]))
 
 
 @pytest.mark.postgres
 def test_a_store_without_tables_is_no_error_of_the_look(empty_database: str) -> None:
-    assert look_at_store(load_settings(dsn=empty_database), "").revision == ""
+    assert probe_store(load_settings(dsn=empty_database), "").revision == ""
 
 
 def test_a_store_that_does_not_answer_is_told_in_one_line() -> None:
-    with pytest.raises(ApartError, match="cannot connect to PostgreSQL"):
-        look_at_store(load_settings(dsn="host=/nonexistent dbname=x"), "")
+    with pytest.raises(SubprocessError, match="cannot connect to PostgreSQL"):
+        probe_store(load_settings(dsn="host=/nonexistent dbname=x"), "")
 
 
 def test_the_newest_log_is_looked_at(tmp_path: Path) -> None:
     (tmp_path / "20261119").write_text("x")
     (tmp_path / "20261120").write_bytes(RECORDED_LOG.read_bytes())
     os.utime(tmp_path / "20261119", (0, 0))
-    found = look_at_logs(tmp_path)
+    found = probe_logs(tmp_path)
     assert (Path(found.path).name, found.size) == ("20261120", RECORDED_LOG.stat().st_size)
-    with pytest.raises(ApartError, match="No such file"):
-        look_at_logs(tmp_path / "none")
+    with pytest.raises(SubprocessError, match="No such file"):
+        probe_logs(tmp_path / "none")

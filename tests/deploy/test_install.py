@@ -12,7 +12,7 @@ from softwalltime.deployment import configuration, hook, pbs
 from softwalltime.deployment.files import files_in, read_own, remove_files, write
 from softwalltime.deployment.hook import EVENTS, Hook, expected, installed
 from softwalltime.deployment.pbs import HooksHiddenError, PbsError, find, parse
-from softwalltime.deployment.plan import Plan, Wishes, make_plan
+from softwalltime.deployment.plan import Choices, Plan, make_plan
 from softwalltime.errors import SourceError, UsageError
 
 FOLDER = Path("/etc/softwalltime/hook")
@@ -38,7 +38,7 @@ def plan(there: Hook | None = None, **changes: object) -> Plan:
         str(changes.get("socket", SOCKET)),
         frozenset(changes.get("supported", ALL)),
         there,
-        changes.get("wishes", Wishes()),
+        changes.get("choices", Choices()),
         changes.get("own"),
     )
 
@@ -144,13 +144,13 @@ def test_a_hook_that_was_switched_off_stays_off_unless_told_otherwise() -> None:
     off = present(enabled="false", script="an older one")
     assert "enabled = true" not in statements(plan(off))
     assert "the hook is switched off in PBS and stays so; --enable switches it on" in plan(off).notes
-    assert statements(plan(off, wishes=Wishes(enable=True)))[-1] == "enabled = true"
+    assert statements(plan(off, choices=Choices(enable=True)))[-1] == "enabled = true"
 
 
 def test_order_and_alarm_stay_as_they_were_set_unless_told_otherwise() -> None:
     moved = present(order=7, alarm=9)
     assert statements(plan(moved)) == []
-    assert statements(plan(moved, wishes=Wishes(order=1000, alarm=6))) == ["order = 1000", "alarm = 6"]
+    assert statements(plan(moved, choices=Choices(order=1000, alarm=6))) == ["order = 1000", "alarm = 6"]
 
 
 def test_the_alarm_never_comes_before_the_hooks_own_deadline() -> None:

@@ -12,10 +12,11 @@ from softwalltime.accounting.tally import Tally
 from softwalltime.cli import run
 from softwalltime.jobs import Decision, Submission
 from softwalltime.service.ingest import ingest_logs
-from softwalltime.store import add_decisions, connect
+from softwalltime.store.engine import connect
 from softwalltime.store.migrations import check, current, downgrade, head, upgrade
+from softwalltime.store.predictions import add_decisions
 from tests.deploy.machine import Machine, Packages, machine
-from tests.workloads import RECORDED_LOG, ROOT
+from tests.samples import RECORDED_LOG, ROOT
 
 OPERATION = (ROOT / "deploy" / "OPERATION.md").read_text()
 

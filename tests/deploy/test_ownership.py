@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.deployment.ownership import loose, loose_below, loose_file
+from softwalltime.deployment.ownership import file_writable_by_others, writable_by_others, writable_by_others_below
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="files of another owner are made")
 SOMEBODY = 65534
@@ -21,38 +21,43 @@ def folder(tmp_path: Path) -> Path:
 
 def test_what_is_roots_alone_is_closed(folder: Path) -> None:
     (folder / "file").touch()
-    assert loose(folder) is loose_below(folder) is loose_file(folder / "file") is None
+    assert (
+        writable_by_others(folder)
+        is writable_by_others_below(folder)
+        is file_writable_by_others(folder / "file")
+        is None
+    )
 
 
 @pytest.mark.parametrize("which", [".", ".."])
 def test_a_folder_of_another_and_one_that_others_may_write_in_are_not(folder: Path, which: str) -> None:
     changed = (folder / which).resolve()
     os.chown(changed, SOMEBODY, -1)
-    found = loose(folder)
+    found = writable_by_others(folder)
     assert found is not None
     assert (found.path, found.remedy) == (changed, f"chown root {changed}")
-    assert loose(folder, (0, SOMEBODY)) is None
+    assert writable_by_others(folder, (0, SOMEBODY)) is None
     os.chown(changed, 0, -1)
     changed.chmod(0o775)
-    found = loose(folder)
+    found = writable_by_others(folder)
     assert found is not None
     assert (found.path, found.remedy) == (changed, f"chmod go-w {changed}")
 
 
 def test_a_sticky_folder_may_be_above_but_not_be_the_one(folder: Path) -> None:
     folder.parent.chmod(0o1777)
-    assert loose(folder) is None
+    assert writable_by_others(folder) is None
     folder.chmod(0o1777)
-    assert loose(folder) is not None
+    assert writable_by_others(folder) is not None
 
 
 def test_who_owns_a_link_on_the_way_decides_where_it_leads(folder: Path) -> None:
     link = folder.parent / "link"
     link.symlink_to(folder)
     (folder / "inner").mkdir()
-    assert loose(link / "inner") is None
+    assert writable_by_others(link / "inner") is None
     os.lchown(link, SOMEBODY, -1)
-    found = loose(link / "inner")
+    found = writable_by_others(link / "inner")
     assert found is not None
     assert found.path == link
 
@@ -66,18 +71,18 @@ def test_all_that_is_below_counts_and_what_links_lead_to(folder: Path, tmp_path:
     (folder / "module.py").symlink_to(library)
     # Links that lead in a circle end.
     (elsewhere / "back").symlink_to(folder)
-    assert loose_below(folder) is None
+    assert writable_by_others_below(folder) is None
     library.chmod(0o666)
-    found = loose_below(folder)
+    found = writable_by_others_below(folder)
     assert found is not None
     assert found.path == library
 
 
 def test_what_is_not_there_is_an_error(folder: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        loose(folder / "none")
+        writable_by_others(folder / "none")
     with pytest.raises(FileNotFoundError):
-        loose_below(folder / "none")
+        writable_by_others_below(folder / "none")
     (folder / "broken").symlink_to(folder / "none")
     with pytest.raises(FileNotFoundError):
-        loose_below(folder)
+        writable_by_others_below(folder)

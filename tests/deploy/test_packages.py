@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.deploy.machine import Machine, Packages, machine
-from tests.workloads import ROOT
+from tests.samples import ROOT
 
 SETTINGS = "/etc/softwalltime/softwalltime.toml"
 SHIPPED = (

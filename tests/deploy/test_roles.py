@@ -12,11 +12,11 @@ from psycopg.conninfo import make_conninfo
 
 from softwalltime.cli import run
 from softwalltime.settings import load_settings
-from softwalltime.store import open_store
 from softwalltime.store.daily import refresh
 from softwalltime.store.migrations import upgrade
+from softwalltime.store.opening import open_store
+from tests.samples import RECORDED_LOG, ROOT, job
 from tests.service.running import Daemon, until
-from tests.workloads import RECORDED_LOG, ROOT, job
 
 pytestmark = pytest.mark.postgres
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.deploy.machine import Machine, Packages, machine
-from tests.workloads import RECORDED_LOG, ROOT
+from tests.samples import RECORDED_LOG, ROOT
 
 UNITS = ROOT / "deploy" / "systemd"
 SERVICES = sorted(UNITS.glob("*.service"))

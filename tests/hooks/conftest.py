@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from softwalltime.replay.emulation import Event, HookScript, Outcome, Site
+from softwalltime.emulation.pbs.events import Event, Site
+from softwalltime.emulation.pbs.hook import HookScript, Outcome
 from tests.hooks.emulated import Do
 from tests.hooks.peer import Peer
-from tests.workloads import ROOT
+from tests.samples import ROOT
 
 HOOK = ROOT / "hooks" / "softwalltime_hook.py"
 DEFAULTS = ROOT / "hooks" / "softwalltime_hook.json"

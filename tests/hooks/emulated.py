@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from softwalltime.replay.emulation import Event, Outcome, Site, altered, postqueued, queued, started
+from softwalltime.emulation.pbs.events import Event, Site, altered, postqueued, queued, started
+from softwalltime.emulation.pbs.hook import Outcome
 from tests.hooks.jobs import NOW, submission
 
 Do = Callable[..., Outcome]

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from softwalltime.emulation.pbs.hook import Outcome
 from softwalltime.jobs import Submission
-from softwalltime.replay.emulation import Outcome
 
 NOW = 1_795_000_000
 AT_QUEUEJOB = {"queuejob": True, "postqueuejob": False, "modifyjob": True, "runjob": True}

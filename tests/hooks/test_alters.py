@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from softwalltime.replay.emulation import Event, Site, altered
+from softwalltime.emulation.pbs.events import Event, Site, altered
 from tests.hooks.jobs import NOBODY, NOW, Run, submission
 from tests.hooks.peer import Peer
 

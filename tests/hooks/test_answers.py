@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from softwalltime.replay.emulation import Event, HookScript, Outcome, Site, altered, postqueued, queued, started
+from softwalltime.emulation.pbs.events import Event, Site, altered, postqueued, queued, started
+from softwalltime.emulation.pbs.hook import HookScript, Outcome
 from tests.hooks.conftest import HASTY, HUNG, PATIENT, STATE
 from tests.hooks.jobs import NOW, submission
 from tests.hooks.peer import LINE, Peer

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softwalltime.replay.emulation import HookScript, Outcome, Site, postqueued, started
+from softwalltime.emulation.pbs.events import Site, postqueued, started
+from softwalltime.emulation.pbs.hook import HookScript, Outcome
 from tests.hooks.conftest import DEFAULTS, HOOK, PATIENT
 from tests.hooks.jobs import NOW, submission
 from tests.hooks.peer import Peer
-from tests.workloads import ROOT
+from tests.samples import ROOT
 
 Run = Callable[..., Outcome]
 

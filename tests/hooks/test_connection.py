@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.replay.emulation import Event, HookScript, Outcome, Site, postqueued, queued, started
+from softwalltime.emulation.pbs.events import Event, Site, postqueued, queued, started
+from softwalltime.emulation.pbs.hook import HookScript, Outcome
 from tests.hooks.conftest import STATE
 from tests.hooks.jobs import NOW, submission
 from tests.hooks.peer import Peer

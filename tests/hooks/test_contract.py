@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.replay.emulation import Event, Outcome, Site, altered, postqueued, queued, recordings, started
+from softwalltime.emulation.pbs import recordings
+from softwalltime.emulation.pbs.events import Event, Site, altered, postqueued, queued, started
+from softwalltime.emulation.pbs.hook import Outcome
 from softwalltime.service import protocol
 from tests.hooks.jobs import AT_QUEUEJOB, NOW, submission
 from tests.hooks.peer import Peer

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from softwalltime.accounting.values import clock
+from softwalltime.emulation.pbs import recordings
+from softwalltime.emulation.pbs.events import Site, altered, postqueued, started
 from softwalltime.errors import SourceError
-from softwalltime.replay.emulation import Site, altered, postqueued, recordings, started
 from tests.hooks.emulated import SET, Do
 from tests.hooks.jobs import NOW, submission
 from tests.hooks.test_recordings import EVENTS

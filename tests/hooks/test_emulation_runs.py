@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from softwalltime.emulation.pbs.events import Site, postqueued, queued
+from softwalltime.emulation.pbs.hook import HookScript
 from softwalltime.errors import SourceError
-from softwalltime.replay.emulation import HookScript, Site, postqueued, queued
 from tests.hooks.conftest import HUNG
 from tests.hooks.emulated import Do, all_events, shown
 from tests.hooks.jobs import submission

@@ -2,7 +2,7 @@
 
 import pytest
 
-from softwalltime.replay.emulation import Site, altered, postqueued, queued, started
+from softwalltime.emulation.pbs.events import Site, altered, postqueued, queued, started
 from tests.hooks.jobs import AT_QUEUEJOB, NOW, Run, submission
 from tests.hooks.peer import Peer
 

@@ -16,13 +16,15 @@ import psycopg
 import pytest
 from sqlalchemy import Connection
 
-from softwalltime.replay.emulation import HookScript, Outcome, Site, altered, postqueued, queued, started
-from softwalltime.store import add_jobs, embedded_postgres
+from softwalltime.emulation.pbs.events import Site, altered, postqueued, queued, started
+from softwalltime.emulation.pbs.hook import HookScript, Outcome
+from softwalltime.store.embedded import embedded_postgres
+from softwalltime.store.jobs import add_jobs
 from tests.hooks.conftest import HASTY, HOOK, HUNG, PATIENT, STATE
 from tests.hooks.jobs import AT_QUEUEJOB, NOW, submission
 from tests.hooks.test_answers import PAUSE, how
+from tests.samples import job
 from tests.service.running import until
-from tests.workloads import job
 
 Ask = Callable[..., Outcome]
 
@@ -185,7 +187,8 @@ FRESH = """
 import json, sys
 from pathlib import Path
 hook, folder, dsn, now = sys.argv[1:]
-from softwalltime.replay.emulation import HookScript, Site, postqueued
+from softwalltime.emulation.pbs.events import Site, postqueued
+from softwalltime.emulation.pbs.hook import HookScript
 from softwalltime.jobs import Submission
 sys.path = [entry for entry in sys.path if "site-packages" not in entry]
 configuration = Path(folder) / "hook.json"

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from softwalltime.replay.emulation import Event, HookScript, Outcome, recordings
+from softwalltime.emulation.pbs import recordings
+from softwalltime.emulation.pbs.events import Event
+from softwalltime.emulation.pbs.hook import HookScript, Outcome
 from tests.hooks.conftest import HASTY, HOOK, HUNG, PATIENT
 from tests.hooks.peer import Peer
 from tests.hooks.test_answers import PAUSE

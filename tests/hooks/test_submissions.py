@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from softwalltime.emulation.pbs.events import Event, Site, postqueued, queued, started
 from softwalltime.jobs import Submission
-from softwalltime.replay.emulation import Event, Site, postqueued, queued, started
 from tests.hooks.jobs import AT_QUEUEJOB, NOW, Run, submission
 from tests.hooks.peer import Peer
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction
-from softwalltime.policy import soft_walltime
+from softwalltime.policy.clamp import soft_walltime
 from softwalltime.predictors.base import Predictor
 from softwalltime.predictors.registry import available
 from softwalltime.replay.workload import Workload
-from softwalltime.simulation.workload import generate
-from tests.workloads import job
+from softwalltime.workloads.synthetic import generate
+from tests.samples import job
 
 every_predictor = pytest.mark.parametrize("predictor", available(), ids=lambda predictor: predictor.name)
 

@@ -6,7 +6,7 @@ import pytest
 
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction
 from softwalltime.predictors.registry import make
-from tests.workloads import job
+from tests.samples import job
 
 DAY = 86400
 

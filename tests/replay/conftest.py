@@ -8,7 +8,7 @@ import pytest
 from softwalltime.replay.sweep.evaluation import Task
 from softwalltime.replay.sweep.snapshot import take
 from softwalltime.states import TEACHING
-from tests.workloads import job
+from tests.samples import job
 
 
 @pytest.fixture

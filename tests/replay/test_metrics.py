@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from softwalltime.replay.metrics import Scores, score
 from softwalltime.replay.workload import Workload
-from tests.workloads import job
+from tests.samples import job
 
 
 def scores(*cases: tuple[int, int, int], warm_up: float = 0.0) -> Scores:

@@ -14,7 +14,7 @@ from softwalltime.predictors.registry import make
 from softwalltime.replay.drive import drive
 from softwalltime.replay.metrics import score
 from softwalltime.replay.workload import Workload
-from tests.workloads import trace
+from tests.samples import trace
 
 # accuracy mean, median, underestimated, badly, not adjusted, mean absolute error
 KTH = {

@@ -18,7 +18,7 @@ from softwalltime.replay.sweep.snapshot import load, take
 from softwalltime.replay.workload import Workload
 from softwalltime.states import TEACHING, State
 from tests.replay.conftest import with_spec
-from tests.workloads import completed_jobs, job
+from tests.samples import completed_jobs, job
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from softwalltime.replay.sweep.results import Results
 from softwalltime.replay.sweep.snapshot import take
 from softwalltime.states import TEACHING
 from tests.replay.conftest import with_spec
-from tests.workloads import job
+from tests.samples import job
 
 
 def sweep(path: Path, *tasks: Task, again: bool = False) -> list[str]:

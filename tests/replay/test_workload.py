@@ -10,7 +10,7 @@ from softwalltime.predictors.base import Options, Predictor
 from softwalltime.predictors.registry import make
 from softwalltime.replay.drive import drive
 from softwalltime.replay.workload import NEVER_RAN, NO_WALLTIME, Workload
-from tests.workloads import job
+from tests.samples import job
 
 
 class Diary(Predictor):

@@ -10,8 +10,8 @@ from softwalltime.jobs import CompletedJob
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.columns import Columns, columns
 from softwalltime.reports.page import Origin, render
-from softwalltime.reports.report import Report, Wishes, report
-from tests.workloads import job
+from softwalltime.reports.report import Choices, Report, report
+from tests.samples import job
 
 SPECS = ("request", "v1", "v2", "v3", "v4", "percentile")
 DAY = 86400
@@ -24,7 +24,7 @@ def table(jobs: Sequence[CompletedJob]) -> Columns:
 
 def made(jobs: Sequence[CompletedJob], *, grid: bool = False, **more: Any) -> Report:
     """The report on these jobs."""
-    return report(Workload(jobs), Wishes(SPECS, grid=grid, **more))
+    return report(Workload(jobs), Choices(SPECS, grid=grid, **more))
 
 
 def page(found: Report, title: str = "Site", **more: Any) -> str:

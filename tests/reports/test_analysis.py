@@ -14,7 +14,7 @@ from softwalltime.reports.analysis.predictions import judge, outcomes, predictio
 from softwalltime.reports.analysis.walltimes import walltimes
 from softwalltime.reports.columns import columns
 from tests.reports.fixtures import DAY, made, steady_jobs, table
-from tests.workloads import job
+from tests.samples import job
 
 HOUR = 3600
 

@@ -8,10 +8,11 @@ from sqlalchemy import Engine
 
 from softwalltime.cli import run
 from softwalltime.jobs import Decision
-from softwalltime.store import add_decisions, add_jobs
 from softwalltime.store.decisions import read_decisions
+from softwalltime.store.jobs import add_jobs
+from softwalltime.store.predictions import add_decisions
 from tests.reports.fixtures import Elements, numbers, steady_jobs
-from tests.workloads import RECORDED_LOG, trace
+from tests.samples import RECORDED_LOG, trace
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +48,8 @@ def test_predictors_target_and_settings_are_as_asked_for(accounting: Path, tmp_p
     assert run(["report", str(accounting), "-o", str(output), *arguments]) == 0
     document = numbers(output.read_text())
     assert list(document["scores"]) == ["request", "v1", "percentile:p=95,keys=user", "v3"]
-    assert document["wishes"]["target"] == 0.025
-    assert document["wishes"]["split"] == 1769904000
+    assert document["choices"]["target"] == 0.025
+    assert document["choices"]["split"] == 1769904000
     assert document["settings"] == []
 
 

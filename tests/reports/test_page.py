@@ -9,9 +9,9 @@ import pytest
 from softwalltime.jobs import CompletedJob
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.pseudonyms import Pseudonyms
-from softwalltime.reports.report import Report, Wishes, report, work
+from softwalltime.reports.report import Choices, Report, report, work
 from tests.reports.fixtures import DAY, SPECS, Elements, made, numbers, page, steady_jobs
-from tests.workloads import job
+from tests.samples import job
 
 HEADINGS = [
     "1. How bad are the users\N{RIGHT SINGLE QUOTATION MARK} walltimes here?",
@@ -168,7 +168,7 @@ def test_with_pseudonyms_no_name_is_left_anywhere() -> None:
         for n, one in enumerate(jobs)
     ]  # fmt: skip
     pseudonyms = Pseudonyms(b"0123456789abcdef", queues=True)
-    found = report(Workload(hidden), Wishes(SPECS, grid=False), pseudonyms)
+    found = report(Workload(hidden), Choices(SPECS, grid=False), pseudonyms)
     html = page(found, pseudonyms=True)
     assert "secret" not in html
     assert html.count(pseudonyms("user", "secretuser3")) >= 2
@@ -235,13 +235,13 @@ def test_ten_thousand_users_fit_on_the_page() -> None:
 def test_progress_adds_up_to_all_the_work() -> None:
     for jobs in (steady_jobs(300), steady_jobs(300, project="p"), no_walltimes()):
         told: list[int] = []
-        wishes = Wishes(SPECS)
-        report(Workload(jobs), wishes, progress=told.append)
-        assert sum(told) == pytest.approx(work(wishes, len(jobs)), rel=0.01)
+        choices = Choices(SPECS)
+        report(Workload(jobs), choices, progress=told.append)
+        assert sum(told) == pytest.approx(work(choices, len(jobs)), rel=0.01)
 
 
 def test_without_any_predictor_the_walltimes_are_told_of_all_the_same() -> None:
-    html = page(report(Workload(steady_jobs(1200)), Wishes(("request",), grid=False)))
+    html = page(report(Workload(steady_jobs(1200)), Choices(("request",), grid=False)))
     text = Elements(html).text
     assert "none of the 0 predictors" in text
     assert "There is no predictor" in text

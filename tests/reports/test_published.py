@@ -5,7 +5,7 @@ from dataclasses import replace
 from softwalltime.replay.metrics import Scores
 from softwalltime.reports.published import published_order
 from tests.reports.fixtures import made
-from tests.workloads import job
+from tests.samples import job
 
 
 def told(*runtimes: int, walltime: int = 7200) -> str:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from softwalltime.policy.site import SitePolicy
 from softwalltime.reports.analysis.groups import Group
 from softwalltime.reports.analysis.halves import Halves, Part
 from softwalltime.reports.recommendation import (
@@ -16,7 +17,6 @@ from softwalltime.reports.recommendation import (
     conclude,
     queues_to_leave_out,
 )
-from softwalltime.service.site_policy import SitePolicy
 
 
 def part(accuracy: float, under: float, **more: float) -> Part:

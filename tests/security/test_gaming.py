@@ -3,7 +3,7 @@
 import pytest
 
 from tests.benchmarks.bench_gaming import HONEST, OTHER, gamed, main
-from tests.workloads import ROOT
+from tests.samples import ROOT
 
 
 def test_the_table_is_what_the_benchmark_prints(capsys: pytest.CaptureFixture[str]) -> None:

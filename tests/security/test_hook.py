@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from softwalltime.emulation.pbs.events import Site, postqueued
+from softwalltime.emulation.pbs.hook import HookScript
 from softwalltime.jobs import Submission
-from softwalltime.replay.emulation import HookScript, Site, postqueued
 from tests.hooks import conftest as of_hooks
 from tests.hooks.peer import Peer
 from tests.hooks.test_answers import events
-from tests.workloads import ROOT
+from tests.samples import ROOT
 
 site = of_hooks.site
 Loading = Callable[[object], str]

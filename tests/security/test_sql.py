@@ -14,8 +14,10 @@ from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import end_record
 from softwalltime.jobs import Decision, Submission
 from softwalltime.service.ingest import ingest_logs
-from softwalltime.store import add_decisions, add_jobs, connect, read_jobs
-from tests.workloads import ROOT, job
+from softwalltime.store.engine import connect
+from softwalltime.store.jobs import add_jobs, read_jobs
+from softwalltime.store.predictions import add_decisions
+from tests.samples import ROOT, job
 
 STATEMENT = re.compile(
     r"\b(SELECT|INSERT INTO|UPDATE|DELETE FROM|DROP|CREATE|ALTER|TRUNCATE|VACUUM|GRANT|REVOKE|COPY|EXECUTE)\s"

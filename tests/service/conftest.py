@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.samples import RECORDED_LOG
 from tests.service.followed import Clock
-from tests.workloads import RECORDED_LOG
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from types import TracebackType
 
 from softwalltime.accounting import files
 from softwalltime.service import daemon, follow, ingest, parsing, worker
-from tests.workloads import ROOT
+from tests.samples import ROOT
 
 LINES = 25
 BLOCK = 16384

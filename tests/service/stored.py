@@ -9,8 +9,9 @@ from sqlalchemy import Engine, text
 from softwalltime.accounting.files import log_files
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
-from softwalltime.store import read_current, read_malformed
-from softwalltime.store import read_jobs as read_stored
+from softwalltime.store.current import read_current
+from softwalltime.store.jobs import read_jobs as read_stored
+from softwalltime.store.malformed import read_malformed
 from tests.service.histories import Folded, fold
 
 

@@ -13,10 +13,12 @@ from sqlalchemy import Engine, text
 
 from softwalltime.cli import run
 from softwalltime.service.client import NoAnswerError
-from softwalltime.store import add_jobs, connect, count_jobs, embedded_postgres, read_jobs
+from softwalltime.store.embedded import embedded_postgres
+from softwalltime.store.engine import connect
+from softwalltime.store.jobs import add_jobs, count_jobs, read_jobs
 from softwalltime.store.migrations import upgrade
+from tests.samples import job
 from tests.service.running import PATIENT, Daemon, suspend_postgres, until
-from tests.workloads import job
 
 Start = Callable[..., Daemon]
 HISTORY = [job(job_id=f"{n}.srv", runtime=600, end=1_700_000_000 + n) for n in range(3)]

@@ -28,14 +28,14 @@ from softwalltime.errors import StoreError
 from softwalltime.service import ingest as ingesting
 from softwalltime.service.follow import Follower
 from softwalltime.service.ingest import ingest_logs
-from softwalltime.store import connect
-from softwalltime.store.turns import take_turn
+from softwalltime.store.engine import connect
+from softwalltime.store.locks import lock
+from tests.samples import ROOT
 from tests.service.histories import Plan, history, random_plans, with_rubbish
 from tests.service.nursery import Nursery
 from tests.service.own_postgres import own_postgres
 from tests.service.running import until
 from tests.service.stored import assert_as_the_log, positions_reach
-from tests.workloads import ROOT
 
 pytestmark = pytest.mark.postgres
 
@@ -297,7 +297,7 @@ def test_it_ends_when_told_to_while_postgres_hangs(command: list[str], tmp_path:
         engine = connect(postgres.dsn)
         with engine.begin() as connection:
             # So that it hangs while it commits.
-            take_turn(connection)
+            lock(connection)
             process = nursery.start(*command, folder, "--dsn", postgres.dsn, *options)
             until(lambda: connection.execute(WAITING_TO_WRITE).scalar_one() == 1)
             with postgres.suspended():

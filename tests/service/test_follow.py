@@ -19,12 +19,13 @@ from softwalltime.accounting.writer import records
 from softwalltime.service import follow as following
 from softwalltime.service.follow import Follower, follow
 from softwalltime.states import TEACHING
-from softwalltime.store import connect, read_malformed
-from softwalltime.store import read_jobs as read_stored
+from softwalltime.store.engine import connect
+from softwalltime.store.jobs import read_jobs as read_stored
+from softwalltime.store.malformed import read_malformed
+from tests.samples import job
 from tests.service.followed import RECORDED, append, command, complaints, ended, jobs
 from tests.service.running import until
 from tests.service.stored import assert_as_the_log
-from tests.workloads import job
 
 pytestmark = pytest.mark.postgres
 

@@ -6,10 +6,10 @@ import pytest
 from sqlalchemy import Engine
 
 from softwalltime.service.follow import UNKNOWN_AFTER, Follower
+from tests.samples import job
 from tests.service.followed import RECORDED, Clock, append
 from tests.service.own_postgres import own_postgres
 from tests.service.running import Daemon, until
-from tests.workloads import job
 
 pytestmark = pytest.mark.postgres
 

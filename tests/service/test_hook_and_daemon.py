@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, text
 
-from softwalltime.replay.emulation import Event, HookScript, Outcome, Site, altered, postqueued, queued, started
-from softwalltime.store import add_jobs
+from softwalltime.emulation.pbs.events import Event, Site, altered, postqueued, queued, started
+from softwalltime.emulation.pbs.hook import HookScript, Outcome
+from softwalltime.store.jobs import add_jobs
+from tests.samples import ROOT, job
 from tests.service.running import Daemon, until
-from tests.workloads import ROOT, job
 
 HOOK = HookScript(ROOT / "hooks" / "softwalltime_hook.py")
 SITE = Site(

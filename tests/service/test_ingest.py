@@ -17,9 +17,10 @@ from softwalltime.accounting.writer import end_record
 from softwalltime.jobs import CompletedJob
 from softwalltime.service import parsing
 from softwalltime.service.ingest import ingest_logs
-from softwalltime.store import PreparedJobs, count_jobs, read_malformed
-from softwalltime.store import read_jobs as read_stored
-from tests.workloads import RECORDED_LOG, completed_jobs
+from softwalltime.store.jobs import PreparedJobs, count_jobs
+from softwalltime.store.jobs import read_jobs as read_stored
+from softwalltime.store.malformed import read_malformed
+from tests.samples import RECORDED_LOG, completed_jobs
 
 RECORDED = 42
 

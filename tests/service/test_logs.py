@@ -12,8 +12,8 @@ import pytest
 from sqlalchemy import Engine
 
 from softwalltime.service.logs import set_up_logging
+from tests.samples import RECORDED_LOG
 from tests.service.running import until
-from tests.workloads import RECORDED_LOG
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,9 @@ from sqlalchemy import Engine, text
 from softwalltime.accounting.reader import DISAGREEMENT
 from softwalltime.accounting.tally import Tally
 from softwalltime.service.ingest import ingest_logs
-from softwalltime.store import read_jobs
+from softwalltime.store.jobs import read_jobs
+from tests.samples import RECORDED_LOG
 from tests.service.stored import current
-from tests.workloads import RECORDED_LOG
 
 pytestmark = pytest.mark.postgres
 

@@ -17,11 +17,11 @@ from sqlalchemy import Engine
 from softwalltime.errors import UsageError
 from softwalltime.jobs import Decision
 from softwalltime.service.client import ask
-from softwalltime.service.meter import BOUNDS, Meter, percentile
+from softwalltime.service.latency import BOUNDS, LatencyMeter, percentile
 from softwalltime.service.metrics import FRESH, PAUSE, Endpoint
 from softwalltime.settings import load_settings
+from tests.samples import job
 from tests.service.running import PATIENT, Daemon, until
-from tests.workloads import job
 
 
 def decision(took: int = 100, timeouts: int = 0, exchange: int | None = None, action: str = "set") -> Decision:
@@ -165,7 +165,7 @@ STATUS: dict[str, Any] = {
 
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
-    asked = Endpoint(("127.0.0.1", 0), lambda: {**STATUS, **Meter().as_dict()})
+    asked = Endpoint(("127.0.0.1", 0), lambda: {**STATUS, **LatencyMeter().as_dict()})
     asked.start()
     yield asked
     asked.close()
@@ -192,7 +192,7 @@ def test_who_asks_again_and_again_is_served_slowly_with_the_same_page() -> None:
 
     def status() -> dict[str, Any]:
         rendered.append(now[0])
-        return {**STATUS, **Meter().as_dict()}
+        return {**STATUS, **LatencyMeter().as_dict()}
 
     endpoint = Endpoint(("127.0.0.1", 0), status, lambda: now[0], rested.append)
     endpoint.start()
@@ -237,7 +237,7 @@ def test_a_client_that_speaks_byte_by_byte_does_not_keep_others_waiting_either(e
 
 def test_ipv6_is_an_address_too() -> None:
     try:
-        endpoint = Endpoint(("::1", 0), lambda: {**STATUS, **Meter().as_dict()})
+        endpoint = Endpoint(("::1", 0), lambda: {**STATUS, **LatencyMeter().as_dict()})
     except OSError as error:
         pytest.skip(f"this machine has no ::1: {error}")
     endpoint.start()
@@ -248,7 +248,7 @@ def test_ipv6_is_an_address_too() -> None:
 
 
 def test_times_are_counted_in_classes() -> None:
-    meter = Meter()
+    meter = LatencyMeter()
     for took in (0, 25, 26, 75, 10**9):
         meter.note(decision(took, exchange=took))
     meter.note(decision(30))
@@ -265,7 +265,7 @@ def test_times_are_counted_in_classes() -> None:
     ],
 )  # fmt: skip
 def test_time_outs_are_counted_once_though_told_again(told: list[int], expected: int) -> None:
-    meter = Meter()
+    meter = LatencyMeter()
     for count in told:
         meter.note(decision(timeouts=count))
     assert meter.timeouts == expected

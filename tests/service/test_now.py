@@ -14,10 +14,12 @@ from softwalltime.accounting import files
 from softwalltime.accounting.tally import Tally
 from softwalltime.service import ingest as ingesting
 from softwalltime.service.ingest import ingest_logs
-from softwalltime.store import count_jobs, read_current, read_malformed
+from softwalltime.store.current import read_current
+from softwalltime.store.jobs import count_jobs
+from softwalltime.store.malformed import read_malformed
+from tests.samples import RECORDED_LOG
 from tests.service.histories import ARRAYS, SCRIPTS, Plan, fold, history
 from tests.service.stored import assert_as_the_log, current
-from tests.workloads import RECORDED_LOG
 
 pytestmark = pytest.mark.postgres
 

@@ -20,10 +20,11 @@ from softwalltime.cli import run
 from softwalltime.cli.overview import latency, overview, problems, size, span
 from softwalltime.jobs import CurrentJob
 from softwalltime.service.client import ask
-from softwalltime.service.meter import BOUNDS
-from softwalltime.store import connect, set_current
+from softwalltime.service.latency import BOUNDS
+from softwalltime.store.current import set_current
+from softwalltime.store.engine import connect
+from tests.samples import job
 from tests.service.running import PATIENT, Daemon, until
-from tests.workloads import job
 
 
 def hook(daemon: Daemon, job_id: str, **told: int) -> None:

@@ -9,8 +9,8 @@ from sqlalchemy import Connection, Engine, event
 
 from softwalltime.service import reading
 from softwalltime.service.follow import Follower
-from softwalltime.store import read_malformed
-from tests.workloads import RECORDED_LOG
+from softwalltime.store.malformed import read_malformed
+from tests.samples import RECORDED_LOG
 
 pytestmark = pytest.mark.postgres
 

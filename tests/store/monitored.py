@@ -1,4 +1,4 @@
-"""A store as a daemon would have left it: jobs, and the decisions that its desk took about them as they came."""
+"""A store as a daemon would have left it: jobs, and the decisions that its handler took about them as they came."""
 
 import json
 import time
@@ -10,11 +10,14 @@ import numpy as np
 from sqlalchemy import Connection, Engine, text
 
 from softwalltime.jobs import CompletedJob, Decision
+from softwalltime.policy.site import SitePolicy
 from softwalltime.replay.workload import Workload
-from softwalltime.service.adviser import Adviser, Desk
-from softwalltime.service.site_policy import SitePolicy
-from softwalltime.store import add_decisions, add_jobs, refresh
-from tests.workloads import job
+from softwalltime.service.prediction_service import PredictionService
+from softwalltime.service.request_handler import RequestHandler
+from softwalltime.store.daily import refresh
+from softwalltime.store.jobs import add_jobs
+from softwalltime.store.predictions import add_decisions
+from tests.samples import job
 
 HOUR, DAY = 3600, 86400
 
@@ -51,13 +54,13 @@ def store(engine: Engine, jobs: Sequence[CompletedJob], decisions: Sequence[Deci
 
 
 def asked(workload: Workload, **policy: Any) -> tuple[list[Decision], np.ndarray[Any, np.dtype[np.int64]]]:
-    """What the daemon's desk decides about each job when it comes into its queue, having learnt those that ended
+    """What the daemon's handler decides about each job when it comes into its queue, having learnt those that ended
     before; and the soft walltimes, -1 for none, in the workload's order.
     """
     clock = [0.0]
-    adviser = Adviser(SitePolicy(**policy), clock=lambda: clock[0])
-    adviser.ready = True
-    desk = Desk(adviser, dict)
+    predictions = PredictionService(SitePolicy(**policy), clock=lambda: clock[0])
+    predictions.ready = True
+    handler = RequestHandler(predictions, dict)
     count = len(workload.jobs)
     decisions: list[Decision] = []
     soft_walltimes = np.full(count, -1, np.int64)
@@ -65,7 +68,7 @@ def asked(workload: Workload, **policy: Any) -> tuple[list[Decision], np.ndarray
         if event < count:
             job = workload.jobs[event]
             clock[0] = max(clock[0], job.end)
-            adviser.learn([job])
+            predictions.learn([job])
             continue
         job = workload.jobs[event - count]
         of = job.submission
@@ -75,9 +78,9 @@ def asked(workload: Workload, **policy: Any) -> tuple[list[Decision], np.ndarray
             "job_name": of.job_name, "min_walltime": of.min_walltime, "max_walltime": of.max_walltime,
         }  # fmt: skip
         line = {"v": 1, "op": "predict", "event": "postqueuejob", "now": of.submitted, "job": asked_about}
-        assert b"error" not in desk.answer(json.dumps(line).encode())
-        desk.note()
-        decision = desk.decisions.pop()
+        assert b"error" not in handler.answer(json.dumps(line).encode())
+        handler.note()
+        decision = handler.decisions.pop()
         decisions.append(decision)
         if decision.soft_walltime is not None:
             soft_walltimes[event - count] = decision.soft_walltime

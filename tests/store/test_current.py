@@ -6,9 +6,17 @@ import pytest
 from sqlalchemy import Connection
 
 from softwalltime.jobs import UNSET, Alter, CurrentJob
-from softwalltime.store import add_jobs, alter_current, forget_current, last_id, read_current, set_current
-from softwalltime.store.current import forget_completed, requeue_current
-from tests.workloads import job
+from softwalltime.store.current import (
+    alter_current,
+    forget_completed,
+    forget_current,
+    read_current,
+    requeue_current,
+    set_current,
+)
+from softwalltime.store.history import last_id
+from softwalltime.store.jobs import add_jobs
+from tests.samples import job
 
 pytestmark = pytest.mark.postgres
 

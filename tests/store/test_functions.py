@@ -8,9 +8,10 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DataError
 
 from softwalltime.jobs import ColdStart, Prediction, Submission
-from softwalltime.policy import soft_walltime
-from softwalltime.store import add_jobs, take_stock
-from tests.workloads import job
+from softwalltime.policy.clamp import soft_walltime
+from softwalltime.store.jobs import add_jobs
+from softwalltime.store.vacuum import vacuum_analyze
+from tests.samples import job
 
 pytestmark = pytest.mark.postgres
 
@@ -137,7 +138,7 @@ def large(module_engine: Engine) -> Iterator[Connection]:
         ]
         many = [replace(each, submission=replace(each.submission, project=f"p{n % 20}")) for n, each in enumerate(many)]
         add_jobs(connection, many)
-    take_stock(module_engine)
+    vacuum_analyze(module_engine)
     with module_engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         yield connection
         connection.execute(text("TRUNCATE softwalltime.completed_jobs"))

@@ -4,10 +4,13 @@ import pytest
 from sqlalchemy import Connection, text
 
 from softwalltime.jobs import CompletedJob, Decision
-from softwalltime.simulation.workload import generate
 from softwalltime.states import State
-from softwalltime.store import add_decisions, add_jobs, last_id, read_history, read_jobs, read_new, set_teaching
-from tests.workloads import job
+from softwalltime.store.history import last_id, read_history, read_new
+from softwalltime.store.jobs import add_jobs, read_jobs
+from softwalltime.store.predictions import add_decisions
+from softwalltime.store.teaching import set_teaching
+from softwalltime.workloads.synthetic import generate
+from tests.samples import job
 
 
 @pytest.fixture

@@ -14,8 +14,10 @@ from sqlalchemy import Connection, Engine, text
 
 from softwalltime.errors import StoreError
 from softwalltime.jobs import CompletedJob, Submission
-from softwalltime.store import UnstorableJobError, add_jobs, connect, count_jobs, read_jobs, storable_text
-from tests.workloads import job
+from softwalltime.store.encoding import storable_text
+from softwalltime.store.engine import connect
+from softwalltime.store.jobs import UnstorableJobError, add_jobs, count_jobs, read_jobs
+from tests.samples import job
 
 pytestmark = pytest.mark.postgres
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Connection
 
-from softwalltime.store import MalformedLine, dropped_malformed, malformed, read_malformed, record_malformed
+from softwalltime.store import malformed
+from softwalltime.store.malformed import MalformedLine, dropped_malformed, read_malformed, record_malformed
 
 pytestmark = pytest.mark.postgres
 

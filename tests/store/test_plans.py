@@ -14,20 +14,14 @@ from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import end_record, queue_record, start_record
 from softwalltime.jobs import CompletedJob
 from softwalltime.service.ingest import ingest_logs
-from softwalltime.store import (
-    Retention,
-    add_jobs,
-    connect,
-    forget,
-    last_id,
-    read_history,
-    read_jobs,
-    read_new,
-    take_stock,
-)
+from softwalltime.store.engine import connect
+from softwalltime.store.history import last_id, read_history, read_new
+from softwalltime.store.jobs import add_jobs, read_jobs
+from softwalltime.store.retention import Retention, forget
+from softwalltime.store.vacuum import vacuum_analyze
+from tests.samples import job
 from tests.service.running import until
 from tests.store.monitored import HOUR, NOW, decision, ended, fresh, rows, store
-from tests.workloads import job
 
 pytestmark = pytest.mark.postgres
 
@@ -48,7 +42,7 @@ def large(module_engine: Engine) -> Iterator[Engine]:
     """A store that has been in use."""
     with module_engine.begin() as connection:
         add_jobs(connection, [numbered(number) for number in range(JOBS)])
-    take_stock(module_engine)
+    vacuum_analyze(module_engine)
     yield module_engine
     with module_engine.begin() as connection:
         connection.execute(text("TRUNCATE softwalltime.completed_jobs, softwalltime.log_positions"))
@@ -190,7 +184,7 @@ def test_the_figures_of_a_day_read_each_jobs_prediction_and_not_all_that_were_ma
         if submission == "queuejob":
             decisions.append(replace(made, at=each.start, event="runjob", submission=each.submission))
     store(engine, jobs, decisions)
-    take_stock(engine)
+    vacuum_analyze(engine)
     with engine.begin() as connection:
         connection.execute(text("ANALYZE softwalltime.predictions"))
         before = connection.execute(READ).scalar_one()

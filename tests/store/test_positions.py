@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import Connection, Engine, text
 
-from softwalltime.store import Head, Position, Tail, read_position, read_positions, save_position
+from softwalltime.store.positions import Head, Position, Tail, read_position, read_positions, save_position
 
 pytestmark = pytest.mark.postgres
 

@@ -13,25 +13,21 @@ from sqlalchemy import Connection, Engine, text
 
 from softwalltime.cli import run
 from softwalltime.jobs import CompletedJob, CurrentJob, Decision
-from softwalltime.service.adviser import Adviser, Desk
-from softwalltime.service.site_policy import SitePolicy
+from softwalltime.policy.site import SitePolicy
+from softwalltime.service.prediction_service import PredictionService
+from softwalltime.service.request_handler import RequestHandler
 from softwalltime.service.worker import HOUR, Worker
-from softwalltime.store import (
-    Retention,
-    add_decisions,
-    add_interrupted,
-    add_jobs,
-    connect,
-    forget,
-    read_current,
-    read_history,
-    read_jobs,
-    retention,
-    set_current,
-)
+from softwalltime.store import retention
+from softwalltime.store.current import read_current, set_current
+from softwalltime.store.engine import connect
+from softwalltime.store.history import read_history
+from softwalltime.store.interrupted import add_interrupted
+from softwalltime.store.jobs import add_jobs, read_jobs
+from softwalltime.store.predictions import add_decisions
+from softwalltime.store.retention import Retention, forget
+from tests.samples import job
 from tests.service.own_postgres import own_postgres
 from tests.service.running import PATIENT, until
-from tests.workloads import job
 
 pytestmark = pytest.mark.postgres
 
@@ -254,8 +250,8 @@ def test_the_daemon_does_it_every_day_and_begins_anew_when_the_store_was_away(
         engine = connect(postgres.dsn)
         add(engine, *(replace(job(job_id=str(n), end=n), start=n) for n in range(60)))
         engine.dispose()
-        desk = Desk(Adviser(SitePolicy()), dict)
-        worker = Worker(desk, open_engine, None, Retention(10, 0), lambda: now[0], refresh_every=1e9)
+        handler = RequestHandler(PredictionService(SitePolicy()), dict)
+        worker = Worker(handler, open_engine, None, Retention(10, 0), lambda: now[0], refresh_every=1e9)
         worker.start()
         try:
             until(lambda: worker.problem == "")

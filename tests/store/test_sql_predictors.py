@@ -8,12 +8,12 @@ from sqlalchemy import Engine, text
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.jobs import CompletedJob, Prediction
-from softwalltime.policy import soft_walltime
+from softwalltime.policy.clamp import soft_walltime
 from softwalltime.predictors.registry import make
 from softwalltime.replay.workload import Workload
-from softwalltime.simulation.workload import generate
-from softwalltime.store import add_jobs
-from tests.workloads import job, trace
+from softwalltime.store.jobs import add_jobs
+from softwalltime.workloads.synthetic import generate
+from tests.samples import job, trace
 
 # What is asked in Python, and the same in SQL for one row of the store.
 CALLS = {

@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import Connection, text
 
 from softwalltime.jobs import CurrentJob
-from softwalltime.store import set_current
-from tests.workloads import job
+from softwalltime.store.current import set_current
+from tests.samples import job
 
 pytestmark = pytest.mark.postgres
 

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Connection
 
 from softwalltime.store.views import views
-from tests.workloads import ROOT
+from tests.samples import ROOT
 
 README = (ROOT / "sql" / "README.md").read_text()
 # Each question with the header of its answer.

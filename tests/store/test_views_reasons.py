@@ -5,39 +5,40 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, text
 
+from softwalltime.policy.site import SitePolicy
 from softwalltime.predictors.registry import make
-from softwalltime.service.adviser import Adviser, Desk
-from softwalltime.service.site_policy import SitePolicy
+from softwalltime.service.prediction_service import PredictionService
+from softwalltime.service.request_handler import RequestHandler
+from tests.samples import job
 from tests.store.monitored import HOUR, NOW, found, fresh, store
-from tests.workloads import job
 
 pytestmark = pytest.mark.postgres
 
 
-def desk(taught: bool, ready: bool = True, **policy: Any) -> Desk:
-    adviser = Adviser(SitePolicy(**{"mode": "on", "waiting": "v1", **policy}), clock=lambda: float(NOW))
+def handler(taught: bool, ready: bool = True, **policy: Any) -> RequestHandler:
+    predictions = PredictionService(SitePolicy(**{"mode": "on", "waiting": "v1", **policy}), clock=lambda: float(NOW))
     if taught:
-        adviser.learn([job(end=NOW - 10, runtime=600), job(end=NOW - 10, runtime=600)])
-    adviser.ready = ready
-    return Desk(adviser, dict)
+        predictions.learn([job(end=NOW - 10, runtime=600), job(end=NOW - 10, runtime=600)])
+    predictions.ready = ready
+    return RequestHandler(predictions, dict)
 
 
 REASONS = [
-    (desk(True), {}, ""),
-    (desk(True), {"walltime": 60}, "predicted to last as long as its walltime"),
-    (desk(False), {}, "unknown user"),
-    (desk(False), {"user": "user x has no completed job"}, "unknown user"),
-    (desk(False, waiting="v3"), {}, "unknown user"),
-    (desk(False, waiting="percentile"), {}, "too few like jobs"),
-    (desk(False, waiting="request"), {}, "the predictor is the request"),
-    (desk(True), {"walltime": None}, "no walltime"),
-    (desk(True), {"min_walltime": 60}, "shrink-to-fit"),
-    (desk(True, ready=False), {}, "history not loaded yet"),
-    (desk(True, mode="off"), {}, "policy off"),
+    (handler(True), {}, ""),
+    (handler(True), {"walltime": 60}, "predicted to last as long as its walltime"),
+    (handler(False), {}, "unknown user"),
+    (handler(False), {"user": "user x has no completed job"}, "unknown user"),
+    (handler(False, waiting="v3"), {}, "unknown user"),
+    (handler(False, waiting="percentile"), {}, "too few like jobs"),
+    (handler(False, waiting="request"), {}, "the predictor is the request"),
+    (handler(True), {"walltime": None}, "no walltime"),
+    (handler(True), {"min_walltime": 60}, "shrink-to-fit"),
+    (handler(True, ready=False), {}, "history not loaded yet"),
+    (handler(True, mode="off"), {}, "policy off"),
 ]
 RUNNING = [
-    (desk(True), "running: its walltime"),
-    (desk(True, running="keep"), "policy keeps it"),
+    (handler(True), "running: its walltime"),
+    (handler(True, running="keep"), "policy keeps it"),
 ]
 
 
@@ -61,7 +62,7 @@ def test_every_reason_for_no_prediction_is_told_apart(engine: Engine) -> None:
     assert sum(row["share"] for row in cold if row["mode"] == "on" and row["predictor"] == "v1") == pytest.approx(1)
 
 
-def ask(at: Desk, event: str, fields: dict[str, Any]) -> None:
+def ask(at: RequestHandler, event: str, fields: dict[str, Any]) -> None:
     import json
 
     at.answer(json.dumps({"v": 1, "op": "predict", "event": event, "now": NOW, "job": fields}).encode())

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from softwalltime.jobs import Decision
-from softwalltime.store import refresh
+from softwalltime.store.daily import refresh
 from tests.store.monitored import DAY, HOUR, NOW, decision, ended, found, fresh, one, store
 
 pytestmark = pytest.mark.postgres

@@ -14,9 +14,9 @@ from softwalltime.predictors.registry import make
 from softwalltime.replay.drive import drive
 from softwalltime.replay.metrics import Scores, score
 from softwalltime.replay.workload import Workload
-from softwalltime.simulation.workload import generate
+from softwalltime.workloads.synthetic import generate
+from tests.samples import RECORDED_LOG, trace
 from tests.store.monitored import asked, fresh, lately, rows, store
-from tests.workloads import RECORDED_LOG, trace
 
 pytestmark = pytest.mark.postgres
 

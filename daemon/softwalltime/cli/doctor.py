@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from softwalltime import __version__
-from softwalltime.words import plural
+from softwalltime.formatting import plural
 
 
 @click.command()

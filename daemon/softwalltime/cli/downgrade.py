@@ -18,9 +18,9 @@ def downgrade(revision: str, settings: LazySettings) -> None:
     Example:
       softwalltime db downgrade 0002 --dsn postgresql:///softwalltime
     """
-    from softwalltime.store import open_engine
     from softwalltime.store.migrations import current
     from softwalltime.store.migrations import downgrade as go_back
+    from softwalltime.store.opening import open_engine
 
     if revision == "base":
         raise click.UsageError("base has no tables at all: to give up what is stored, use PostgreSQL's dropdb.")

@@ -49,11 +49,11 @@ def install(folder: Path, do: bool, enable: bool, order: int | None, alarm: int 
     from softwalltime.deployment.files import read_own, write
     from softwalltime.deployment.installation import Installation, look
     from softwalltime.deployment.pbs import find
-    from softwalltime.deployment.plan import STATEMENTS, Wishes
+    from softwalltime.deployment.plan import STATEMENTS, Choices
 
     folder = folder.absolute()
     socket = load_settings(config).socket
-    installation = Installation(folder, str(socket), Wishes(order, alarm, enable), read_own(folder))
+    installation = Installation(folder, str(socket), Choices(order, alarm, enable), read_own(folder))
     pbs, present, supported, problem = None, None, hook.expected(""), ""
     try:
         pbs = find()

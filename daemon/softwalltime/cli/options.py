@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from softwalltime.policy import MINIMUM
+from softwalltime.policy.clamp import MINIMUM
 from softwalltime.predictors.registry import BASELINE, make, split_specs
 from softwalltime.settings import Settings, load_settings
 

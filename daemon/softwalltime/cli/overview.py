@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from softwalltime.service.meter import percentile
-from softwalltime.words import percent, plural
+from softwalltime.formatting import percent, plural
+from softwalltime.service.latency import percentile
 
 LATE = 300
 """Seconds for which the log may be behind before that is called wrong."""

@@ -84,11 +84,11 @@ def report(
     jobs, tally = load_jobs(sources, settings)
     decisions = _decisions(settings) if STORE in sources else []
     workload = Workload(jobs, limit)
-    wishes = reports.Wishes(
+    choices = reports.Choices(
         specs, target / 100, minimum, not no_settings, int(split.replace(tzinfo=UTC).timestamp()) if split else None
     )
-    with progress_bar("finding out", reports.work(wishes, len(workload.jobs))) as progress:
-        found = reports.report(workload, wishes, rename or (lambda kind, name: name), decisions, progress)
+    with progress_bar("finding out", reports.work(choices, len(workload.jobs))) as progress:
+        found = reports.report(workload, choices, rename or (lambda kind, name: name), decisions, progress)
     # The name of a folder may tell whose it is.
     shown = () if rename else sources
     text = page.render(found, page.Origin(title, shown, tally.malformed, rename is not None))
@@ -100,8 +100,8 @@ def report(
 
 
 def _decisions(settings: LazySettings) -> list[Decision]:
-    from softwalltime.store import open_store
     from softwalltime.store.decisions import read_decisions
+    from softwalltime.store.opening import open_store
 
     with open_store(settings()) as engine, engine.connect() as connection:
         return list(read_decisions(connection))

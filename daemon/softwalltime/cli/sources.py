@@ -28,8 +28,8 @@ def load_jobs(sources: tuple[str, ...], settings: LazySettings, server: str = ""
     with progress_bar("reading", sum(path.stat().st_size for path in paths)) as progress:
         jobs = list(read_jobs(paths, tally, progress, server))
     if STORE in sources:
-        from softwalltime.store import open_store
-        from softwalltime.store import read_jobs as read_stored_jobs
+        from softwalltime.store.jobs import read_jobs as read_stored_jobs
+        from softwalltime.store.opening import open_store
 
         with open_store(settings()) as engine, engine.connect() as connection:
             jobs.extend(read_stored_jobs(connection))

@@ -11,8 +11,8 @@ from softwalltime.accounting.tally import Tally
 from softwalltime.cli.options import LazySettings, log_option, store_options
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.sources import problems
+from softwalltime.formatting import printable
 from softwalltime.settings import Settings
-from softwalltime.words import printable
 
 SHOWN = 200
 """Characters shown of a malformed line."""
@@ -65,7 +65,8 @@ def ingest(
 
 def _ingest(paths: tuple[Path, ...], settings: Settings, *, again: bool) -> int:
     from softwalltime.service.ingest import ingest_logs
-    from softwalltime.store import open_store, take_stock
+    from softwalltime.store.opening import open_store
+    from softwalltime.store.vacuum import vacuum_analyze
 
     files = expand(paths)
     tally = Tally()
@@ -75,7 +76,7 @@ def _ingest(paths: tuple[Path, ...], settings: Settings, *, again: bool) -> int:
     ):
         stored, known = ingest_logs(engine, files, tally, settings.server, progress, again=again)
         if stored > MANY:
-            take_stock(engine)
+            vacuum_analyze(engine)
     figures = {
         "records read": tally.lines - tally.blank,
         "jobs stored": stored,
@@ -105,7 +106,7 @@ def _size(file: Path) -> int:
 def _follow(settings: Settings, paths: tuple[Path, ...], log_format: str) -> int:
     from softwalltime.service.follow import Follower, follow
     from softwalltime.service.logs import set_up_logging
-    from softwalltime.store import open_store
+    from softwalltime.store.opening import open_store
 
     if len(paths) > 1 or settings.accounting is None:
         raise click.UsageError("--follow takes one PATH, or the accounting folder of the configuration file.")
@@ -115,7 +116,8 @@ def _follow(settings: Settings, paths: tuple[Path, ...], log_format: str) -> int
 
 
 def _show_malformed(settings: Settings, server: str | None) -> int:
-    from softwalltime.store import dropped_malformed, open_store, read_malformed
+    from softwalltime.store.malformed import dropped_malformed, read_malformed
+    from softwalltime.store.opening import open_store
 
     with open_store(settings) as engine, engine.connect() as connection:
         lines = read_malformed(connection, server=server)
@@ -148,8 +150,8 @@ def upgrade(settings: LazySettings) -> None:
     Example:
       softwalltime db upgrade --dsn postgresql:///softwalltime
     """
-    from softwalltime.store import open_store
     from softwalltime.store.migrations import current
+    from softwalltime.store.opening import open_store
 
     with open_store(settings(), migrate=True) as engine:
         click.echo(f"the store is at revision {current(engine)}")
@@ -164,8 +166,8 @@ def current_revision(settings: LazySettings) -> None:
     Example:
       softwalltime db current --dsn postgresql:///softwalltime
     """
-    from softwalltime.store import open_engine
     from softwalltime.store.migrations import current, head
+    from softwalltime.store.opening import open_engine
 
     with open_engine(settings()) as engine:
         click.echo(f"the store is at revision {current(engine) or 'none'}; this version needs {head()}")
@@ -180,8 +182,8 @@ def check(settings: LazySettings) -> int:
     Example:
       softwalltime db check --dsn postgresql:///softwalltime
     """
-    from softwalltime.store import open_engine
     from softwalltime.store.migrations import check as differences
+    from softwalltime.store.opening import open_engine
 
     with open_engine(settings()) as engine:
         found = differences(engine)
@@ -200,7 +202,8 @@ def prune(settings: LazySettings) -> None:
     Example:
       softwalltime db prune --dsn postgresql:///softwalltime
     """
-    from softwalltime.store import Retention, forget, open_store
+    from softwalltime.store.opening import open_store
+    from softwalltime.store.retention import Retention, forget
 
     deleted: Counter[str] = Counter()
     given = settings()

@@ -19,7 +19,8 @@ from softwalltime.replay.drive import Outcome
 from softwalltime.replay.workload import Workload
 
 if TYPE_CHECKING:
-    from softwalltime.replay.through_hooks import Comparison, Report
+    from softwalltime.emulation.through_hooks.comparison import Comparison
+    from softwalltime.emulation.through_hooks.run import Report
 
 LEAST = 60
 """The hook sets no soft walltime below this many seconds, whatever it is told."""
@@ -142,8 +143,11 @@ def pass_through_hooks(
     from softwalltime import resources
     from softwalltime.accounting.files import expand
     from softwalltime.cli.sources import STORE
-    from softwalltime.replay.through_hooks import Setting, Timeline, compare, read_alters, run
-    from softwalltime.store import embedded_postgres
+    from softwalltime.emulation.through_hooks.alters import read_alters
+    from softwalltime.emulation.through_hooks.comparison import compare
+    from softwalltime.emulation.through_hooks.run import Setting, run
+    from softwalltime.emulation.through_hooks.timeline import Timeline
+    from softwalltime.store.embedded import embedded_postgres
 
     def postgres(folder: Path) -> AbstractContextManager[str]:
         return embedded_postgres(folder, durable=False)

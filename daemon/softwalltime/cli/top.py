@@ -18,8 +18,8 @@ import click
 from softwalltime.cli.daemon import require_same_version
 from softwalltime.cli.options import LazySettings, store_options
 from softwalltime.errors import SoftwalltimeError
+from softwalltime.formatting import printable
 from softwalltime.service.client import NoAnswerError, ask
-from softwalltime.words import printable
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
@@ -90,7 +90,7 @@ def top(socket: Path | None, interval: float, once: bool, settings: LazySettings
     """
     from rich.console import Console
 
-    from softwalltime.store import open_engine
+    from softwalltime.store.opening import open_engine
 
     loaded = settings(socket=socket)
     console = Console(highlight=False)
@@ -251,7 +251,7 @@ def _key(decision: Mapping[str, Any]) -> tuple[Any, ...]:
 def _latencies(now: Sample, before: Sample) -> "Table":
     """Percentiles of what came since the last look, and of all."""
     from softwalltime.cli.overview import SHARES, milliseconds
-    from softwalltime.service.meter import percentile
+    from softwalltime.service.latency import percentile
 
     table = _table("latency", ("", *(f"p{share * 100:g}" for share in SHARES)), right=1)
     for name, field in (("answer", "answer_times"), ("hook waits", "exchange_times")):

@@ -12,7 +12,7 @@ from softwalltime.accounting.writer import as_pbs, write_logs
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.sources import problems
 from softwalltime.errors import SourceError
-from softwalltime.simulation.workload import generate as generate_jobs
+from softwalltime.workloads.synthetic import generate as generate_jobs
 
 
 class TimeZone(click.ParamType[tzinfo]):

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from softwalltime.deployment import configuration
-from softwalltime.deployment.apart import ApartError, apart
 from softwalltime.deployment.configuration import Values
 from softwalltime.deployment.finding import Finding, ok, problem, skipped, warning
 from softwalltime.deployment.hook import EVENTS, NAME, Hook, alarm_for, script
-from softwalltime.deployment.ownership import loose_below
+from softwalltime.deployment.ownership import writable_by_others_below
 from softwalltime.deployment.pbs import Things
+from softwalltime.deployment.subprocess_call import SubprocessError, call_in_subprocess
 from softwalltime.errors import UsageError
 
 _INSTALL = "softwalltime install --apply"
@@ -86,8 +86,8 @@ def check_folder(name: str) -> Iterator[Finding]:
         yield problem(check, "the hook has no folder to load psycopg from", "set it, see hooks/README.md")
         return
     try:
-        found = apart(lambda: _loose_in(Path(name)), SLOW)
-    except ApartError as error:
+        found = call_in_subprocess(lambda: _writable_in(Path(name)), SLOW)
+    except SubprocessError as error:
         yield problem(check, f"{name}: {error}", "install psycopg there, see hooks/README.md")
         return
     if found is not None:
@@ -97,9 +97,9 @@ def check_folder(name: str) -> Iterator[Finding]:
         yield ok(check, f"only root may change {name}")
 
 
-def _loose_in(folder: Path) -> list[str] | None:
+def _writable_in(folder: Path) -> list[str] | None:
     """What is wrong with the folder or something in it: path, reason, remedy."""
-    found = loose_below(folder)
+    found = writable_by_others_below(folder)
     return None if found is None else [str(found.path), found.reason, found.remedy]
 
 

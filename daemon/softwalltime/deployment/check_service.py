@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from softwalltime.accounting.values import clock
-from softwalltime.deployment.apart import ApartError
 from softwalltime.deployment.finding import Finding, ok, problem, skipped, warning
-from softwalltime.deployment.look import DaemonLook, LogLook, StoreLook, socket_mode
-from softwalltime.deployment.ownership import loose
-from softwalltime.service.site_policy import SitePolicy
+from softwalltime.deployment.ownership import writable_by_others
+from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe, socket_mode
+from softwalltime.deployment.subprocess_call import SubprocessError
+from softwalltime.policy.site import SitePolicy
 
 START = "root: systemctl start softwalltime; journalctl -u softwalltime says why it does not run"
 BEHIND = 60.0
@@ -29,7 +29,7 @@ def check_socket(socket: Path) -> Iterator[Finding]:
     check = "socket permissions"
     try:
         owner, mode = socket_mode(socket)
-    except ApartError as error:
+    except SubprocessError as error:
         yield problem(check, str(error), _start())
         return
     try:
@@ -40,7 +40,7 @@ def check_socket(socket: Path) -> Iterator[Finding]:
         act = f"root: chmod 0600 {socket}, and find who changed it"
         yield problem(check, f"{socket} is {mode:04o}: others may connect", act)
         return
-    if (found := loose(socket.parent, (0, owner))) is not None:
+    if (found := writable_by_others(socket.parent, (0, owner))) is not None:
         text = f"{found.path} {found.reason}, who could put their own socket there"
         yield problem(check, text, f"root: {found.remedy}")
         return
@@ -55,7 +55,7 @@ def _start() -> str:
     return START if os.geteuid() == 0 else f"run this as root; if that says the same, {START}"
 
 
-def check_daemon(look: DaemonLook | str, deadline_ms: int, version: str) -> Iterator[Finding]:
+def check_daemon(look: DaemonProbe | str, deadline_ms: int, version: str) -> Iterator[Finding]:
     """Whether it answers, in time, and what it says of itself."""
     check = "daemon"
     if isinstance(look, str):
@@ -114,7 +114,7 @@ def check_policy(status: Mapping[str, Any], policy: SitePolicy | None, version: 
         yield warning("policy", text, "root: systemctl reload softwalltime")
 
 
-def check_store(look: StoreLook | str, dsn: str | None, *, answers: bool = False) -> Iterator[Finding]:
+def check_store(look: StoreProbe | str, dsn: str | None, *, answers: bool = False) -> Iterator[Finding]:
     """Whether it can be reached by the daemon's user and is as this version needs it.
 
     :param answers: whether a daemon runs, which has its dsn from somewhere else if these settings have none.
@@ -144,7 +144,7 @@ def check_store(look: StoreLook | str, dsn: str | None, *, answers: bool = False
         yield ok("clock", "store and host agree")
 
 
-def check_lag(logs: LogLook | str, store: StoreLook | str, now: float) -> Iterator[Finding]:
+def check_lag(logs: LogProbe | str, store: StoreProbe | str, now: float) -> Iterator[Finding]:
     """How far the store is behind the accounting log, seen from outside the daemon."""
     check = "position"
     if isinstance(logs, str):

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from softwalltime.deployment import configuration, look
+from softwalltime.deployment import configuration, probes
 from softwalltime.deployment import hook as hooks
-from softwalltime.deployment.apart import ApartError
 from softwalltime.deployment.check_hook import check_hook
 from softwalltime.deployment.check_pbs import check_queues, check_scheduler
 from softwalltime.deployment.check_service import (
@@ -22,10 +21,11 @@ from softwalltime.deployment.check_service import (
     check_trial,
 )
 from softwalltime.deployment.finding import Finding, ok, problem, skipped
-from softwalltime.deployment.look import DaemonLook, LogLook, StoreLook
 from softwalltime.deployment.pbs import HooksHiddenError, Pbs, PbsError, Things, find
+from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe
+from softwalltime.deployment.subprocess_call import SubprocessError
 from softwalltime.errors import SoftwalltimeError
-from softwalltime.service.site_policy import SitePolicy, site_policy
+from softwalltime.policy.site import SitePolicy, site_policy
 from softwalltime.settings import Settings, hidden_file, load_settings
 
 ACCOUNT = "softwalltime"
@@ -76,7 +76,7 @@ class Doctor:
             yield skipped("settings", self.unknown)
             return settings
         try:
-            self.policy = site_policy(settings) if settings.policy else None
+            self.policy = site_policy(settings.policy) if settings.policy else None
         except SoftwalltimeError as error:
             yield problem("settings", str(error), CORRECT)
             return settings
@@ -120,44 +120,44 @@ class Doctor:
             self.deadline_ms = values["deadline_ms"]
             self.asks_daemon = values["transport"] == "daemon"
 
-    def _daemon(self, settings: Settings) -> Generator[Finding, None, DaemonLook | str]:
+    def _daemon(self, settings: Settings) -> Generator[Finding, None, DaemonProbe | str]:
         if not self.asks_daemon:
             yield skipped("daemon", "the hook asks PostgreSQL itself")
             return "not asked"
         yield from check_socket(settings.socket)
-        daemon = _or_why(lambda: look.look_at_daemon(settings.socket))
+        daemon = _or_why(lambda: probes.probe_daemon(settings.socket))
         yield from check_daemon(daemon, self.deadline_ms, self.version)
-        if isinstance(daemon, DaemonLook):
+        if isinstance(daemon, DaemonProbe):
             yield from check_policy(daemon.status, self.policy, self.version)
         return daemon
 
-    def _store(self, settings: Settings, daemon: DaemonLook | str) -> Generator[Finding, None, StoreLook | str]:
-        store: StoreLook | str = "no dsn in the settings"
+    def _store(self, settings: Settings, daemon: DaemonProbe | str) -> Generator[Finding, None, StoreProbe | str]:
+        store: StoreProbe | str = "no dsn in the settings"
         if settings.dsn is None and self.unknown:
             yield skipped("store", self.unknown)
             return store
         if settings.dsn is not None:
-            store = _or_why(lambda: look.look_at_store(settings, daemon_user(settings)))
-        yield from check_store(store, settings.dsn, answers=isinstance(daemon, DaemonLook))
+            store = _or_why(lambda: probes.probe_store(settings, daemon_user(settings)))
+        yield from check_store(store, settings.dsn, answers=isinstance(daemon, DaemonProbe))
         return store
 
 
-def _lag(settings: Settings, store: StoreLook | str) -> Iterator[Finding]:
-    logs: LogLook | str = "no accounting folder in the settings"
+def _lag(settings: Settings, store: StoreProbe | str) -> Iterator[Finding]:
+    logs: LogProbe | str = "no accounting folder in the settings"
     if (accounting := settings.accounting) is not None:
-        logs = _or_why(lambda: look.look_at_logs(accounting))
+        logs = _or_why(lambda: probes.probe_logs(accounting))
     yield from check_lag(logs, store, time.time())
 
 
-def _trial(settings: Settings, daemon: DaemonLook | str, store: StoreLook | str) -> Iterator[Finding]:
+def _trial(settings: Settings, daemon: DaemonProbe | str, store: StoreProbe | str) -> Iterator[Finding]:
     """For the user whose job was stored last: what the store knows, the daemon should have learnt."""
-    known = store if isinstance(store, StoreLook) else None
+    known = store if isinstance(store, StoreProbe) else None
     user = known.user if known and known.user else "root"
     walltime = known.walltime if known and known.walltime else TRIAL_WALLTIME
     project = known.project if known else ""
     answer: dict[str, Any] | str = "the daemon does not answer"
-    if isinstance(daemon, DaemonLook):
-        answer = _or_why(lambda: look.trial(settings.socket, user, walltime, project))
+    if isinstance(daemon, DaemonProbe):
+        answer = _or_why(lambda: probes.trial(settings.socket, user, walltime, project))
     yield from check_trial(answer, user, walltime)
 
 
@@ -165,7 +165,7 @@ def _or_why(work: Callable[[], T]) -> T | str:
     """What a look shows, or in words why it shows nothing."""
     try:
         return work()
-    except ApartError as error:
+    except SubprocessError as error:
         return str(error)
 
 
@@ -174,9 +174,9 @@ def daemon_user(settings: Settings) -> str:
     if os.geteuid() != 0 or settings.dsn is None:
         return ""
     try:
-        owner, _ = look.socket_mode(settings.socket)
+        owner, _ = probes.socket_mode(settings.socket)
         return "" if owner == 0 else pwd.getpwuid(owner).pw_name
-    except (ApartError, KeyError):
+    except (SubprocessError, KeyError):
         return ACCOUNT if ACCOUNT in (account.pw_name for account in pwd.getpwall()) else ""
 
 
@@ -188,8 +188,8 @@ def _sched_configs(pbs: Pbs) -> dict[str, str | None]:
         folders = []
     usual = pbs.home / "sched_priv"
     named = [Path(folder) for folder in folders if folder] or [usual]
-    found = {str(folder / "sched_config"): look.read_text(folder / "sched_config") for folder in named}
+    found = {str(folder / "sched_config"): probes.read_text(folder / "sched_config") for folder in named}
     # Where PBS_HOME was moved the server goes on naming the old folder, and the scheduler reads the new one.
-    if len(found) == 1 and None in found.values() and (text := look.read_text(usual / "sched_config")) is not None:
+    if len(found) == 1 and None in found.values() and (text := probes.read_text(usual / "sched_config")) is not None:
         return {str(usual / "sched_config"): text}
     return found

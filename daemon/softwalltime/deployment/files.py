@@ -6,7 +6,7 @@ from pathlib import Path
 
 from softwalltime.deployment import configuration
 from softwalltime.deployment.configuration import Values
-from softwalltime.deployment.ownership import loose
+from softwalltime.deployment.ownership import writable_by_others
 from softwalltime.deployment.plan import CONFIGURATION, SCRIPT, STATEMENTS, Plan
 from softwalltime.errors import SourceError, UsageError
 
@@ -85,7 +85,7 @@ def _refuse_open_folder(folder: Path) -> None:
     """PBS runs as root what root imports from here."""
     if os.geteuid() != 0:
         return
-    if (found := loose(folder)) is not None:
+    if (found := writable_by_others(folder)) is not None:
         raise SourceError(
             f"{found.path} {found.reason}, and PBS would run as root what is put there: run {found.remedy}, or give "
             "another FOLDER"

@@ -9,7 +9,7 @@ from softwalltime.deployment.configuration import Values
 from softwalltime.deployment.files import write
 from softwalltime.deployment.hook import NAME, Hook
 from softwalltime.deployment.pbs import Pbs
-from softwalltime.deployment.plan import Plan, Step, Wishes, make_plan
+from softwalltime.deployment.plan import Choices, Plan, Step, make_plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +21,12 @@ class Installation:
 
     folder: Path
     socket: str
-    wishes: Wishes
+    choices: Choices
     own: Values | None
 
     def plan(self, present: Hook | None, supported: frozenset[str]) -> Plan:
         """What is to be done."""
-        return make_plan(self.folder, self.socket, supported, present, self.wishes, self.own)
+        return make_plan(self.folder, self.socket, supported, present, self.choices, self.own)
 
     def apply(self, pbs: Pbs, plan: Plan, supported: frozenset[str]) -> Iterator[Step]:
         """Do what was planned in PBS, and tell of each step that is done.

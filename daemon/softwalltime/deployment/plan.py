@@ -23,7 +23,7 @@ SCRIPT, CONFIGURATION, STATEMENTS = "softwalltime_hook.py", "softwalltime_hook.j
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class Choices:
     """What the administrator wants otherwise; ``None``: as it is in PBS, or else the default."""
 
     order: int | None = None
@@ -53,7 +53,7 @@ def make_plan(
     socket: str,
     supported: frozenset[str],
     present: Hook | None,
-    wishes: Wishes,
+    choices: Choices,
     own: Values | None,
 ) -> Plan:
     """What to do so that PBS has this version's hook, with the administrator's configuration.
@@ -77,10 +77,10 @@ def make_plan(
         notes += [f"hook configuration: {change}" for change in configuration.differences(base, values)]
     if there is not None and base is not there:
         notes += [f"in PBS: {change}" for change in configuration.differences(there, values)]
-    if present is not None and present.complete and not present.enabled and not wishes.enable:
+    if present is not None and present.complete and not present.enabled and not choices.enable:
         notes.append("the hook is switched off in PBS and stays so; --enable switches it on")
     wanted = frozenset(event for event in EVENTS if configuration.events(values)[event]) & supported
-    steps = (*_contents(folder, values, present, there), *_attributes(values, wanted, present, wishes))
+    steps = (*_contents(folder, values, present, there), *_attributes(values, wanted, present, choices))
     statements = [f"# {step.why}\n{step.statement}" for step in steps] or ["# PBS has the hook as it should be."]
     files = {
         SCRIPT: script(),
@@ -107,7 +107,7 @@ def _contents(folder: Path, values: Values, present: Hook | None, there: Values 
         )
 
 
-def _attributes(values: Values, wanted: frozenset[str], present: Hook | None, wishes: Wishes) -> Iterator[Step]:
+def _attributes(values: Values, wanted: frozenset[str], present: Hook | None, choices: Choices) -> Iterator[Step]:
     fresh = present is None or not present.complete
     if present is None or present.events != wanted:
         events = ",".join(event for event in EVENTS if event in wanted)
@@ -115,14 +115,14 @@ def _attributes(values: Values, wanted: frozenset[str], present: Hook | None, wi
         yield Step(f'set hook {NAME} event = "{events}"', f"when PBS runs it{f'; now {before}' if before else ''}")
     attributes = present.attributes if present is not None else {}
     # What an administrator has set stays, unless told otherwise now.
-    for name, default, wish, why in (
-        ("order", ORDER, wishes.order, "behind hooks that set walltimes, queues or projects"),
-        ("alarm", alarm_for(values), wishes.alarm, "seconds until PBS would interrupt it; its own deadline is shorter"),
+    for name, default, chosen, why in (
+        ("order", ORDER, choices.order, "behind hooks that set walltimes, queues or projects"),
+        ("alarm", alarm_for(values), choices.alarm, "seconds until PBS interrupts it; its own deadline is shorter"),
     ):
-        target = str(wish if wish is not None else default if fresh else attributes[name])
+        target = str(chosen if chosen is not None else default if fresh else attributes[name])
         if attributes.get(name) != target:
             yield Step(f"set hook {NAME} {name} = {target}", why)
     if attributes.get("debug") != "false":
         yield Step(f"set hook {NAME} debug = false", "otherwise PBS writes three files at each event")
-    if fresh or (wishes.enable and present is not None and not present.enabled):
+    if fresh or (choices.enable and present is not None and not present.enabled):
         yield Step(f"set hook {NAME} enabled = true", "from now on PBS runs it")

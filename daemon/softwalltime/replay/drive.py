@@ -7,7 +7,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.policy import MINIMUM, soft_walltime
+from softwalltime.policy.clamp import MINIMUM, soft_walltime
 from softwalltime.predictors.base import Predictor
 from softwalltime.replay.workload import Workload
 

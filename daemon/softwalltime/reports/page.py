@@ -8,7 +8,7 @@ from itertools import pairwise
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from softwalltime import __version__, words
+from softwalltime import __version__, formatting
 from softwalltime.reports import recommendation
 from softwalltime.reports.analysis import periods, predictions, settings
 from softwalltime.reports.document import document, embedded
@@ -44,8 +44,9 @@ def render(report: Report, origin: Origin) -> str:
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     environment.filters |= {
-        "duration": words.duration, "percent": words.percent, "number": words.number,
-        "day": words.day, "exact_percent": words.exact_percent, "plural": words.plural, "breakable": _breakable,
+        "duration": formatting.duration, "percent": formatting.percent, "number": formatting.number,
+        "day": formatting.day, "exact_percent": formatting.exact_percent, "plural": formatting.plural,
+        "breakable": _breakable,
     }  # fmt: skip
     found = document(report, origin.title, list(origin.sources))
     # matplotlib has escaped all texts in them.
@@ -73,7 +74,7 @@ def render(report: Report, origin: Origin) -> str:
         rules=recommendation,
         classes=periods.pair(report.happened.periods) if report.happened.periods else [],
         bounds=list(enumerate(periods.BOUNDS)),
-        frontier=[(target, settings.best(report.settings, target)) for target in _targets(report.wishes.target)],
+        frontier=[(target, settings.best(report.settings, target)) for target in _targets(report.choices.target)],
     )  # fmt: skip
 
 
@@ -100,7 +101,7 @@ def _pictures(report: Report) -> dict[str, list[Picture]]:
     if report.settings and report.walltimes is not None:
         baseline = report.scores[next(iter(report.scores))][1].accuracy_mean or 0.0
         drawn["settings"] = [
-            setting_figures.settings_plane(report.settings, baseline, report.wishes.target, report.best),
+            setting_figures.settings_plane(report.settings, baseline, report.choices.target, report.best),
             setting_figures.by_percentile(report.settings),
             setting_figures.by_window_and_threshold(report.settings),
         ]
@@ -121,7 +122,7 @@ def _of_predictors(report: Report) -> list[Picture]:
         if one.window == setting_figures.DEFAULT_WINDOW and one.threshold is None and len(one.keys) == 3
     ]
     return [
-        prediction_figures.plane(scores, look, curve, report.wishes.target),
+        prediction_figures.plane(scores, look, curve, report.choices.target),
         prediction_figures.error_curves(report.predictions, look),
         prediction_figures.boxes_by_runtime(report.predictions, look),
         prediction_figures.boxes_by_queue(report.predictions, look),

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from softwalltime.formatting import percent
 from softwalltime.replay.metrics import Scores
-from softwalltime.words import percent
 
 PUBLISHED = {"v1": "over 40%", "v2": "31%", "v3": "under 12%"}
 """Shares of underestimated jobs (Chlumský & Klusáček 2022)."""

@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from softwalltime.formatting import duration, exact_percent, percent, plural
 from softwalltime.reports.analysis.groups import Group
 from softwalltime.reports.analysis.halves import Halves, Part
-from softwalltime.words import duration, exact_percent, percent, plural
 
 LEAST_JOBS = 1000
 LEAST_DAYS = 14

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from softwalltime.formatting import DAY
 from softwalltime.jobs import Decision
-from softwalltime.policy import MINIMUM
+from softwalltime.policy.clamp import MINIMUM
 from softwalltime.predictors.registry import BASELINE, make
 from softwalltime.replay.drive import drive
 from softwalltime.replay.metrics import WARM_UP, Scores, score
@@ -20,11 +21,10 @@ from softwalltime.reports.analysis.settings import PASSES, Setting
 from softwalltime.reports.analysis.walltimes import Walltimes, walltimes
 from softwalltime.reports.columns import Columns, Integers, Rename, columns
 from softwalltime.reports.recommendation import Choice, Recommendation, choose, conclude, queues_to_leave_out
-from softwalltime.words import DAY
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class Choices:
     """What the report is to be about.
 
     ``target`` is the greatest share of jobs that a recommended predictor may underestimate, ``minimum`` the least soft
@@ -64,7 +64,7 @@ class Since:
 class Report:
     """The figures, in the order in which an administrator asks; what the jobs do not give is ``None`` or empty."""
 
-    wishes: Wishes
+    choices: Choices
     jobs: int
     scored: int
     skipped: dict[str, int]
@@ -83,14 +83,14 @@ class Report:
     recommendation: Recommendation
 
 
-def work(wishes: Wishes, jobs: int) -> int:
+def work(choices: Choices, jobs: int) -> int:
     """How much :func:`report` will tell its progress in all."""
-    return jobs * (len(wishes.specs) + (PASSES if wishes.grid else 0) + 1)
+    return jobs * (len(choices.specs) + (PASSES if choices.grid else 0) + 1)
 
 
 def report(
     workload: Workload,
-    wishes: Wishes,
+    choices: Choices,
     rename: Rename = lambda kind, name: name,
     decisions: Iterable[Decision] = (),
     progress: Callable[[int], None] = lambda _: None,
@@ -102,27 +102,27 @@ def report(
     :param progress: told the amount of work done since it was last told, :func:`work` in all.
     """
     table = columns(workload, rename)
-    soft = {spec: drive(workload, make(spec), wishes.minimum, progress).soft_walltimes for spec in wishes.specs}
-    grid = settings.settings(workload, table, wishes.minimum, progress) if wishes.grid else []
+    soft = {spec: drive(workload, make(spec), choices.minimum, progress).soft_walltimes for spec in choices.specs}
+    grid = settings.settings(workload, table, choices.minimum, progress) if choices.grid else []
 
     tried = {spec: halves(table, spec, each) for spec, each in soft.items()} if enough(table) else {}
     walltime = tried.pop(BASELINE, None)
     candidates = [*tried.values(), *(setting.halves for setting in grid)]
     submitted = table.submitted[table.scored]
     days = float(submitted[-1] - submitted[0]) / DAY if len(submitted) else 0.0
-    choice = choose(walltime, candidates, wishes.target, len(submitted), days)
+    choice = choose(walltime, candidates, choices.target, len(submitted), days)
     if isinstance(choice, Choice):
         spec = choice.predictor.spec
         if spec not in soft:
-            soft[spec] = drive(workload, make(spec), wishes.minimum).soft_walltimes
-        advice, focus = _conclude(table, choice, soft[spec], wishes.target), spec
+            soft[spec] = drive(workload, make(spec), choices.minimum).soft_walltimes
+        advice, focus = _conclude(table, choice, soft[spec], choices.target), spec
     else:
-        focus = min(tried, key=lambda spec: _distance(tried[spec], wishes.target), default="")
+        focus = min(tried, key=lambda spec: _distance(tried[spec], choices.target), default="")
         advice = choice
     judged = {spec: judge(table, spec, each) for spec, each in soft.items()} if len(submitted) else {}
     progress(len(workload.jobs))
     return Report(
-        wishes=wishes,
+        choices=choices,
         jobs=len(workload.jobs),
         scored=int(table.scored.sum()),
         skipped=workload.skipped(),
@@ -140,8 +140,8 @@ def report(
         },
         for_whom=_for_whom(table, judged[focus]) if focus in judged else None,
         settings=grid,
-        best=settings.best(grid, wishes.target),
-        happened=_since(workload, table, wishes.split, decisions),
+        best=settings.best(grid, choices.target),
+        happened=_since(workload, table, choices.split, decisions),
         recommendation=advice,
     )
 

@@ -16,14 +16,16 @@ from types import FrameType
 
 from softwalltime.accounting.tally import Tally
 from softwalltime.errors import SoftwalltimeError
-from softwalltime.service.adviser import Adviser, Desk
+from softwalltime.policy.site import SitePolicy, site_policy
 from softwalltime.service.follow import Follower
+from softwalltime.service.prediction_service import PredictionService
+from softwalltime.service.request_handler import RequestHandler
 from softwalltime.service.server import Server
-from softwalltime.service.site_policy import SitePolicy, site_policy
 from softwalltime.service.systemd import notify
 from softwalltime.service.worker import Worker
 from softwalltime.settings import Settings
-from softwalltime.store import Retention, open_store
+from softwalltime.store.opening import open_store
+from softwalltime.store.retention import Retention
 
 ROOT = 0
 SWITCH = 0.0005
@@ -40,7 +42,7 @@ def serve(settings: Settings, reload: Callable[[], Settings], version: str = "")
     :raises UsageError: if the settings are wrong, before anything is started.
     :raises ServerError: if the socket cannot be opened.
     """
-    policy = site_policy(settings)
+    policy = site_policy(settings.policy)
     daemon = _Daemon(settings, policy, version)
     wanted: list[int] = []
 
@@ -54,7 +56,7 @@ def serve(settings: Settings, reload: Callable[[], Settings], version: str = "")
             wanted.remove(signal.SIGHUP)
             daemon.reload(reload)
         notify("WATCHDOG=1")
-        if daemon.desk.adviser.ready and not daemon.announced:
+        if daemon.handler.predictions.ready and not daemon.announced:
             daemon.announced = True
             notify("READY=1\nSTATUS=predicting")
 
@@ -69,7 +71,9 @@ def serve(settings: Settings, reload: Callable[[], Settings], version: str = "")
         notify("STOPPING=1")
         log.info("stopping")
         if not daemon.worker.stop(LEAVING):
-            log.warning("%d predictions could not be recorded: the store does not answer", len(daemon.desk.decisions))
+            log.warning(
+                "%d predictions could not be recorded: the store does not answer", len(daemon.handler.decisions)
+            )
     finally:
         daemon.server.close()
         sys.setswitchinterval(before)
@@ -81,13 +85,13 @@ class _Daemon:
     """The parts, put together."""
 
     def __init__(self, settings: Settings, policy: SitePolicy, version: str) -> None:
-        self.desk = Desk(Adviser(policy, settings.teaching), self.status)
+        self.handler = RequestHandler(PredictionService(policy, settings.teaching), self.status)
         self.follower = Follower(settings.accounting, settings.server) if settings.accounting else None
         retention = Retention(settings.keep_days, settings.keep_jobs_per_user)
         self.worker = Worker(
-            self.desk, lambda: open_store(settings), self.follower, retention, refresh_every=settings.refresh_seconds
+            self.handler, lambda: open_store(settings), self.follower, retention, refresh_every=settings.refresh_seconds
         )
-        self.server = Server(settings.socket, self.desk.answer, askers(), self.desk.note)
+        self.server = Server(settings.socket, self.handler.answer, askers(), self.handler.note)
         self.announced = False
         self.refused = ""
         self._version = version
@@ -95,18 +99,18 @@ class _Daemon:
 
     def status(self) -> dict[str, object]:
         """What the daemon says of itself: plain names and numbers."""
-        adviser, follower = self.desk.adviser, self.follower
+        predictions, follower = self.handler.predictions, self.follower
         tally = follower.tally if follower else Tally()
         return {
             "version": self._version,
             "pid": os.getpid(),
             "uptime": int(time.time() - self._started),
-            "ready": adviser.ready,
-            "policy": adviser.policy.model_dump(mode="json"),
+            "ready": predictions.ready,
+            "policy": predictions.policy.model_dump(mode="json"),
             "settings": self.refused or "ok",
             "store": self.worker.problem or "ok",
             "accounting": self.worker.source_problem or ("ok" if follower else "not followed"),
-            "learnt": adviser.learnt,
+            "learnt": predictions.learnt,
             "stored": tally.stored,
             "lines": tally.lines,
             "malformed": tally.malformed,
@@ -114,16 +118,16 @@ class _Daemon:
             "disagreeing": tally.disagreeing,
             "behind_bytes": follower.behind_bytes if follower else 0,
             "behind_seconds": round(follower.behind_seconds, 1) if follower else 0,
-            "from_the_future": adviser.from_the_future,
+            "from_the_future": predictions.from_the_future,
             "recorded": self.worker.recorded,
             "forgotten": self.worker.forgotten,
-            "to_record": len(self.desk.decisions),
-            "dropped": self.desk.dropped,
+            "to_record": len(self.handler.decisions),
+            "dropped": self.handler.dropped,
             "answered": self.server.answered,
             "refused_users": self.server.refused,
             # In one step, as the thread that answers may add to it meanwhile.
-            "requests": dict(sorted(dict(self.desk.counts).items())),
-            **self.desk.meter.as_dict(),
+            "requests": dict(sorted(dict(self.handler.counts).items())),
+            **self.handler.meter.as_dict(),
             "started": int(self._started),
             "refreshed": self.worker.refreshed,
             "week": [asdict(quality) for quality in self.worker.week],
@@ -154,14 +158,14 @@ class _Daemon:
         """Take over another policy and teaching; with wrong ones the old ones stay, and the log says why."""
         try:
             settings = load()
-            policy = site_policy(settings)
+            policy = site_policy(settings.policy)
         except SoftwalltimeError as error:
             self.refused = str(error)
             log.error("the configuration is wrong, the old policy stays: %s", error)
             return
         self.refused = ""
         log.info("reloaded: %s", policy)
-        self.worker.change(Adviser(policy, settings.teaching))
+        self.worker.change(PredictionService(policy, settings.teaching))
 
 
 def askers() -> set[int]:

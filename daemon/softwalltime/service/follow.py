@@ -20,7 +20,8 @@ from softwalltime.errors import SoftwalltimeError, SourceError
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.service.reading import Known
 from softwalltime.states import State
-from softwalltime.store import set_teaching, take_stock
+from softwalltime.store.teaching import set_teaching
+from softwalltime.store.vacuum import vacuum_analyze
 
 INTERVAL = 0.5
 """Seconds between two looks."""
@@ -118,7 +119,7 @@ class Follower:
             counts = {"jobs": stored, "lines": tally.lines, "malformed": tally.malformed}
             log.info("stored", extra={**counts, "behind_bytes": self.behind_bytes})
         if stored > MANY:
-            take_stock(engine)
+            vacuum_analyze(engine)
         return stored
 
     def _read(self, size: int) -> None:

@@ -18,22 +18,14 @@ from softwalltime.accounting.changes import Changes
 from softwalltime.accounting.tally import Malformed, Tally
 from softwalltime.jobs import CompletedJob
 from softwalltime.service.parsing import Parsed, malformed_line, parser
-from softwalltime.service.reading import Known, Told, new_blocks
-from softwalltime.store import (
-    MalformedLine,
-    Position,
-    PreparedJobs,
-    add_interrupted,
-    add_prepared_jobs,
-    alter_current,
-    forget_current,
-    last_id,
-    record_malformed,
-    set_current,
-)
-from softwalltime.store.current import forget_completed, requeue_current
-from softwalltime.store.positions import OvertakenError, move_position
-from softwalltime.store.turns import take_turn
+from softwalltime.service.reading import Known, ProgressOnce, new_blocks
+from softwalltime.store.current import alter_current, forget_completed, forget_current, requeue_current, set_current
+from softwalltime.store.history import last_id
+from softwalltime.store.interrupted import add_interrupted
+from softwalltime.store.jobs import PreparedJobs, add_prepared_jobs
+from softwalltime.store.locks import lock
+from softwalltime.store.malformed import MalformedLine, record_malformed
+from softwalltime.store.positions import OvertakenError, Position, move_position
 
 BATCH = 10_000
 """Jobs or malformed lines in one transaction, about."""
@@ -85,7 +77,7 @@ class _Transaction:
         if not self.tally.lines:
             return 0
         with engine.begin() as connection:
-            take_turn(connection)
+            lock(connection)
             for path, since in self.since.items():
                 move_position(connection, since, self.read[path])
             newest = last_id(connection)
@@ -123,7 +115,7 @@ class _Run:
     engine: Engine
     server: str
     tally: Tally
-    told: Told
+    told: ProgressOnce
     known: Known
 
     def store(self, parsed: Iterator[Parsed]) -> None:
@@ -193,7 +185,7 @@ def ingest_logs(
     :raises StoreError: if the store fails; all that was committed before stays.
     """
     known = known or Known(engine, again=again)
-    run = _Run(engine, server, tally, Told(progress), known)
+    run = _Run(engine, server, tally, ProgressOnce(progress), known)
     jobs, stored = tally.jobs, tally.stored
     with parser() as parse:
         while True:

@@ -19,7 +19,9 @@ from softwalltime.accounting.files import BLOCK, Block
 from softwalltime.accounting.reader import pbs_batch
 from softwalltime.accounting.tally import Malformed, Tally
 from softwalltime.jobs import CompletedJob
-from softwalltime.store import MalformedLine, Position, PreparedJobs, prepare_jobs
+from softwalltime.store.jobs import PreparedJobs, prepare_jobs
+from softwalltime.store.malformed import MalformedLine
+from softwalltime.store.positions import Position
 
 LEAST = 8 << 20
 """Bytes of logs below which starting processes takes longer than it saves."""

@@ -20,14 +20,14 @@ from softwalltime.accounting.files import LOG_NAME, Opened, Unfinished, blocks, 
 from softwalltime.accounting.tally import Tally
 from softwalltime.errors import SourceError
 from softwalltime.service.parsing import Task
-from softwalltime.store import Head, Position, Tail, read_positions, storable_text
-from softwalltime.store.positions import HEAD_BYTES, TAIL_BYTES
+from softwalltime.store.encoding import storable_text
+from softwalltime.store.positions import HEAD_BYTES, TAIL_BYTES, Head, Position, Tail, read_positions
 
 _LONGEST_HOST = 255
 _SERVER = re.compile(rb"^[^;\n]{19};.;\d+(?:\[\d*\])?\.([^;\s]{1,%d});" % _LONGEST_HOST, re.MULTILINE)
 
 
-class Told:
+class ProgressOnce:
     """Tells how many more bytes of files were dealt with, each once, however often a file is read."""
 
     def __init__(self, progress: Callable[[int], None]) -> None:
@@ -146,7 +146,7 @@ class _Positions:
         return [position for head in heads for position in self._by_head.get(head, {}).values()]
 
 
-def new_blocks(known: Known, files: Sequence[Path], tally: Tally, server: str, told: Told) -> Generator[Task]:
+def new_blocks(known: Known, files: Sequence[Path], tally: Tally, server: str, told: ProgressOnce) -> Generator[Task]:
     """What is new in the logs.
 
     :param tally: told of each file, and whether it could be read.
@@ -160,7 +160,7 @@ def new_blocks(known: Known, files: Sequence[Path], tally: Tally, server: str, t
             tally.broken.append(error)
 
 
-def _of_log(known: Known, path: Path, tally: Tally, server: str, told: Told) -> Iterator[Task]:
+def _of_log(known: Known, path: Path, tally: Tally, server: str, told: ProgressOnce) -> Iterator[Task]:
     if is_trace(path):
         raise SourceError(f"{path}: a trace, not an accounting log; write it as logs first: softwalltime convert")
     with opened(path) as file:

@@ -15,20 +15,14 @@ from sqlalchemy import Engine
 
 from softwalltime.errors import SoftwalltimeError, SourceError
 from softwalltime.predictors.base import EVERYTHING, History
-from softwalltime.service.adviser import Adviser, Desk
 from softwalltime.service.follow import INTERVAL, LONGEST_PAUSE, Follower
-from softwalltime.store import (
-    Quality,
-    Retention,
-    add_decisions,
-    forget,
-    last_id,
-    read_history,
-    read_new,
-    recent_quality,
-    refresh,
-    set_teaching,
-)
+from softwalltime.service.prediction_service import PredictionService
+from softwalltime.service.request_handler import RequestHandler
+from softwalltime.store.daily import Quality, recent_quality, refresh
+from softwalltime.store.history import last_id, read_history, read_new
+from softwalltime.store.predictions import add_decisions
+from softwalltime.store.retention import Retention, forget
+from softwalltime.store.teaching import set_teaching
 
 RECORDED_AT_ONCE = 1000
 HOUR = 3600
@@ -54,7 +48,7 @@ class Worker:
 
     def __init__(
         self,
-        desk: Desk,
+        handler: RequestHandler,
         open_engine: Callable[[], AbstractContextManager[Engine]],
         follower: Follower | None,
         retention: Retention = EVERYTHING_FOR_EVER,
@@ -69,7 +63,7 @@ class Worker:
         """How good each predictor was in the week before that."""
         self.problem = "not reached yet"
         self.source_problem = ""
-        self._desk = desk
+        self._handler = handler
         self._open_engine = open_engine
         self._follower = follower
         self._clock = clock
@@ -82,7 +76,7 @@ class Worker:
         self._refresh_every = refresh_every
         self._next_refresh = clock() + min(FIRST_REFRESH, refresh_every)
         self._refresh_began = 0
-        self._next: Adviser | None = None
+        self._next: PredictionService | None = None
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="worker", daemon=True)
 
@@ -96,9 +90,9 @@ class Worker:
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
-    def change(self, adviser: Adviser) -> None:
-        """Load the history for another adviser, and let it take over then; the old one answers meanwhile."""
-        self._next = adviser
+    def change(self, predictions: PredictionService) -> None:
+        """Load the history for another predictions, and let it take over then; the old one answers meanwhile."""
+        self._next = predictions
 
     def _run(self) -> None:
         pause = 1.0
@@ -131,8 +125,8 @@ class Worker:
         while not last:
             # One more round after the signal to stop, so that nothing decided is left unrecorded.
             last = self._stopping.is_set()
-            if not self._desk.adviser.ready:
-                self._load(engine, self._desk.adviser)
+            if not self._handler.predictions.ready:
+                self._load(engine, self._handler.predictions)
                 # Storing a whole folder of logs, which comes next, may take minutes.
                 self._recovered()
             if (wanted := self._next) is not None:
@@ -154,23 +148,23 @@ class Worker:
             log.info("the store is in use")
             self.problem = ""
 
-    def _load(self, engine: Engine, wanted: Adviser) -> None:
-        """Teach an adviser such as this the history that its predictors ask for, and let it answer."""
+    def _load(self, engine: Engine, wanted: PredictionService) -> None:
+        """Teach an predictions such as this the history that its predictors ask for, and let it answer."""
         begin = time.monotonic()
         # A fresh one for each try: the store may fail half-way, and no job must be learnt twice.
-        adviser = wanted.fresh()
-        history = together(predictor.history for predictor in adviser.predictors)
+        predictions = wanted.fresh()
+        history = together(predictor.history for predictor in predictions.predictors)
         now = int(self._clock())
         since = now - history.seconds if history.seconds else None
         with engine.begin() as connection:
-            set_teaching(connection, adviser.teaching)
+            set_teaching(connection, predictions.teaching)
         with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
             newest = last_id(connection)
-            adviser.learn(read_history(connection, history.per_user, since, now, adviser.teaching))
+            predictions.learn(read_history(connection, history.per_user, since, now, predictions.teaching))
         self._last_id = newest
-        adviser.ready = True
-        self._desk.adviser = adviser
-        log.info("learnt %d jobs of the history in %.1f s", adviser.learnt, time.monotonic() - begin)
+        predictions.ready = True
+        self._handler.predictions = predictions
+        log.info("learnt %d jobs of the history in %.1f s", predictions.learnt, time.monotonic() - begin)
 
     def _follow(self, engine: Engine, follower: Follower) -> None:
         """Store what is new in the logs."""
@@ -187,7 +181,7 @@ class Worker:
         """Teach what has become known since, whoever stored it."""
         with engine.connect() as connection:
             for number, job in read_new(connection, self._last_id):
-                self._desk.adviser.learn([job])
+                self._handler.predictions.learn([job])
                 self._last_id = number
 
     def _forget(self, engine: Engine) -> None:
@@ -228,7 +222,7 @@ class Worker:
 
     def _record(self, engine: Engine) -> None:
         """Store the decisions that were taken; one leaves the queue only when it is committed."""
-        waiting = self._desk.decisions
+        waiting = self._handler.decisions
         while waiting:
             # The other thread only appends, and drops from this end when the queue is full: then some are recorded
             # that would have been dropped.

@@ -6,9 +6,9 @@ from typing import Any
 from sqlalchemy import Connection, Text, select, text
 
 from softwalltime.jobs import UNSET, Alter, CurrentJob, Submission
+from softwalltime.store.encoding import storable_text
+from softwalltime.store.locks import lock
 from softwalltime.store.tables import completed_jobs, current_jobs
-from softwalltime.store.texts import storable_text
-from softwalltime.store.turns import take_turn
 
 _columns = current_jobs.columns
 _NAMES = ", ".join(column.name for column in _columns)
@@ -70,7 +70,7 @@ def forget_current(connection: Connection, gone: Collection[tuple[str, str]], be
 
 def forget_completed(connection: Connection, after: int) -> None:
     """Forget the jobs that have completed, by the completed jobs that were stored after the one with this id."""
-    take_turn(connection)
+    lock(connection)
     connection.execute(text(_FORGET_COMPLETED), {"after": after})
 
 
@@ -129,7 +129,7 @@ def _keys(jobs: Collection[tuple[str, str]]) -> list[dict[str, Any]]:
 
 def _execute(connection: Connection, statement: str, rows: list[dict[str, Any]], **values: object) -> None:
     if rows:
-        take_turn(connection)
+        lock(connection)
         connection.execute(text(statement), {name: [row[name] for row in rows] for name in rows[0]} | values)
 
 

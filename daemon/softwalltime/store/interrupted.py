@@ -6,15 +6,15 @@ from sqlalchemy import Connection
 from sqlalchemy.dialects.postgresql import insert
 
 from softwalltime.jobs import CompletedJob
+from softwalltime.store.encoding import storable_text
+from softwalltime.store.locks import lock
 from softwalltime.store.tables import NEVER_STARTED, interrupted_runs
-from softwalltime.store.texts import storable_text
-from softwalltime.store.turns import take_turn
 
 
 def add_interrupted(connection: Connection, runs: Sequence[CompletedJob]) -> None:
     """Keep those of these runs that are not known yet."""
     if runs:
-        take_turn(connection)
+        lock(connection)
         connection.execute(insert(interrupted_runs).on_conflict_do_nothing(), [_row(run) for run in runs])
 
 

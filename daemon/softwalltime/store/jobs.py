@@ -13,10 +13,10 @@ from sqlalchemy.dialects.postgresql import insert
 from softwalltime.errors import StoreError
 from softwalltime.jobs import CompletedJob, Values, job_of, values_of
 from softwalltime.states import state_of
+from softwalltime.store.encoding import NULL, CopyTexts, storable_text
 from softwalltime.store.engine import driver_connection
+from softwalltime.store.locks import lock
 from softwalltime.store.tables import NEVER_STARTED, completed_jobs, start_or_never
-from softwalltime.store.texts import NULL, CopyTexts, storable_text
-from softwalltime.store.turns import take_turn
 
 _CHUNK = 1_000
 """Jobs sent or fetched at once."""
@@ -202,7 +202,7 @@ def _is_known(connection: Connection, key: tuple[str, str, int]) -> bool:
 
 
 def _add(connection: Connection, first: tuple[str, str, int], count: int, written: Callable[[], Iterable[str]]) -> int:
-    take_turn(connection)
+    lock(connection)
     if not _is_known(connection, first):
         # Straight into the table: the fastest way, and right unless a job is known or comes twice.
         try:

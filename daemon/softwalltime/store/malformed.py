@@ -7,9 +7,9 @@ from datetime import datetime
 from sqlalchemy import Connection, delete, func, select
 from sqlalchemy.dialects.postgresql import insert
 
+from softwalltime.store.encoding import storable_text
+from softwalltime.store.locks import lock
 from softwalltime.store.tables import malformed_dropped, malformed_lines
-from softwalltime.store.texts import storable_text
-from softwalltime.store.turns import take_turn
 
 KEPT = 10_000
 """How many lines are kept."""
@@ -44,7 +44,7 @@ def record_malformed(connection: Connection, lines: Sequence[MalformedLine]) -> 
     """
     if not lines:
         return 0
-    take_turn(connection)
+    lock(connection)
     rows = [
         {
             "server": storable_text(line.server),

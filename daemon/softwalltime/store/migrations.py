@@ -19,9 +19,9 @@ from sqlalchemy.schema import CreateSchema, SchemaItem
 
 from softwalltime import resources
 from softwalltime.errors import StoreError, UsageError
-from softwalltime.store import functions, views
+from softwalltime.store import daily_tables, functions, views  # noqa: F401 - daily_tables adds its tables to metadata
+from softwalltime.store.locks import Lock, lock
 from softwalltime.store.tables import SCHEMA, metadata
-from softwalltime.store.turns import Turn, take_turn
 
 
 def _is_ours(name: str | None, kind: str, _parents: object) -> bool:
@@ -107,7 +107,7 @@ def check(engine: Engine) -> list[str]:
     Changes nothing, but needs the privileges of an upgrade.
     """
     with engine.connect() as connection, connection.begin() as transaction:
-        take_turn(connection, Turn.MIGRATE)
+        lock(connection, Lock.MIGRATE)
         found = []
         if (revision := _current(connection)) != head():
             found.append(f"revision: it is {revision or 'none'}, {head()} is needed")
@@ -137,7 +137,7 @@ def _changing(engine: Engine) -> Iterator[Connection]:
     with engine.begin() as connection:
         # Wait for whoever reads or upgrades, but not for ever.
         connection.execute(text("SELECT set_config('lock_timeout', :patience, true)"), {"patience": PATIENCE})
-        take_turn(connection, Turn.MIGRATE)
+        lock(connection, Lock.MIGRATE)
         yield connection
 
 

@@ -8,9 +8,9 @@ from sqlalchemy import Connection, Executable, Row, Select, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from softwalltime.errors import StoreError
+from softwalltime.store.encoding import storable_text
+from softwalltime.store.locks import lock
 from softwalltime.store.tables import log_positions
-from softwalltime.store.texts import storable_text
-from softwalltime.store.turns import take_turn
 
 HEAD_BYTES = 4096
 """How many of a file's first bytes tell it from others."""
@@ -89,7 +89,7 @@ def read_positions(connection: Connection, server: str) -> list[Position]:
 
 def save_position(connection: Connection, position: Position) -> None:
     """Set how far a log has been read, in the transaction that stores what was read."""
-    take_turn(connection)
+    lock(connection)
     key, place = _row(position)
     connection.execute(
         insert(log_positions)
@@ -103,7 +103,7 @@ def move_position(connection: Connection, since: Position | None, position: Posi
 
     :raises OvertakenError: if it is not, since another process reads the same log.
     """
-    take_turn(connection)
+    lock(connection)
     key, place = _row(position)
     moving: Executable
     if since is None:

@@ -6,9 +6,9 @@ from psycopg import sql
 from sqlalchemy import Connection
 
 from softwalltime.jobs import Decision
+from softwalltime.store.encoding import NULL, CopyTexts
 from softwalltime.store.engine import driver_connection
 from softwalltime.store.tables import predictions
-from softwalltime.store.texts import NULL, CopyTexts
 
 _COLUMNS = (
     "predicted_at", "walltime", "soft_walltime", "predicted", "took", "event", "job_id", "user_name", "project",

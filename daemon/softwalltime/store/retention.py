@@ -6,8 +6,8 @@ from typing import Any
 
 from sqlalchemy import Engine, text
 
+from softwalltime.store.locks import lock
 from softwalltime.store.tables import SCHEMA
-from softwalltime.store.turns import take_turn
 
 BATCH = 5_000
 """Rows deleted in one transaction: some hundredths of a second."""
@@ -109,5 +109,5 @@ def _delete(engine: Engine, statement: Any, values: dict[str, Any], *, in_turn: 
     """Delete in a transaction of its own; ``in_turn`` where those who write change the same rows, in another order."""
     with engine.begin() as connection:
         if in_turn:
-            take_turn(connection)
+            lock(connection)
         return connection.execute(statement, values).rowcount

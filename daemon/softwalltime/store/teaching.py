@@ -5,8 +5,8 @@ from collections.abc import Collection
 from sqlalchemy import Connection, delete, insert, select
 
 from softwalltime.states import State
+from softwalltime.store.locks import lock
 from softwalltime.store.tables import teaching_states
-from softwalltime.store.turns import take_turn
 
 
 def set_teaching(connection: Connection, states: Collection[State]) -> bool:
@@ -14,7 +14,7 @@ def set_teaching(connection: Connection, states: Collection[State]) -> bool:
     known = set(connection.execute(select(teaching_states.c.state)).scalars())
     if known == set(states):
         return False
-    take_turn(connection)
+    lock(connection)
     connection.execute(delete(teaching_states))
     if states:
         connection.execute(insert(teaching_states), [{"state": state.value} for state in states])

@@ -18,7 +18,7 @@ from joblib.parallel import ParallelBackendBase  # type: ignore[import-untyped] 
 
 from softwalltime import __version__
 from softwalltime.errors import SoftwalltimeError, UsageError
-from softwalltime.words import plural
+from softwalltime.formatting import plural
 
 if TYPE_CHECKING:
     from distributed import Client, Future

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from softwalltime.formatting import DAY
 from softwalltime.reports.analysis.predictions import Judged
 from softwalltime.reports.columns import Columns, Names
-from softwalltime.words import DAY
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
+from softwalltime.formatting import DAY, MINUTE, day
 from softwalltime.jobs import Decision
 from softwalltime.replay.metrics import accuracies
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.analysis.predictions import CLASSES, runtime_classes
 from softwalltime.reports.columns import Columns, Integers
-from softwalltime.words import DAY, MINUTE, day
 
 BOUNDS = (10, MINUTE, 10 * MINUTE)
 """Runtimes in seconds below which a job counts as that long in its bounded slowdown."""

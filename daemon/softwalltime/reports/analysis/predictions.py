@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from softwalltime.formatting import DAY, HOUR
 from softwalltime.replay.metrics import BADLY, accuracies
 from softwalltime.reports.columns import Columns, Integers
-from softwalltime.words import DAY, HOUR
 
 Floats = NDArray[np.float64]
 

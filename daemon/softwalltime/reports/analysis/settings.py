@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 
-from softwalltime.policy import MINIMUM
+from softwalltime.formatting import DAY
+from softwalltime.policy.clamp import MINIMUM
 from softwalltime.predictors.percentile import PercentileOptions
-from softwalltime.replay.family import drive_percentiles, soft_walltimes
+from softwalltime.replay.percentile_grid import drive_percentiles, soft_walltimes
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.analysis.halves import Halves, enough, halves
 from softwalltime.reports.columns import Columns
-from softwalltime.words import DAY
 
 PERCENTILES = (50, 60, 70, 80, 85, 90, 95, 97, 99)
 WINDOWS = (7, 30, 90)

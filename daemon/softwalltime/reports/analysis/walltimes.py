@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from softwalltime.formatting import DAY, HOUR, MINUTE, moment
 from softwalltime.reports.columns import Columns
-from softwalltime.words import DAY, HOUR, MINUTE, moment
 
 Floats = NDArray[np.float64]
 BINS = 20

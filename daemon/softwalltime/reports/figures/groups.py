@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.ticker import FuncFormatter, NullLocator
 
+from softwalltime.formatting import duration, percent, plural
 from softwalltime.reports.analysis.groups import Group, Shares
 from softwalltime.reports.figures.picture import MUTED, SERIES, Picture, drawing, shortened, time_axis
 from softwalltime.reports.figures.walltimes import CHLUMSKY
-from softwalltime.words import duration, percent, plural
 
 SHOWN = 800
 """Users drawn at most; of more, evenly chosen ones."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from softwalltime.formatting import DAY, day, duration, percent, plural
 from softwalltime.reports.analysis.periods import BOUNDS, Period, Waits, Week, pair
 from softwalltime.reports.figures.picture import (
     DASHES,
@@ -15,7 +16,6 @@ from softwalltime.reports.figures.picture import (
     time_axis,
 )
 from softwalltime.reports.figures.walltimes import CHLUMSKY
-from softwalltime.words import DAY, day, duration, percent, plural
 
 
 def by_week(found: Sequence[Week]) -> Picture:

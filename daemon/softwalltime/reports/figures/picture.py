@@ -22,7 +22,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentFormatter
 
-from softwalltime.words import DAY, HOUR, MINUTE, duration
+from softwalltime.formatting import DAY, HOUR, MINUTE, duration
 
 INK, MUTED, GRID, HEAT, ON_COLOR = "#0a0001", "#0a0002", "#0a0003", "#0a0004", "#0a0005"
 SERIES = tuple(f"#0b000{number}" for number in range(8))

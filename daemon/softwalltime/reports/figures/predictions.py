@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from softwalltime.formatting import MINUTE, duration, exact_percent, percent, plural
 from softwalltime.replay.metrics import Scores
 from softwalltime.reports.analysis.predictions import CLASSES, Box, Predictions
 from softwalltime.reports.figures.picture import (
@@ -19,7 +20,6 @@ from softwalltime.reports.figures.picture import (
     time_axis,
 )
 from softwalltime.reports.figures.walltimes import CHLUMSKY, TANG
-from softwalltime.words import MINUTE, duration, exact_percent, percent, plural
 
 
 def plane(

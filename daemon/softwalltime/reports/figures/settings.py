@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from softwalltime.formatting import exact_percent, percent, plural
 from softwalltime.reports.analysis.settings import PERCENTILES, THRESHOLDS, WINDOWS, Setting
 from softwalltime.reports.figures.picture import (
     DASHES,
@@ -13,7 +14,6 @@ from softwalltime.reports.figures.picture import (
     percent_axis,
 )
 from softwalltime.reports.figures.walltimes import TANG
-from softwalltime.words import exact_percent, percent, plural
 
 DEFAULT_WINDOW = 30
 

@@ -5,6 +5,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm
 from matplotlib.ticker import FuncFormatter
 
+from softwalltime.formatting import duration, percent, plural, walltime
 from softwalltime.reports.analysis.walltimes import BINS, HeatMap, Walltimes
 from softwalltime.reports.figures.picture import (
     INK,
@@ -17,7 +18,6 @@ from softwalltime.reports.figures.picture import (
     percent_axis,
     time_axis,
 )
-from softwalltime.words import duration, percent, plural, walltime
 
 TANG = "Tang, Desai, Buettner & Lan 2013"
 CHLUMSKY = "Chlumský & Klusáček 2022"

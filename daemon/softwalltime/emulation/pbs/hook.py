@@ -1,0 +1,165 @@
+"""Runs a hook file as pbs_server does."""
+
+import builtins
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, FrameType, ModuleType
+from typing import Any
+
+from softwalltime.emulation.pbs import rules
+from softwalltime.emulation.pbs.events import Event
+from softwalltime.emulation.pbs.module import Pbs
+from softwalltime.emulation.pbs.objects import Run, changed, changed_resources
+from softwalltime.emulation.pbs.values import as_seconds
+from softwalltime.errors import SourceError
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one run.
+
+    ``accepted`` says whether PBS carries the request out, ``message`` why not, ``hook_accepted`` whether the hook alone
+    would; ``attributes`` and ``resources`` what the hook has set and PBS keeps (``""``: taken away), ``soft_walltime``
+    what the job has in the end, in seconds.  ``log`` holds the hook's log lines with their levels, ``error`` the
+    traceback of an exception that left the hook, ``pbs`` the module that it ran with.
+    """
+
+    accepted: bool
+    hook_accepted: bool
+    message: str
+    attributes: Mapping[str, Any]
+    resources: Mapping[str, Any]
+    soft_walltime: int | None
+    log: list[tuple[int, str]]
+    error: str
+    pbs: Pbs
+
+
+class HookScript:
+    """A hook file; compiled when it has changed, executed in fresh globals for each event.
+
+    Runs do not share anything but ``sys.modules`` and ``os.environ``, as in pbs_server, and several threads may run the
+    same script at once.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._compiled: tuple[tuple[int, int, int], CodeType] | None = None
+
+    def _code(self) -> CodeType:
+        try:
+            status = self._path.stat()
+            version = (status.st_ino, status.st_size, status.st_mtime_ns)
+            if self._compiled is None or self._compiled[0] != version:
+                source = self._path.read_bytes()
+                self._compiled = (version, compile(source, "<embedded code object>", "exec"))
+        except (OSError, SyntaxError, ValueError) as error:
+            raise SourceError(f"cannot read the hook {self._path}: {error}") from error
+        return self._compiled[1]
+
+    def run(self, event: Event, configuration: Path | None = None, *, alarm: bool = False) -> Outcome:
+        """Run the hook for an event.
+
+        :param configuration: its configuration file, which PBS calls ``pbs.hook_config_filename``.
+        :param alarm: interrupt it after the event's alarm; only in the main thread, where Python handles signals.
+        """
+        code = self._code()
+        run = Run(event)
+        pbs = Pbs(run, None if configuration is None else str(configuration))
+        error = ""
+        names: dict[str, Any] = {"__builtins__": _builtins(pbs, event)}
+        try:
+            with _alarm(event.alarm) if alarm else _no_alarm():
+                exec(code, names)  # noqa: S102 - that is what a hook is for
+        except SystemExit:
+            pass
+        except KeyboardInterrupt:
+            error = traceback.format_exc()
+            run.accepted = False
+            run.message = f"request rejected as filter hook '{event.hook_name}' got an alarm call. Please inform Admin"
+        except BaseException:
+            error = traceback.format_exc()
+            run.accepted = False
+            run.message = (
+                f"request rejected as filter hook '{event.hook_name}' encountered an exception. Please inform Admin"
+            )
+        names.clear()  # As PBS does; functions and their globals refer to each other.
+        run.over = True
+        return _outcome(run, pbs, error)
+
+
+def _outcome(run: Run, pbs: Pbs, error: str) -> Outcome:
+    """Apply PBS's own rules to what the hook has done."""
+    event = run.event
+    job = pbs.event().job
+    attributes, resources = changed(job), changed_resources(job)
+    accepted, message = run.accepted, run.message
+    if accepted:
+        message = rules.refusal(event, attributes, resources)
+        accepted = not message
+    kept = rules.applied(event, resources) if accepted else {}
+    if "soft_walltime" in kept:
+        soft_walltime = as_seconds(kept["soft_walltime"])
+    elif accepted and "soft_walltime" in (requested := rules.requested(event)):
+        soft_walltime = as_seconds(requested["soft_walltime"])
+    else:
+        soft_walltime = as_seconds(rules.existing(event).get("soft_walltime"))
+    if event.name == "postqueuejob":
+        accepted = True  # The job is queued already: PBS logs a refusal, and that is all.
+    return Outcome(accepted, run.accepted, message, attributes, kept, soft_walltime, pbs.lines, error, pbs)
+
+
+def _builtins(pbs: Pbs, event: Event) -> dict[str, Any]:
+    """The builtins, with an ``import`` that knows ``pbs`` and, where the event says what time it is, the time.
+
+    pbs_server gives a hook globals that hold nothing but ``__builtins__``; hence ``__name__`` is found there, and is
+    "builtins".
+    """
+    plain = builtins.__import__
+    clock = None if event.now is None else _clock(event.now)
+
+    def hooked(name: str, *arguments: Any, **options: Any) -> ModuleType:
+        if name == "pbs":
+            return pbs
+        if name == "time" and clock is not None:
+            return clock
+        return plain(name, *arguments, **options)
+
+    return {**vars(builtins), "__import__": hooked}
+
+
+def _clock(now: int) -> ModuleType:
+    """The module ``time`` with a wall clock that stands at ``now``; the monotonic one goes on."""
+    clock = ModuleType("time")
+    clock.__dict__.update(vars(time))
+    clock.__dict__["time"] = lambda: float(now)
+    return clock
+
+
+@contextmanager
+def _no_alarm() -> Iterator[None]:
+    yield
+
+
+@contextmanager
+def _alarm(seconds: float) -> Iterator[None]:
+    """Interrupt what runs within after so many seconds, once, with KeyboardInterrupt."""
+    if threading.current_thread() is not threading.main_thread():
+        raise RuntimeError("a hook's alarm works in the main thread only")
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,101 @@
+"""What goes wrong during a replay, if it is asked for: by seed, so that the same faults come again."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from softwalltime.emulation.through_hooks.daemon import Daemon
+from softwalltime.emulation.through_hooks.garbage import Garbage
+from softwalltime.emulation.through_hooks.log_writer import LogWriter
+from softwalltime.emulation.through_hooks.store import Store
+
+KINDS = ("kill-daemon", "suspend-daemon", "stop-postgres", "garbage")
+EACH = 3
+"""How often each kind of fault comes in one run."""
+LONGEST = 300
+"""Happenings for which a fault lasts at most."""
+
+
+_STRIDE = 1000
+"""Happenings between two reports of progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Happenings, from one to before another, while something is wrong, or nothing is (``""``)."""
+
+    kind: str
+    begin: int
+    end: int
+
+
+def plan(kinds: Sequence[str], happenings: int, random: Random) -> list[Stretch]:
+    """All happenings in stretches, with each kind of fault some times and never two at once."""
+    wanted = [kind for kind in kinds for _ in range(EACH)]
+    random.shuffle(wanted)
+    # Each has as many happenings to itself: it begins in the first half of them, and is over at the end.
+    half = happenings // (2 * len(wanted) or 1)
+    found: list[Stretch] = []
+    for number, kind in enumerate(wanted if half else ()):
+        begin = 2 * half * number + random.randrange(half)
+        found += _calm(found[-1].end if found else 0, begin)
+        found.append(Stretch(kind, begin, begin + random.randint(1, min(LONGEST, half))))
+    return [*found, *_calm(found[-1].end if found else 0, happenings)]
+
+
+def _calm(begin: int, end: int) -> list[Stretch]:
+    return [Stretch("", first, min(first + _STRIDE, end)) for first in range(begin, end, _STRIDE)]
+
+
+class Trouble:
+    """What is wrong at the moment, brought about for real and put right again.
+
+    :param garbage: the socket at which a mad daemon answers.
+    :param pause: seconds for which the hook asks nobody after time-outs.
+    """
+
+    def __init__(
+        self, daemon: Daemon, log: LogWriter, store: Store, garbage: Path, random: Random, pause: float
+    ) -> None:
+        self.kind = ""
+        self._daemon = daemon
+        self._log = log
+        self._store = store
+        self._garbage = Garbage(garbage, random)
+        self._random = random
+        self._pause = pause
+
+    def begin(self, kind: str) -> None:
+        """Let this go wrong; ``""`` is nothing."""
+        if kind in ("kill-daemon", "stop-postgres"):
+            # Often while the daemon is busy with what it finds in the log.
+            self._log.write()
+            time.sleep(self._random.random())
+        self.kind = kind
+        match kind:
+            case "kill-daemon":
+                self._daemon.kill()
+            case "suspend-daemon":
+                self._daemon.suspend()
+            case "stop-postgres":
+                self._store.stop()
+            case "garbage":
+                self._garbage.start()
+
+    def end(self) -> None:
+        """Put right what is wrong, if anything is, and wait until it is as if it had never been."""
+        kind, self.kind = self.kind, ""
+        match kind:
+            case "kill-daemon":
+                self._daemon.start()
+            case "suspend-daemon":
+                self._daemon.resume()
+                time.sleep(self._pause)
+            case "stop-postgres":
+                self._store.start()
+            case "garbage":
+                self._garbage.stop()
+        if kind and self._daemon.running:
+            self._log.catch_up()

@@ -1,0 +1,116 @@
+"""The emulated PBS server: fires the events of what happens to jobs, and knows what each job has by now."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from softwalltime.accounting.values import duration
+from softwalltime.emulation.pbs.events import Event, altered, postqueued, queued, started
+from softwalltime.emulation.pbs.hook import HookScript, Outcome
+from softwalltime.emulation.through_hooks.timeline import Happening, Kind, Timeline
+from softwalltime.jobs import Submission
+
+
+class Server:
+    """One server with one hook, at which nothing has happened yet.
+
+    :param minimum: least soft walltime in seconds.
+    """
+
+    def __init__(self, timeline: Timeline, script: HookScript, minimum: int) -> None:
+        self.events = self.accepted = self.invalid = self.unanswered = self.timeouts = 0
+        self.at_submission: list[int | None] = [None] * len(timeline.submissions)
+        """The soft walltime that each submission got, in seconds."""
+        self._timeline = timeline
+        self._script = script
+        self._minimum = minimum
+        # What is asked for, and the soft walltime, as both are by now: of what waits, and of running jobs.
+        self._waiting = list(timeline.submissions)
+        self._soft: list[int | None] = [None] * len(timeline.submissions)
+        self._running: dict[int, tuple[Submission, int | None]] = {}
+        # Of other running jobs nobody asks again.
+        self._altered_later = {alter.job for alter in timeline.alters}
+
+    def happen(self, happening: Happening, configuration: Path) -> None:
+        """Let something happen: fire its events, with this configuration of the hook."""
+        match happening.kind:
+            case Kind.SUBMITTED:
+                self._submit(happening.number, configuration)
+            case Kind.STARTED:
+                self._start(happening.number, happening.time, configuration)
+            case Kind.ALTERED:
+                self._alter(happening.number, happening.time, configuration)
+
+    def _submit(self, number: int, configuration: Path) -> None:
+        submission, site = self._waiting[number], self._timeline.site
+        event = queued(submission, site=site, array_indices=self._timeline.indices.get(number, ""))
+        soft = self._fire(event, submission, configuration).soft_walltime
+        if site.postqueuejob:
+            event = postqueued(submission, site=site, soft_walltime=soft)
+            soft = self._fire(event, submission, configuration).soft_walltime
+        self.at_submission[number] = self._soft[number] = soft
+
+    def _start(self, number: int, now: int, configuration: Path) -> None:
+        submitted_as = self._timeline.of_job[number]
+        submission = self._waiting[submitted_as]
+        if submitted_as in self._timeline.indices:
+            submission = replace(submission, job_id=self._timeline.jobs[number].submission.job_id)
+        event = started(submission, site=self._timeline.site, now=now, soft_walltime=self._soft[submitted_as])
+        outcome = self._fire(event, submission, configuration)
+        if number in self._altered_later:
+            self._running[number] = submission, outcome.soft_walltime
+
+    def _alter(self, number: int, now: int, configuration: Path) -> None:
+        alter = self._timeline.alters[number]
+        if alter.job is None:
+            submission, soft = self._waiting[alter.submission], self._soft[alter.submission]
+        else:
+            submission, soft = self._running[alter.job]
+        event = altered(
+            submission,
+            alter.resources,
+            site=self._timeline.site,
+            now=now,
+            soft_walltime=soft,
+            state="Q" if alter.job is None else "R",
+        )
+        new = _altered(submission, alter.resources)
+        outcome = self._fire(event, new, configuration)
+        if not outcome.accepted:
+            return
+        if alter.job is None:
+            self._waiting[alter.submission], self._soft[alter.submission] = new, outcome.soft_walltime
+        else:
+            self._running[alter.job] = new, outcome.soft_walltime
+
+    def _fire(self, event: Event, submission: Submission, configuration: Path) -> Outcome:
+        """Run the hook for an event, after which the job is as the submission says."""
+        outcome = self._script.run(event, configuration)
+        self.events += 1
+        self.accepted += outcome.accepted and outcome.hook_accepted and not outcome.error
+        soft = outcome.soft_walltime
+        if soft is not None and not self._valid(soft, submission):
+            self.invalid += 1
+        # The hook is told to log nothing but what went wrong.
+        for _, line in outcome.log:
+            self.unanswered += 1
+            self.timeouts += "no answer in time" in line or "accepts no connection" in line
+        return outcome
+
+    def _valid(self, soft: int, submission: Submission) -> bool:
+        walltime = submission.walltime
+        return walltime is not None and not submission.shrink_to_fit and self._minimum <= soft <= walltime
+
+
+def _altered(submission: Submission, resources: dict[str, str]) -> Submission:
+    """The job after an alter of what matters to its soft walltime."""
+
+    def limit(name: str, before: int | None) -> int | None:
+        text = resources.get(name)
+        return before if text is None else duration(text) if text else None
+
+    return replace(
+        submission,
+        walltime=limit("walltime", submission.walltime),
+        min_walltime=limit("min_walltime", submission.min_walltime),
+        max_walltime=limit("max_walltime", submission.max_walltime),
+    )

@@ -1,0 +1,138 @@
+"""The site's policy: for which jobs which predictor is asked, and whether PBS is told.
+
+One predictor serves waiting jobs (asked at submission and at alter) and another running ones (asked at start):
+underestimating a waiting job costs little and lets it backfill, underestimating a running one breaks the promises
+made to others.  ``walltime`` for running jobs raises the soft walltime to the walltime at start (Tang et al. 2013,
+selective adjustment).
+"""
+
+import hashlib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from softwalltime.errors import OptionError, UsageError
+from softwalltime.jobs import Submission
+from softwalltime.policy.clamp import MINIMUM
+from softwalltime.predictors.registry import make
+
+WALLTIME = "walltime"
+KEEP = "keep"
+Mode = Literal["off", "shadow", "on"]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _check(spec: str) -> str:
+    if spec not in (WALLTIME, KEEP):
+        try:
+            make(spec)
+        except OptionError as error:
+            raise ValueError(str(error)) from error
+    return spec
+
+
+Spec = Annotated[str, AfterValidator(_check)]
+"""A predictor as the registry knows it, or ``walltime``, or ``keep``."""
+
+
+def _not_for_waiting(spec: str) -> str:
+    if spec in (WALLTIME, KEEP):
+        raise ValueError(f"{spec!r} is for running jobs only; name a predictor")
+    return spec
+
+
+WaitingSpec = Annotated[Spec, AfterValidator(_not_for_waiting)]
+"""A predictor as the registry knows it."""
+
+
+class Rule(_Model):
+    """What is different for some jobs: those that have all of the given queue, user and project."""
+
+    queue: str | None = None
+    user: str | None = None
+    project: str | None = None
+    mode: Mode | None = None
+    waiting: WaitingSpec | None = None
+    running: Spec | None = None
+    minimum: int | None = Field(default=None, ge=60)
+
+    def applies(self, job: Submission) -> bool:
+        """Whether the rule is for this job."""
+        return self.queue in (None, job.queue) and self.user in (None, job.user) and self.project in (None, job.project)
+
+
+class SitePolicy(_Model):
+    """The whole policy; a rule that applies overrides what it names, a later rule an earlier one."""
+
+    mode: Mode = Field(default="shadow", description="off: predict nothing; shadow: predict, record, set nothing; on")
+    waiting: WaitingSpec = Field(default="percentile", description="predictor for waiting jobs, with options")
+    running: Spec = Field(default=WALLTIME, description="predictor for running jobs, or walltime, or keep")
+    minimum: int = Field(default=MINIMUM, ge=60, description="least soft walltime in seconds")
+    share: float = Field(default=1.0, ge=0, le=1, description="share of the users for whom mode on is on")
+    rules: tuple[Rule, ...] = ()
+
+    def __str__(self) -> str:
+        """The policy in one line, for a log."""
+        share = f", for {self.share:.0%} of the users" if self.share < 1 else ""
+        rules = f", {len(self.rules)} rules" if self.rules else ""
+        return (
+            f"mode {self.mode}{share}, waiting {self.waiting}, running {self.running}, minimum {self.minimum} s{rules}"
+        )
+
+    def specs(self) -> set[str]:
+        """All predictors that may be asked."""
+        named = {self.waiting, self.running}
+        for rule in self.rules:
+            named |= {spec for spec in (rule.waiting, rule.running) if spec is not None}
+        return named - {WALLTIME, KEEP}
+
+    def terms(self, job: Submission) -> "Terms":
+        """What holds for this job."""
+        mode, waiting, running, minimum = self.mode, self.waiting, self.running, self.minimum
+        for rule in self.rules:
+            if rule.applies(job):
+                mode = rule.mode or mode
+                waiting, running = rule.waiting or waiting, rule.running or running
+                minimum = rule.minimum or minimum
+        if mode == "on" and self.share < 1 and user_rank(job.user) >= self.share:
+            mode = "shadow"
+        return Terms(mode, waiting, running, minimum)
+
+
+def site_policy(values: Mapping[str, object]) -> SitePolicy:
+    """The policy with these values: the table ``[policy]`` of the settings.
+
+    :raises UsageError: names the key and what is wrong with its value.
+    """
+    try:
+        return SitePolicy.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ("policy", *map(str, first["loc"]))
+        if first["type"] == "extra_forbidden":
+            known = Rule.model_fields if "rules" in place[:-1] else SitePolicy.model_fields
+            near = get_close_matches(place[-1], known, n=1)
+            hint = f"is {near[0]} meant?" if near else f"there are {', '.join(known)}"
+            raise UsageError(f"{'.'.join(place[:-1])}: unknown key {place[-1]}; {hint}") from error
+        reason = first["msg"].removeprefix("Value error, ")
+        raise UsageError(f"{'.'.join(place)}: {reason} ({str(first['input'])[:60]!r})") from error
+
+
+class Terms(NamedTuple):
+    """The policy as it holds for one job."""
+
+    mode: Mode
+    waiting: str
+    running: str
+    minimum: int
+
+
+def user_rank(user: str) -> float:
+    """A user's place between 0 and 1, the same for ever and on every machine: who is in at 10% is in at 20%."""
+    digest = hashlib.blake2b(user.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") / 2**64

@@ -1,0 +1,100 @@
+"""Drive many settings of the percentile predictor through a workload at once.
+
+Which percentile, which window, which keys?  Asked one by one, hundreds of settings would each sort the same jobs.  Here
+the jobs are sorted once for each choice of keys and window, and every percentile is read off the same sorted shares.
+A test holds the result equal to :func:`softwalltime.replay.drive.drive` with each setting by itself.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softwalltime.jobs import Submission
+from softwalltime.policy.clamp import MINIMUM
+from softwalltime.predictors.percentile import Percentile, PercentileOptions
+from softwalltime.replay.drive import strides
+from softwalltime.replay.workload import Workload
+
+
+class _Family(Percentile):
+    """The percentile predictor, which answers for several percentiles at once."""
+
+    def all_shares(self, submission: Submission, now: int, percentiles: Sequence[float]) -> list[float] | None:
+        """The percentiles (each between 0 and 1) of like jobs' shares; ``None`` if there are too few like jobs.
+
+        ``now`` never goes back in a replay, so what is too old is forgotten for good.
+        """
+        oldest = now - self._window
+        while self._by_end and self._by_end[0][0] < oldest:
+            _, old = self._by_end.popleft()
+            old.forget_first()
+            if not old.sorted:
+                del self._like[old.key]
+        like = self._like.get(self._key(submission))
+        shares = like.sorted if like is not None else []
+        count = len(shares)
+        if count < self._least:
+            return None
+        found = []
+        for percentile in percentiles:
+            rank = percentile * (count - 1)
+            below = int(rank)
+            share = shares[below]
+            if rank != below:
+                share += (rank - below) * (shares[below + 1] - share)
+            found.append(share)
+        return found
+
+
+def drive_percentiles(
+    workload: Workload,
+    options: PercentileOptions,
+    percentiles: Sequence[float],
+    progress: Callable[[int], None] = lambda _: None,
+) -> NDArray[np.float64]:
+    """The share of its walltime that each job would have been predicted to use: a row a percentile (0 to 100).
+
+    NaN where there is no prediction.  Of ``options`` the keys, the window and the least number of jobs count.
+
+    :param progress: told the number of jobs done since it was last told.
+    """
+    jobs = workload.jobs
+    count = len(jobs)
+    family = _Family(options)
+    learn, predict = family.learn, family.all_shares
+    ranks = [percentile / 100 for percentile in percentiles]
+    unknown = [np.nan] * len(ranks)
+    rows: list[list[float]] = [unknown] * count
+    for events in strides(workload, progress):
+        for event in events:
+            if event < count:
+                learn(jobs[event])
+            else:
+                submission = jobs[event - count].submission
+                # A shrink-to-fit job gets no soft walltime, whatever is predicted.
+                if submission.walltime and not submission.shrink_to_fit:
+                    shares = predict(submission, submission.submitted, ranks)
+                    if shares is not None:
+                        rows[event - count] = shares
+    return np.array(rows, np.float64).reshape(count, len(ranks)).T
+
+
+def soft_walltimes(
+    workload: Workload, shares: NDArray[np.float64], threshold: float | None = None, minimum: int = MINIMUM
+) -> NDArray[np.int64]:
+    """What the policy makes of predicted shares of the walltime (NaN for none): soft walltimes, -1 for none.
+
+    The same as :func:`softwalltime.policy.clamp.soft_walltime` job by job, which a test holds it to.
+
+    :param threshold: least share ever predicted (Tang et al. 2013), ``None`` for none.
+    """
+    walltime = workload.walltime
+    if threshold is not None:
+        shares = np.maximum(shares, threshold)
+    seconds = shares * walltime
+    # Comparisons with NaN are false, as in the policy.
+    below = seconds < walltime
+    rounded = np.ceil(np.where(below, seconds, 0)).astype(np.int64)
+    rounded = np.maximum(rounded, minimum)
+    return np.where(below & (rounded < walltime), rounded, -1)

@@ -1,0 +1,385 @@
+"""A synthetic workload: jobs after a published model, submitted by users who repeat themselves.
+
+What follows the model of Lublin and Feitelson (see :mod:`.lublin`): the sizes, the runtimes that sessions are built
+around given their sizes, the daily cycle, and the shape of the times between submissions.  Where it departs, and why:
+
+- The model's jobs are independent.  History-based predictors live on users who repeat themselves, so here jobs come
+  in sessions of one user and application with one size, one request and similar runtimes.  Users and applications have
+  preferences, which decide *who* gets which of the model's draws, never which draws there are.
+- A job's runtime is its session's times log-normal noise, so ln(runtime) spreads a little wider than the model's.  Some
+  jobs die early, are deleted, or are killed at their walltime; some applications always run until they are killed.
+- All times between submissions are multiplied by one factor, so that the offered load (processor-seconds used, over
+  processors times the span of submissions) is :data:`LOAD`.  The model's own load on 128 processors is about 0.36.
+- An array job is one arrival.  Nobody waits for results before submitting more, weekends are like weekdays, no user
+  comes or goes, and hours are those of UTC.  Memory and node boundaries do not keep a job from starting.
+
+The figures that the model does not give (repetition, spread, failures, activity) were set by hand, so that the
+statistics of the result lie within or near the range of five logs of the Parallel Workloads Archive: KTH-SP2, SDSC-SP2,
+HPC2N, LLNL-Atlas and CEA-Curie.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from softwalltime.errors import UsageError
+from softwalltime.jobs import CompletedJob, Submission
+from softwalltime.workloads import estimates, lublin
+from softwalltime.workloads.cluster import start_times
+
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+LOAD = 0.7
+"""Offered load.  The model's many wide jobs make a queue of hours to days at this load; much more would never drain."""
+START = 1_704_067_200
+"""2024-01-01T00:00Z, a Monday."""
+SERVER = "pbs1"
+CORES = 8
+"""Processors of one node: what the chunks of a select statement are made of."""
+
+ACTIVITY = 0.8
+"""Zipf exponent of the users' activity: of 100 users the first submits 12%, the first five 33%."""
+OWN = 1.0
+"""How much alike one user's applications are, relative to how much they differ."""
+SCATTER = 0.25
+"""How far a session strays from its application's preferences, on the same scale."""
+REPETITION = 1.2
+"""Pareto exponent of a session's jobs: most sessions are one job, some are a hundred; 3.6 on average."""
+LONGEST_SESSION = 100
+BUDGET = lublin.DAY // 2
+"""For how long (s) a session may fill the whole machine; a greater one is split, and goes on another day."""
+BURST = 0.6
+"""Share of a session's jobs that follow each other immediately; the others are about 10 foreign jobs apart."""
+ARRAY = 0.1
+"""Share of sessions of four jobs or more that are one array job."""
+
+UNLIMITED = 0.003
+"""Share of submissions without a walltime."""
+FOREVER = 5 * 365 * lublin.DAY
+"""What the scheduler takes a job without walltime to need: PBS's five years."""
+MAXIMISTS = 0.07
+"""Share of applications that always request the greatest walltime."""
+ENDLESS = 0.05
+"""Share of applications that run until they are killed and go on from a checkpoint."""
+DELETED = 0.012
+"""Share of jobs deleted by their user while running."""
+WRONG = 0.02
+"""Share of jobs that run their course and end with an error."""
+STILLBORN = 0.06
+"""Mean share of an application's jobs that die within seconds."""
+
+DONE, FAILED, QDEL, KILLED = 0, 1, 271, -29
+"""Exit_status: success, error, deleted while running (256 + SIGTERM), killed by PBS at its walltime."""
+
+JOB_NAMES = (
+    "relax", "scf", "bands", "phonon", "md_prod", "equil", "minimize", "docking", "fep", "cfd_steady", "cfd_les",
+    "mesh", "train", "finetune", "blast", "align", "assembly", "variant_call", "wrf", "ocean", "lattice", "montecarlo",
+    "render", "post", "STDIN", "run.sh", "job", "test",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Applications:
+    """What users run again and again: one entry of each array per application of a user."""
+
+    user: Integers
+    group: Integers
+    project: Integers
+    name: Integers
+    weight: Floats  # how often it is run
+    size: Floats  # preference: the greater, the more processors
+    runtime: Floats  # preference: the greater, the longer
+    spread: Floats  # standard deviation of ln(runtime) within a session
+    margin: Floats  # how many times the expected runtime its user likes to request
+    stillborn: Floats
+    maximist: Flags
+    endless: Flags
+    busy: Floats  # cput / (ncpus x runtime)
+    gigabytes: Integers  # memory per processor
+    filled: Floats  # share of that memory used
+
+
+@dataclass(frozen=True, slots=True)
+class _Sessions:
+    """Runs of jobs of one application, in the order of their first job; one entry per session."""
+
+    begin: Floats  # place of the first job in the order of submissions
+    application: Integers
+    jobs: Integers
+    size: Integers
+    runtime: Integers
+    request: Integers
+    array: Flags
+
+
+@dataclass(frozen=True, slots=True)
+class _Jobs:
+    """The jobs in the order of submission; one entry per job."""
+
+    session: Integers
+    number: Integers  # of the submission, from 1; the subjobs of an array share it
+    index: Integers  # of a subjob, from 0
+    unlimited: Flags
+    runtime: Integers
+    exit_status: Integers
+
+
+def generate(
+    jobs: int, *, seed: int = 1, users: int = 100, processors: int = 128, start: int = START
+) -> list[CompletedJob]:
+    """``jobs`` completed jobs in the order of submission: by ``ctime``, then job number, then array index.
+
+    The same arguments always give the same jobs; fewer jobs are not a part of more.  Submissions begin at ``start``
+    (epoch seconds); jobs wait until they fit on a machine of that many ``processors`` (see :func:`.start_times`).
+    Subjobs of arrays count as jobs.  The model, and where this departs from it, stand in the module's description.
+
+    >>> [(job.submission.job_id, job.submission.user, job.submission.walltime, job.runtime) for job in generate(2)]
+    [('1.pbs1', 'user069', 600, 17), ('2.pbs1', 'user014', 300, 244)]
+    """
+    if jobs < 0 or users < 1 or processors < 1 or not 0 <= seed < 2**32:
+        raise UsageError(
+            "a workload needs jobs >= 0, users >= 1, processors >= 1 and 0 <= seed < 2^32, "
+            f"not {jobs}, {users}, {processors} and {seed}"
+        )
+    if not jobs:
+        return []
+    random = np.random.RandomState(seed)
+    applications = _applications(random, users)
+    sessions = _sessions(random, applications, jobs, processors)
+    made = _jobs(random, applications, sessions)
+    submitted = _submission_times(random, sessions, made, processors, start)
+    starts = start_times(
+        submitted,
+        sessions.size[made.session].tolist(),
+        made.runtime.tolist(),
+        np.where(made.unlimited, FOREVER, sessions.request[made.session]).tolist(),
+        processors,
+    )
+    return _records(random, applications, sessions, made, submitted, starts)
+
+
+def _applications(random: np.random.RandomState, users: int) -> _Applications:
+    """The population: groups of about six users, one to three projects a group, two to five applications a user."""
+    activity = random.permutation(np.arange(1, users + 1) ** -ACTIVITY)
+    groups = math.ceil(users / 6)
+    group_of_user = random.randint(groups, size=users, dtype=np.int64)
+    projects = random.randint(1, 4, size=groups, dtype=np.int64)
+    first_project = np.cumsum(projects) - projects + 1
+
+    user = np.repeat(np.arange(users), random.randint(2, 6, size=users, dtype=np.int64))
+    group = group_of_user[user]
+    count = len(user)
+    share = random.standard_exponential(count) ** 2
+    share /= np.bincount(user, weights=share)[user]
+    return _Applications(
+        user=user,
+        group=group,
+        project=first_project[group] + (random.random_sample(count) * projects[group]).astype(np.int64),
+        name=random.randint(len(JOB_NAMES), size=count, dtype=np.int64),
+        weight=activity[user] * share,
+        size=OWN * random.standard_normal(users)[user] + random.standard_normal(count),
+        runtime=OWN * random.standard_normal(users)[user] + random.standard_normal(count),
+        spread=np.minimum(0.15 * np.exp(random.standard_normal(count)), 0.8),
+        margin=np.exp(0.6 * random.standard_normal(count)),
+        stillborn=STILLBORN * random.standard_exponential(count).clip(max=5),
+        maximist=random.random_sample(count) < MAXIMISTS,
+        endless=random.random_sample(count) < ENDLESS,
+        busy=random.uniform(0.7, 0.99, size=count),
+        gigabytes=2 ** random.randint(4, size=count, dtype=np.int64),
+        filled=random.uniform(0.1, 0.9, size=count),
+    )
+
+
+def _sessions(random: np.random.RandomState, applications: _Applications, jobs: int, processors: int) -> _Sessions:
+    """Sessions of ``jobs`` jobs in all: who submits what, how many of it, and with which request."""
+    # In a small workload no session is more than a fiftieth of it, or a single one could be all of it.
+    longest = min(LONGEST_SESSION, max(1, jobs // 50))
+    lengths = np.minimum((1.0 - random.random_sample(jobs)) ** (-1 / REPETITION), longest).astype(np.int64)
+    total = np.cumsum(lengths)
+    count = int(np.searchsorted(total, jobs)) + 1
+    lengths = lengths[:count]
+    lengths[-1] -= total[count - 1] - jobs
+
+    weight = np.cumsum(applications.weight)
+    application = np.searchsorted(weight, random.random_sample(count) * weight[-1], side="right")
+    taste = applications.size[application] + SCATTER * random.standard_normal(count)
+    size = _deal(taste, lengths, lublin.sizes(random, jobs, processors))
+    taste = applications.runtime[application] + SCATTER * random.standard_normal(count)
+    runtime = np.zeros(count, dtype=np.int64)
+    for value in np.unique(size):
+        same = np.flatnonzero(size == value)
+        draws = lublin.runtimes(random, np.full(lengths[same].sum(), value))
+        runtime[same] = _deal(taste[same], lengths[same], draws)
+
+    which, lengths = _split(lengths, np.ceil(lengths * size * runtime / (BUDGET * processors)).astype(np.int64))
+    begin = random.random_sample(len(which)) * jobs
+    order = np.argsort(begin, kind="stable")
+    which, lengths = which[order], lengths[order]
+    application, size, runtime = application[which], size[which], runtime[which]
+
+    fresh = estimates.choose(random, runtime, applications.margin[application])
+    fresh[applications.maximist[application]] = estimates.MAXIMUM
+    request = estimates.keep(application, runtime, fresh)
+    # Who runs until the end asks for one leg of the way, not for a margin.
+    request = np.where(applications.endless[application], estimates.least(runtime), request)
+    array = (lengths >= 4) & (random.random_sample(len(lengths)) < ARRAY)
+    return _Sessions(begin[order], application, lengths, size, runtime, request, array)
+
+
+def _deal(taste: Floats, lengths: Integers, draws: Integers) -> Integers:
+    """The model's ``draws``, one per job, dealt out to sessions in the order of their taste, least first.
+
+    Each session takes the middle one of the sorted draws that its jobs would fill, so that over jobs the values keep
+    the model's distribution, whoever they go to.
+    """
+    order = np.argsort(taste, kind="stable")
+    filled = np.cumsum(lengths[order])
+    values = np.empty(len(taste), dtype=np.int64)
+    values[order] = np.sort(draws)[filled - (lengths[order] + 1) // 2]
+    return values
+
+
+def _split(lengths: Integers, parts: Integers) -> tuple[Integers, Integers]:
+    """Lengths cut into (nearly) equal ``parts`` of at least 1: for each part, which length it is of, and its own."""
+    parts = np.minimum(parts, lengths)
+    which = np.repeat(np.arange(len(lengths)), parts)
+    part = np.arange(len(which)) - (np.cumsum(parts) - parts)[which]
+    return which, lengths[which] // parts[which] + (part < lengths[which] % parts[which])
+
+
+def _jobs(random: np.random.RandomState, applications: _Applications, sessions: _Sessions) -> _Jobs:
+    """Each session's jobs, in the order of submission, and what becomes of them."""
+    session = np.repeat(np.arange(len(sessions.jobs)), sessions.jobs)
+    count = len(session)
+    first = np.cumsum(sessions.jobs) - sessions.jobs
+
+    # Places in the order of submissions: jobs of a session follow at once or some jobs later, subjobs all together.
+    steps = np.where(random.random_sample(count) < BURST, 0.1, 10.0) * random.standard_exponential(count)
+    steps[sessions.array[session]] = 0.0
+    walked = np.cumsum(steps)
+    order = np.argsort(sessions.begin[session] + (walked - walked[first][session]), kind="stable")
+    session, index = session[order], (np.arange(count) - first[session])[order]
+    number = np.cumsum(~sessions.array[session] | (index == 0))
+    unlimited = (random.random_sample(count) < UNLIMITED)[number - 1]
+
+    application = sessions.application[session]
+    request = sessions.request[session]
+    runtime = sessions.runtime[session] * np.exp(applications.spread[application] * random.standard_normal(count))
+    runtime = np.where(applications.endless[application], request + 1.0, runtime)
+    fate = random.random_sample(count)
+    exit_status = np.where(fate < WRONG, FAILED, DONE)
+    deleted = (fate >= WRONG) & (fate < WRONG + DELETED)
+    exit_status[deleted] = QDEL
+    runtime = np.where(deleted, np.minimum(runtime, request) * random.random_sample(count), runtime)
+    stillborn = random.random_sample(count) < applications.stillborn[application]
+    exit_status[stillborn] = FAILED
+    runtime = np.where(stillborn, np.minimum(runtime, 15.0 * random.standard_exponential(count)), runtime)
+
+    killed = ~unlimited & (runtime > request)
+    exit_status[killed] = KILLED
+    late = random.randint(1, 10, size=count, dtype=np.int64)  # PBS looks only every few seconds
+    seconds = np.where(killed, request + late, np.floor(runtime)).astype(np.int64)
+    return _Jobs(session, number, index, unlimited, seconds, exit_status)
+
+
+def _submission_times(
+    random: np.random.RandomState, sessions: _Sessions, made: _Jobs, processors: int, start: int
+) -> list[int]:
+    """When each job is submitted (epoch seconds), at a pace that offers :data:`LOAD`."""
+    used = int((sessions.size[made.session] * made.runtime).sum())
+    elapsed = np.cumsum(lublin.gaps(random, int(made.number[-1])))
+    elapsed *= used / (LOAD * processors) / elapsed[-1]
+    arrivals = np.floor(lublin.clock(elapsed, start % lublin.DAY)).astype(np.int64)
+    times: list[int] = (start + arrivals[made.number - 1]).tolist()
+    return times
+
+
+def _records(
+    random: np.random.RandomState,
+    applications: _Applications,
+    sessions: _Sessions,
+    made: _Jobs,
+    submitted: list[int],
+    starts: list[int],
+) -> list[CompletedJob]:
+    """The jobs in the words of a PBS accounting log."""
+    application = sessions.application[made.session]
+    busy = applications.busy[application] * random.uniform(0.95, 1.0, size=len(application))
+    cput = np.floor(sessions.size[made.session] * made.runtime * busy).astype(np.int64)
+    requests = [_request(applications, sessions, session) for session in range(len(sessions.jobs))]
+    # Memory fills up over about a job's first minute; PBS counts it in kilobytes.
+    filled = applications.filled[application] * (1.0 - np.exp(-(made.runtime + 1) / 20.0))
+    filled *= random.uniform(0.9, 1.0, size=len(application))
+    memory = np.array([request.mem or 0 for request in requests], dtype=np.int64)[made.session]
+    used = np.floor(filled * memory / 1024).astype(np.int64) * 1024
+
+    records = []
+    columns = (made.session, made.number, made.index, made.unlimited, made.runtime, made.exit_status, cput, used)
+    rows = zip(*(column.tolist() for column in columns), submitted, starts, strict=True)
+    for session, number, index, unlimited, runtime, exit_status, cpu_seconds, mem_used, ctime, begin in rows:
+        asked = requests[session]
+        walltime = None if unlimited else asked.walltime
+        submission = Submission(
+            job_id=f"{number}[{index}].{SERVER}" if sessions.array[session] else f"{number}.{SERVER}",
+            user=asked.user,
+            submitted=ctime,
+            walltime=walltime,
+            group=asked.group,
+            project=asked.project,
+            job_name=asked.job_name,
+            queue=_queue(walltime),
+            ncpus=asked.ncpus,
+            nodect=asked.nodect,
+            mem=asked.mem,
+            select=asked.select,
+            place=asked.place,
+        )
+        record = CompletedJob(
+            submission=submission,
+            server=SERVER,
+            start=begin,
+            end=begin + runtime,
+            runtime=runtime,
+            qtime=ctime,
+            etime=ctime,
+            exit_status=exit_status,
+            run_count=1,
+            cput=cpu_seconds,
+            mem_used=mem_used,
+        )
+        records.append(record)
+    return records
+
+
+def _request(applications: _Applications, sessions: _Sessions, session: int) -> Submission:
+    """What every job of a session asks for: a submission that only lacks its job id, time and queue."""
+    application = int(sessions.application[session])
+    size = int(sessions.size[session])
+    gigabytes = int(applications.gigabytes[application])
+    nodes, rest = divmod(size, CORES)
+    chunks = [(nodes, CORES)] * (nodes > 0) + [(1, rest)] * (rest > 0)
+    return Submission(
+        job_id="",
+        user=f"user{applications.user[application] + 1:03}",
+        submitted=0,
+        walltime=int(sessions.request[session]),
+        group=f"group{applications.group[application] + 1:02}",
+        project=f"project{applications.project[application]:02}",
+        job_name=JOB_NAMES[applications.name[application]],
+        ncpus=size,
+        nodect=sum(count for count, _ in chunks),
+        mem=size * gigabytes << 30,
+        select="+".join(f"{count}:ncpus={cores}:mem={cores * gigabytes}gb" for count, cores in chunks),
+        place="scatter" if nodes > 1 else "pack",
+    )
+
+
+def _queue(walltime: int | None) -> str:
+    """The queue that a routing queue would choose by the requested walltime (s)."""
+    if walltime is None or walltime > 24 * estimates.HOUR:
+        return "long"
+    return "short" if walltime <= 2 * estimates.HOUR else "medium"

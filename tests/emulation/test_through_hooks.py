@@ -1,0 +1,355 @@
+"""Recorded jobs through the unmodified hook and a real daemon: every soft walltime is that of the fast replay."""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from sqlalchemy import Engine, text
+
+from softwalltime import resources
+from softwalltime.accounting.pbs import completed_job
+from softwalltime.accounting.reader import read_jobs
+from softwalltime.accounting.tally import Tally
+from softwalltime.accounting.writer import end_record
+from softwalltime.cli import run as command
+from softwalltime.emulation.pbs.events import Site, postqueued
+from softwalltime.emulation.pbs.hook import HookScript
+from softwalltime.emulation.through_hooks.alters import RecordedAlter, read_alters
+from softwalltime.emulation.through_hooks.comparison import compare
+from softwalltime.emulation.through_hooks.daemon import DaemonError
+from softwalltime.emulation.through_hooks.faults import EACH, KINDS, plan
+from softwalltime.emulation.through_hooks.garbage import ANSWERS, Garbage
+from softwalltime.emulation.through_hooks.run import Report, Setting, run
+from softwalltime.emulation.through_hooks.timeline import HOST, Kind, Timeline
+from softwalltime.errors import SourceError
+from softwalltime.jobs import CompletedJob
+from softwalltime.predictors.registry import make
+from softwalltime.replay.drive import Outcome, drive
+from softwalltime.replay.workload import Workload
+from softwalltime.states import TEACHING
+from softwalltime.store.embedded import embedded_postgres
+from softwalltime.workloads.synthetic import generate
+from tests.samples import RECORDED_LOG, ROOT, job, trace
+
+NOW = 1_800_000_000
+
+
+@contextmanager
+def given(dsn: str) -> Iterator[str]:
+    """A PostgreSQL that is there anyway."""
+    yield dsn
+
+
+def setting(dsn: str, **more: object) -> Setting:
+    """What most tests run with."""
+    return Setting(resources.hook(), lambda _: given(dsn), TEACHING, **more)
+
+
+def part(name: str, first: int, last: int) -> Workload:
+    """Some jobs of a recorded trace; made-up ones where it is not there."""
+    try:
+        jobs = list(read_jobs([trace(name)], Tally()))
+    except pytest.skip.Exception:
+        jobs = generate(last, seed=4, users=20)
+    return Workload(jobs[first:last])
+
+
+def passed(workload: Workload, spec: str, chosen: Setting, alters: list[RecordedAlter] | None = None) -> Report:
+    """Through the hooks, on a server that has postqueuejob."""
+    return run(Timeline(workload, alters or [], now=int(time.time())), spec, chosen)
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "last", "spec"),
+    [
+        ("KTH-SP2-1996", 0, 1000, "v1"),
+        ("KTH-SP2-1996", 9000, 10000, "v4"),
+        ("KTH-SP2-1996", 0, 1000, "percentile"),
+        ("SDSC-SP2-1998", 0, 1000, "v2"),
+        ("SDSC-SP2-1998", 0, 1000, "v3"),
+        ("SDSC-SP2-1998", 0, 1000, "percentile"),
+    ],
+)
+def test_every_soft_walltime_is_identical_in_fast_replay_hook_and_daemon_and_sql(
+    name: str, first: int, last: int, spec: str, database: str, engine: Engine
+) -> None:
+    workload = part(name, first, last)
+    fast = drive(workload, make(spec))
+    lives = Timeline(workload, now=int(time.time()))
+    # Little at once, so that the daemon reads most of the log while it answers.
+    report = run(lives, spec, setting(database, portion=300))
+    comparison = compare(workload, report, fast)
+    assert (comparison.differing, comparison.shown, comparison.sound) == (0, (), True)
+    assert (report.unanswered, report.timeouts, report.faults) == (0, 0, 0)
+    assert report.outcome.soft_walltimes.tolist() == fast.soft_walltimes.tolist()
+    assert (fast.soft_walltimes > 0).sum() > 50, "too little was predicted to prove anything"
+    # And by SQL, from what the daemon stored.
+    statement = text(
+        """
+        select job_id, softwalltime.soft_walltime(
+            softwalltime.predict(:spec, user_name, project, walltime, ctime), walltime, 60, min_walltime is not null
+        )
+        from softwalltime.completed_jobs
+        """
+    )
+    with engine.connect() as connection:
+        in_sql = dict(connection.execute(statement, {"spec": spec}).all())
+    assert in_sql == {
+        each.submission.job_id: None if value < 0 else value
+        for each, value in zip(lives.jobs, fast.soft_walltimes.tolist(), strict=True)
+    }
+
+
+def test_a_hook_that_asks_the_sql_functions_gets_the_same(database: str) -> None:
+    workload = part("KTH-SP2-1996", 0, 300)
+    report = passed(workload, "usage", setting(database, transport="postgres"))
+    fast = drive(workload, make("v3"))
+    assert compare(workload, report, fast).sound
+    assert report.unanswered == 0
+    assert (fast.soft_walltimes > 0).sum() > 20
+
+
+def test_a_server_without_postqueuejob_gives_the_same(database: str) -> None:
+    workload = part("SDSC-SP2-1998", 0, 400)
+    timeline = Timeline(workload, now=int(time.time()), postqueuejob=False)
+    report = run(timeline, "v1", setting(database))
+    assert compare(workload, report, drive(workload, make("v1"))).sound
+    assert report.events == len(timeline.happenings), "one for each submission, one for each start"
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_whatever_fails_every_job_is_accepted_and_what_follows_is_as_if_it_had_not(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("softwalltime.emulation.through_hooks.faults.EACH", 1)
+    workload = Workload(generate(800, seed=seed, users=10))
+    chosen = Setting(
+        resources.hook(), lambda folder: embedded_postgres(folder, durable=False), TEACHING, faults=KINDS, seed=seed,
+        portion=200,
+    )  # fmt: skip
+    report = passed(workload, "v1", chosen)
+    comparison = compare(workload, report, drive(workload, make("v1")))
+    assert (comparison.shown, comparison.sound) == ((), True)
+    assert report.faults == len(KINDS)
+    assert 0 < comparison.lost < len(workload.jobs) / 2
+    assert report.unanswered >= comparison.lost
+
+
+def test_a_difference_is_seen(database: str) -> None:
+    workload = Workload(generate(200, seed=6, users=5))
+    report = passed(workload, "v1", setting(database))
+    fast = drive(workload, make("v1"))
+    assert compare(workload, report, fast).sound
+    other = compare(workload, report, drive(workload, make("v3")))
+    assert other.differing > 10
+    assert not other.sound
+    assert "in the fast replay" in other.shown[0]
+    for changed in (replace(report, invalid=1), replace(report, accepted=report.events - 1)):
+        assert not compare(workload, changed, fast).sound
+
+
+def test_a_fault_excuses_a_job_that_got_none_and_nothing_else() -> None:
+    workload = Workload([job(job_id=f"{number}.srv", submitted=number) for number in range(4)])
+    expected = Outcome(np.array([100, 100, 100, -1]), 1.0)
+    found = Outcome(np.array([-1, -1, 200, 100]), 1.0)
+    report = Report(found, np.array([True, False, True, True]), 12, 12, 0, 0, 0, 1)
+    comparison = compare(workload, report, expected)
+    assert (comparison.lost, comparison.differing) == (1, 3)
+    assert comparison.shown[0] == "job 1.srv: none through the hooks, 100 s in the fast replay"
+
+
+def test_the_recorded_log_goes_through_with_its_arrays_and_alters(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(["replay", str(RECORDED_LOG), "--through-hooks", "--predictors", "v1", "--format", "json"]) == 0
+    figures = json.loads(capsys.readouterr().out)["through_hooks"]["v1"]
+    workload = Workload(list(read_jobs([RECORDED_LOG], Tally())))
+    timeline = Timeline(workload, read_alters([RECORDED_LOG]), now=NOW)
+    assert len(timeline.alters) == 3
+    assert figures["events"] == len(timeline.happenings) + len(timeline.submissions)
+    assert (figures["accepted"], figures["invalid"], figures["differing"]) == (figures["events"], 0, 0)
+
+
+def test_a_job_that_is_altered_below_its_soft_walltime_is_accepted(database: str) -> None:
+    before = [job(job_id=f"{number}.srv", submitted=number, end=700 + number, runtime=600) for number in range(2)]
+    last = replace(job(job_id="2.srv", submitted=1000, end=9000, runtime=600, walltime=3600), start=5000)
+    array = [replace(last, submission=replace(last.submission, job_id=f"3[{index}].srv")) for index in range(2)]
+    workload = Workload([*before, last, *array])
+    alters = [
+        RecordedAlter("2.srv", 2000, {"walltime": "00:05:00"}),
+        RecordedAlter("3[].srv", 2000, {"walltime": "00:05:00"}),
+        RecordedAlter("2.srv", 3000, {"min_walltime": "00:01:00"}),
+        RecordedAlter("3[1].srv", 6000, {"walltime": "00:04:00"}),
+    ]
+    report = passed(workload, "v1", setting(database), alters)
+    assert report.outcome.soft_walltimes.tolist() == [-1, -1, 600, 600, 600]
+    # Both events of four submissions, five starts, four alters: PBS would refuse each of these alters but for the hook.
+    assert (report.events, report.accepted, report.invalid, report.unanswered) == (17, 17, 0, 0)
+
+
+def test_a_daemon_that_cannot_read_the_log_ends_the_replay(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("softwalltime.emulation.through_hooks.daemon.end_record", lambda _: "user=alice")
+    with pytest.raises(DaemonError, match="read 20 records as malformed"):
+        passed(Workload(generate(20, seed=1)), "v1", setting(database))
+
+
+def test_a_daemon_that_does_not_start_ends_the_replay(tmp_path: Path) -> None:
+    with pytest.raises(DaemonError, match="cannot connect to PostgreSQL"):
+        passed(Workload(generate(20, seed=1)), "v1", setting(f"host={tmp_path} dbname=none"))
+
+
+# ---- The timeline -------------------------------------------------------------------------------------------------
+
+
+def timeline(jobs: list[CompletedJob], alters: list[RecordedAlter] | None = None) -> Timeline:
+    return Timeline(Workload(jobs), alters or [], now=NOW)
+
+
+def test_jobs_are_learnt_in_the_order_of_the_fast_replay_and_all_lies_in_the_future() -> None:
+    jobs = [
+        job(f"user{n % 3}", job_id=f"{n}.srv", submitted=n // 4 * 50, end=n // 4 * 50 + 50 * (n % 4), runtime=n % 5)
+        for n in range(200)
+    ]
+    found = timeline(jobs)
+    assert min(each.time for each in found.happenings) > NOW
+    assert all(one.time <= other.time for one, other in pairwise(found.happenings))
+    learnt = [int(each.submission.job_id.partition(".")[0]) for each in found.ends if each.state in TEACHING]
+    assert learnt == [event for event in found.workload.order if event < len(jobs)]
+    assert len(found.ends) == len(jobs)
+    for each in found.ends:
+        assert each.end > each.submission.submitted
+
+
+def test_the_accounting_log_tells_all_of_a_job() -> None:
+    for each in timeline(generate(200, seed=2)).ends:
+        assert completed_job(each.submission.job_id, end_record(each)) == each
+
+
+def test_an_array_is_submitted_once_and_each_of_its_subjobs_starts() -> None:
+    jobs = [job(job_id=f"7[{index}].srv", submitted=100, end=200 + index) for index in (1, 2, 5)]
+    found = timeline([job(job_id="6.srv", submitted=90), *jobs, job(job_id="8.srv", submitted=300)])
+    assert [each.job_id for each in found.submissions] == [f"0.{HOST}", f"1[].{HOST}", f"2.{HOST}"]
+    assert found.indices == {1: "1,2,5"}
+    assert found.of_job == [0, 1, 1, 1, 2]
+    assert [each.job_id for each in (each.submission for each in found.jobs)][1:4] == [
+        f"1[{index}].{HOST}" for index in (1, 2, 5)
+    ]
+    assert sum(each.kind is Kind.STARTED for each in found.happenings) == 5
+
+
+def test_a_job_without_user_or_project_has_what_pbs_would_give_it() -> None:
+    (submission,) = timeline([job("", project="")]).submissions
+    assert (submission.user, submission.project) == ("user-1", "_pbs_project_default")
+
+
+def test_alters_reach_the_jobs_that_wait_or_run_at_that_time() -> None:
+    waits_and_runs = replace(job(job_id="1.srv", submitted=100, end=500, runtime=200), start=300)
+    array = [replace(job(job_id=f"2[{index}].srv", submitted=100, end=500, runtime=200), start=300) for index in (0, 1)]
+    alters = [
+        RecordedAlter(job_id, at, {"walltime": "00:10:00"})
+        for job_id, at in (
+            ("1.srv", 50),
+            ("1.srv", 200),
+            ("1.srv", 400),
+            ("1.srv", 600),
+            ("2[].srv", 350),
+            ("9.srv", 200),
+        )
+    ]
+    found = timeline([waits_and_runs, *array], alters)
+    assert [(alter.submission, alter.job) for alter in found.alters] == [(0, None), (0, 0), (1, None)]
+
+
+def test_a_workload_that_would_last_beyond_the_calendar_is_refused() -> None:
+    with pytest.raises(SourceError, match="too far apart"):
+        timeline([job(submitted=1), job(submitted=999_999_999_999)])
+
+
+# ---- What the log says of alters ----------------------------------------------------------------------------------
+
+
+def test_alters_are_read_with_their_time() -> None:
+    found = read_alters([RECORDED_LOG])
+    assert found[0] == RecordedAlter("17.pbs1", 1795169805, {"walltime": "00:10:00"})
+    assert RecordedAlter("17.pbs1", 1795169810, {}) in found, "an alter of something else is one, too"
+    assert not [each for each in found if "soft_walltime" in each.resources]
+
+
+def test_the_time_zone_of_a_log_is_seen_from_its_other_records(tmp_path: Path) -> None:
+    moved = tmp_path / "20261120"
+    moved.write_bytes(RECORDED_LOG.read_bytes().replace(b"11/20/2026 10:", b"11/20/2026 15:"))
+    assert read_alters([moved]) == read_alters([RECORDED_LOG])
+
+
+def test_what_is_no_log_or_broken_tells_of_no_alter(tmp_path: Path) -> None:
+    broken = tmp_path / "20261120"
+    broken.write_bytes(b"11/20/2026 10:16:45;a;17.pbs1;Resource_List.walltime=00:10:00\nno record\n")
+    assert read_alters([broken, tmp_path / "20261121"]) == []
+
+
+# ---- Faults -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("happenings", [0, 1, 10, 5000, 123_456])
+def test_a_plan_covers_everything_once_and_comes_again(happenings: int) -> None:
+    stretches = plan(KINDS, happenings, Random(3))
+    covered = [number for each in stretches for number in range(each.begin, each.end)]
+    assert covered == list(range(happenings))
+    assert stretches == plan(KINDS, happenings, Random(3))
+    if happenings > 1000:
+        kinds = [each.kind for each in stretches if each.kind]
+        assert sorted(kinds) == sorted(KINDS * EACH)
+        assert stretches != plan(KINDS, happenings, Random(4))
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: repr(answer[:50]))
+def test_nonsense_is_no_answer_that_a_hook_follows(answer: bytes, tmp_path: Path) -> None:
+    class Always(Random):
+        def choice(self, _: object) -> bytes:
+            return answer
+
+    garbage = Garbage(tmp_path / "sock", Always(1))
+    garbage.start()
+    try:
+        configuration = tmp_path / "hook.json"
+        configuration.write_text(json.dumps({"socket": str(tmp_path / "sock"), "deadline_ms": 200}))
+        submission = timeline([job()]).submissions[0]
+        outcome = HookScript(resources.hook()).run(postqueued(submission, site=Site()), configuration)
+    finally:
+        garbage.stop()
+        os.environ.pop("SOFTWALLTIME_HOOK_TIMEOUTS", None)
+    assert (outcome.accepted, outcome.soft_walltime) == (True, None)
+    assert "no answer" in outcome.log[0][1]
+
+
+# ---- The command --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--faults", "garbage"], "need --through-hooks"),
+        (["--transport", "postgres"], "need --through-hooks"),
+        (
+            ["--through-hooks", "--faults", "earthquake"],
+            "'earthquake': with the transport daemon there are kill-daemon",
+        ),
+        (["--through-hooks", "--transport", "postgres", "--faults", "kill-daemon"], "there is stop-postgres"),
+        (["--through-hooks", "--min-soft-walltime", "10"], "--min-soft-walltime 10: the hook sets none below 60 s"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_read(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(["replay", "/nowhere", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_hook_is_found_in_the_checkout() -> None:
+    assert resources.hook() == ROOT / "hooks" / "softwalltime_hook.py"

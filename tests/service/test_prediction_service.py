@@ -1,0 +1,162 @@
+"""What the daemon answers, by policy, event and history."""
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from softwalltime.policy.site import SitePolicy, user_rank
+from softwalltime.service.prediction_service import PredictionService
+from softwalltime.service.request_handler import KEPT, RequestHandler
+from tests.samples import job
+
+
+def handler(*, taught: bool = True, ready: bool = True, **policy: Any) -> RequestHandler:
+    predictions = PredictionService(SitePolicy(**{"mode": "on", "waiting": "v1", **policy}), clock=lambda: 1000.0)
+    if taught:
+        predictions.learn([job(runtime=600), job(runtime=600)])
+    predictions.ready = ready
+    return RequestHandler(predictions, lambda: {"state": "fine"})
+
+
+def ask(handler: RequestHandler, event: str = "queuejob", op: str = "predict", **fields: object) -> dict[str, Any]:
+    document = {"v": 1, "op": op, "event": event, "job": {"user": "alice", "walltime": 3600, **fields}}
+    answer: dict[str, Any] = json.loads(handler.answer(json.dumps(document).encode()))
+    handler.note()
+    return answer
+
+
+def test_a_waiting_job_gets_the_waiting_predictors_soft_walltime() -> None:
+    assert ask(handler()) == {
+        "v": 1, "action": "set", "soft_walltime": 600, "basis": "mean of the last 2 runtimes of user alice",
+    }  # fmt: skip
+
+
+def test_at_start_the_soft_walltime_is_raised_to_the_walltime() -> None:
+    answer = ask(handler(), "runjob", soft_walltime=600)
+    assert (answer["action"], answer["soft_walltime"]) == ("set", 3600)
+    assert ask(handler(), "runjob")["action"] == "none", "without soft walltime the scheduler uses the walltime"
+
+
+def test_at_start_another_predictor_may_be_asked_or_nothing_changed() -> None:
+    assert ask(handler(running="v2"), "runjob", soft_walltime=600)["soft_walltime"] == 1500
+    assert ask(handler(running="keep"), "runjob", soft_walltime=600)["action"] == "none"
+
+
+def test_a_job_that_should_have_none_any_more_gets_the_walltime_back() -> None:
+    assert ask(handler(taught=False), "modifyjob", soft_walltime=600)["soft_walltime"] == 3600
+    assert ask(handler(), "modifyjob", walltime=500, soft_walltime=400)["soft_walltime"] == 500
+    assert ask(handler(), "modifyjob", soft_walltime=600)["action"] == "none", "it has it already"
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"walltime": None}, "no walltime"),
+        ({"min_walltime": 60}, "shrink-to-fit"),
+        ({"user": "bob"}, "user bob has no completed job"),
+        ({"walltime": 500}, "mean of the last 2 runtimes"),
+    ],
+)
+def test_a_job_that_may_or_need_not_have_one_gets_none_and_the_reason(fields: dict[str, object], reason: str) -> None:
+    answer = ask(handler(), **fields)
+    assert answer["action"] == "none"
+    assert reason in answer["basis"]
+
+
+def test_shadow_mode_sets_nothing_and_records_what_it_would_have_set() -> None:
+    shadow = handler(mode="shadow")
+    assert ask(shadow)["action"] == "none"
+    (decision,) = shadow.decisions
+    assert (decision.action, decision.soft_walltime, decision.predicted) == ("shadow", 600, 600.0)
+
+
+def test_off_is_off() -> None:
+    assert ask(handler(mode="off"))["action"] == "none"
+
+
+def test_before_the_history_is_loaded_nothing_is_set() -> None:
+    answer = ask(handler(ready=False))
+    assert (answer["action"], answer["basis"]) == ("none", "the history is still being loaded")
+
+
+def test_rules_override_by_queue_user_and_project_the_later_the_stronger() -> None:
+    rules = (
+        {"queue": "long", "mode": "shadow"},
+        {"queue": "long", "project": "astro", "mode": "on", "minimum": 900},
+        {"user": "bob", "waiting": "v2"},
+    )
+    asked = handler(rules=rules)
+    asked.predictions.learn([job("bob", runtime=600)])
+    assert ask(asked, queue="short")["soft_walltime"] == 600
+    assert ask(asked, queue="long")["action"] == "none"
+    assert ask(asked, queue="long", project="astro")["soft_walltime"] == 900
+    assert ask(asked, user="bob")["soft_walltime"] == 1500
+
+
+def test_a_share_of_the_users_is_in_for_good() -> None:
+    users = [f"user{number}" for number in range(2000)]
+    ranks = {user: user_rank(user) for user in users}
+    assert ranks["user0"] == pytest.approx(0.01842036, abs=1e-8), "the same on every machine and in every version"
+    assert sum(rank < 0.1 for rank in ranks.values()) == pytest.approx(200, abs=40)
+    policy = SitePolicy(mode="on", share=0.1)
+    for user in users[:200]:
+        expected = "on" if ranks[user] < 0.1 else "shadow"
+        assert policy.terms(job(user).submission).mode == expected
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"mode": "maybe"}, {"waiting": "v9"}, {"waiting": "walltime"}, {"running": "v9"}, {"minimum": 0}, {"share": 2},
+        {"rules": [{"waiting": "percentile:p=x"}]}, {"colour": "red"}, {"rules": [{"que": "long"}]},
+    ],
+)  # fmt: skip
+def test_a_wrong_policy_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        SitePolicy(**wrong)
+
+
+def test_explain_says_all_and_records_nothing() -> None:
+    asked = handler(mode="shadow")
+    assert ask(asked, op="explain") == {
+        "v": 1, "action": "shadow", "mode": "shadow", "predictor": "v1", "predicted": 600.0, "soft_walltime": 600,
+        "basis": "mean of the last 2 runtimes of user alice",
+    }  # fmt: skip
+    assert not asked.decisions
+
+
+def test_what_was_not_noted_yet_is_noted_before_the_next_answer() -> None:
+    asked = handler()
+    line = json.dumps({"v": 1, "op": "predict", "job": {"user": "alice", "walltime": 3600}}).encode()
+    asked.answer(line)
+    assert not asked.decisions
+    asked.answer(line)
+    assert len(asked.decisions) == asked.counts["queuejob set"] == asked.counts["predict"] == 1
+    asked.answer(b'{"v":1,"op":"status"}')
+    assert len(asked.decisions) == 2
+    asked.note()
+    assert asked.counts == {"predict": 2, "queuejob set": 2, "status": 1}
+
+
+def test_status_and_errors_are_answered() -> None:
+    assert json.loads(handler().answer(b'{"v":1,"op":"status"}')) == {"v": 1, "state": "fine"}
+    assert json.loads(handler().answer(b"nonsense")) == {"v": 1, "error": "the request is not JSON"}
+
+
+def test_a_predictor_that_fails_is_an_error_answer_and_not_the_end() -> None:
+    asked = handler()
+    asked.predictions._predictors["v1"].predict = lambda *_: 1 / 0
+    assert ask(asked) == {"v": 1, "error": "ZeroDivisionError: division by zero"}
+    assert asked.counts["failed"] == 1
+
+
+def test_decisions_wait_for_the_store_and_the_oldest_are_dropped_and_counted() -> None:
+    asked = handler()
+    for _ in range(3):
+        ask(asked)
+    first = asked.decisions[0]
+    asked.decisions.extend([first] * (KEPT - 3))
+    ask(asked)
+    assert (len(asked.decisions), asked.dropped) == (KEPT, 1)
