@@ -22,6 +22,7 @@ ALLOWED = {
     "store": {"errors", "jobs", "resources", "settings", "states"},
     "workloads": {"errors", "jobs"},
     "replay": {"errors", "formatting", "jobs", "policy", "predictors", "states"},
+    "simulation": {"errors", "jobs", "policy", "predictors"},
     "emulation": {"accounting", "errors", "jobs", "policy", "replay", "states"},
     "service": {"accounting", "errors", "jobs", "policy", "predictors", "settings", "states", "store"},
     "deployment": {"accounting", "errors", "policy", "resources", "service", "settings", "store"},

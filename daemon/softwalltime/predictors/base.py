@@ -49,6 +49,8 @@ class Predictor(ABC):
     """Paper and equation, or where else the rule comes from."""
     options_type: ClassVar[type[Options]] = Options
     """The model of its options; the registry makes one from what the user wrote."""
+    main_option: ClassVar[str] = ""
+    """The option that a value without a name sets, as in ``factor:0.5``; empty for none."""
     censoring: ClassVar[bool] = False
     """Whether it takes the runtime of a job that was killed at its walltime for a lower bound, and not for a fact."""
 

@@ -78,8 +78,12 @@ def find(name: str) -> type[Predictor]:
 def make(spec: str) -> Predictor:
     """A fresh predictor from what a user writes: a name, or ``name:option=value,option=value``.
 
+    The first value may stand alone where the predictor has a main option.
+
     >>> make("percentile:p=95,keys=user,window=7d").options.window
     604800
+    >>> make("factor:0.5").options.share
+    0.5
 
     :raises OptionError: names the option, its value and what is allowed.
     """
@@ -88,6 +92,8 @@ def make(spec: str) -> Predictor:
     given: dict[str, str] = {}
     for item in filter(None, (item.strip() for item in listed.split(","))):
         option, equals, value = item.partition("=")
+        if not equals and predictor.main_option and not given:
+            option, equals, value = predictor.main_option, "=", item
         if not equals:
             raise OptionError(f"{spec!r}: {item!r} is not of the form option=value")
         if option in given:

@@ -1,0 +1,45 @@
+"""A fixed share of the walltime: the estimate that learns nothing."""
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.predictors.base import History, Options, Predictor
+
+
+class FactorOptions(Options):
+    """Options of ``factor``."""
+
+    share: float = Field(default=0.5, gt=0, le=1, description="share of the walltime")
+
+
+class Factor(Predictor):
+    """The walltime times a constant.
+
+    What any learned predictor must beat in the scheduler: half the walltime shortens waits without having seen a job.
+    """
+
+    name: ClassVar[str] = "factor"
+    summary: ClassVar[str] = "a fixed share of the walltime"
+    source: ClassVar[str] = "baseline: halved walltimes need no history"
+    options_type: ClassVar[type[Options]] = FactorOptions
+    main_option: ClassVar[str] = "share"
+
+    def __init__(self, options: FactorOptions) -> None:
+        super().__init__(options)
+        self._share = options.share
+
+    @property
+    def history(self) -> History:
+        """Nothing."""
+        return History()
+
+    def learn(self, job: CompletedJob) -> None:
+        """Nothing."""
+
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+        """The share of the walltime."""
+        if not submission.walltime:
+            return ColdStart("the job has no walltime, so no share of it can be taken")
+        return Prediction(self._share * submission.walltime, "{:g} of the walltime", (self._share,))

@@ -1,0 +1,27 @@
+"""Scheduling simulated: what a policy does to waits, on recorded jobs.
+
+Start from :func:`.engine.simulate`::
+
+    jobs, refused = jobs_of(completed_jobs).that_fit(128)
+    outcome = simulate(jobs, 128, Policy(order="wfp", waiting="factor:0.5", guard=3600))
+    measure(jobs, outcome, 128).wait_mean
+
+===================  ==========================================================================================
+:mod:`.jobs`         the jobs as columns, in order of submission; which records cannot be simulated
+:mod:`.policies`     ``Policy``: order, backfilling, values, guard, steering, correction, as plain data
+:mod:`.engine`       the event loop: ends, submissions, one scheduling pass; ``simulate`` and its ``Outcome``
+:mod:`.machine`      what is free and whether a job fits: processors, or anything with the same four methods
+:mod:`.queue`        the waiting jobs in order of submission
+:mod:`.running`      the running jobs by planned end; shadow and extra processors
+:mod:`.orders`       priorities of waiting jobs
+:mod:`.backfilling`  the scheduling pass of EASY and SJBF
+:mod:`.corrections`  the planned end of a job that runs longer than estimated
+:mod:`.values`       waiting, running and ordering values: all that asks and teaches predictors
+:mod:`.steering`     waiting values scaled by the share of broken promises
+:mod:`.metrics`      waits, slowdowns and promises of a schedule, also by class of job
+===================  ==========================================================================================
+
+A job is its position in :class:`.jobs.Jobs` everywhere inside.  A discipline (:class:`.backfilling.Discipline`) reads
+the engine's queue, running jobs and values, and starts jobs through :meth:`.engine.Engine.start`; nothing else moves
+them.  tests/simulation/oracle.py holds the rules of EASY in their plainest form.
+"""

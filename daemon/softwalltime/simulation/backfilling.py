@@ -1,0 +1,191 @@
+"""EASY backfilling: one scheduling pass over the waiting jobs.
+
+EASY (D. A. Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995): jobs start in order while they fit.  The first
+that does not is the head.  Its shadow is the earliest planned end of running jobs by which enough processors are free;
+``extra`` processors are left over then.  A later job starts if it fits now and either its waiting value ends by the
+shadow or it needs at most the extra processors.
+"""
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from softwalltime.simulation.jobs import Integers
+from softwalltime.simulation.machine import Processors
+from softwalltime.simulation.orders import Order
+from softwalltime.simulation.queue import LONG
+
+if TYPE_CHECKING:
+    from softwalltime.simulation.engine import Engine
+
+
+class Discipline(Protocol):
+    """Decides at each instant which waiting jobs start."""
+
+    def schedule(self, now: int, arrived: int) -> None:
+        """Start jobs through :meth:`Engine.start`.
+
+        :param arrived: how many of the waiting jobs, the last ones, were submitted at this instant.
+        """
+
+    def forget(self) -> None:
+        """Drop what was concluded from values that have changed since."""
+
+
+class Easy:
+    """EASY with one reservation, under any order.
+
+    Candidates come in queue order, or by their waiting value (SJBF).  While a scan cannot find more than the last one
+    did, because the same head has no later shadow, no more extra and no more free processors, only the jobs that
+    were submitted since are looked at: time alone never helps a candidate.
+    """
+
+    def __init__(
+        self, engine: "Engine", machine: Processors, order: Order | None, *, shortest: bool = False,
+        backfill: bool = True, guard: int | None = None,
+    ) -> None:  # fmt: skip
+        """
+        :param order: priorities; ``None`` for first come, first served.
+        :param shortest: scan candidates in order of their waiting value.
+        :param backfill: ``False``: only heads start.
+        :param guard: seconds past its promise after which the head's candidates count with their walltime.
+        """
+        self._engine = engine
+        self._machine = machine
+        self._order = order
+        self._shortest = shortest
+        self._backfill = backfill
+        self._guard = guard
+        self._needs = engine.jobs.processors
+        self._needs_array = np.array(self._needs, np.int64)
+        # The last scan: its head, and what was left at its end.
+        self._head = -1
+        self._shadow = self._extra = self._free = 0
+        # The running jobs at which the shadow was found.
+        self._version = -1
+        self._found = (0, 0)
+
+    def forget(self) -> None:
+        """Scan everything at the next pass."""
+        self._head = -1
+
+    def schedule(self, now: int, arrived: int) -> None:
+        """Start heads, then candidates."""
+        engine, machine, needs = self._engine, self._machine, self._needs
+        waiting = engine.queue.jobs
+        ranking: Integers | None = None
+        if self._order is None:
+            while waiting:
+                head = waiting[0]
+                if needs[head] > machine.free:
+                    break
+                engine.start(head, now)
+            if not waiting:
+                return
+            head = waiting[0]
+        else:
+            if not waiting:
+                return
+            head, ranking = self._heads(self._order, now)
+            if head < 0:
+                return
+        if not self._backfill:
+            return
+        shadow, extra = self._reservation(head, now)
+        if engine.promise[head] < 0:
+            engine.promise[head] = shadow
+        free = machine.free
+        old = (
+            head == self._head
+            and shadow <= self._shadow
+            and extra <= self._extra
+            and free <= self._free
+        )  # fmt: skip
+        if free and (arrived if old else len(waiting) > 1):
+            guarded = self._guard is not None and now > engine.promise[head] + self._guard
+            self._scan(head, now, shadow, extra, arrived if old else len(waiting), ranking, guarded)
+        else:
+            self._head, self._shadow, self._extra, self._free = head, shadow, extra, free
+
+    def _heads(self, order: Order, now: int) -> tuple[int, Integers | None]:
+        """Start jobs in order of priority while they fit; return the head (-1 for none) and all jobs as ranked.
+
+        The ranking holds started jobs too; it is ``None`` where it was not needed yet.
+        """
+        engine, machine, needs = self._engine, self._machine, self._needs
+        queue = engine.queue
+        jobs = queue.array()
+        priorities = order.priorities(jobs, now)
+        best = int(jobs[priorities.argmax()])
+        if needs[best] > machine.free:
+            return best, None
+        ranked = jobs[np.argsort(-priorities, kind="stable")]
+        for position, job in enumerate(ranked.tolist()):
+            if needs[job] > machine.free:
+                return job, ranked[position + 1 :]
+            engine.start(job, now)
+        return -1, None
+
+    def _reservation(self, head: int, now: int) -> tuple[int, int]:
+        """The head's shadow and the extra processors."""
+        running = self._engine.running
+        running.correct(now)
+        if running.version != self._version or head != self._head:
+            self._found = running.shadow(self._needs[head], self._machine.free, self._needs)
+            self._version = running.version
+        return self._found
+
+    def _scan(
+        self, head: int, now: int, shadow: int, extra: int, last: int, ranking: Integers | None, guarded: bool
+    ) -> None:
+        """Start the candidates among the waiting jobs that may.
+
+        :param last: how many of the waiting jobs, the last ones by submission, to look at.
+        :param ranking: the jobs behind the head by priority, where they were ranked already.
+        """
+        engine, machine, needs = self._engine, self._machine, self._needs
+        values = engine.values.limit if guarded else engine.values.waiting
+        waiting = engine.queue.jobs
+        room = shadow - now
+        free = machine.free
+        if self._order is None and not self._shortest and (last < LONG):
+            candidates = waiting[-last:] if last < len(waiting) else waiting[1:]
+        else:
+            candidates = self._eligible(head, now, room, extra, last, ranking, guarded)
+        for job in candidates:
+            need = needs[job]
+            if need <= free:
+                if values[job] > room:
+                    if need > extra:
+                        continue
+                    extra -= need
+                engine.start(job, now)
+                engine.backfilled[job] = True
+                free -= need
+                if not free:
+                    break
+        self._head, self._shadow, self._extra, self._free = head, shadow, extra, free
+
+    def _eligible(
+        self, head: int, now: int, room: int, extra: int, last: int, ranking: Integers | None, guarded: bool
+    ) -> list[int]:
+        """The jobs that could start if each were the first candidate, in the order in which they are to be tried."""
+        values = self._engine.values
+        jobs = self._engine.queue.array()
+        if ranking is not None:
+            jobs = ranking
+        elif last < len(jobs):
+            jobs = jobs[-last:]
+        seconds = (values.limit_array if guarded else values.waiting_array)[jobs]
+        need = self._needs_array[jobs]
+        fits = (need <= self._machine.free) & ((seconds <= room) | (need <= extra)) & (jobs != head)
+        chosen = fits.nonzero()[0]
+        if len(chosen) > 1:
+            if self._shortest:
+                # By value, ties by submission, whatever the order of the ranking.
+                chosen = chosen[np.lexsort((jobs[chosen], seconds[chosen]))]
+            elif self._order is not None and ranking is None:
+                some = jobs[chosen]
+                chosen = chosen[np.argsort(-self._order.priorities(some, now), kind="stable")]
+        eligible: list[int] = jobs[chosen].tolist()
+        return eligible

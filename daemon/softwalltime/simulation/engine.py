@@ -1,0 +1,165 @@
+"""The event-driven engine: jobs are submitted, start and end on a machine, one instant after the other.
+
+At one instant all ends come first (predictors learn), then all submissions (values are set), then one scheduling
+pass.  A job runs over the half-open interval [start, end).  Only the engine knows runtimes.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from time import perf_counter
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softwalltime.errors import UsageError
+from softwalltime.simulation.backfilling import Discipline, Easy
+from softwalltime.simulation.corrections import CORRECTIONS, Estimates
+from softwalltime.simulation.jobs import Integers, Jobs
+from softwalltime.simulation.machine import Processors
+from softwalltime.simulation.orders import ORDERS
+from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.queue import Queue
+from softwalltime.simulation.running import Running
+from softwalltime.simulation.steering import Steering
+from softwalltime.simulation.values import Values
+
+T = TypeVar("T")
+
+_STRIDE = 4096
+"""Jobs submitted between two reports of progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of each job, in the order of the jobs.
+
+    ``start`` in epoch seconds; ``duration`` is how long it ran; ``promise`` is the start that was promised when it
+    first was the head, -1 if it never was; ``extensions`` is how often its planned end was corrected; ``waiting`` is
+    the value that it waited with.  ``seconds`` of wall-clock time were spent in the engine.
+    """
+
+    start: Integers
+    duration: Integers
+    promise: Integers
+    backfilled: NDArray[np.bool_]
+    extensions: Integers
+    waiting: Integers
+    seconds: float
+
+
+class Engine:
+    """One simulation; made for one run."""
+
+    def __init__(self, jobs: Jobs, machine: Processors, policy: Policy) -> None:
+        """
+        :param jobs: jobs that each fit the machine.
+        :raises UsageError: if the policy names something that does not exist.
+        """
+        count = len(jobs)
+        self.jobs = jobs
+        self.machine = machine
+        if policy.kill_at_walltime:
+            self.duration = [min(pair) for pair in zip(jobs.runtime, jobs.walltime, strict=True)]
+        else:
+            self.duration = list(jobs.runtime)
+        self._steering = None if policy.steer is None else Steering(policy.steer)
+        self.values = Values(jobs, policy, self.duration, self._steering)
+        self.started = [-1] * count
+        self.promise = [-1] * count
+        self.backfilled = [False] * count
+        self.queue = Queue()
+        estimates = Estimates(self.started, self.values.running, jobs.walltime, self.values.conditional)
+        self.running = Running(count, named(CORRECTIONS, policy.correction, "correction")(estimates))
+        self._change_at_start = self.values.change_at_start
+        self._ends: list[int] = []
+        order = named(ORDERS, policy.order, "order")
+        self._discipline: Discipline = Easy(
+            self,
+            machine,
+            order and order(jobs, self.values.ordering, policy),
+            shortest=policy.backfill == "sjbf",
+            backfill=policy.backfill != "none",
+            guard=policy.guard,
+        )
+
+    def start(self, job: int, now: int) -> None:
+        """Start a waiting job that fits."""
+        self.queue.remove(job)
+        self.machine.allocate(job)
+        self.started[job] = now
+        if self._change_at_start:
+            self.values.started(job, now)
+        heappush(self._ends, (now + self.duration[job]) << self.running.bits | job)
+        self.running.add(job, now + self.values.running[job])
+        if self._steering is not None and self.promise[job] >= 0:
+            self._steering.started(now - self.promise[job])
+
+    def run(self, progress: Callable[[int], None] = lambda _: None) -> Outcome:
+        """Run to the end of the last job.
+
+        :param progress: told the number of jobs submitted since it was last told.
+        """
+        begin = perf_counter()
+        submitted, count = self.jobs.submitted, len(self.jobs)
+        values, queue, running, machine, ends = self.values, self.queue, self.running, self.machine, self._ends
+        bits, mask = running.bits, running.mask
+        learn, change = values.learn, values.change_at_submission
+        schedule = self._discipline.schedule
+        started = self.started
+        next_job = reported = 0
+        never = 1 << 62
+        next_submission = submitted[0] if count else never
+        while ends or next_job < count:
+            now = next_submission
+            if ends:
+                now = min(now, ends[0] >> bits)
+                beyond = (now + 1) << bits
+                while ends and ends[0] < beyond:
+                    job = heappop(ends) & mask
+                    running.remove(job)
+                    machine.release(job)
+                    if learn:
+                        values.ended(job, started[job], now)
+            arrived = 0
+            while next_submission <= now:
+                if change:
+                    values.submitted(next_job, now)
+                queue.append(next_job)
+                arrived += 1
+                next_job += 1
+                next_submission = submitted[next_job] if next_job < count else never
+            if queue.jobs:
+                schedule(now, arrived)
+            if next_job - reported >= _STRIDE:
+                progress(next_job - reported)
+                reported = next_job
+        progress(count - reported)
+        return Outcome(
+            np.array(self.started, np.int64),
+            np.array(self.duration, np.int64),
+            np.array(self.promise, np.int64),
+            np.array(self.backfilled, np.bool_),
+            np.array(running.extensions, np.int64),
+            np.array(values.waiting, np.int64),
+            perf_counter() - begin,
+        )
+
+
+def named(table: dict[str, T], name: str, what: str) -> T:
+    """The entry of this name.
+
+    :raises UsageError: if there is none; says which there are.
+    """
+    if name not in table:
+        raise UsageError(f"no {what} is called {name!r}; there are {', '.join(table)}")
+    return table[name]
+
+
+def simulate(jobs: Jobs, processors: int, policy: Policy, progress: Callable[[int], None] = lambda _: None) -> Outcome:
+    """Schedule the jobs on so many processors under a policy.
+
+    :param jobs: jobs of which none is larger than the machine (:meth:`Jobs.that_fit`).
+    """
+    return Engine(jobs, Processors(processors, jobs.processors), policy).run(progress)
