@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from softwalltime.reasons import Reason, sentence
 from softwalltime.states import State, state_of
 
 DEFAULT_PROJECT = "_pbs_project_default"
@@ -158,25 +159,29 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class ColdStart:
-    """No prediction, and why: usually that too little is known of the user."""
+    """No prediction, the reason and the reason's values; usually too little is known of the user.
 
-    template: str
+    A predictor of another package whose reason is not in :class:`Reason` gives ``Reason.OTHER`` and its own sentence.
+    """
+
+    reason: Reason
     values: tuple[object, ...] = ()
 
     @property
-    def reason(self) -> str:
-        """One sentence that says why there is no prediction."""
-        return self.template.format(*self.values)
+    def basis(self) -> str:
+        """The reason as one sentence."""
+        return sentence(self.reason, self.values)
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """What was predicted for one request of the hook, what was answered, and why.
+class DecisionRecord:
+    """What was predicted for one request of the hook, what was answered, and why; stored as one row.
 
     ``at`` is when (epoch seconds), ``event`` PBS's event.  ``predicted`` is the predictor's bare number in seconds,
     ``soft_walltime`` what the policy made of it; ``action`` is ``set`` (the hook was told to set it), ``shadow`` (it
     would have been) or ``none``.  ``took`` is how long the answer took in microseconds.  Of the hook's side is known
     what it says of the time before: ``timeouts`` in a row, and how many microseconds its last answered exchange took.
+    ``reason`` says why as a code, ``basis`` as a sentence.
     """
 
     at: int
@@ -191,3 +196,4 @@ class Decision:
     took: int = 0
     timeouts: int = 0
     exchange_before: int | None = None
+    reason: Reason = Reason.PREDICTED

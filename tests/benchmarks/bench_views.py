@@ -12,7 +12,7 @@ from statistics import median
 
 from sqlalchemy import Engine, text
 
-from softwalltime.jobs import CompletedJob, CurrentJob, Decision
+from softwalltime.jobs import CompletedJob, CurrentJob, DecisionRecord
 from softwalltime.predictors.registry import make
 from softwalltime.replay.drive import drive
 from softwalltime.replay.workload import Workload
@@ -118,13 +118,13 @@ def squeezed(jobs: list[CompletedJob]) -> list[CompletedJob]:
     return made
 
 
-def predicted(jobs: list[CompletedJob]) -> Iterator[Decision]:
+def predicted(jobs: list[CompletedJob]) -> Iterator[DecisionRecord]:
     """What the daemon would have recorded of them at submission, in mode on."""
     workload = Workload(jobs)
     soft_walltimes = drive(workload, make("percentile")).soft_walltimes.tolist()
     for number, (job, seconds) in enumerate(zip(workload.jobs, soft_walltimes, strict=True)):
         known = seconds >= 0
-        yield Decision(
+        yield DecisionRecord(
             job.submission.submitted, "postqueuejob", job.submission, "on", "percentile",
             seconds if known else None, seconds if known else None, "set" if known else "none",
             "runtime / walltime of like jobs" if known else "only 3 jobs with the same user ended in the last 30 days",

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, text
 
 from softwalltime.accounting.tally import Tally
 from softwalltime.cli import run
-from softwalltime.jobs import Decision, Submission
+from softwalltime.jobs import DecisionRecord, Submission
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.store.engine import connect
 from softwalltime.store.migrations import check, current, downgrade, head, upgrade
@@ -45,7 +45,7 @@ def loaded(database: str, tmp_path: Path) -> Iterator[Engine]:
     ingest_logs(engine, [RECORDED_LOG], Tally())
     with engine.begin() as connection:
         submissions = [Submission(f"{number}.s", "alice", number, 600, project="p") for number in range(1, 6)]
-        decided = [Decision(5, "queuejob", each, "on", "v1", 60.0, 60, "set", "why", 1) for each in submissions]
+        decided = [DecisionRecord(5, "queuejob", each, "on", "v1", 60.0, 60, "set", "why", 1) for each in submissions]
         add_decisions(connection, decided)
     yield engine
     engine.dispose()

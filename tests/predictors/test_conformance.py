@@ -53,8 +53,8 @@ def test_without_history_it_says_in_a_sentence_why_it_predicts_nothing(predictor
     # A predictor without history, such as a share of the walltime, still says nothing of a job without walltime.
     answer = model.predict(job(walltime=None if model.history == History() else 1000).submission, 0)
     assert isinstance(answer, ColdStart)
-    assert len(answer.reason) > 10
-    assert "{" not in answer.reason
+    assert len(answer.basis) > 10
+    assert "{" not in answer.basis
 
 
 @every_predictor
@@ -64,7 +64,7 @@ def test_it_is_never_negative_and_says_what_it_rests_on(predictor: type[Predicto
             assert 0 <= answer.seconds < float("inf")
             assert len(answer.basis) > 10
         else:
-            assert answer.reason
+            assert answer.basis
 
 
 @every_predictor

@@ -119,7 +119,7 @@ def test_the_threshold_lifts_small_shares() -> None:
 def test_bases_and_reasons_are_sentences_with_the_figures_in_them() -> None:
     predictor = make("percentile")
     assert isinstance(cold := predictor.predict(job().submission, 0), ColdStart)
-    assert cold.reason == (
+    assert cold.basis == (
         "only 0 jobs with the same user and project and walltime ended in the last 30 days; 10 are needed"
     )
     for completed in ten():

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.predictors.base import Options, Predictor
 from softwalltime.predictors.registry import make
+from softwalltime.reasons import Reason
 from softwalltime.replay.drive import drive
 from softwalltime.replay.workload import NEVER_RAN, NO_WALLTIME, Workload
 from tests.samples import job
@@ -27,7 +28,7 @@ class Diary(Predictor):
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
         self.entries.append(f"{submission.job_id} submitted at {now}")
-        return ColdStart("")
+        return ColdStart(Reason.BASELINE)
 
 
 def diary(*jobs: CompletedJob) -> list[str]:

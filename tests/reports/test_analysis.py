@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from softwalltime.jobs import Decision, Submission
+from softwalltime.jobs import DecisionRecord, Submission
 from softwalltime.replay.metrics import score
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.analysis import periods
@@ -174,8 +174,8 @@ def test_a_soft_walltime_that_was_raised_to_the_walltime_tells_of_no_prediction(
     assert (happened.adjusted, happened.raised, happened.weeks) == (0, 1, [])
 
 
-def decision(job_id: str, at: int, soft: int | None, *, walltime: int = 1000, action: str = "set") -> Decision:
-    return Decision(
+def decision(job_id: str, at: int, soft: int | None, *, walltime: int = 1000, action: str = "set") -> DecisionRecord:
+    return DecisionRecord(
         at, "postqueuejob", Submission(job_id, "alice", at, walltime), "on", "v3", None, soft, action, ""
     )  # fmt: skip
 

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Engine
 
 from softwalltime.cli import run
-from softwalltime.jobs import Decision
+from softwalltime.jobs import DecisionRecord
 from softwalltime.store.decisions import read_decisions
 from softwalltime.store.jobs import add_jobs
 from softwalltime.store.predictions import add_decisions
@@ -107,7 +107,7 @@ def test_the_recorded_log_of_a_real_server_is_too_short_to_say(
 def test_from_the_store_it_knows_which_predictor_was_asked(database: str, engine: Engine, tmp_path: Path) -> None:
     jobs = steady_jobs(60)
     decisions = [
-        Decision(submission.submitted, event, submission, "shadow", "v3", None, soft, "shadow", "")
+        DecisionRecord(submission.submitted, event, submission, "shadow", "v3", None, soft, "shadow", "")
         for job in jobs[30:]
         for event, submission, soft in (
             ("postqueuejob", job.submission, 1800),

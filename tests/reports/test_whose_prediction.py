@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Engine
 
-from softwalltime.jobs import CompletedJob, Decision
+from softwalltime.jobs import CompletedJob, DecisionRecord
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.analysis import periods
 from softwalltime.reports.columns import columns
@@ -18,7 +18,7 @@ CASES = 1000
 SUBMITTED = NOW - 2 * HOUR
 
 
-def case(number: int, chance: random.Random) -> tuple[list[CompletedJob], list[Decision]]:
+def case(number: int, chance: random.Random) -> tuple[list[CompletedJob], list[DecisionRecord]]:
     """A user's jobs, submitted within some seconds, and what was asked about some of them, and about others, then."""
     user, serial = f"u{number}", 10 * number
     projects, walltimes = ("p", "other"), (HOUR, 2 * HOUR)

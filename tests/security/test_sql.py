@@ -12,7 +12,7 @@ from sqlalchemy import Connection, text
 
 from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import end_record
-from softwalltime.jobs import Decision, Submission
+from softwalltime.jobs import DecisionRecord, Submission
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.store.engine import connect
 from softwalltime.store.jobs import add_jobs, read_jobs
@@ -135,7 +135,7 @@ def test_hostile_names_are_stored_and_asked_about_as_they_are(
         stored = job(user, project=project, job_name=name, job_id="1.s")
         assert add_jobs(connection, [stored, job(user, project=project, job_id="2.s")]) == 2
         submission = Submission("9.s", user, 5, 3600, project=project, job_name=name)
-        add_decisions(connection, [Decision(5, "queuejob", submission, "on", "v1", 60.0, 60, "set", basis, 1)])
+        add_decisions(connection, [DecisionRecord(5, "queuejob", submission, "on", "v1", 60.0, 60, "set", basis, 1)])
         assert stored in list(read_jobs(connection))
         row = connection.execute(
             text("SELECT user_name, project, basis FROM softwalltime.predictions ORDER BY id DESC LIMIT 1")

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import Engine
 
 from softwalltime.errors import UsageError
-from softwalltime.jobs import Decision
+from softwalltime.jobs import DecisionRecord
 from softwalltime.service.client import ask
 from softwalltime.service.latency import BOUNDS, LatencyMeter, percentile
 from softwalltime.service.metrics import FRESH, PAUSE, Endpoint
@@ -24,8 +24,8 @@ from tests.samples import job
 from tests.service.running import PATIENT, Daemon, until
 
 
-def decision(took: int = 100, timeouts: int = 0, exchange: int | None = None, action: str = "set") -> Decision:
-    return Decision(
+def decision(took: int = 100, timeouts: int = 0, exchange: int | None = None, action: str = "set") -> DecisionRecord:
+    return DecisionRecord(
         0, "postqueuejob", job().submission, "on", "v1", 1.0, 60, action, "", took, timeouts, exchange
     )  # fmt: skip
 

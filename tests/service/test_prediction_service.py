@@ -7,6 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from softwalltime.policy.site import SitePolicy, user_rank
+from softwalltime.reasons import Reason
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.request_handler import KEPT, RequestHandler
 from tests.samples import job
@@ -51,18 +52,40 @@ def test_a_job_that_should_have_none_any_more_gets_the_walltime_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "reason"),
+    ("fields", "basis", "reason"),
     [
-        ({"walltime": None}, "no walltime"),
-        ({"min_walltime": 60}, "shrink-to-fit"),
-        ({"user": "bob"}, "user bob has no completed job"),
-        ({"walltime": 500}, "mean of the last 2 runtimes"),
+        ({"walltime": None}, "no walltime", Reason.NO_WALLTIME),
+        ({"min_walltime": 60}, "shrink-to-fit", Reason.SHRINK_TO_FIT),
+        ({"user": "bob"}, "user bob has no completed job", Reason.NO_COMPLETED_JOBS),
+        ({"walltime": 500}, "mean of the last 2 runtimes", Reason.NOT_BELOW_WALLTIME),
     ],
 )
-def test_a_job_that_may_or_need_not_have_one_gets_none_and_the_reason(fields: dict[str, object], reason: str) -> None:
-    answer = ask(handler(), **fields)
+def test_a_job_that_may_or_need_not_have_one_gets_none_and_the_reason(
+    fields: dict[str, object], basis: str, reason: Reason
+) -> None:
+    asked = handler()
+    answer = ask(asked, **fields)
     assert answer["action"] == "none"
-    assert reason in answer["basis"]
+    assert basis in answer["basis"]
+    assert [decision.reason for decision in asked.decisions] == [reason]
+
+
+@pytest.mark.parametrize(
+    ("policy", "event", "reason"),
+    [
+        ({}, "queuejob", Reason.PREDICTED),
+        ({"mode": "off"}, "queuejob", Reason.POLICY_OFF),
+        ({"ready": False}, "queuejob", Reason.HISTORY_LOADING),
+        ({"running": "keep"}, "runjob", Reason.POLICY_KEEP),
+        ({}, "runjob", Reason.POLICY_WALLTIME),
+        ({"waiting": "request"}, "queuejob", Reason.BASELINE),
+        ({"waiting": "percentile"}, "queuejob", Reason.TOO_FEW_JOBS),
+    ],
+)
+def test_a_recorded_decision_carries_its_reason_as_a_code(policy: dict[str, Any], event: str, reason: Reason) -> None:
+    asked = handler(**policy)
+    ask(asked, event)
+    assert [decision.reason for decision in asked.decisions] == [reason]
 
 
 def test_shadow_mode_sets_nothing_and_records_what_it_would_have_set() -> None:
@@ -122,7 +145,7 @@ def test_explain_says_all_and_records_nothing() -> None:
     asked = handler(mode="shadow")
     assert ask(asked, op="explain") == {
         "v": 1, "action": "shadow", "mode": "shadow", "predictor": "v1", "predicted": 600.0, "soft_walltime": 600,
-        "basis": "mean of the last 2 runtimes of user alice",
+        "reason": "predicted", "basis": "mean of the last 2 runtimes of user alice",
     }  # fmt: skip
     assert not asked.decisions
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, Engine, text
 
-from softwalltime.jobs import CompletedJob, Decision
+from softwalltime.jobs import CompletedJob, DecisionRecord
 from softwalltime.policy.site import SitePolicy
 from softwalltime.replay.workload import Workload
 from softwalltime.service.prediction_service import PredictionService
@@ -46,14 +46,14 @@ def fresh(engine: Engine, now: int = NOW, keep_days: int = 0) -> int:
     return sum(refresh(engine, now, keep_days))
 
 
-def store(engine: Engine, jobs: Sequence[CompletedJob], decisions: Sequence[Decision] = ()) -> None:
+def store(engine: Engine, jobs: Sequence[CompletedJob], decisions: Sequence[DecisionRecord] = ()) -> None:
     """Store jobs and decisions."""
     with engine.begin() as connection:
         add_jobs(connection, jobs)
         add_decisions(connection, decisions)
 
 
-def asked(workload: Workload, **policy: Any) -> tuple[list[Decision], np.ndarray[Any, np.dtype[np.int64]]]:
+def asked(workload: Workload, **policy: Any) -> tuple[list[DecisionRecord], np.ndarray[Any, np.dtype[np.int64]]]:
     """What the daemon's handler decides about each job when it comes into its queue, having learnt those that ended
     before; and the soft walltimes, -1 for none, in the workload's order.
     """
@@ -62,7 +62,7 @@ def asked(workload: Workload, **policy: Any) -> tuple[list[Decision], np.ndarray
     predictions.ready = True
     handler = RequestHandler(predictions, dict)
     count = len(workload.jobs)
-    decisions: list[Decision] = []
+    decisions: list[DecisionRecord] = []
     soft_walltimes = np.full(count, -1, np.int64)
     for event in workload.order:
         if event < count:
@@ -101,14 +101,14 @@ def lately(jobs: Sequence[CompletedJob], days: int = 80) -> list[CompletedJob]:
     return moved
 
 
-def decision(job_id: str = "1.srv", at: int = NOW - 2 * HOUR, **more: Any) -> Decision:
+def decision(job_id: str = "1.srv", at: int = NOW - 2 * HOUR, **more: Any) -> DecisionRecord:
     """A decision in mode on that gives the job 600 s, of a walltime of one hour."""
     fields = {
         "event": "postqueuejob", "mode": "on", "predictor": "v1", "predicted": 600.0, "soft_walltime": 600,
         "action": "set", "basis": "mean", "took": 100,
     } | more  # fmt: skip
     submission = job(job_id=job_id, walltime=fields.pop("walltime", HOUR), queue="q").submission
-    return Decision(at, submission=submission, **fields)
+    return DecisionRecord(at, submission=submission, **fields)
 
 
 def ended(job_id: str = "1.srv", *, start: int = NOW - HOUR, runtime: int = 900, **more: Any) -> Any:

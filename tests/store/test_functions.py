@@ -9,6 +9,7 @@ from sqlalchemy.exc import DataError
 
 from softwalltime.jobs import ColdStart, Prediction, Submission
 from softwalltime.policy.clamp import soft_walltime
+from softwalltime.reasons import Reason
 from softwalltime.store.jobs import add_jobs
 from softwalltime.store.vacuum import vacuum_analyze
 from tests.samples import job
@@ -117,7 +118,7 @@ def test_what_does_not_exist_is_an_error_that_says_what_does(jobs: Connection, c
 def test_the_soft_walltime_is_policy_s(
     module_engine: Engine, seconds: object, walltime: int | None, shrink_to_fit: bool
 ) -> None:
-    prediction = ColdStart("") if seconds is None else Prediction(float(str(seconds)), "")
+    prediction = ColdStart(Reason.BASELINE) if seconds is None else Prediction(float(str(seconds)), "")
     submission = Submission("1", "alice", 0, walltime, min_walltime=1 if shrink_to_fit else None)
     query = text("SELECT softwalltime.soft_walltime(CAST(:seconds AS float), :walltime, 60, :shrink_to_fit)")
     values = {"seconds": seconds, "walltime": walltime, "shrink_to_fit": shrink_to_fit}

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import Connection, text
 
-from softwalltime.jobs import CompletedJob, Decision
+from softwalltime.jobs import CompletedJob, DecisionRecord
 from softwalltime.states import State
 from softwalltime.store.history import last_id, read_history, read_new
 from softwalltime.store.jobs import add_jobs, read_jobs
@@ -82,7 +82,8 @@ def test_new_jobs_come_in_the_order_in_which_they_became_known(connection: Conne
 
 
 def test_a_decision_is_recorded_with_what_it_rests_on(connection: Connection) -> None:
-    decision = Decision(5, "runjob", job("al\0ice").submission, "on", "v1", 99.5, 100, "set", "because", 37, 2, 410)
+    submission = job("al\0ice").submission
+    decision = DecisionRecord(5, "runjob", submission, "on", "v1", 99.5, 100, "set", "because", 37, 2, 410)
     add_decisions(connection, [decision, decision])
     rows = connection.execute(text("select * from softwalltime.predictions order by id")).mappings().all()
     assert len(rows) == 2

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import Connection, Engine, text
 
 from softwalltime.cli import run
-from softwalltime.jobs import CompletedJob, CurrentJob, Decision
+from softwalltime.jobs import CompletedJob, CurrentJob, DecisionRecord
 from softwalltime.policy.site import SitePolicy
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.request_handler import RequestHandler
@@ -64,7 +64,7 @@ def test_what_is_older_is_forgotten_and_the_limit_itself_is_kept(engine: Engine)
         for days in (9, 11):
             add_interrupted(connection, [job(job_id=f"{days}", end=NOW - days * DAY)])
             at = NOW - days * DAY
-            decision = Decision(at, "queuejob", job().submission, "on", "v1", 1.0, 60, "set", "", 1)
+            decision = DecisionRecord(at, "queuejob", job().submission, "on", "v1", 1.0, 60, "set", "", 1)
             add_decisions(connection, [decision])
     assert forgotten(engine, days=10) == {
         "completed_jobs": 3, "predictions": 1, "interrupted_runs": 1, "current_jobs": 0,

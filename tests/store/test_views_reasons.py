@@ -74,6 +74,6 @@ def test_every_predictors_cold_start_is_known(connection: Connection, spec: str)
     for walltime in (HOUR, None):
         answer = make(spec).predict(job(walltime=walltime).submission, NOW)
         reason = connection.execute(
-            text("SELECT softwalltime.reason(:basis, NULL, NULL)"), {"basis": answer.reason}
+            text("SELECT softwalltime.reason(:basis, NULL, NULL)"), {"basis": answer.basis}
         ).scalar_one()
-        assert reason not in ("", "other"), answer.reason
+        assert reason not in ("", "other"), answer.basis

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
-from softwalltime.jobs import Decision
+from softwalltime.jobs import DecisionRecord
 from softwalltime.store.daily import refresh
 from tests.store.monitored import DAY, HOUR, NOW, decision, ended, found, fresh, one, store
 
@@ -48,7 +48,7 @@ TODAY = datetime.fromtimestamp(NOW, UTC).date()
     ],
 )  # fmt: skip
 def test_the_last_prediction_made_while_it_waited_counts(
-    engine: Engine, decisions: list[Decision], jobs: list[Any], expected: tuple[int, str] | None
+    engine: Engine, decisions: list[DecisionRecord], jobs: list[Any], expected: tuple[int, str] | None
 ) -> None:
     store(engine, jobs, decisions)
     fresh(engine)

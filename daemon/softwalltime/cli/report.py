@@ -10,7 +10,7 @@ from softwalltime.cli.options import LazySettings, minimum_option, predictors_op
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.sources import STORE, load_jobs, problems
 from softwalltime.errors import SourceError
-from softwalltime.jobs import Decision
+from softwalltime.jobs import DecisionRecord
 from softwalltime.replay.workload import Workload
 
 TITLE = "Would soft walltimes help here?"
@@ -99,7 +99,7 @@ def report(
     return 1 if tally.broken else 0
 
 
-def _decisions(settings: LazySettings) -> list[Decision]:
+def _decisions(settings: LazySettings) -> list[DecisionRecord]:
     from softwalltime.store.decisions import read_decisions
     from softwalltime.store.opening import open_store
 

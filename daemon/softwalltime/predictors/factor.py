@@ -6,6 +6,7 @@ from pydantic import Field
 
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
+from softwalltime.reasons import Reason
 
 
 class FactorOptions(Options):
@@ -41,5 +42,5 @@ class Factor(Predictor):
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
         """The share of the walltime."""
         if not submission.walltime:
-            return ColdStart("the job has no walltime, so no share of it can be taken")
+            return ColdStart(Reason.NO_WALLTIME)
         return Prediction(self._share * submission.walltime, "{:g} of the walltime", (self._share,))

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
+from softwalltime.reasons import Reason
 
 
 class Last2Options(Options):
@@ -59,7 +60,7 @@ class Last2(Predictor):
         """The mean of the last two runtimes, plus the margin."""
         runtimes = self._runtimes.get(submission.user)
         if runtimes is None:
-            return ColdStart("user {} has no completed job", (submission.user,))
+            return ColdStart(Reason.NO_COMPLETED_JOBS, (submission.user,))
         count = len(runtimes)
         return Prediction(sum(runtimes) / count + self._margin, self.basis, (count, submission.user, self._margin))
 

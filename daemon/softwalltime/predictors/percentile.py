@@ -10,6 +10,7 @@ from pydantic import Field, field_validator
 
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
+from softwalltime.reasons import Reason
 
 KEYS = ("user", "group", "project", "account", "queue", "job_name", "walltime", "ncpus", "nodect", "ngpus")
 """What jobs may be told apart by."""
@@ -138,15 +139,12 @@ class Percentile(Predictor):
         """The percentile of like jobs' shares, times this job's walltime."""
         walltime = submission.walltime
         if not walltime:
-            return ColdStart("the job has no walltime, so no share of it can be predicted")
+            return ColdStart(Reason.NO_WALLTIME)
         like = self._like.get(self._key(submission))
         shares = like.since(now - self._window) if like is not None else []
         count = len(shares)
         if count < self._least:
-            return ColdStart(
-                "only {} jobs with the same {} ended in the last {:g} days; {} are needed",
-                (count, self._alike, self._window / 86400, self._least),
-            )
+            return ColdStart(Reason.TOO_FEW_JOBS, (count, self._alike, self._window / 86400, self._least))
         # The order of operations is that of PostgreSQL's percentile_cont, so that both give the same bits.
         rank = self._p * (count - 1)
         below = int(rank)

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.predictors.base import History, Predictor
+from softwalltime.reasons import Reason
 
 
 class Request(Predictor):
@@ -23,4 +24,4 @@ class Request(Predictor):
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
         """Always none."""
-        return ColdStart("the user's walltime stands")
+        return ColdStart(Reason.BASELINE)

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
+from softwalltime.reasons import Reason
 
 
 class UsageOptions(Options):
@@ -54,9 +55,9 @@ class Usage(Predictor):
         """The largest recent share of the walltime, of this job's walltime, plus the margin."""
         shares = self._shares.get(submission.user)
         if shares is None:
-            return ColdStart("user {} has no completed job with a walltime", (submission.user,))
+            return ColdStart(Reason.NO_COMPLETED_JOBS_WITH_WALLTIME, (submission.user,))
         if not submission.walltime:
-            return ColdStart("the job has no walltime, so no share of it can be predicted")
+            return ColdStart(Reason.NO_WALLTIME)
         return self._predict(max(shares), len(shares), submission, submission.walltime)
 
     def _predict(self, share: float, count: int, submission: Submission, walltime: int) -> Prediction:

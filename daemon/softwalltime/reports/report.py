@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softwalltime.formatting import DAY
-from softwalltime.jobs import Decision
+from softwalltime.jobs import DecisionRecord
 from softwalltime.policy.clamp import MINIMUM
 from softwalltime.predictors.registry import BASELINE, make
 from softwalltime.replay.drive import drive
@@ -92,7 +92,7 @@ def report(
     workload: Workload,
     choices: Choices,
     rename: Rename = lambda kind, name: name,
-    decisions: Iterable[Decision] = (),
+    decisions: Iterable[DecisionRecord] = (),
     progress: Callable[[int], None] = lambda _: None,
 ) -> Report:
     """Find out everything.
@@ -169,7 +169,7 @@ def _for_whom(table: Columns, focus: Judged) -> ForWhom:
     return ForWhom(focus.spec, groups.shares(users), users, projects, queues)
 
 
-def _since(workload: Workload, table: Columns, split: int | None, decisions: Iterable[Decision]) -> Since:
+def _since(workload: Workload, table: Columns, split: int | None, decisions: Iterable[DecisionRecord]) -> Since:
     predicted = periods.from_decisions(workload, decisions, periods.recorded(table))
     both = periods.spans(table, predicted, split)
     found = [periods.period(table, span) for span in both or ()]

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
 
-from softwalltime.jobs import Decision
+from softwalltime.jobs import DecisionRecord
 
 BOUNDS = (
     25, 50, 75, 100, 150, 200, 300, 500, 750, 1000, 1500, 2000, 3000, 5000, 10_000, 20_000, 50_000, 100_000, 1_000_000,
@@ -40,7 +40,7 @@ class LatencyMeter:
         """Questions of the hook that timed out, at least: it tells how many in a row there were before each one."""
         self._before = 0
 
-    def note(self, decision: Decision) -> None:
+    def note(self, decision: DecisionRecord) -> None:
         """Count one decision."""
         self.decisions[decision.event, decision.mode, decision.action] += 1
         self.answers.add(decision.took)

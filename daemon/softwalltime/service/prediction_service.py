@@ -6,11 +6,12 @@ from threading import Lock
 from time import time
 from typing import NamedTuple
 
-from softwalltime.jobs import ColdStart, CompletedJob, Decision, Prediction, Submission
+from softwalltime.jobs import ColdStart, CompletedJob, DecisionRecord, Submission
 from softwalltime.policy.clamp import soft_walltime
 from softwalltime.policy.site import KEEP, WALLTIME, SitePolicy
 from softwalltime.predictors.base import Predictor
 from softwalltime.predictors.registry import make
+from softwalltime.reasons import Reason, sentence
 from softwalltime.service.protocol import (
     ProtocolError,
     Request,
@@ -91,37 +92,45 @@ class PredictionService:
         now = request.now or int(self._clock())
         mode, waiting, running, minimum = self.policy.terms(submission)
         spec = running if request.event == "runjob" else waiting
+        reason = None
         if mode == "off":
-            return Advice(submission, now, mode, spec, "none", "the site's policy is off for this job")
-        if spec == KEEP:
-            basis = "the site's policy keeps a running job's soft walltime as it is"
-            return Advice(submission, now, mode, spec, "none", basis)
-        if not submission.walltime:
-            return Advice(submission, now, mode, spec, "none", "the job has no walltime")
-        if submission.shrink_to_fit:
-            return Advice(submission, now, mode, spec, "none", "a shrink-to-fit job may have no soft walltime")
+            reason = Reason.POLICY_OFF
+        elif spec == KEEP:
+            reason = Reason.POLICY_KEEP
+        elif not submission.walltime:
+            reason = Reason.NO_WALLTIME
+        elif submission.shrink_to_fit:
+            reason = Reason.SHRINK_TO_FIT
+        elif spec != WALLTIME and not self.ready:
+            reason = Reason.HISTORY_LOADING
+        if reason is not None:
+            return Advice(submission, now, mode, spec, "none", sentence(reason), reason)
         if spec == WALLTIME:
-            seconds, predicted, basis = None, None, "a running job is planned with its walltime"
+            reason = Reason.POLICY_WALLTIME
+            seconds, predicted, basis = None, None, sentence(reason)
         else:
-            if not self.ready:
-                return Advice(submission, now, mode, spec, "none", "the history is still being loaded")
             with self._lock:
                 self._come_to(now)
                 prediction = self._predictors[spec].predict(submission, now)
-            basis = prediction.reason if isinstance(prediction, ColdStart) else prediction.basis
-            predicted = prediction.seconds if isinstance(prediction, Prediction) else None
+            basis = prediction.basis
             seconds = soft_walltime(prediction, submission, minimum)
+            if isinstance(prediction, ColdStart):
+                reason, predicted = prediction.reason, None
+            else:
+                reason = Reason.NOT_BELOW_WALLTIME if seconds is None else Reason.PREDICTED
+                predicted = prediction.seconds
         had = request.soft_walltime
         if seconds is None and had is not None and had != submission.walltime:
             # PBS keeps the soft walltime that a job has: only the walltime itself takes it back.
             seconds = submission.walltime
         if seconds is None or seconds == had:
-            return Advice(submission, now, mode, spec, "none", basis, seconds, predicted)
-        return Advice(submission, now, mode, spec, "set" if mode == "on" else "shadow", basis, seconds, predicted)
+            return Advice(submission, now, mode, spec, "none", basis, reason, seconds, predicted)
+        action = "set" if mode == "on" else "shadow"
+        return Advice(submission, now, mode, spec, action, basis, reason, seconds, predicted)
 
 
 class Advice(NamedTuple):
-    """What to do about a job, in the terms of :class:`softwalltime.jobs.Decision`, which is made once it was sent."""
+    """What to do about a job, in the terms of :class:`softwalltime.jobs.DecisionRecord`."""
 
     submission: Submission
     at: int
@@ -129,16 +138,18 @@ class Advice(NamedTuple):
     predictor: str
     action: str
     basis: str
+    reason: Reason
     soft_walltime: int | None = None
     predicted: float | None = None
 
-    def decision(self, request: Request, took: int = 0) -> Decision:
+    def decision(self, request: Request, took: int = 0) -> DecisionRecord:
         """For the record.
 
         :param request: the one that was answered.
         :param took: microseconds that the answer took.
         """
-        return Decision(
+        return DecisionRecord(
             self.at, request.event, self.submission, self.mode, self.predictor, self.predicted, self.soft_walltime,
             self.action, self.basis, took, request.timeouts, request.exchange_before,
+            self.reason,
         )  # fmt: skip

@@ -40,7 +40,7 @@ class Request:
 
     ``now`` is 0 where the client leaves the time to the daemon; ``job`` is ``None`` for status and ping;
     ``soft_walltime`` is the one that the job has already; ``timeouts`` and ``exchange_before`` are the hook's, as in
-    :class:`softwalltime.jobs.Decision`.
+    :class:`softwalltime.jobs.DecisionRecord`.
     """
 
     operation: str

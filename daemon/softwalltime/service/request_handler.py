@@ -4,7 +4,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from time import perf_counter
 
-from softwalltime.jobs import Decision
+from softwalltime.jobs import DecisionRecord
 from softwalltime.service.latency import LatencyMeter
 from softwalltime.service.prediction_service import Advice, PredictionService
 from softwalltime.service.protocol import (
@@ -26,7 +26,7 @@ class RequestHandler:
 
     def __init__(self, predictions: PredictionService, status: Callable[[], dict[str, object]]) -> None:
         self.predictions = predictions
-        self.decisions: deque[Decision] = deque(maxlen=KEPT)
+        self.decisions: deque[DecisionRecord] = deque(maxlen=KEPT)
         self.dropped = 0
         self.counts: Counter[str] = Counter()
         self.meter = LatencyMeter()
@@ -86,6 +86,7 @@ def _explained(advice: Advice) -> bytes:
             "predictor": advice.predictor,
             "predicted": advice.predicted,
             "soft_walltime": advice.soft_walltime,
+            "reason": advice.reason,
             "basis": advice.basis,
         }
     )

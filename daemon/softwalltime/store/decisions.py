@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 from sqlalchemy import Connection, or_, select
 
-from softwalltime.jobs import Decision, Submission
+from softwalltime.jobs import DecisionRecord, Submission
 from softwalltime.store.jobs import stream
 from softwalltime.store.tables import predictions
 
 _of = predictions.columns
 
 
-def read_decisions(connection: Connection) -> Iterator[Decision]:
+def read_decisions(connection: Connection) -> Iterator[DecisionRecord]:
     """The soft walltimes that waiting jobs were given, or would have been in shadow mode, in the order of deciding.
 
     At queuejob a job has no id yet.  Of its submission the id, user, project, queue and walltime are known; its time is
@@ -33,6 +33,6 @@ def read_decisions(connection: Connection) -> Iterator[Decision]:
     for at, event, job_id, user, walltime, project, queue, *rest in stream(connection, wanted):
         mode, predictor, predicted, soft_walltime, action, basis, took = rest
         submission = Submission(job_id, user, at, walltime, project=project, queue=queue)
-        yield Decision(
+        yield DecisionRecord(
             at, event, submission, mode, predictor, predicted, soft_walltime, action, basis, took or 0
         )  # fmt: skip

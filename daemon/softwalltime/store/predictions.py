@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from psycopg import sql
 from sqlalchemy import Connection
 
-from softwalltime.jobs import Decision
+from softwalltime.jobs import DecisionRecord
 from softwalltime.store.encoding import NULL, CopyTexts
 from softwalltime.store.engine import driver_connection
 from softwalltime.store.tables import predictions
@@ -21,7 +21,7 @@ _COPY = sql.SQL("COPY {} ({}) FROM STDIN (NULL {})").format(
 )
 
 
-def add_decisions(connection: Connection, decisions: Sequence[Decision]) -> None:
+def add_decisions(connection: Connection, decisions: Sequence[DecisionRecord]) -> None:
     """Record decisions in the order given; best some hundreds at a time.
 
     :raises StoreError: if PostgreSQL fails.
@@ -34,7 +34,7 @@ def add_decisions(connection: Connection, decisions: Sequence[Decision]) -> None
         copy.write(lines)
 
 
-def _line(decision: Decision, texts: CopyTexts) -> str:
+def _line(decision: DecisionRecord, texts: CopyTexts) -> str:
     """The decision in COPY's text format, in the order of ``_COLUMNS``."""
     job = decision.submission
     return (

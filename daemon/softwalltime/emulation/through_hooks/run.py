@@ -20,7 +20,7 @@ from softwalltime.emulation.pbs.hook import HookScript
 from softwalltime.emulation.through_hooks.daemon import Daemon
 from softwalltime.emulation.through_hooks.faults import Stretch, Trouble, plan
 from softwalltime.emulation.through_hooks.log_writer import LogWriter
-from softwalltime.emulation.through_hooks.server import Server
+from softwalltime.emulation.through_hooks.server import TIMEOUTS, Server
 from softwalltime.emulation.through_hooks.store import OpenPostgres, Store
 from softwalltime.emulation.through_hooks.timeline import Kind, Timeline
 from softwalltime.errors import SourceError
@@ -189,7 +189,7 @@ def _quiet() -> Iterator[None]:
     """Nothing left of other runs of the hook, before and after; and no looking for garbage among the jobs."""
 
     def forget() -> None:
-        os.environ.pop("SOFTWALLTIME_HOOK_TIMEOUTS", None)
+        os.environ.pop(TIMEOUTS, None)
         sys.modules.pop("softwalltime_hook_kept", None)
 
     forget()

@@ -1,5 +1,6 @@
 """The emulated PBS server: fires the events of what happens to jobs, and knows what each job has by now."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +9,9 @@ from softwalltime.emulation.pbs.events import Event, altered, postqueued, queued
 from softwalltime.emulation.pbs.hook import HookScript, Outcome
 from softwalltime.emulation.through_hooks.timeline import Happening, Kind, Timeline
 from softwalltime.jobs import Submission
+
+TIMEOUTS = "SOFTWALLTIME_HOOK_TIMEOUTS"
+"""Environment variable in which the hook counts its time-outs in a row."""
 
 
 class Server:
@@ -84,6 +88,7 @@ class Server:
 
     def _fire(self, event: Event, submission: Submission, configuration: Path) -> Outcome:
         """Run the hook for an event, after which the job is as the submission says."""
+        before = os.environ.get(TIMEOUTS, "")
         outcome = self._script.run(event, configuration)
         self.events += 1
         self.accepted += outcome.accepted and outcome.hook_accepted and not outcome.error
@@ -91,9 +96,9 @@ class Server:
         if soft is not None and not self._valid(soft, submission):
             self.invalid += 1
         # The hook is told to log nothing but what went wrong.
-        for _, line in outcome.log:
-            self.unanswered += 1
-            self.timeouts += "no answer in time" in line or "accepts no connection" in line
+        self.unanswered += len(outcome.log)
+        # The hook writes this variable at each time-out, and removes it at any other end.
+        self.timeouts += os.environ.get(TIMEOUTS, "") not in ("", before)
         return outcome
 
     def _valid(self, soft: int, submission: Submission) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.formatting import DAY, MINUTE, day
-from softwalltime.jobs import Decision
+from softwalltime.jobs import DecisionRecord
 from softwalltime.replay.metrics import accuracies
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.analysis.predictions import CLASSES, runtime_classes
@@ -178,7 +178,7 @@ def pair(periods: Sequence[Period]) -> list[tuple[str, list[Waits | None]]]:
     return [(name, [classes.get(name) for classes in by_name]) for name in names if any(name in one for one in by_name)]
 
 
-def from_decisions(workload: Workload, decisions: Iterable[Decision], known: Predicted) -> Predicted:
+def from_decisions(workload: Workload, decisions: Iterable[DecisionRecord], known: Predicted) -> Predicted:
     """What the daemon recorded for each job while it waited, the last word counting; else what is ``known``.
 
     What was decided at queuejob, where jobs have no id yet, counts for the job with that user, walltime and time of
@@ -235,7 +235,7 @@ class _Nameless:
         """Something was decided about the job by its id, which counts more than anything without."""
         self._nearest[index] = (False, -1)
 
-    def become(self, decision: Decision) -> Iterator[int]:
+    def become(self, decision: DecisionRecord) -> Iterator[int]:
         """Jobs to which this decision is nearer than any before it."""
         of = decision.submission
         for distance in range(-AT_ONCE, AT_ONCE + 1):
