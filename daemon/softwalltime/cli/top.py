@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from rich.table import Table
     from sqlalchemy import Engine
 
+    from softwalltime.store.current import Overview
+
 SHOWN = 10
 """Rows of each list."""
 PIPED = 140
@@ -33,34 +35,16 @@ PIPED = 140
 RETRY = 5.0
 """Seconds until a store that could not be reached is tried again."""
 
-_OVERDUE = """
-SELECT job_id, user_name, queue, soft_walltime::text, overdue::text, killed_in::text
-FROM softwalltime.jobs_overdue ORDER BY overdue DESC LIMIT :shown
-"""
 _OVERDUE_NAMES = ("job", "user", "queue", "soft walltime", "overdue by", "killed in")
-_COUNTS = """
-SELECT count(*) FILTER (WHERE state = 'runs'), count(*) FILTER (WHERE state = 'waits'),
-    (SELECT count(*) FROM softwalltime.jobs_overdue)
-FROM softwalltime.jobs_now
-"""
-_RECENT = """
-SELECT to_char(to_timestamp(predicted_at), 'HH24:MI:SS'), event, coalesce(nullif(job_id, ''), '-'), user_name, action,
-    coalesce(make_interval(secs => soft_walltime)::text, '-'), coalesce(make_interval(secs => walltime)::text, '-'),
-    basis
-FROM softwalltime.predictions ORDER BY id DESC LIMIT :shown
-"""
-
 _RECENT_NAMES = ("time", "event", "job", "user", "action", "soft walltime", "walltime", "because")
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What only the store knows: jobs that run and wait, overdue ones, the last decisions; or why it does not tell."""
+    """What the store knows, or the reason that it cannot be read."""
 
+    overview: "Overview | None"
     problem: str = ""
-    counts: tuple[int, int, int] = (0, 0, 0)
-    overdue: tuple[tuple[str, ...], ...] = ()
-    recent: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,25 +151,20 @@ class _Store:
 
     def look(self) -> Stored:
         """What it has to tell."""
-        from sqlalchemy import text
+        from softwalltime.store.current import read_overview
 
         if self._engine is None and time.monotonic() < self._next_try:
-            return Stored(self._problem)
+            return Stored(None, self._problem)
         try:
             if self._engine is None:
                 self._opened = self._open()
                 self._engine = self._opened.__enter__()
             with self._engine.connect() as connection:
-                counts = connection.execute(text(_COUNTS)).one()
-                overdue, recent = (
-                    tuple(tuple(row) for row in connection.execute(text(query), {"shown": SHOWN}))
-                    for query in (_OVERDUE, _RECENT)
-                )
-            return Stored("", (counts[0], counts[1], counts[2]), overdue, recent)
+                return Stored(read_overview(connection, SHOWN))
         except SoftwalltimeError as error:
             self.close()
             self._problem, self._next_try = str(error), time.monotonic() + RETRY
-            return Stored(self._problem)
+            return Stored(None, self._problem)
 
     def close(self) -> None:
         """Leave it."""
@@ -219,13 +198,12 @@ def picture(now: Sample, before: Sample) -> "Group":
     parts: list[RenderableType] = [head, *(Text(f"! {line}", style="yellow") for line in wrong), Text()]
     parts.append(Columns([_requests(now, before), _latencies(now, before), _lag(now)], padding=(0, 4)))
     stored = now.stored
-    if stored.problem:
+    if (overview := stored.overview) is None:
         parts += [Text(), Text(f"no lists of jobs: {stored.problem}", style="yellow")]
         return Group(*parts)
-    running, waiting, overdue = stored.counts
-    title = f"jobs: {running:,} run, {waiting:,} wait, {overdue:,} overdue"
-    parts += [Text(), _list(title, _OVERDUE_NAMES, stored.overdue, right=3)]
-    parts += [Text(), _list("last decisions", _RECENT_NAMES, stored.recent, right=5, left=7)]
+    title = f"jobs: {overview.running:,} run, {overview.waiting:,} wait, {overview.overdue:,} overdue"
+    parts += [Text(), _list(title, _OVERDUE_NAMES, overview.most_overdue, right=3)]
+    parts += [Text(), _list("last decisions", _RECENT_NAMES, overview.last_decisions, right=5, left=7)]
     return Group(*parts)
 
 

@@ -15,7 +15,6 @@ from softwalltime.service.client import ask
 from softwalltime.settings import Settings
 from softwalltime.store.positions import HEAD_BYTES, Head
 
-_POSITIONS = "SELECT server, byte_offset, head_length, encode(head_digest, 'hex') FROM softwalltime.log_positions"
 PINGS = 9
 SLOW = 10.0
 """Seconds for a look at the store: PostgreSQL may be far away, or at its limits."""
@@ -75,24 +74,25 @@ def probe_store(settings: Settings, user: str) -> StoreProbe:
 
 
 def _store(settings: Settings) -> list[Any]:
-    from sqlalchemy import text
-
+    from softwalltime.store.engine import clock
+    from softwalltime.store.history import newest_job
     from softwalltime.store.migrations import current, head
     from softwalltime.store.opening import open_engine
+    from softwalltime.store.positions import read_positions
 
     with open_engine(settings) as engine:
         revision = current(engine)
         with engine.connect() as connection:
             before = time.time()
-            now = float(connection.execute(text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one())
-            ahead = now - (before + time.time()) / 2
+            ahead = clock(connection) - (before + time.time()) / 2
             if revision != head():
                 return [revision, head(), ahead, [], False, "", None, ""]
-            positions = [list(row) for row in connection.execute(text(_POSITIONS))]
-            last = connection.execute(
-                text("SELECT user_name, walltime, project FROM softwalltime.completed_jobs ORDER BY id DESC LIMIT 1")
-            ).first()
-        return [revision, head(), ahead, positions, last is not None, *(last or ("", None, ""))]
+            positions = [
+                [each.server, each.offset, each.head.length, each.head.digest.hex()]
+                for each in read_positions(connection)
+            ]
+            newest = newest_job(connection)
+        return [revision, head(), ahead, positions, newest is not None, *(newest or ("", None, ""))]
 
 
 @dataclass(frozen=True, slots=True)

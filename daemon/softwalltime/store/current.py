@@ -1,63 +1,31 @@
 """Jobs that wait or run at this moment, as far as the log has been read."""
 
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Text, select, text
+from sqlalchemy import Connection, select
 
 from softwalltime.jobs import UNSET, Alter, CurrentJob, Submission
 from softwalltime.store.encoding import storable_text
 from softwalltime.store.locks import lock
-from softwalltime.store.tables import completed_jobs, current_jobs
+from softwalltime.store.queries import query
+from softwalltime.store.tables import current_jobs
 
 _columns = current_jobs.columns
-_NAMES = ", ".join(column.name for column in _columns)
-_ARRAYS = ", ".join(
-    f"CAST(:{column.name} AS {'text' if isinstance(column.type, Text) else column.type}[])" for column in _columns
-)
-_KEY = ("job_id", "server")
 
-# All rows of one statement come as one array for each column.
-_GONE = "unnest(CAST(:job_id AS text[]), CAST(:server AS text[])) AS gone(job_id, server)"
-_FORGET = f"""
-    DELETE FROM {current_jobs.fullname} AS known USING {_GONE}
-    WHERE known.job_id = gone.job_id AND known.server = gone.server
-        AND (CAST(:before AS bigint) IS NULL OR known.ctime < :before)
-"""  # noqa: S608 - made of our own names only
-# The same number may be that of a later job by now.
-_FORGET_COMPLETED = f"""
-    DELETE FROM {current_jobs.fullname} AS known USING {completed_jobs.fullname} AS ended
-    WHERE ended.id > :after
-        AND known.job_id = ended.job_id AND known.server = ended.server AND known.ctime <= ended.ctime
-"""  # noqa: S608 - made of our own names only
-# A log that is read after the one in which its jobs ended must not bring them back.  They are looked up one by one, by
-# the natural key: for NOT EXISTS PostgreSQL may come to read all jobs that ever ended, when some hundred are there.
-_ADD = f"""
-    INSERT INTO {current_jobs.fullname} ({_NAMES})
-    SELECT {_NAMES}
-    FROM unnest({_ARRAYS}) AS there({_NAMES})
-    WHERE (
-        SELECT ended.id FROM {completed_jobs.fullname} AS ended
-        WHERE ended.job_id = there.job_id AND ended.server = there.server AND ended.ctime >= there.ctime LIMIT 1
-    ) IS NULL
-    ON CONFLICT ({", ".join(_KEY)}) DO"""  # noqa: S608 - made of our own names only
-_SET = f"{_ADD} UPDATE SET " + ", ".join(
-    f"{column.name} = excluded.{column.name}" for column in _columns if column.name not in _KEY
-)
-_SET_LATE = f"{_ADD} NOTHING"
-_REQUEUE = f"""
-    UPDATE {current_jobs.fullname} AS known SET start_time = NULL FROM {_GONE}
-    WHERE known.job_id = gone.job_id AND known.server = gone.server
-"""  # noqa: S608 - made of our own names only
-_ALTER = f"""
-    UPDATE {current_jobs.fullname} AS known
-    SET walltime = nullif(coalesce(altered.walltime, known.walltime), :unset),
-        soft_walltime = nullif(coalesce(altered.soft_walltime, known.soft_walltime), :unset)
-    FROM unnest(
-        CAST(:job_id AS text[]), CAST(:server AS text[]), CAST(:walltime AS bigint[]), CAST(:soft_walltime AS bigint[])
-    ) AS altered(job_id, server, walltime, soft_walltime)
-    WHERE known.job_id = altered.job_id AND known.server = altered.server
-"""  # noqa: S608 - made of our own names only
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Jobs and decisions at this moment: counts, and rows of text to show."""
+
+    running: int
+    waiting: int
+    overdue: int
+    most_overdue: tuple[tuple[str, ...], ...]
+    """Job, user, queue, soft walltime, time beyond it, time until it is killed."""
+    last_decisions: tuple[tuple[str, ...], ...]
+    """Time, event, job, user, action, soft walltime, walltime, basis."""
 
 
 def forget_current(connection: Connection, gone: Collection[tuple[str, str]], before: int | None = None) -> None:
@@ -65,13 +33,13 @@ def forget_current(connection: Connection, gone: Collection[tuple[str, str]], be
 
     :param before: only those that were submitted before this time (epoch seconds): later ones have but the same number.
     """
-    _execute(connection, _FORGET, _keys(gone), before=before)
+    _execute(connection, "forget_current", _keys(gone), before=before)
 
 
 def forget_completed(connection: Connection, after: int) -> None:
     """Forget the jobs that have completed, by the completed jobs that were stored after the one with this id."""
     lock(connection)
-    connection.execute(text(_FORGET_COMPLETED), {"after": after})
+    connection.execute(query("forget_completed"), {"after": after})
 
 
 def set_current(connection: Connection, there: Collection[CurrentJob], *, late: bool = False) -> None:
@@ -84,12 +52,12 @@ def set_current(connection: Connection, there: Collection[CurrentJob], *, late: 
         there = [job for job in there if job.start is not None and "[]" not in job.submission.job_id]
     rows = map(_row, there)
     unique = {(row["job_id"], row["server"]): row for row in rows}
-    _execute(connection, _SET_LATE if late else _SET, list(unique.values()))
+    _execute(connection, "set_current", list(unique.values()), late=late)
 
 
 def requeue_current(connection: Connection, jobs: Collection[tuple[str, str]]) -> None:
     """Let jobs, by id and server, wait again; also ones that were never known."""
-    _execute(connection, _REQUEUE, _keys(jobs))
+    _execute(connection, "requeue_current", _keys(jobs))
 
 
 def alter_current(connection: Connection, altered: Collection[Alter]) -> None:
@@ -103,7 +71,7 @@ def alter_current(connection: Connection, altered: Collection[Alter]) -> None:
         }
         for alter in altered
     ]
-    _execute(connection, _ALTER, rows, unset=UNSET)
+    _execute(connection, "alter_current", rows, unset=UNSET)
 
 
 def read_current(connection: Connection) -> Iterator[CurrentJob]:
@@ -123,14 +91,25 @@ def read_current(connection: Connection) -> Iterator[CurrentJob]:
         yield CurrentJob(submission, row["server"], row["start_time"], row["qtime"], row["etime"], row["soft_walltime"])
 
 
+def read_overview(connection: Connection, shown: int) -> Overview:
+    """Return the counts of current jobs, and at most ``shown`` rows of each list."""
+    running, waiting, overdue = connection.execute(query("count_now")).one()
+    most_overdue, last_decisions = (
+        tuple(map(tuple, connection.execute(query(name), {"shown": shown})))
+        for name in ("most_overdue", "last_decisions")
+    )
+    return Overview(running, waiting, overdue, most_overdue, last_decisions)
+
+
 def _keys(jobs: Collection[tuple[str, str]]) -> list[dict[str, Any]]:
     return [{"job_id": storable_text(job_id), "server": storable_text(server)} for job_id, server in jobs]
 
 
-def _execute(connection: Connection, statement: str, rows: list[dict[str, Any]], **values: object) -> None:
+def _execute(connection: Connection, name: str, rows: list[dict[str, Any]], **values: object) -> None:
     if rows:
         lock(connection)
-        connection.execute(text(statement), {name: [row[name] for row in rows] for name in rows[0]} | values)
+        arrays = {column: [row[column] for row in rows] for column in rows[0]}
+        connection.execute(query(name), arrays | values)
 
 
 def _row(job: CurrentJob) -> dict[str, Any]:

@@ -2,19 +2,17 @@
 
 What has come since the last time marks its days as stale, and stale days are reckoned anew as a whole.  So it does not
 matter in which order jobs and predictions come, and who is killed in between has lost nothing.  The statements are in
-sql/refresh.
+sql/queries/refresh_*.sql.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from functools import cache
-from typing import Any
 
-from sqlalchemy import Connection, Engine, delete, text
+from sqlalchemy import Connection, Engine, delete
 
 from softwalltime.store.daily_tables import DAILY, OF_JOBS, OF_PREDICTIONS, monthly_scores
-from softwalltime.store.scripts import named
+from softwalltime.store.queries import query
 
 MARKED_AT_ONCE = 200_000
 """Jobs, and predictions, whose days are marked in one transaction: some tenths of a second."""
@@ -40,12 +38,6 @@ class Quality:
     request_accuracy: float
 
 
-@cache
-def statements() -> dict[str, str]:
-    """What sql/refresh holds, by name."""
-    return dict(named("refresh"))
-
-
 def refresh(engine: Engine, now: int, keep_days: int = 0) -> Iterator[int]:
     """Bring the figures up to date as of ``now`` (epoch seconds), step by step, the newest days first.
 
@@ -61,8 +53,8 @@ def refresh(engine: Engine, now: int, keep_days: int = 0) -> Iterator[int]:
         yield 0
     while True:
         with engine.begin() as connection:
-            connection.execute(_text("first_known"))
-            day = connection.execute(_text("next_stale_day"), {"now": now}).scalar_one_or_none()
+            connection.execute(query("first_known"))
+            day = connection.execute(query("next_stale_day"), {"now": now}).scalar_one_or_none()
             if day is None:
                 break
             _reckon(connection, day)
@@ -74,54 +66,51 @@ def refresh(engine: Engine, now: int, keep_days: int = 0) -> Iterator[int]:
             for table in DAILY:
                 connection.execute(delete(table).where(table.c.day < oldest))
             connection.execute(delete(monthly_scores).where(monthly_scores.c.month < oldest.replace(day=1)))
-        connection.execute(_text("refreshed"), {"now": now})
+        connection.execute(query("refreshed"), {"now": now})
 
 
 def recent_quality(connection: Connection) -> list[Quality]:
     """Each predictor's figures over the last seven days, as of the last refresh."""
-    rows = connection.execute(text("SELECT mode, predictor, jobs, accuracy, underestimated, badly_underestimated, "
-        "request_accuracy FROM softwalltime.drift WHERE jobs > 0 ORDER BY mode, predictor"))  # fmt: skip
-    return [Quality(*row) for row in rows]
+    return [Quality(*row) for row in connection.execute(query("recent_quality"))]
 
 
 def _mark(connection: Connection) -> bool:
     """Mark days of what is new as stale; whether there may be more."""
-    jobs_id, predictions_id = connection.execute(_text("first_known")).one()
+    jobs_id, predictions_id = connection.execute(query("first_known")).one()
     jobs = _last(connection, "last_job", jobs_id)
     predictions = _last(connection, "last_prediction", predictions_id)
     again = max(0, predictions_id - LOOKED_AT_AGAIN)
-    connection.execute(_text("mark_jobs"), {"after": jobs_id, "upto": jobs})
-    connection.execute(_text("mark_predictions"), {"after": again, "upto": predictions})
-    connection.execute(_text("marked"), {"jobs_id": jobs, "predictions_id": predictions, "after": again})
+    connection.execute(query("mark_jobs"), {"after": jobs_id, "upto": jobs})
+    connection.execute(query("mark_predictions"), {"after": again, "upto": predictions})
+    connection.execute(query("marked"), {"jobs_id": jobs, "predictions_id": predictions, "after": again})
     return (jobs, predictions) != (jobs_id, predictions_id)
 
 
 def _last(connection: Connection, statement: str, after: int) -> int:
-    found: int | None = connection.execute(_text(statement), {"after": after, "batch": MARKED_AT_ONCE}).scalar_one()
+    found: int | None = connection.execute(query(statement), {"after": after, "batch": MARKED_AT_ONCE}).scalar_one()
     return after if found is None else found
 
 
 def _reckon(connection: Connection, day: date) -> None:
     begin = int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp())
     values = {"day": day, "from": begin, "to": begin + _DAY}
-    for tables, names in ((OF_JOBS, ("jobs_of_day",)), (OF_PREDICTIONS, ("decisions_of_day", "hook_of_day"))):
+    for fewer, tables, names in (
+        ("fewer_jobs", OF_JOBS, ("jobs_of_day",)),
+        ("fewer_predictions", OF_PREDICTIONS, ("decisions_of_day", "hook_of_day")),
+    ):
         # What was forgotten since (the oldest jobs, those of crowded users) stays in the figures.
-        if connection.execute(_text(f"fewer_{'jobs' if tables is OF_JOBS else 'predictions'}"), values).scalar_one():
+        if connection.execute(query(fewer), values).scalar_one():
             continue
         for table in tables:
             connection.execute(delete(table).where(table.c.day == day))
         for name in names:
-            connection.execute(_text(name), values)
+            connection.execute(query(name), values)
 
 
 def _add_up_month(connection: Connection, day: date, now: int) -> None:
     """Bring the month of a day that was reckoned anew up to date, once all of its days are."""
     month = day.replace(day=1)
     values = {"month": month, "next_month": (month + timedelta(days=31)).replace(day=1), "now": now}
-    if not connection.execute(_text("month_is_stale"), values).scalar_one():
-        connection.execute(_text("forget_month"), values)
-        connection.execute(_text("scores_of_month"), values)
-
-
-def _text(name: str) -> Any:
-    return text(statements()[name])
+    if not connection.execute(query("month_is_stale"), values).scalar_one():
+        connection.execute(query("forget_month"), values)
+        connection.execute(query("scores_of_month"), values)

@@ -7,7 +7,7 @@ from functools import partial
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event, extract, func, select
 from sqlalchemy.engine import ExceptionContext
 
 from softwalltime.errors import StoreError, UsageError
@@ -75,6 +75,11 @@ def driver_connection(connection: Connection) -> Iterator[psycopg.Connection]:
         if driver.closed:
             connection.invalidate(error)
         raise store_error(error, _describe(driver.info.get_parameters())) or error from error
+
+
+def clock(connection: Connection) -> float:
+    """Return PostgreSQL's own time, epoch seconds."""
+    return float(connection.execute(select(extract("epoch", func.clock_timestamp()))).scalar_one())
 
 
 def run_script(connection: Connection, statements: str) -> None:

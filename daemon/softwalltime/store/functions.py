@@ -5,30 +5,13 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from psycopg import errors
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from softwalltime.store.engine import run_script
-from softwalltime.store.scripts import named
+from softwalltime.store.queries import named, query
 from softwalltime.store.tables import SCHEMA
 
 _SIGNATURE = re.compile(r"COMMENT ON FUNCTION\s+(.*?)\s+IS\b", re.DOTALL)
-
-_FOUND = text("""
-    SELECT function.proname || '(' || pg_get_function_identity_arguments(function.oid) || ')' AS signature,
-        (
-            function.prosrc, function.prolang, function.prorettype, function.provolatile, function.proparallel,
-            pg_get_function_arguments(function.oid), obj_description(function.oid, 'pg_proc')
-        )::text AS definition
-    FROM pg_proc AS function
-    WHERE function.pronamespace = to_regnamespace(:schema) AND function.proname = ANY (:names)
-""")
-
-_STALE = text("""
-    SELECT function.oid::regprocedure::text
-    FROM pg_proc AS function
-    WHERE function.pronamespace = to_regnamespace(:schema) AND function.proname = ANY (:names)
-        AND function.oid <> ALL (SELECT kept::regprocedure::oid FROM unnest(CAST(:signatures AS text[])) AS kept)
-""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +54,11 @@ def remove(connection: Connection) -> None:
 def definitions(connection: Connection) -> dict[str, str]:
     """What the database has under the functions' names: by signature, all that defines it."""
     names = [function.name for function in functions()]
-    return {row.signature: row.definition for row in connection.execute(_FOUND, {"schema": SCHEMA, "names": names})}
+    found = connection.execute(query("installed_functions"), {"schema": SCHEMA, "names": names})
+    return {row.signature: row.definition for row in found}
 
 
 def _drop(connection: Connection, names: Collection[str], but: Collection[str] = ()) -> None:
-    found = connection.execute(_STALE, {"schema": SCHEMA, "names": list(names), "signatures": list(but)}).scalars()
-    for signature in found.all():
+    values = {"schema": SCHEMA, "names": list(names), "signatures": list(but)}
+    for signature in connection.execute(query("outdated_functions"), values).scalars().all():
         run_script(connection, f"DROP FUNCTION {signature}")

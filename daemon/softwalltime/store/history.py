@@ -19,6 +19,13 @@ def last_id(connection: Connection) -> int:
     return newest
 
 
+def newest_job(connection: Connection) -> tuple[str, int | None, str] | None:
+    """Return user, walltime (seconds) and project of the job that was stored last, ``None`` if there is none."""
+    newest = select(_jobs.user_name, _jobs.walltime, _jobs.project).order_by(_jobs.id.desc()).limit(1)
+    row = connection.execute(newest).first()
+    return None if row is None else (row.user_name, row.walltime, row.project)
+
+
 def read_history(
     connection: Connection, per_user: int | None, since: int | None, now: int, teaching: Collection[State] = TEACHING
 ) -> Iterator[CompletedJob]:

@@ -82,8 +82,8 @@ def read_position(connection: Connection, server: str, path: str) -> Position | 
     return None if row is None else _position(row)
 
 
-def read_positions(connection: Connection, server: str) -> list[Position]:
-    """The positions in all of a server's logs, by path."""
+def read_positions(connection: Connection, server: str | None = None) -> list[Position]:
+    """Return the positions in all logs of ``server``, or of all servers, ordered by path."""
     return [_position(row) for row in connection.execute(_positions(server).order_by(_columns.path))]
 
 
@@ -129,8 +129,8 @@ def _row(position: Position) -> tuple[dict[str, Any], dict[str, Any]]:
     }
 
 
-def _positions(server: str) -> Select[str, str, int, int, int, bytes, int, bytes]:
-    return select(
+def _positions(server: str | None) -> Select[str, str, int, int, int, bytes, int, bytes]:
+    wanted = select(
         _columns.server,
         _columns.path,
         _columns.byte_offset,
@@ -139,7 +139,8 @@ def _positions(server: str) -> Select[str, str, int, int, int, bytes, int, bytes
         _columns.head_digest,
         _columns.tail_length,
         _columns.tail_digest,
-    ).where(_columns.server == storable_text(server))
+    )
+    return wanted if server is None else wanted.where(_columns.server == storable_text(server))
 
 
 def _position(row: Row[str, str, int, int, int, bytes, int, bytes]) -> Position:

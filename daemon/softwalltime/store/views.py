@@ -7,24 +7,11 @@ from dataclasses import dataclass
 from itertools import starmap
 
 from psycopg import errors
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from softwalltime.store.engine import run_script
-from softwalltime.store.scripts import named
+from softwalltime.store.queries import named, query
 from softwalltime.store.tables import SCHEMA
-
-_FOUND = text("""
-    SELECT relation.relname AS name,
-        pg_get_viewdef(relation.oid) || coalesce(obj_description(relation.oid, 'pg_class'), '') || (
-            SELECT string_agg(
-                format('%s %s %s', attname, format_type(atttypid, atttypmod), col_description(attrelid, attnum)),
-                ', ' ORDER BY attnum
-            )
-            FROM pg_attribute WHERE attrelid = relation.oid AND attnum > 0
-        ) AS definition
-    FROM pg_class AS relation
-    WHERE relation.relnamespace = to_regnamespace(:schema) AND relation.relkind = 'v'
-""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +52,7 @@ def remove(connection: Connection) -> None:
 
 def definitions(connection: Connection) -> dict[str, str]:
     """The views that our schema has: by name, all that defines each."""
-    return {row.name: row.definition for row in connection.execute(_FOUND, {"schema": SCHEMA})}
+    return {row.name: row.definition for row in connection.execute(query("installed_views"), {"schema": SCHEMA})}
 
 
 def _drop(connection: Connection, names: Iterable[str], how: str = "RESTRICT") -> None:

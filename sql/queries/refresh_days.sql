@@ -1,3 +1,5 @@
+-- Daily and monthly figures, on which most views are built.  See store/daily.py.
+
 -- name: jobs_of_day
 -- All that is told of the jobs that ended on one day.  A job's prediction is the last that was made while it waited;
 -- a subjob's (5[3].srv) may be its array's (5[].srv).  Ids begin anew one day, hence the time of submission, with a
@@ -183,3 +185,10 @@ SELECT
 FROM softwalltime.daily_scores
 WHERE day >= :month AND day < :next_month
 GROUP BY mode, predictor, queue, project, user_name;
+
+-- name: recent_quality
+-- Each predictor's figures over the last seven days.
+SELECT mode, predictor, jobs, accuracy, underestimated, badly_underestimated, request_accuracy
+FROM softwalltime.drift
+WHERE jobs > 0
+ORDER BY mode, predictor;

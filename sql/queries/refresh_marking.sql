@@ -1,3 +1,5 @@
+-- Marks the days whose figures are to be computed again.  See store/daily.py.
+
 -- name: first_known
 -- How far the figures reach; one refresher at a time goes on from here.
 SELECT jobs_id, predictions_id FROM softwalltime.monitoring WHERE id = 1 FOR UPDATE;

@@ -1,0 +1,34 @@
+"""Loads the SQL files of sql/: statements by name.
+
+``-- name: NAME`` begins a statement, comment lines below it describe it, and what precedes the first name in a file
+describes the file.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from sqlalchemy import TextClause, text
+
+from softwalltime import resources
+
+_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_DESCRIPTION = re.compile(r"\A\s*((?:--.*\n)+)")
+
+
+def named(folder: str) -> Iterator[tuple[str, str]]:
+    """Yield names and statements of a folder of sql/, in the order of the files and within them."""
+    for file in sorted((resources.sql() / folder).glob("*.sql")):
+        _, *parts = _NAME.split(file.read_text(encoding="utf-8"))
+        yield from zip(parts[::2], parts[1::2], strict=True)
+
+
+def query(name: str) -> TextClause:
+    """Return the statement of sql/queries with this name; ``:parameter`` in it is a bound parameter."""
+    return _queries()[name]
+
+
+@cache
+def _queries() -> dict[str, TextClause]:
+    # Without its description: SQLAlchemy would take a :parameter that is mentioned there for one of the statement's.
+    return {name: text(_DESCRIPTION.sub("", statement).strip().rstrip(";")) for name, statement in named("queries")}

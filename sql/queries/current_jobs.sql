@@ -1,0 +1,93 @@
+-- Jobs that wait or run.  Each statement takes the rows of one call as one array per column.
+
+-- name: forget_current
+-- Delete jobs by id and server; with :before only those submitted before that time, because the server may have given
+-- the same number to a later job.
+DELETE FROM softwalltime.current_jobs AS known
+USING unnest(CAST(:job_id AS text[]), CAST(:server AS text[])) AS gone(job_id, server)
+WHERE known.job_id = gone.job_id AND known.server = gone.server
+    AND (CAST(:before AS bigint) IS NULL OR known.ctime < :before);
+
+-- name: forget_completed
+-- Delete the jobs that completed, by the completed jobs with ids above :after.  A job submitted after the completed one
+-- has the same number only.
+DELETE FROM softwalltime.current_jobs AS known
+USING softwalltime.completed_jobs AS ended
+WHERE ended.id > :after
+    AND known.job_id = ended.job_id AND known.server = ended.server AND known.ctime <= ended.ctime;
+
+-- name: set_current
+-- Insert jobs, or replace them unless :late.  Jobs that completed are left out: a log may be read after the log in which
+-- its jobs ended.  The subquery with LIMIT looks each of them up by the natural key; for NOT EXISTS the planner may read
+-- all completed jobs when some hundred rows are given.
+INSERT INTO softwalltime.current_jobs AS known (
+    ctime, qtime, etime, start_time, walltime, soft_walltime, ncpus, nodect, is_array, server, job_id, user_name,
+    project, queue, job_name
+)
+SELECT given.*
+FROM unnest(
+    CAST(:ctime AS bigint[]), CAST(:qtime AS bigint[]), CAST(:etime AS bigint[]), CAST(:start_time AS bigint[]),
+    CAST(:walltime AS bigint[]), CAST(:soft_walltime AS bigint[]), CAST(:ncpus AS integer[]),
+    CAST(:nodect AS integer[]), CAST(:is_array AS boolean[]), CAST(:server AS text[]), CAST(:job_id AS text[]),
+    CAST(:user_name AS text[]), CAST(:project AS text[]), CAST(:queue AS text[]), CAST(:job_name AS text[])
+) AS given(
+    ctime, qtime, etime, start_time, walltime, soft_walltime, ncpus, nodect, is_array, server, job_id, user_name,
+    project, queue, job_name
+)
+WHERE (
+    SELECT ended.id FROM softwalltime.completed_jobs AS ended
+    WHERE ended.job_id = given.job_id AND ended.server = given.server AND ended.ctime >= given.ctime
+    LIMIT 1
+) IS NULL
+ON CONFLICT (job_id, server) DO UPDATE
+SET (
+    ctime, qtime, etime, start_time, walltime, soft_walltime, ncpus, nodect, is_array, user_name, project, queue,
+    job_name
+) = (
+    excluded.ctime, excluded.qtime, excluded.etime, excluded.start_time, excluded.walltime, excluded.soft_walltime,
+    excluded.ncpus, excluded.nodect, excluded.is_array, excluded.user_name, excluded.project, excluded.queue,
+    excluded.job_name
+)
+WHERE NOT :late;
+
+-- name: requeue_current
+-- Let jobs wait again.
+UPDATE softwalltime.current_jobs AS known
+SET start_time = NULL
+FROM unnest(CAST(:job_id AS text[]), CAST(:server AS text[])) AS requeued(job_id, server)
+WHERE known.job_id = requeued.job_id AND known.server = requeued.server;
+
+-- name: alter_current
+-- Set walltimes and soft walltimes: null keeps the value, :unset removes it.
+UPDATE softwalltime.current_jobs AS known
+SET walltime = nullif(coalesce(altered.walltime, known.walltime), :unset),
+    soft_walltime = nullif(coalesce(altered.soft_walltime, known.soft_walltime), :unset)
+FROM unnest(
+    CAST(:job_id AS text[]), CAST(:server AS text[]), CAST(:walltime AS bigint[]), CAST(:soft_walltime AS bigint[])
+) AS altered(job_id, server, walltime, soft_walltime)
+WHERE known.job_id = altered.job_id AND known.server = altered.server;
+
+-- name: count_now
+-- How many jobs run, wait, and run beyond their soft walltime.
+SELECT
+    count(*) FILTER (WHERE state = 'runs') AS running,
+    count(*) FILTER (WHERE state = 'waits') AS waiting,
+    (SELECT count(*) FROM softwalltime.jobs_overdue) AS overdue
+FROM softwalltime.jobs_now;
+
+-- name: most_overdue
+-- The :shown jobs that run furthest beyond their soft walltimes, as text to show.
+SELECT job_id, user_name, queue, soft_walltime::text, overdue::text, killed_in::text
+FROM softwalltime.jobs_overdue
+ORDER BY overdue DESC
+LIMIT :shown;
+
+-- name: last_decisions
+-- The :shown newest decisions, as text to show.
+SELECT
+    to_char(to_timestamp(predicted_at), 'HH24:MI:SS'), event, coalesce(nullif(job_id, ''), '-'), user_name, action,
+    coalesce(make_interval(secs => soft_walltime)::text, '-'), coalesce(make_interval(secs => walltime)::text, '-'),
+    basis
+FROM softwalltime.predictions
+ORDER BY id DESC
+LIMIT :shown;

@@ -1,0 +1,34 @@
+-- What the database holds of sql/functions and sql/views.
+
+-- name: installed_functions
+-- Functions of these names: signature, and all that defines them.
+SELECT
+    function.proname || '(' || pg_get_function_identity_arguments(function.oid) || ')' AS signature,
+    (
+        function.prosrc, function.prolang, function.prorettype, function.provolatile, function.proparallel,
+        pg_get_function_arguments(function.oid), obj_description(function.oid, 'pg_proc')
+    )::text AS definition
+FROM pg_proc AS function
+WHERE function.pronamespace = to_regnamespace(:schema) AND function.proname = ANY (:names);
+
+-- name: outdated_functions
+-- Functions of these names with other signatures than these.
+SELECT function.oid::regprocedure::text
+FROM pg_proc AS function
+WHERE function.pronamespace = to_regnamespace(:schema) AND function.proname = ANY (:names)
+    AND function.oid <> ALL (SELECT kept::regprocedure::oid FROM unnest(CAST(:signatures AS text[])) AS kept);
+
+-- name: installed_views
+-- Views of the schema: name, and all that defines them.
+SELECT
+    relation.relname AS name,
+    pg_get_viewdef(relation.oid) || coalesce(obj_description(relation.oid, 'pg_class'), '') || (
+        SELECT string_agg(
+            format('%s %s %s', attname, format_type(atttypid, atttypmod), col_description(attrelid, attnum)),
+            ', ' ORDER BY attnum
+        )
+        FROM pg_attribute
+        WHERE attrelid = relation.oid AND attnum > 0
+    ) AS definition
+FROM pg_class AS relation
+WHERE relation.relnamespace = to_regnamespace(:schema) AND relation.relkind = 'v';

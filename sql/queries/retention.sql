@@ -1,0 +1,65 @@
+-- Deletes what is older than the site keeps it.  Rows are deleted by their place (ctid), which does not change because
+-- they are never updated; to find each again by its key the planner may read the whole table.
+
+-- name: delete_old_jobs
+-- Delete up to :batch jobs that ended before :before, the oldest first.
+DELETE FROM softwalltime.completed_jobs
+WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM softwalltime.completed_jobs WHERE end_time < :before ORDER BY end_time, id LIMIT :batch
+));
+
+-- name: delete_old_predictions
+-- Delete up to :batch predictions made before :before, the oldest first.
+DELETE FROM softwalltime.predictions
+WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM softwalltime.predictions WHERE predicted_at < :before ORDER BY predicted_at LIMIT :batch
+));
+
+-- name: delete_old_runs
+-- Delete up to :batch interrupted runs that ended before :before.
+DELETE FROM softwalltime.interrupted_runs
+WHERE ctid = ANY (ARRAY(SELECT ctid FROM softwalltime.interrupted_runs WHERE end_time < :before LIMIT :batch));
+
+-- name: delete_old_current
+-- Delete jobs submitted before :before that wait, or run without a walltime: how long they may do so is not bounded.
+DELETE FROM softwalltime.current_jobs
+WHERE ctime < :before AND (start_time IS NULL OR walltime IS NULL OR is_array);
+
+-- name: delete_lost
+-- Delete jobs that seem to run :grace seconds after their walltime: the record of their end was missed.
+DELETE FROM softwalltime.current_jobs
+WHERE start_time + walltime + :grace < :now AND NOT is_array;
+
+-- name: crowded_users
+-- For each user with more than :kept jobs that ran, the end and id of the newest job to delete.  Goes from user to user
+-- through the index by user, without reading their other jobs.
+WITH RECURSIVE users AS (
+    SELECT min(user_name) AS user_name FROM softwalltime.completed_jobs WHERE runtime > 0
+    UNION ALL
+    SELECT (
+        SELECT min(job.user_name) FROM softwalltime.completed_jobs AS job
+        WHERE job.runtime > 0 AND job.user_name > users.user_name
+    )
+    FROM users
+    WHERE users.user_name IS NOT NULL
+)
+SELECT users.user_name, last.end_time, last.id
+FROM users
+CROSS JOIN LATERAL (
+    SELECT job.end_time, job.id
+    FROM softwalltime.completed_jobs AS job
+    WHERE job.user_name = users.user_name AND job.runtime > 0
+    ORDER BY job.end_time DESC, job.id DESC
+    OFFSET :kept
+    LIMIT 1
+) AS last;
+
+-- name: delete_crowding_jobs
+-- Delete up to :batch jobs of a user up to the one with this end and id, the oldest first.
+DELETE FROM softwalltime.completed_jobs
+WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM softwalltime.completed_jobs
+    WHERE user_name = :user AND runtime > 0 AND (end_time, id) <= (:end_time, :id)
+    ORDER BY end_time, id
+    LIMIT :batch
+));
