@@ -23,11 +23,11 @@ ALLOWED = {
     "store": {"errors", "jobs", "resources", "settings", "states"},
     "workloads": {"errors", "jobs"},
     "replay": {"errors", "formatting", "jobs", "policy", "predictors", "states"},
-    "simulation": {"errors", "jobs", "policy", "predictors"},
+    "simulation": {"errors", "jobs", "policy", "predictors", "replay", "states"},
     "emulation": {"accounting", "errors", "jobs", "policy", "replay", "states"},
     "service": {"accounting", "errors", "jobs", "policy", "predictors", "reasons", "settings", "states", "store"},
     "deployment": {"accounting", "errors", "policy", "resources", "service", "settings", "store"},
-    "reports": {"errors", "formatting", "jobs", "policy", "predictors", "replay"},
+    "reports": {"errors", "formatting", "jobs", "policy", "predictors", "replay", "simulation"},
 }
 # The command line stands on top of everything.
 MODULES = sorted(PACKAGE.rglob("*.py"))

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from dataclasses import fields
 
 import click
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from softwalltime.cli import cli, run
 from softwalltime.policy.site import Rule, SitePolicy, site_policy
 from softwalltime.settings import Settings, load_settings
+from softwalltime.simulation.policies import Policy
 from tests.samples import ROOT
 
 README = (ROOT / "README.md").read_text()
@@ -102,6 +104,7 @@ def test_every_target_of_make_in_the_documents_is_one() -> None:
 def test_every_setting_in_the_documents_is_one() -> None:
     """In blocks of TOML, and where the text gives one a value."""
     known = set(Settings.model_fields) | set(SitePolicy.model_fields) | set(Rule.model_fields)
+    known |= {field.name for field in fields(Policy)}
     for page in PAGES:
         text = page.read_text()
         lines = "\n".join(re.findall(r"```toml\n(.*?)```", text, re.DOTALL)).splitlines()

@@ -14,6 +14,7 @@ from softwalltime.cli.install import install, uninstall
 from softwalltime.cli.predictors import predictors
 from softwalltime.cli.replay import replay
 from softwalltime.cli.report import report
+from softwalltime.cli.simulate import simulate
 from softwalltime.cli.store import db, ingest
 from softwalltime.cli.sweep import sweep
 from softwalltime.cli.top import top
@@ -36,7 +37,7 @@ def cli() -> None:
 
 for command in (replay, report, sweep, ingest, predictors, convert, generate, db, serve, status, top, predict, explain):
     cli.add_command(command)
-for command in (install, uninstall, doctor):
+for command in (simulate, install, uninstall, doctor):
     cli.add_command(command)
 db.add_command(downgrade)
 

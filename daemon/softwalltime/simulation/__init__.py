@@ -19,6 +19,10 @@ Start from :func:`.engine.simulate`::
 :mod:`.values`       waiting, running and ordering values: all that asks and teaches predictors
 :mod:`.steering`     waiting values scaled by the share of broken promises
 :mod:`.metrics`      waits, slowdowns and promises of a schedule, also by class of job
+:mod:`.shaking`      the same jobs at other times, for statistics over more than one schedule
+:mod:`.differences`  paired differences of metrics with 95% confidence intervals
+:mod:`.tasks`        simulations that any process can do by itself; :mod:`.kept` keeps their figures in a file
+:mod:`.batsim`       a schedule as CSV with Batsim's column names
 ===================  ==========================================================================================
 
 A job is its position in :class:`.jobs.Jobs` everywhere inside.  A discipline (:class:`.backfilling.Discipline`) reads

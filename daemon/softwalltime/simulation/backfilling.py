@@ -6,13 +6,14 @@ that does not is the head.  Its shadow is the earliest planned end of running jo
 shadow or it needs at most the extra processors.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from softwalltime.simulation.jobs import Integers
-from softwalltime.simulation.machine import Processors
 from softwalltime.simulation.orders import Order
+from softwalltime.simulation.policies import Policy
 from softwalltime.simulation.queue import LONG
 
 if TYPE_CHECKING:
@@ -40,22 +41,18 @@ class Easy:
     were submitted since are looked at: time alone never helps a candidate.
     """
 
-    def __init__(
-        self, engine: "Engine", machine: Processors, order: Order | None, *, shortest: bool = False,
-        backfill: bool = True, guard: int | None = None,
-    ) -> None:  # fmt: skip
+    def __init__(self, engine: "Engine", order: Order | None, policy: Policy) -> None:
         """
         :param order: priorities; ``None`` for first come, first served.
-        :param shortest: scan candidates in order of their waiting value.
-        :param backfill: ``False``: only heads start.
-        :param guard: seconds past its promise after which the head's candidates count with their walltime.
+        :param policy: ``backfill`` is ``none`` (only heads start), ``easy`` or ``sjbf``; with a ``guard``, candidates
+            count with their walltime once the head is that many seconds past its promise.
         """
         self._engine = engine
-        self._machine = machine
+        self._machine = engine.machine
         self._order = order
-        self._shortest = shortest
-        self._backfill = backfill
-        self._guard = guard
+        self._shortest = policy.backfill == "sjbf"
+        self._backfill = policy.backfill != "none"
+        self._guard = policy.guard
         self._needs = engine.jobs.processors
         self._needs_array = np.array(self._needs, np.int64)
         # The last scan: its head, and what was left at its end.
@@ -189,3 +186,11 @@ class Easy:
                 chosen = chosen[np.argsort(-self._order.priorities(some, now), kind="stable")]
         eligible: list[int] = jobs[chosen].tolist()
         return eligible
+
+
+DISCIPLINES: dict[str, Callable[["Engine", Order | None, Policy], Discipline]] = {
+    "none": Easy,
+    "easy": Easy,
+    "sjbf": Easy,
+}
+"""The kinds of backfilling by name."""

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.errors import UsageError
-from softwalltime.simulation.backfilling import Discipline, Easy
+from softwalltime.simulation.backfilling import DISCIPLINES
 from softwalltime.simulation.corrections import CORRECTIONS, Estimates
-from softwalltime.simulation.jobs import Integers, Jobs
+from softwalltime.simulation.jobs import Integers, Jobs, jobs_of
 from softwalltime.simulation.machine import Processors
 from softwalltime.simulation.orders import ORDERS
 from softwalltime.simulation.policies import Policy
@@ -75,13 +75,8 @@ class Engine:
         self._change_at_start = self.values.change_at_start
         self._ends: list[int] = []
         order = named(ORDERS, policy.order, "order")
-        self._discipline: Discipline = Easy(
-            self,
-            machine,
-            order and order(jobs, self.values.ordering, policy),
-            shortest=policy.backfill == "sjbf",
-            backfill=policy.backfill != "none",
-            guard=policy.guard,
+        self._discipline = named(DISCIPLINES, policy.backfill, "backfilling")(
+            self, order and order(jobs, self.values.ordering, policy), policy
         )
 
     def start(self, job: int, now: int) -> None:
@@ -155,6 +150,14 @@ def named(table: dict[str, T], name: str, what: str) -> T:
     if name not in table:
         raise UsageError(f"no {what} is called {name!r}; there are {', '.join(table)}")
     return table[name]
+
+
+def check(policy: Policy) -> None:
+    """Make sure that a policy can be simulated.
+
+    :raises UsageError: if it names something that does not exist; says what there is.
+    """
+    Engine(jobs_of([]), Processors(1, ()), policy)
 
 
 def simulate(jobs: Jobs, processors: int, policy: Policy, progress: Callable[[int], None] = lambda _: None) -> Outcome:

@@ -1,6 +1,6 @@
 """The jobs that a simulation schedules: one column per attribute, in order of submission."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.jobs import CompletedJob
+from softwalltime.states import TEACHING, State
 
 NO_RUNTIME = "no runtime"
 NO_WALLTIME = "no walltime"
@@ -25,7 +26,7 @@ class Jobs:
 
     ``completed`` holds the records; ``submitted`` is in epoch seconds, ``walltime`` and ``runtime`` in seconds,
     ``processors`` is what the job requested, or was allocated where the request is unknown.  ``left_out`` counts the
-    records that cannot be simulated, by reason.
+    records that cannot be simulated, by reason.  ``teaches``: whether predictors learn from the job's end.
     """
 
     completed: tuple[CompletedJob, ...]
@@ -33,6 +34,7 @@ class Jobs:
     processors: tuple[int, ...]
     walltime: tuple[int, ...]
     runtime: tuple[int, ...]
+    teaches: tuple[bool, ...]
     left_out: dict[str, int]
 
     def __len__(self) -> int:
@@ -41,6 +43,16 @@ class Jobs:
     def largest(self) -> int:
         """The processors of the largest job; 0 without jobs."""
         return max(self.processors, default=0)
+
+    def peak(self) -> int:
+        """The most processors in use at one time as recorded, and at least the largest job; 0 without jobs."""
+        starts = np.array([job.end - job.runtime for job in self.completed], np.int64)
+        ends = starts + np.array(self.runtime, np.int64)
+        size = np.array(self.processors, np.int64)
+        times, change = np.concatenate([ends, starts]), np.concatenate([-size, size])
+        # Ends come first at one instant.
+        used = np.cumsum(change[np.argsort(times, kind="stable")])
+        return max(self.largest(), int(used.max(initial=0)))
 
     def that_fit(self, processors: int) -> tuple["Jobs", int]:
         """The jobs that a machine of this size can run, and the number of jobs that it refuses."""
@@ -57,7 +69,7 @@ class Jobs:
         return replace(taken, completed=completed, submitted=tuple(submitted[index] for index in order))
 
     def chosen(self, indexes: Sequence[int]) -> "Jobs":
-        """The jobs at these positions, which must be ascending."""
+        """The jobs at these positions, in this order, which must be one of submission."""
         return self._take(indexes)
 
     def _take(self, indexes: Sequence[int]) -> "Jobs":
@@ -70,12 +82,16 @@ class Jobs:
             take(self.processors),
             take(self.walltime),
             take(self.runtime),
+            take(self.teaches),
             self.left_out,
         )
 
 
-def jobs_of(completed: Sequence[CompletedJob]) -> Jobs:
-    """The jobs of these records that can be simulated: those with a runtime, a walltime and processors."""
+def jobs_of(completed: Sequence[CompletedJob], teaching: Collection[State] = TEACHING) -> Jobs:
+    """The jobs of these records that can be simulated: those with a runtime, a walltime and processors.
+
+    :param teaching: how jobs must have ended to teach.
+    """
     kept: list[CompletedJob] = []
     left_out = {NO_RUNTIME: 0, NO_WALLTIME: 0, NO_PROCESSORS: 0}
     for job in completed:
@@ -95,6 +111,7 @@ def jobs_of(completed: Sequence[CompletedJob]) -> Jobs:
         tuple(job.submission.ncpus or 0 for job in kept),
         tuple(job.submission.walltime or 0 for job in kept),
         tuple(job.runtime for job in kept),
+        tuple(job.state in teaching for job in kept),
         {reason: count for reason, count in left_out.items() if count},
     )
 

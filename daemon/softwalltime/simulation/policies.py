@@ -1,8 +1,15 @@
 """A scheduling policy: everything that may differ between two simulations of the same jobs."""
 
-from dataclasses import dataclass
+import tomllib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
 
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+
+from softwalltime.errors import OptionError, SourceError
 from softwalltime.policy.clamp import MINIMUM
+from softwalltime.predictors.registry import make
 
 WALLTIME = "walltime"
 """The specification of a value that is the walltime."""
@@ -24,17 +31,79 @@ class Policy:
     least value in seconds.
     """
 
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
     order: str = "fcfs"
     backfill: str = "easy"
     waiting: str = WALLTIME
     running: str = WALLTIME
     ordering: str = WALLTIME
-    guard: int | None = None
-    steer: float | None = None
+    guard: Annotated[int, Field(ge=0)] | None = None
+    steer: Annotated[float, Field(gt=0, lt=1)] | None = None
     correction: str = "pbs"
-    depth: int = 1
-    live: int | None = None
-    age: int = 3600
+    depth: Annotated[int, Field(ge=1)] = 1
+    live: Annotated[int, Field(ge=1)] | None = None
+    age: Annotated[int, Field(ge=1)] = 3600
     formula: str = ""
     kill_at_walltime: bool = True
-    minimum: int = MINIMUM
+    minimum: Annotated[int, Field(ge=1)] = MINIMUM
+
+    @property
+    def name(self) -> str:
+        """Order and backfilling, then whatever is not the default: ``fcfs+easy waiting=factor:0.5``."""
+        default = asdict(Policy())
+        given = asdict(self)
+        rest = [
+            f"{key}={value}"
+            for key, value in given.items()
+            if value != default[key] and key not in ("order", "backfill", "kill_at_walltime")
+        ]
+        recorded = [] if self.kill_at_walltime else ["run-as-recorded"]
+        return " ".join([f"{self.order}+{self.backfill}", *rest, *recorded])
+
+
+_ADAPTER = TypeAdapter(Policy)
+
+
+def policy_of(values: dict[str, Any], where: str) -> Policy:
+    """A policy from plain values.
+
+    :param where: what the message of an error begins with.
+    :raises OptionError: names the key, its value and what is allowed.
+    """
+    try:
+        policy = _ADAPTER.validate_python(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = str(first["loc"][0]) if first["loc"] else ""
+        if first["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+            known = ", ".join(asdict(Policy()))
+            raise OptionError(f"{where}: no key is called {key!r}; there are {known}") from error
+        reason = first["msg"].removeprefix("Input ")
+        raise OptionError(f"{where}: {key} = {values.get(key)!r}: {reason}") from error
+    for spec in (policy.waiting, policy.running, policy.ordering):
+        if spec not in (WALLTIME, RUNTIME):
+            make(spec)
+    return policy
+
+
+def read_policies(path: Path, defaults: dict[str, Any]) -> dict[str, Policy]:
+    """The policies of a TOML file, a table each, by the table's name and in the file's order.
+
+    :param defaults: values of keys that a table does not have.
+    :raises SourceError: if the file cannot be read, is not TOML, or holds no policy.
+    :raises OptionError: if a policy is wrong.
+    """
+    try:
+        with path.open("rb") as stream:
+            document = tomllib.load(stream)
+    except OSError as error:
+        raise SourceError(f"{path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SourceError(f"{path}: not TOML: {error}") from error
+    for name, table in document.items():
+        if not isinstance(table, dict):
+            raise SourceError(f"{path}: {name} is outside a table: each policy is a table such as [{name}]")
+    if not document:
+        raise SourceError(f"{path}: holds no policy: each one is a table such as [half] with waiting = 'factor:0.5'")
+    return {name: policy_of(defaults | table, f"{path}: [{name}]") for name, table in document.items()}

@@ -93,6 +93,8 @@ class Values:
 
     def ended(self, job: int, start: int, end: int) -> None:
         """Teach the predictors the job, as it went in this simulation."""
+        if not self._jobs.teaches[job]:
+            return
         completed = self._jobs.completed[job]
         if completed.start != start or completed.end != end or completed.runtime != end - start:
             completed = _as_simulated(completed, start, end)

@@ -1,0 +1,338 @@
+"""``softwalltime simulate``: what would a scheduling policy have done to waits?"""
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from softwalltime.cli.options import LazySettings, minimum_option, store_options
+from softwalltime.cli.progress import progress_bar
+from softwalltime.cli.sources import load_jobs, problems
+from softwalltime.errors import SourceError, UsageError
+from softwalltime.formatting import plural
+from softwalltime.jobs import CompletedJob
+from softwalltime.reports.schedule_table import CHANGES_LEGEND, LEGEND, changes_table, schedules_table
+from softwalltime.simulation.backfilling import DISCIPLINES
+from softwalltime.simulation.batsim import write_jobs
+from softwalltime.simulation.corrections import CORRECTIONS
+from softwalltime.simulation.differences import differences, means, relative_changes
+from softwalltime.simulation.engine import Outcome, check
+from softwalltime.simulation.jobs import Jobs, jobs_of
+from softwalltime.simulation.kept import Kept
+from softwalltime.simulation.metrics import CLASSES, Metrics
+from softwalltime.simulation.orders import ORDERS
+from softwalltime.simulation.policies import Policy, policy_of, read_policies
+from softwalltime.simulation.shaking import SHAKES, shaken
+from softwalltime.simulation.tasks import Experiment, Result, evaluate, results, tasks
+
+_FEW = 150_000
+"""Jobs up to which simulations are done in this process: starting others takes longer."""
+
+
+class Seeds(click.ParamType[tuple[int, ...]]):
+    """Numbers and ranges of them, by commas."""
+
+    name = "seeds"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """The seeds, each once, or a usage error."""
+        if isinstance(value, tuple):
+            return value
+        found: dict[int, None] = {}
+        for part in str(value).split(","):
+            match = re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part)
+            if match is None or int(match[2] or match[1]) < int(match[1]):
+                self.fail(f"{part.strip()!r} is neither a number nor a range such as 31-40", param, ctx)
+            found.update(dict.fromkeys(range(int(match[1]), int(match[2] or match[1]) + 1)))
+        return tuple(found)
+
+
+def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that make a policy; those that are not given are ``None``."""
+    kinds = "walltime, runtime (a bound: no scheduler knows it), or a predictor"
+    for option in reversed(
+        [
+            click.option("--order", type=click.Choice(list(ORDERS)), help="Order of the queue.  Default: fcfs."),
+            click.option("--backfill", type=click.Choice(list(DISCIPLINES)), help="Backfilling.  Default: easy."),
+            click.option("--waiting", metavar="SPEC", help=f"Value of waiting jobs: {kinds}.  Default: walltime."),
+            click.option("--running", metavar="SPEC", help="Value of running jobs.  Default: walltime."),
+            click.option("--ordering", metavar="SPEC", help="Value that the order uses.  Default: walltime."),
+            click.option(
+                "--correction", type=click.Choice(list(CORRECTIONS)),
+                help="Rule for a running job that outlives its value.  Default: pbs.",
+            ),
+            click.option(
+                "--guard", type=click.IntRange(0), metavar="SECONDS",
+                help="Backfill by walltimes while the top job is that late.",
+            ),
+            click.option(
+                "--steer", type=click.FloatRange(0, 1, min_open=True, max_open=True), metavar="SHARE",
+                help="Adapt waiting values until this share of promises is broken.",
+            ),
+            click.option("--age", type=click.IntRange(1), metavar="SECONDS", help="Of order xf.  Default: 3600."),
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to simulate: policies by name, the first one the baseline, on one workload or several shaken ones."""
+
+    experiment: Experiment
+    policies: dict[str, Policy]
+    seeds: tuple[int, ...]
+    jobs: Jobs
+    completed: list[CompletedJob]
+
+
+@click.command()
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.option("--processors", type=click.IntRange(1), metavar="N", help="Machine size.  Default: the most in use.")
+@policy_options
+@click.option(
+    "--policies",
+    "file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="TOML file with a table for each policy; the first one is the baseline.",
+)
+@click.option("--run-as-recorded", is_flag=True, help="Do not kill jobs at their walltime.")
+@click.option("--shake", type=click.Choice(SHAKES), help="Simulate shaken workloads, for confidence intervals.")
+@click.option("--seeds", type=Seeds(), metavar="LIST", help="A shaken workload for each.  Default: 31-40.")
+@click.option("--by", multiple=True, type=click.Choice(CLASSES), help="Figures by class too; may be given again.")
+@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "--jobs",
+    "jobs_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the schedule as CSV with Batsim's columns; with --policies, a file for each.",
+)
+@click.option(
+    "--keep",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Keep figures in this file as they come; the same command goes on from there.",
+)
+@click.option("--processes", type=click.IntRange(1), metavar="N", help="Processes.  Default: one a core.")
+@click.option("--scheduler", metavar="ADDRESS", help="Simulate on a Dask cluster: its scheduler, as tcp://host:8786.")
+@minimum_option
+@store_options
+def simulate(
+    sources: tuple[str, ...], processors: int | None, file: Path | None, run_as_recorded: bool, shake: str | None,
+    seeds: tuple[int, ...] | None, by: tuple[str, ...], form: str, jobs_file: Path | None, keep: Path | None,
+    processes: int | None, scheduler: str | None, minimum: int, settings: LazySettings, **policy: Any,
+) -> int:  # fmt: skip
+    """Schedule recorded jobs under a policy.
+
+    A SOURCE is what it is to replay; several sources are one workload.  Each job is submitted when it was and starts
+    when the policy would have started it on a machine of N processors.  The policy of the options is compared with
+    first come, first served, EASY backfilling and walltimes.  Nothing is changed anywhere.
+
+    One schedule says little, because a single changed start can change a whole year.  With --shake, each policy runs on
+    the same shaken workloads, and changes are given with a 95% confidence interval.
+
+    \b
+    Example:
+      softwalltime simulate KTH-SP2.swf.gz --processors 100 --waiting factor:0.5
+      softwalltime simulate LOGS --order xf --ordering v3 --waiting v3 --guard 3600 --shake week --seeds 31-40
+      softwalltime simulate LOGS --policies policies.toml --shake week --format json --by user
+    """
+    if seeds is not None and shake is None:
+        raise UsageError("--seeds is for shaken workloads: add --shake week, or omit it")
+    if jobs_file is not None and (shake is not None or scheduler is not None):
+        raise UsageError("--jobs writes the schedule of the recorded workload: omit --shake and --scheduler")
+    if processes is not None and scheduler is not None:
+        raise UsageError("--processes is for this machine; with --scheduler the cluster's workers do it")
+    if jobs_file is not None and not os.access(jobs_file.parent, os.W_OK):
+        raise SourceError(f"{jobs_file}: cannot be written: its folder does not exist, or is not writable")
+    given = {key: value for key, value in policy.items() if value is not None}
+    given |= {"kill_at_walltime": not run_as_recorded, "minimum": minimum}
+    policies = _policies(file, given)
+    completed, tally = load_jobs(sources, settings)
+    teaching = settings().teaching
+    jobs = jobs_of(completed, teaching)
+    if not len(jobs):
+        raise SourceError(f"no job in {' '.join(sources)} has a runtime, a walltime and processors")
+    size = processors or jobs.peak()
+    jobs, refused = jobs.that_fit(size)
+    if not len(jobs):
+        raise UsageError(f"every job is larger than {plural(size, 'processor')}: correct --processors")
+    by = tuple(dict.fromkeys(by))
+    experiment = Experiment("", size, next(iter(policies.values())), shake or "", by)
+    plan = Plan(experiment, policies, (seeds or tuple(range(31, 41))) if shake else (0,), jobs, completed)
+    found = _simulate(plan, jobs_file, file is not None, keep, processes, scheduler, tuple(sorted(teaching)))
+    metrics = {name: [found[policy, seed].metrics for seed in plan.seeds] for name, policy in policies.items()}
+    classes = {
+        kind: {
+            name: _by_class([found[policy, seed].classes[kind] for seed in plan.seeds])
+            for name, policy in policies.items()
+        }
+        for kind in by
+    }
+    document = _document(" ".join(sources), plan, refused, metrics, classes)
+    if form == "json":
+        click.echo(json.dumps(document))
+    else:
+        _print(" ".join(sources), plan, refused, metrics, classes)
+    for line in problems(tally):
+        click.echo(line, err=True)
+    return 1 if tally.broken else 0
+
+
+def _policies(file: Path | None, given: dict[str, Any]) -> dict[str, Policy]:
+    """The policies by name, each once; checked, because minutes of reading come next."""
+    if file is not None:
+        policies = read_policies(file, given)
+    else:
+        common = {key: given[key] for key in ("kill_at_walltime", "minimum")}
+        both = (policy_of(common, "the options"), policy_of(given, "the options"))
+        policies = {policy.name: policy for policy in both}
+    for name, policy in policies.items():
+        try:
+            check(policy)
+        except UsageError as error:
+            raise type(error)(f"{file}: [{name}]: {error}" if file else str(error)) from error
+    return policies
+
+
+def _simulate(
+    plan: Plan, jobs_file: Path | None, several: bool, keep: Path | None, processes: int | None, scheduler: str | None,
+    teaching: tuple[Any, ...],
+) -> dict[tuple[Policy, int], Result]:  # fmt: skip
+    """All results, by policy and seed."""
+    from softwalltime.replay.sweep.snapshot import take
+    from softwalltime.replay.sweep.workers import dask_workers, local_workers
+
+    wanted = [(policy, seed) for seed in plan.seeds for policy in dict.fromkeys(plan.policies.values())]
+    found: dict[tuple[Policy, int], Result] = {}
+    with ExitStack() as stack:
+        workers = stack.enter_context(dask_workers(scheduler)) if scheduler else local_workers(processes)
+        here = not scheduler and (
+            jobs_file is not None or workers.processes == 1 or len(wanted) == 1 or len(wanted) * len(plan.jobs) <= _FEW
+        )
+        experiment = plan.experiment
+        path = Path()
+        if keep is not None or not here:
+            # A cluster's workers read the jobs where the results are written, which is where all can read.
+            parent = keep.parent.absolute() if keep is not None else Path.cwd() if scheduler else None
+            try:
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=".simulate-", dir=parent))
+            except OSError as error:
+                raise SourceError(f"{parent}: cannot be written: {error.strerror}") from error
+            path = Path(folder) / "jobs.json"
+            snapshot = take(plan.completed, teaching, path)
+            experiment = Experiment(**{**_shallow(experiment), "digest": snapshot.digest})
+        kept = stack.enter_context(Kept(keep, experiment)) if keep is not None else None
+        for policy, seed in wanted if kept is not None and jobs_file is None else ():
+            result = kept.find(policy, seed) if kept is not None else None
+            if result is not None:
+                found[policy, seed] = result
+        todo = [each for each in wanted if each not in found]
+        with progress_bar("simulating", len(todo) * len(plan.jobs)) as progress:
+
+            def add(result: Result) -> None:
+                found[result.policy, result.seed] = result
+                if kept is not None:
+                    kept.add(result)
+
+            if here:
+                write = _writer(plan, jobs_file, several)
+                for seed in dict.fromkeys(seed for _, seed in todo):
+                    workload = shaken(plan.jobs, experiment.shake, seed) if experiment.shake else plan.jobs
+                    policies = [policy for policy, its_seed in todo if its_seed == seed]
+                    for result in results(workload, experiment, policies, seed, progress, write):
+                        add(result)
+            else:
+                work = tasks(experiment, path, teaching, todo, workers.processes)
+                with closing(workers.do(evaluate, work)) as done:
+                    for some in done:
+                        for result in some:
+                            add(result)
+                        progress(len(some) * len(plan.jobs))
+    return found
+
+
+def _shallow(experiment: Experiment) -> dict[str, Any]:
+    return {name: getattr(experiment, name) for name in experiment.__slots__}
+
+
+def _writer(plan: Plan, path: Path | None, several: bool) -> Callable[[Policy, Outcome], None]:
+    """Write each policy's schedule; without --policies, the one of the options only."""
+    names = {policy: name for name, policy in plan.policies.items()}
+    last = next(reversed(plan.policies.values()))
+
+    def write(policy: Policy, outcome: Outcome) -> None:
+        if path is None or (not several and policy != last):
+            return
+        name = names[policy]
+        suffix = re.sub(r"[^\w.+=-]+", "_", name)
+        target = path.with_name(f"{path.stem}-{suffix}{path.suffix}") if several else path
+        write_jobs(target, plan.jobs, outcome, name)
+
+    return write
+
+
+def _by_class(found: list[dict[str, Metrics]]) -> dict[str, Metrics]:
+    """The means over the workloads of each class that any of them has."""
+    names = dict.fromkeys(name for one in found for name in one)
+    return {name: means([one[name] for one in found if name in one]) for name in names}
+
+
+def _document(
+    source: str, plan: Plan, refused: int, metrics: dict[str, list[Metrics]],
+    classes: dict[str, dict[str, dict[str, Metrics]]],
+) -> dict[str, object]:  # fmt: skip
+    first, *others = plan.policies
+    document: dict[str, object] = {
+        "source": source,
+        "processors": plan.experiment.processors,
+        "jobs": len(plan.jobs),
+        "refused": refused,
+        "left_out": plan.jobs.left_out,
+        "shake": plan.experiment.shake or None,
+        "seeds": list(plan.seeds) if plan.experiment.shake else [],
+        "policies": {name: asdict(means(found)) for name, found in metrics.items()},
+        "differences": {
+            name: {metric: asdict(one) for metric, one in differences(metrics[name], metrics[first]).items()}
+            for name in others
+        },
+        "relative_changes": {
+            name: {metric: asdict(one) for metric, one in relative_changes(metrics[name], metrics[first]).items()}
+            for name in others
+        },
+        "settings": {name: asdict(policy) for name, policy in plan.policies.items()},
+    }
+    if classes:
+        document["classes"] = {
+            kind: {name: {label: asdict(one) for label, one in found.items()} for name, found in each.items()}
+            for kind, each in classes.items()
+        }
+    return document
+
+
+def _print(
+    source: str, plan: Plan, refused: int, metrics: dict[str, list[Metrics]],
+    classes: dict[str, dict[str, dict[str, Metrics]]],
+) -> None:  # fmt: skip
+    counts = [f"{count:,} left out ({reason})" for reason, count in plan.jobs.left_out.items()]
+    counts += [f"{refused:,} refused (larger than the machine)"] if refused else []
+    size = plan.experiment.processors
+    click.echo(", ".join([f"{source}: {len(plan.jobs):,} jobs on {plural(size, 'processor')}", *counts]))
+    if plan.experiment.shake:
+        click.echo(f"means over {len(plan.seeds)} shaken workloads ({plan.experiment.shake})")
+    click.echo(f"\n{schedules_table({name: means(found) for name, found in metrics.items()})}\n\n{LEGEND}")
+    first, *others = plan.policies
+    if others:
+        relative = {name: relative_changes(metrics[name], metrics[first]) for name in others}
+        absolute = {name: differences(metrics[name], metrics[first]) for name in others}
+        click.echo(f"\n{changes_table(relative, absolute)}\n\n{CHANGES_LEGEND}")
+    for kind, each in classes.items():
+        for name, found in each.items():
+            click.echo(f"\n{name}, by {kind}:\n\n{schedules_table(found, kind)}")

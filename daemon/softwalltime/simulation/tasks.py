@@ -1,0 +1,176 @@
+"""Simulations as tasks that any process can do by itself: one workload, several policies."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from hashlib import sha256
+from json import dumps
+from pathlib import Path
+from threading import Lock
+
+from softwalltime import __version__
+from softwalltime.errors import SoftwalltimeError, SourceError
+from softwalltime.replay.sweep.snapshot import load
+from softwalltime.simulation.engine import Outcome, simulate
+from softwalltime.simulation.jobs import Jobs, jobs_of
+from softwalltime.simulation.metrics import Metrics, classes, measure
+from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.shaking import shaken
+from softwalltime.states import State
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """What all simulations of one run share.
+
+    ``digest`` tells apart any two sets of jobs; ``baseline`` is the policy that the others are compared with; ``shake``
+    is empty for the recorded workload; ``by`` names the classes to measure as well.
+    """
+
+    digest: str
+    processors: int
+    baseline: Policy
+    shake: str = ""
+    by: tuple[str, ...] = ()
+    version: str = __version__
+
+    def key(self, policy: Policy, seed: int) -> str:
+        """What tells this simulation from any other that gives other figures."""
+        return sha256(dumps([asdict(self), asdict(policy), seed], sort_keys=True).encode()).hexdigest()[:20]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Simulations of one workload, which is the recorded one or is shaken with ``seed``.
+
+    ``path`` holds the jobs (:mod:`softwalltime.replay.sweep.snapshot`), ``teaching`` how jobs must have ended to teach.
+    """
+
+    experiment: Experiment
+    path: Path
+    teaching: tuple[State, ...]
+    policies: tuple[Policy, ...]
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The figures of one simulation; ``classes`` by what makes the class, then by the class's name."""
+
+    policy: Policy
+    seed: int
+    metrics: Metrics
+    classes: dict[str, dict[str, Metrics]]
+
+
+def tasks(
+    experiment: Experiment, path: Path, teaching: Iterable[State], todo: Sequence[tuple[Policy, int]], processes: int
+) -> list[Task]:
+    """The simulations in as few tasks as keep all processes busy: those on one workload share it and its baseline.
+
+    :param todo: policies and seeds.
+    """
+    seeds = list(dict.fromkeys(seed for _, seed in todo))
+    parts = max(1, -(-processes // max(len(seeds), 1)))
+    found: list[Task] = []
+    for seed in seeds:
+        policies = [policy for policy, its_seed in todo if its_seed == seed]
+        pieces = [tuple(policies[start::parts]) for start in range(min(parts, len(policies)))]
+        found.extend(Task(experiment, path, tuple(sorted(teaching)), piece, seed) for piece in pieces)
+    return found
+
+
+def evaluate(task: Task) -> list[Result]:
+    """Do a task.
+
+    :raises SoftwalltimeError: if this process has another version of the package, or a predictor raises.
+    :raises SourceError: if the jobs cannot be read.
+    """
+    if task.experiment.version != __version__:
+        raise SoftwalltimeError(
+            f"a worker has softwalltime {__version__}, this command {task.experiment.version}: install the same version"
+        )
+    jobs = _jobs(task.path, task.teaching)
+    workload = shaken(jobs, task.experiment.shake, task.seed) if task.experiment.shake else jobs
+    return results(workload, task.experiment, task.policies, task.seed)
+
+
+def results(
+    workload: Jobs, experiment: Experiment, policies: Sequence[Policy], seed: int, progress: Progress = lambda _: None,
+    outcomes: Callable[[Policy, Outcome], None] = lambda *_: None,
+) -> list[Result]:  # fmt: skip
+    """The figures of each policy on a workload, compared with the baseline.
+
+    :param progress: told the number of jobs submitted since it was last told.
+    :param outcomes: given each policy's schedule.
+    """
+    processors, first = experiment.processors, experiment.baseline
+    baseline = run(workload, processors, first, progress if first in policies else lambda _: None)
+    found = []
+    for policy in policies:
+        own = policy == first
+        outcome = baseline if own else run(workload, processors, policy, progress)
+        outcomes(policy, outcome)
+        found.append(_result(workload, experiment, policy, seed, outcome, None if own else baseline))
+    return found
+
+
+def _result(
+    workload: Jobs, experiment: Experiment, policy: Policy, seed: int, outcome: Outcome, baseline: Outcome | None
+) -> Result:
+    """The figures of one schedule; the baseline's own has none to be compared with."""
+    processors = experiment.processors
+    return Result(
+        policy,
+        seed,
+        measure(workload, outcome, processors, baseline),
+        {
+            by: {
+                name: measure(workload, outcome, processors, baseline, chosen)
+                for name, chosen in classes(workload, by, processors).items()
+            }
+            for by in experiment.by
+        },
+    )
+
+
+def run(workload: Jobs, processors: int, policy: Policy, progress: Progress = lambda _: None) -> Outcome:
+    """Simulate; a predictor that raises ends in one line that names the policy.
+
+    :raises SoftwalltimeError: if a predictor raises.
+    """
+    try:
+        return simulate(workload, processors, policy, progress)
+    except SoftwalltimeError:
+        raise
+    # Another package's predictor may fail in any way at all.
+    except Exception as error:
+        raise SoftwalltimeError(f"policy {policy.name}: {type(error).__name__}: {error}") from error
+
+
+def metrics_of(values: dict[str, object]) -> Metrics:
+    """The metrics with these values, such as :func:`dataclasses.asdict` gives.
+
+    :raises ValueError: if there are others, or fewer.
+    """
+    if set(values) != {field.name for field in fields(Metrics)}:
+        raise ValueError("not the metrics of this version")
+    return Metrics(**values)  # type: ignore[arg-type]  # their names are checked
+
+
+_turn = Lock()
+_last: tuple[Path, Jobs] | None = None
+
+
+def _jobs(path: Path, teaching: Sequence[State]) -> Jobs:
+    """The jobs in a file; the last ones are kept, because a process is given many tasks on the same ones."""
+    global _last
+    with _turn:
+        if _last is None or _last[0] != path:
+            _last = None
+            try:
+                _last = path, jobs_of(load(path).jobs, teaching)
+            except OSError as error:
+                raise SourceError(f"{path}: {error.strerror}: all workers must be able to read it") from error
+        return _last[1]

@@ -1,0 +1,118 @@
+"""The figures of a schedule, on one that is worked out by hand."""
+
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+
+from softwalltime.errors import UsageError
+from softwalltime.simulation.differences import Interval, differences, interval, means, relative_changes
+from softwalltime.simulation.engine import Outcome, simulate
+from softwalltime.simulation.jobs import Jobs, jobs_of
+from softwalltime.simulation.metrics import CLASSES, Metrics, classes, measure
+from softwalltime.simulation.policies import Policy
+from tests.samples import job
+
+# Four processors.  The first two run at once; the third waits for both; the fourth overtakes it.
+WORKLOAD = jobs_of(
+    [
+        job(submitted=0, runtime=10, walltime=20, ncpus=2, queue="a"),
+        job(submitted=0, runtime=100, walltime=100, ncpus=1, queue="a"),
+        job(submitted=5, runtime=5, walltime=50, ncpus=4, queue="b"),
+        job(submitted=6, runtime=90, walltime=94, ncpus=1, queue="b"),
+    ]
+)
+
+
+def test_every_figure_is_right() -> None:
+    metrics = measure(WORKLOAD, simulate(WORKLOAD, 4, Policy(minimum=1)), 4)
+    waits = [0, 0, 95, 0]
+    area = [20, 100, 20, 90]
+    expected = Metrics(
+        wait_mean=np.mean(waits),
+        wait_p50=0.0,
+        wait_p95=np.percentile(waits, 95),
+        wait_max=95.0,
+        bsld10_mean=np.mean([1, 1, 10, 1]),
+        bsld60_mean=np.mean([1, 1, 100 / 60, 1]),
+        slowdown_mean=np.mean([1, 1, 20, 1]),
+        weighted_wait=95 * 20 / sum(area),
+        utilisation=sum(area) / (4 * 105),
+        makespan=105.0,
+        backfilled=0.25,
+        promises=1,
+        broken=0.0,
+        extensions_mean=0.0,
+        wide_wait_p99=np.percentile([0, 95], 99),
+    )
+    assert replace(metrics, jobs_per_second=None) == expected
+
+
+def outcome(**columns: list[int]) -> Outcome:
+    nothing = np.zeros(4, np.int64)
+    plain = {"start": nothing, "duration": nothing + 1, "promise": nothing - 1, "extensions": nothing}
+    arrays = {name: np.array(values) for name, values in columns.items()}
+    return Outcome(**(plain | {"backfilled": nothing > 0, "waiting": nothing} | arrays), seconds=1.0)
+
+
+def test_a_promise_is_broken_by_any_later_start() -> None:
+    metrics = measure(WORKLOAD, outcome(start=[0, 0, 11, 40], promise=[-1, 0, 10, 20]), 4)
+    assert (metrics.promises, metrics.broken, metrics.broken_seconds_mean) == (3, 2 / 3, 10.5)
+
+
+def test_worse_and_better_count_jobs_that_wait_an_hour_more_or_less() -> None:
+    before, after = outcome(start=[0, 5000, 5000, 5000]), outcome(start=[3600, 8599, 1400, 5000])
+    metrics = measure(WORKLOAD, after, 4, before)
+    assert (metrics.worse_1h, metrics.better_1h) == (0.25, 0.25)
+    assert measure(WORKLOAD, after, 4).worse_1h is None
+
+
+def test_without_jobs_there_are_no_figures() -> None:
+    assert measure(WORKLOAD, outcome(), 4, chosen=np.zeros(4, np.bool_)) == Metrics()
+
+
+@pytest.mark.parametrize("by", CLASSES)
+def test_each_job_is_in_one_class(jobs: Jobs, by: str) -> None:
+    found = classes(jobs, by, 64)
+    assert np.all(np.sum(list(found.values()), axis=0) == 1)
+    assert all(chosen.any() for chosen in found.values())
+
+
+def test_classes_have_names_that_a_reader_knows() -> None:
+    assert list(classes(WORKLOAD, "size", 4)) == [
+        "1 processor",
+        "up to 1/2 of the machine",
+        "more than 1/2 of the machine",
+    ]
+    assert list(classes(WORKLOAD, "runtime", 4)) == ["up to 1 min", "up to 10 min"]
+    assert list(classes(WORKLOAD, "month", 4)) == ["1970-01"]
+    assert list(classes(WORKLOAD, "queue", 4)) == ["a", "b"]
+    with pytest.raises(UsageError, match="no class is called 'colour'"):
+        classes(WORKLOAD, "colour", 4)
+
+
+def test_the_interval_is_students() -> None:
+    # By hand: mean 2, standard deviation 1, t(2) = 4.303.
+    found = interval([1.0, 2.0, 3.0])
+    assert found.mean == 2.0
+    assert found.high == pytest.approx(2 + 4.303 / 3**0.5)
+    assert found.low == pytest.approx(2 - 4.303 / 3**0.5)
+    assert interval([2.0]) == Interval(2.0, None, None)
+    assert interval([]) == Interval(None, None, None)
+
+
+def test_differences_are_paired() -> None:
+    baseline = [Metrics(wait_mean=100.0, broken=0.0), Metrics(wait_mean=1000.0, broken=0.0)]
+    policy = [Metrics(wait_mean=90.0, broken=0.1), Metrics(wait_mean=900.0, broken=0.1)]
+    relative = relative_changes(policy, baseline)["wait_mean"]
+    assert (relative.mean, relative.low, relative.high) == pytest.approx((-0.1, -0.1, -0.1))
+    found = differences(policy, baseline)
+    assert found["wait_mean"].mean == -55
+    assert found["broken"].mean == 0.1
+    assert found["wait_p95"].mean is None
+
+
+def test_means_leave_out_what_is_missing() -> None:
+    found = means([Metrics(wait_mean=1.0, promises=2), Metrics(wait_mean=None, promises=3), Metrics(wait_mean=3.0)])
+    assert (found.wait_mean, found.promises, found.wait_p95) == (2.0, 2, None)
+    assert set(asdict(found)) == set(asdict(Metrics()))

@@ -1,0 +1,54 @@
+"""Shaken workloads hold the same jobs at other times, and one seed always gives the same."""
+
+from collections import defaultdict
+
+import pytest
+
+from softwalltime.errors import UsageError
+from softwalltime.simulation.jobs import Jobs
+from softwalltime.simulation.shaking import SHAKES, WEEK, shaken
+
+
+@pytest.mark.parametrize("shake", SHAKES)
+def test_a_seed_gives_one_workload_and_another_seed_another(jobs: Jobs, shake: str) -> None:
+    assert shaken(jobs, shake, 31) == shaken(jobs, shake, 31)
+    assert shaken(jobs, shake, 31) != shaken(jobs, shake, 32)
+
+
+@pytest.mark.parametrize("shake", SHAKES)
+def test_jobs_stay_in_order_of_submission(jobs: Jobs, shake: str) -> None:
+    found = shaken(jobs, shake, 1)
+    assert list(found.submitted) == sorted(found.submitted)
+    assert [each.submission.submitted for each in found.completed] == list(found.submitted)
+
+
+def test_the_jobs_of_a_user_move_together_by_whole_weeks_and_some_minutes(jobs: Jobs) -> None:
+    before = {each.submission.job_id: each.submission.submitted for each in jobs.completed}
+    shifts = defaultdict(set)
+    for each in shaken(jobs, "week", 7).completed:
+        shifts[each.submission.user].add(each.submission.submitted - before[each.submission.job_id])
+    assert all(len(shift) == 1 for shift in shifts.values())
+    weeks = [round(shift / WEEK) for (shift,) in shifts.values()]
+    assert set(weeks) <= {-2, -1, 0, 1, 2}
+    assert len(set(weeks)) > 2
+    assert all(abs(shift - week * WEEK) <= 300 for (shift,), week in zip(shifts.values(), weeks, strict=True))
+
+
+def test_jitter_moves_each_job_by_at_most_five_minutes(jobs: Jobs) -> None:
+    before = {each.submission.job_id: each.submission.submitted for each in jobs.completed}
+    moved = [each.submission.submitted - before[each.submission.job_id] for each in shaken(jobs, "jitter", 7).completed]
+    assert max(map(abs, moved)) <= 300
+    assert len(set(moved)) > 100
+
+
+def test_resampled_weeks_repeat_jobs_under_ids_of_their_own(jobs: Jobs) -> None:
+    found = shaken(jobs, "resample", 7)
+    ids = [each.submission.job_id for each in found.completed]
+    assert len(set(ids)) == len(ids)
+    assert {name.partition("#")[0] for name in ids} < {each.submission.job_id for each in jobs.completed}
+    assert found.submitted[-1] - found.submitted[0] <= jobs.submitted[-1] - jobs.submitted[0] + WEEK
+
+
+def test_another_shake_is_refused(jobs: Jobs) -> None:
+    with pytest.raises(UsageError, match="no shake is called 'month'; there are week, jitter, resample"):
+        shaken(jobs, "month", 1)

@@ -1,0 +1,100 @@
+"""Values: what the scheduler plans with, by specification; predictors learn only what has ended."""
+
+import numpy as np
+import pytest
+
+from softwalltime.errors import OptionError
+from softwalltime.predictors.registry import make
+from softwalltime.simulation.engine import Engine, simulate
+from softwalltime.simulation.jobs import Jobs, jobs_of
+from softwalltime.simulation.machine import Processors
+from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.steering import Steering
+from tests.samples import job
+
+
+def engine(jobs: Jobs, processors: int = 64, **policy: object) -> Engine:
+    made = Engine(jobs, Processors(processors, jobs.processors), Policy(**policy))  # type: ignore[arg-type]
+    made.run()
+    return made
+
+
+def test_a_factor_is_rounded_up_and_clamped() -> None:
+    workload = jobs_of([job(walltime=walltime, runtime=5, ncpus=1) for walltime in (1001, 70, 50)])
+    assert engine(workload, waiting="factor:0.5").values.waiting == [501, 60, 50]
+
+
+def test_the_runtime_is_what_the_job_will_run() -> None:
+    workload = jobs_of([job(walltime=1000, runtime=runtime, ncpus=1) for runtime in (300, 5, 2000)])
+    assert engine(workload, waiting="runtime").values.waiting == [300, 60, 1000]
+
+
+def test_a_running_value_of_the_same_specification_is_the_waiting_value(jobs: Jobs) -> None:
+    same = engine(jobs, waiting="v1", running="v1").values
+    assert same.running is same.waiting
+    other = engine(jobs, waiting="v1", running="v2").values
+    assert other.running != other.waiting
+
+
+def test_a_user_without_history_keeps_the_walltime() -> None:
+    workload = jobs_of([job(user, submitted=time, walltime=1000, runtime=100, ncpus=1) for time, user in
+                        ((0, "a"), (50, "a"), (200, "a"), (300, "b"))])  # fmt: skip
+    assert engine(workload, waiting="v1").values.waiting == [1000, 1000, 100, 1000]
+
+
+def test_a_job_teaches_what_it_ran_in_the_simulation() -> None:
+    # The first job ran 500 s as recorded, and is killed after 100 s here.
+    workload = jobs_of(
+        [job(submitted=time, walltime=walltime, runtime=500, ncpus=1) for time, walltime in ((0, 100), (1000, 900))]
+    )
+    assert engine(workload, waiting="v1").values.waiting[1] == 100
+    assert engine(workload, waiting="v1", kill_at_walltime=False).values.waiting[1] == 500
+
+
+def test_ordering_values_are_not_rounded() -> None:
+    workload = jobs_of([job(walltime=1001, runtime=5, ncpus=1)])
+    assert engine(workload, ordering="factor:0.5").values.ordering[0] == 500.5
+
+
+def test_on_an_idle_machine_the_values_are_those_of_the_replay(jobs: Jobs) -> None:
+    # Without waits, jobs end when they ended in the event-order replay of the same jobs at their submission.
+    huge = sum(jobs.processors)
+    found = engine(jobs, processors=huge, waiting="v3").values.waiting
+    predictor = make("v3")
+    ends = sorted((time + min(run, wall), index) for index, (time, run, wall) in enumerate(
+        zip(jobs.submitted, jobs.runtime, jobs.walltime, strict=True)))  # fmt: skip
+    expected = []
+    for index, submitted in enumerate(jobs.submitted):
+        while ends and ends[0][0] <= submitted:
+            _, ended = ends.pop(0)
+            record = jobs.completed[ended]
+            run = min(record.runtime, jobs.walltime[ended])
+            predictor.learn(job(record.submission.user, runtime=run, walltime=jobs.walltime[ended]))
+        answer = predictor.predict(jobs.completed[index].submission, submitted)
+        seconds = getattr(answer, "seconds", float("inf"))
+        expected.append(min(jobs.walltime[index], max(60, int(np.ceil(min(seconds, 1e9))))))
+    assert found == expected
+
+
+def test_a_predictor_that_does_not_exist_is_named(jobs: Jobs) -> None:
+    with pytest.raises(OptionError, match="no predictor is called 'v9'"):
+        engine(jobs, waiting="v9")
+
+
+def test_late_starts_lengthen_waiting_values_and_others_shorten_them() -> None:
+    steering = Steering(0.045)
+    steering.started(61)
+    assert steering.theta == pytest.approx(0.05 * 0.955)
+    before = steering.factor
+    steering.started(60)
+    assert steering.factor < before
+
+
+def test_steering_holds_its_target_on_a_long_workload(jobs: Jobs) -> None:
+    free = simulate(jobs, 64, Policy(waiting="factor:0.3"))
+    steered = simulate(jobs, 64, Policy(waiting="factor:0.3", steer=0.045))
+    late = [
+        float(np.mean((outcome.start - outcome.promise)[outcome.promise >= 0] > 60)) for outcome in (free, steered)
+    ]  # fmt: skip
+    assert late[0] > 0.045
+    assert abs(late[1] - 0.045) < abs(late[0] - 0.045)

@@ -1,0 +1,168 @@
+"""``softwalltime simulate`` as an administrator types it."""
+
+import csv
+import json
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from softwalltime.cli import run
+from softwalltime.simulation.metrics import Metrics
+
+METRICS = [field.name for field in fields(Metrics)]
+HALF = ["--processors", "128", "--waiting", "factor:0.5"]
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("generated") / "accounting"
+    assert run(["generate", str(folder), "--jobs", "1200", "--seed", "5"]) == 0
+    return str(folder)
+
+
+def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:
+    capsys.readouterr()
+    assert run(["simulate", *arguments, "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    for figures in found["policies"].values():
+        # Wall-clock time differs from run to run.
+        assert figures.pop("jobs_per_second") > 0
+    return found
+
+
+def test_a_policy_is_compared_with_todays(logs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = document(capsys, logs, *HALF)
+    today, half = "fcfs+easy", "fcfs+easy waiting=factor:0.5"
+    assert list(found["policies"]) == [today, half]
+    assert found["processors"] == 128
+    assert found["jobs"] + sum(found["left_out"].values()) + found["refused"] == 1200
+    for figures in found["policies"].values():
+        assert list(figures) == [name for name in METRICS if name != "jobs_per_second"]
+    assert list(found["differences"]) == [half]
+    change = found["differences"][half]["wait_mean"]
+    waits = [found["policies"][name]["wait_mean"] for name in (today, half)]
+    assert change == {"mean": pytest.approx(waits[1] - waits[0]), "low": None, "high": None}
+    assert found["relative_changes"][half]["wait_mean"]["mean"] == pytest.approx(waits[1] / waits[0] - 1)
+
+
+def test_the_table_shows_both_and_says_what_the_columns_mean(logs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", logs, *HALF, "--by", "size"]) == 0
+    text = capsys.readouterr().out
+    assert "1,1" in text.splitlines()[0]
+    assert "jobs on 128 processors" in text.splitlines()[0]
+    assert "| fcfs+easy waiting=factor:0.5 |" in text
+    assert "broken: of the starts promised" in text
+    assert "fcfs+easy, by size:" in text
+
+
+def test_shaken_workloads_give_intervals_and_the_same_ones_again(logs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [logs, *HALF, "--shake", "week", "--seeds", "31-33", "--by", "queue", "--by", "size"]
+    found = document(capsys, *arguments)
+    assert found["seeds"] == [31, 32, 33]
+    change = found["differences"]["fcfs+easy waiting=factor:0.5"]["wait_mean"]
+    assert change["low"] < change["mean"] < change["high"]
+    assert set(found["classes"]) == {"queue", "size"}
+    again = document(capsys, *arguments)
+    for one in (found, again):
+        one.pop("classes")
+    assert again == found
+
+
+def test_processes_of_their_own_give_the_same_figures(
+    logs: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = [logs, *HALF, "--shake", "jitter", "--seeds", "1-3"]
+    here = document(capsys, *arguments)
+    # The module, not the command of the same name.
+    monkeypatch.setattr(sys.modules["softwalltime.cli.simulate"], "_FEW", 0)
+    assert document(capsys, *arguments, "--processes", "2") == here
+
+
+def test_kept_figures_are_not_computed_again(
+    logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep = tmp_path / "figures.jsonl"
+    arguments = [logs, *HALF, "--shake", "week", "--seeds", "1,2", "--by", "size", "--keep", str(keep)]
+    first = document(capsys, *arguments)
+    assert len(keep.read_text().splitlines()) == 4
+    # A process was killed while it wrote the last line.
+    keep.write_bytes(keep.read_bytes()[:-40])
+    simulated = []
+    from softwalltime.simulation import tasks
+
+    run_policy = tasks.run
+    monkeypatch.setattr(tasks, "run", lambda *each: simulated.append(each[2].waiting) or run_policy(*each))
+    assert document(capsys, *arguments) == first
+    assert simulated == ["walltime", "factor:0.5"], "one figure was missing, and the baseline it is compared with"
+    assert len(keep.read_text().splitlines()) == 4
+    assert [file.name for file in tmp_path.iterdir()] == ["figures.jsonl"]
+
+
+def test_a_file_of_policies_makes_a_schedule_for_each(
+    logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policies = tmp_path / "policies.toml"
+    policies.write_text('[today]\n["short first"]\nbackfill = "sjbf"\nwaiting = "v3"\n')
+    jobs = tmp_path / "jobs.csv"
+    found = document(capsys, logs, "--policies", str(policies), "--jobs", str(jobs))
+    assert list(found["policies"]) == ["today", "short first"]
+    for name, file in (("today", "jobs-today.csv"), ("short first", "jobs-short_first.csv")):
+        with (tmp_path / file).open(newline="") as stream:
+            rows = list(csv.DictReader(stream))
+        assert len(rows) == found["jobs"]
+        assert {row["workload_name"] for row in rows} == {name}
+        waits = [int(row["starting_time"]) - int(row["submission_time"]) for row in rows]
+        assert waits == [int(row["waiting_time"]) for row in rows]
+        assert sum(waits) / len(waits) == pytest.approx(found["policies"][name]["wait_mean"])
+
+
+def test_one_schedule_is_written_byte_for_byte_the_same(
+    logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    for file in files:
+        assert run(["simulate", logs, *HALF, "--order", "wfp", "--jobs", str(file)]) == 0
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert "COMPLETED_WALLTIME_REACHED" in files[0].read_text()
+
+
+def test_jobs_that_are_too_large_are_refused_and_counted(logs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = document(capsys, logs, "--processors", "16")
+    assert found["refused"] > 0
+    assert list(found["policies"]) == ["fcfs+easy"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--order", "lifo"], "'lifo' is not one of"),
+        (["--waiting", "v9"], "no predictor is called 'v9'"),
+        (["--steer", "1"], "1.0 is not in the range 0<x<1"),
+        (["--seeds", "1"], "--seeds is for shaken workloads"),
+        (["--shake", "week", "--seeds", "9-1"], "'9-1' is neither a number nor a range"),
+        (["--shake", "week", "--jobs", "/tmp/x.csv"], "--jobs writes the schedule of the recorded workload"),
+        (["--processes", "2", "--scheduler", "tcp://x:1"], "--processes is for this machine"),
+        (["--policies", "/nowhere.toml"], "/nowhere.toml: No such file or directory"),
+        (["--jobs", "/nowhere/x.csv"], "/nowhere/x.csv: cannot be written"),
+        (["--keep", "/nowhere/x"], "/nowhere: cannot be written"),
+        (["--processors", "0"], "0 is not in the range x>=1"),
+    ],
+)
+def test_a_wrong_option_gets_one_clear_line(
+    logs: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["simulate", logs, *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert message in captured.err
+
+
+def test_a_file_of_something_else_is_left_alone(logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keep = tmp_path / "notes.txt"
+    keep.write_text("buy milk\n")
+    assert run(["simulate", logs, *HALF, "--keep", str(keep)]) == 2
+    assert "holds something other than simulations" in capsys.readouterr().err
+    assert keep.read_text() == "buy milk\n"
