@@ -19,7 +19,7 @@ from sqlalchemy import Engine, text
 from softwalltime.errors import StoreError
 from softwalltime.replay.workload import Workload
 from softwalltime.service.latency import LatencyMeter
-from softwalltime.service.metrics import Endpoint
+from softwalltime.service.metrics import MetricsEndpoint
 from softwalltime.store.migrations import check, upgrade
 from softwalltime.store.views import views
 from softwalltime.workloads.synthetic import generate
@@ -71,7 +71,7 @@ def metrics() -> dict[str, set[str]]:
             "badly_underestimated": 0,
         }
     ]
-    endpoint = Endpoint(("127.0.0.1", 0), lambda: status)
+    endpoint = MetricsEndpoint(("127.0.0.1", 0), lambda: status)
     try:
         page = endpoint.page().decode()
     finally:
@@ -193,7 +193,7 @@ def test_prometheus_itself_takes_what_the_panels_ask_and_answers_it(tmp_path: Pa
 def test_prometheus_itself_finds_no_fault_with_the_metrics(tmp_path: Path) -> None:
     from tests.service.test_metrics import STATUS
 
-    endpoint = Endpoint(("127.0.0.1", 0), lambda: {**STATUS, **LatencyMeter().as_dict()})
+    endpoint = MetricsEndpoint(("127.0.0.1", 0), lambda: {**STATUS, **LatencyMeter().as_dict()})
     page = endpoint.page()
     endpoint.close()
     done = subprocess.run([str(PROMTOOL), "check", "metrics"], input=page, capture_output=True, check=False)

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -16,9 +15,10 @@ from sqlalchemy import Engine
 
 from softwalltime.errors import UsageError
 from softwalltime.jobs import DecisionRecord
+from softwalltime.service import metrics
 from softwalltime.service.client import ask
 from softwalltime.service.latency import BOUNDS, LatencyMeter, percentile
-from softwalltime.service.metrics import FRESH, PAUSE, Endpoint
+from softwalltime.service.metrics import BURST, FRESH, PAUSE, MetricsEndpoint
 from softwalltime.settings import load_settings
 from tests.samples import job
 from tests.service.running import PATIENT, Daemon, until
@@ -164,20 +164,20 @@ STATUS: dict[str, Any] = {
 
 
 @pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    asked = Endpoint(("127.0.0.1", 0), lambda: {**STATUS, **LatencyMeter().as_dict()})
+def endpoint() -> Iterator[MetricsEndpoint]:
+    asked = MetricsEndpoint(("127.0.0.1", 0), lambda: {**STATUS, **LatencyMeter().as_dict()})
     asked.start()
     yield asked
     asked.close()
 
 
-def test_what_is_not_well_is_zero_and_what_is_not_done_is_not_there(endpoint: Endpoint) -> None:
+def test_what_is_not_well_is_zero_and_what_is_not_done_is_not_there(endpoint: MetricsEndpoint) -> None:
     samples = scrape(endpoint.address)
     assert value(samples, "softwalltime_ready") == value(samples, "softwalltime_store_up") == 0
     assert not [name for name, _ in samples if name == "softwalltime_accounting_up"]
 
 
-def test_only_the_metrics_are_served(endpoint: Endpoint) -> None:
+def test_only_the_metrics_are_served(endpoint: MetricsEndpoint) -> None:
     for method, path, status in (("GET", "/", 404), ("GET", "/metrics/../etc/passwd", 404), ("POST", "/metrics", 501)):
         connection = http.client.HTTPConnection(*endpoint.address, timeout=PATIENT)
         connection.request(method, path)
@@ -185,59 +185,61 @@ def test_only_the_metrics_are_served(endpoint: Endpoint) -> None:
         connection.close()
 
 
-def test_who_asks_again_and_again_is_served_slowly_with_the_same_page() -> None:
+def test_a_page_is_rendered_once_a_second_and_a_client_without_pause_is_slowed_down() -> None:
     now = [1000.0]
     rendered: list[float] = []
-    rested: list[float] = []
+    slept: list[float] = []
 
     def status() -> dict[str, Any]:
         rendered.append(now[0])
         return {**STATUS, **LatencyMeter().as_dict()}
 
-    endpoint = Endpoint(("127.0.0.1", 0), status, lambda: now[0], rested.append)
+    endpoint = MetricsEndpoint(("127.0.0.1", 0), status, lambda: now[0], slept.append)
     endpoint.start()
     try:
-        for _ in range(10):
+        for _ in range(BURST + 10):
             scrape(endpoint.address)
-            now[0] += FRESH / 10
         assert rendered == [1000.0]
-        now[0] += FRESH / 10
+        assert slept == [PAUSE] * 10
+        now[0] += FRESH + PAUSE
         scrape(endpoint.address)
         assert rendered == [1000.0, now[0]]
-        until(lambda: len(rested) == 11)
-        assert set(rested) == {PAUSE}
+        assert len(slept) == 10
     finally:
         endpoint.close()
 
 
-def test_a_client_that_says_nothing_delays_others_but_not_for_ever(endpoint: Endpoint) -> None:
-    with socket.create_connection(endpoint.address):
-        scrape(endpoint.address)
+def test_silent_clients_delay_no_scrape(endpoint: MetricsEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Without a timeout a scrape that waits for a silent client waits until the test fails.
+    monkeypatch.setattr(metrics, "TIMEOUT", 10 * PATIENT)
+    monkeypatch.setattr(metrics._Handler, "timeout", 10 * PATIENT)
+    silent = [socket.create_connection(endpoint.address) for _ in range(BURST + 5)]
+    scrape(endpoint.address)
+    for client in silent:
+        client.close()
 
 
-def test_a_client_that_speaks_byte_by_byte_does_not_keep_others_waiting_either(endpoint: Endpoint) -> None:
-    with socket.create_connection(endpoint.address) as slow:
-        stopping = Event()
+def test_a_silent_client_is_hung_up_on(endpoint: MetricsEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "TIMEOUT", 0.1)
+    with socket.create_connection(endpoint.address, timeout=PATIENT) as silent:
+        assert silent.recv(1) == b""
 
-        def trickle() -> None:
-            with suppress(OSError):
-                while not stopping.wait(0.2):
-                    slow.send(b"G")
 
-        thread = Thread(target=trickle)
-        thread.start()
-        try:
-            begin = time.monotonic()
-            scrape(endpoint.address)
-            assert time.monotonic() - begin < 8
-        finally:
-            stopping.set()
-            thread.join()
+def test_a_client_that_sends_byte_by_byte_is_hung_up_on(
+    endpoint: MetricsEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics, "TIMEOUT", 0.5)
+    with socket.create_connection(endpoint.address) as slow, suppress(OSError):
+        deadline = time.monotonic() + PATIENT
+        while time.monotonic() < deadline:
+            slow.send(b"G")
+            time.sleep(0.05)
+        pytest.fail("it may send for ever")
 
 
 def test_ipv6_is_an_address_too() -> None:
     try:
-        endpoint = Endpoint(("::1", 0), lambda: {**STATUS, **LatencyMeter().as_dict()})
+        endpoint = MetricsEndpoint(("::1", 0), lambda: {**STATUS, **LatencyMeter().as_dict()})
     except OSError as error:
         pytest.skip(f"this machine has no ::1: {error}")
     endpoint.start()

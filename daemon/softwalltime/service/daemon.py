@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from softwalltime.policy.site import SitePolicy, site_policy
 from softwalltime.service.follow import Follower
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.request_handler import RequestHandler
-from softwalltime.service.server import Server
+from softwalltime.service.socket_server import SocketServer
 from softwalltime.service.systemd import notify
 from softwalltime.service.worker import Worker
 from softwalltime.settings import Settings
@@ -44,16 +45,18 @@ def serve(settings: Settings, reload: Callable[[], Settings], version: str = "")
     """
     policy = site_policy(settings.policy)
     daemon = _Daemon(settings, policy, version)
-    wanted: list[int] = []
+    reload_requested = threading.Event()
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
-        wanted.append(number)
-        if number != signal.SIGHUP:
+        if number == signal.SIGHUP:
+            reload_requested.set()
+        else:
             daemon.server.stop()
 
     def on_idle() -> None:
-        if signal.SIGHUP in wanted:
-            wanted.remove(signal.SIGHUP)
+        # One reload for all the SIGHUPs since the last one.
+        if reload_requested.is_set():
+            reload_requested.clear()
             daemon.reload(reload)
         notify("WATCHDOG=1")
         if daemon.handler.predictions.ready and not daemon.announced:
@@ -91,7 +94,7 @@ class _Daemon:
         self.worker = Worker(
             self.handler, lambda: open_store(settings), self.follower, retention, refresh_every=settings.refresh_seconds
         )
-        self.server = Server(settings.socket, self.handler.answer, askers(), self.handler.note)
+        self.server = SocketServer(settings.socket, self.handler.answer, askers(), self.handler.note)
         self.announced = False
         self.refused = ""
         self._version = version
@@ -139,10 +142,10 @@ class _Daemon:
         if address is None:
             yield
             return
-        from softwalltime.service.metrics import Endpoint
+        from softwalltime.service.metrics import MetricsEndpoint
 
         try:
-            endpoint = Endpoint(address, self.status)
+            endpoint = MetricsEndpoint(address, self.status)
         except OSError as error:
             log.error("metrics: cannot listen at %s:%d: %s", *address, error.strerror or error)
             yield

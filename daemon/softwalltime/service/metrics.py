@@ -1,13 +1,12 @@
-"""Prometheus metrics of the daemon, on a TCP port if the site wants one.
+"""Prometheus metrics of the daemon, on an optional TCP port.
 
-A thread of its own serves them, one request at a time, from what the daemon says of itself.  Python runs one thread
-at a time, so what this one does keeps the hook waiting: rendering takes some tenths of a millisecond, and the answering
-thread gets its turn after half a one at most (see ``daemon.SWITCH``).  Hence a page is rendered once a second at most,
-and there is a pause after each request: whoever on this host asks again and again gets the same page, slowly, and the
-hook's answers stay as fast as they are.  A file for node_exporter would need no port, but looks healthy when the daemon
-is dead.
+Threads of their own serve them from the daemon's status.  Python runs one thread at a time, so these threads delay the
+hook: rendering takes some tenths of a millisecond, and the answering thread gets the interpreter back after half a
+millisecond at most (see ``daemon.SWITCH``).  A page is therefore rendered once a second at most, and connections are
+accepted at a limited rate: a client that scrapes without pause gets the same page, slowly.  A file for node_exporter
+would need no port, but looks healthy when the daemon is dead.
 
-There are no labels by user, project or job: figures by user are the monitoring views' business.
+No metric has labels by user, project or job: the monitoring views have figures by user.
 """
 
 import logging
@@ -15,8 +14,8 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread, Timer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Lock, Thread
 from typing import Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -30,12 +29,14 @@ from prometheus_client.core import (
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-PATIENCE = 2.0
-"""Seconds that a client has to send its request and take the answer."""
+TIMEOUT = 2.0
+"""Seconds that a client has to send its request and read the response."""
 FRESH = 1.0
 """Seconds for which a page is served again."""
+BURST = 32
+"""Connections that are accepted without a pause."""
 PAUSE = 0.05
-"""Seconds of rest after each request."""
+"""Seconds between two connections after ``BURST`` of them: 20 a second."""
 
 COUNTERS = {
     "refused_users": ("softwalltime_refused_connections", "Connections of users that may not ask"),
@@ -78,13 +79,13 @@ QUALITY = {
 log = logging.getLogger(__name__)
 
 
-class Endpoint(Collector):
+class MetricsEndpoint(Collector):
     """Serves the metrics of one daemon.
 
     :param address: host and port; port 0 is any free one.
     :param status: what the daemon says of itself; called in the endpoint's thread.
     :param clock: a monotonic one, in seconds.
-    :param rest: sleeps for so many seconds.
+    :param sleep: sleeps for that many seconds.
     :raises OSError: if it cannot listen there.
     """
 
@@ -93,7 +94,7 @@ class Endpoint(Collector):
         address: tuple[str, int],
         status: Callable[[], Mapping[str, Any]],
         clock: Callable[[], float] = time.monotonic,
-        rest: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._status = status
         self._clock = clock
@@ -102,7 +103,8 @@ class Endpoint(Collector):
         ProcessCollector(registry=self._registry)
         self._page = b""
         self._rendered = float("-inf")
-        self._server = _Server(address, self.page, rest)
+        self._rendering = Lock()
+        self._server = _MetricsServer(address, self.page, clock, sleep)
         self._thread = Thread(target=self._server.serve_forever, name="metrics", daemon=True)
 
     @property
@@ -123,10 +125,11 @@ class Endpoint(Collector):
 
     def page(self) -> bytes:
         """The page as of at most a second ago."""
-        now = self._clock()
-        if now - self._rendered > FRESH:
-            self._page, self._rendered = generate_latest(self._registry), now
-        return self._page
+        with self._rendering:
+            now = self._clock()
+            if now - self._rendered > FRESH:
+                self._page, self._rendered = generate_latest(self._registry), now
+            return self._page
 
     def collect(self) -> Iterable[Metric]:
         """The metrics, for the client library."""
@@ -183,39 +186,67 @@ def _histogram(name: str, description: str, times: Mapping[str, Any]) -> Histogr
     return HistogramMetricFamily(name, description, buckets=buckets, sum_value=times["total_us"] / 1e6)
 
 
-class _Server(HTTPServer):
-    """One request at a time; who is slow or asks too often waits."""
+class _MetricsServer(ThreadingHTTPServer):
+    """A thread for each connection, so that silent clients delay nobody; few connections a second."""
 
-    def __init__(self, address: tuple[str, int], page: Callable[[], bytes], rest: Callable[[float], None]) -> None:
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        page: Callable[[], bytes],
+        clock: Callable[[], float],
+        sleep: Callable[[float], None],
+    ) -> None:
         self.page = page
-        self._rest = rest
+        self._clock = clock
+        self._sleep = sleep
+        self._credit = float(BURST)
+        """Connections that may be served before the next pause."""
+        self._credited = clock()
+        self._deadlines: dict[socket.socket, float] = {}
+        self._lock = Lock()
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
         super().__init__(address, _Handler)
 
     def server_bind(self) -> None:
-        """Bind; without the look-up of the host's name that the library does, which may take long."""
+        """Bind without the reverse DNS lookup of the library, which may take long."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
 
-    def finish_request(self, request: Any, client_address: Any) -> None:
-        """Answer, and hang up on who sends or takes it byte by byte, for which there is no end otherwise."""
-        hang_up = Timer(PATIENCE, _hang_up, [request])
-        hang_up.daemon = True
-        hang_up.start()
-        try:
-            super().finish_request(request, client_address)
-        finally:
-            hang_up.cancel()
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Start the thread of a connection; pause first where clients connect faster than ``PAUSE`` allows."""
+        now = self._clock()
+        self._credit = min(BURST, self._credit + (now - self._credited) / PAUSE)
+        self._credited = now
+        if self._credit >= 1:
+            self._credit -= 1
+        else:
+            self._sleep(PAUSE)
+            self._credited = self._clock()
+        with self._lock:
+            self._deadlines[request] = time.monotonic() + TIMEOUT
+        super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        """Hang up on clients after ``TIMEOUT``, because one that sends byte by byte never times out otherwise."""
+        now = time.monotonic()
+        with self._lock:
+            for connection in [each for each, deadline in self._deadlines.items() if deadline < now]:
+                del self._deadlines[connection]
+                _hang_up(connection)
 
     def shutdown_request(self, request: Any) -> None:
-        """End a connection, and rest."""
+        """Close a connection."""
+        with self._lock:
+            self._deadlines.pop(request, None)
         super().shutdown_request(request)
-        self._rest(PAUSE)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is none of our business."""
+        """Ignore a client that went away."""
         log.debug("metrics: a request of %s was not answered", client_address, exc_info=True)
 
 
@@ -225,11 +256,11 @@ def _hang_up(connection: socket.socket) -> None:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    timeout = PATIENCE
-    server: _Server
+    timeout = TIMEOUT
+    server: _MetricsServer
 
     def do_GET(self) -> None:
-        """Answer with the metrics."""
+        """Send the metrics."""
         if self.path.partition("?")[0] != "/metrics":
             self.send_error(404, "the metrics are at /metrics")
             return
@@ -241,4 +272,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(page)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing: a scrape is no event."""
+        """Log nothing: a scrape is no event."""

@@ -1,8 +1,8 @@
-"""A Unix socket on which one line is asked and one is answered, for many clients at once.
+"""Unix socket server: one request line in, one response line out, many clients at once.
 
-One thread waits for all connections and never for a single one: a client that connects and says nothing, or reads
-nothing, costs a file descriptor until its time is up and delays nobody.  There is no thread or coroutine per
-connection, because a connection lives for one exchange of some 50 microseconds.
+A single thread serves all connections through epoll and never blocks on one of them: a silent client costs a file
+descriptor until its timeout.  There is no thread or coroutine per connection, because a connection lives for one
+exchange of about 50 microseconds.
 """
 
 import os
@@ -20,11 +20,13 @@ from softwalltime.errors import SoftwalltimeError
 from softwalltime.service.protocol import LONGEST
 
 BACKLOG = 512
-"""Connections that may wait to be accepted: a PBS server runs one hook at a time, so this is never reached."""
-PATIENCE = 5.0
+"""Connections that may wait to be accepted. A PBS server runs one hook at a time, so it never needs as many."""
+EXCHANGE_TIMEOUT = 5.0
 """Seconds that a client has for its exchange."""
-MOST = 256
-"""Connections at once; further ones wait in the backlog."""
+MAX_CONNECTIONS = 256
+"""Open connections. A further one replaces the oldest, because the hook sends its request at once."""
+ROUND = 16
+"""Connections accepted, and connections served, before the loop checks for signals and the idle interval."""
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -39,15 +41,15 @@ class _Connection:
     received: bytes = b""
     to_send: bytes = b""
     waiting: int = 0
-    """The event of epoll for which it is registered, if any."""
+    """The epoll event that it is registered for, if any."""
 
 
-class Server:
-    """Answers lines on a Unix socket until told to stop.
+class SocketServer:
+    """Answer request lines on a Unix socket until :meth:`stop`.
 
-    :param answer: from one line, without its end, to the line to send back, which must not raise.
-    :param users: user ids that may ask; the kernel says who is at the other end.
-    :param answered: called once an answer was sent, for what nobody needs to wait for.
+    :param answer: maps a request line, without its line end, to the response line. It must not raise.
+    :param users: user ids that may connect, by the peer credentials of the kernel.
+    :param answered: called after a response was sent, for work that no client waits for.
     """
 
     def __init__(
@@ -63,41 +65,45 @@ class Server:
         self._answer = answer
         self._answered = answered
         self._users = frozenset(users)
-        # Not through selectors: pbs_server stands still for each microsecond here, and that would be a tenth of them.
+        # epoll itself, not selectors: pbs_server waits for each microsecond, and selectors cost a tenth of them.
         self._epoll = select.epoll()
         self._open: dict[int, _Connection] = {}
+        """Connections that wait for their client, by file descriptor, oldest first."""
         self._listener = _listen(path)
-        # A byte on this pair wakes the loop up when another thread, or a signal handler, wants it to end.
+        # A byte on this pair wakes the loop from another thread or from a signal handler.
         self._woken, self._wake = socket.socketpair()
         self._epoll.register(self._listener, select.EPOLLIN)
         self._epoll.register(self._woken, select.EPOLLIN)
-        self._full = False
         self._running = True
 
     def stop(self) -> None:
-        """Make :meth:`serve` return soon; may be called from any thread and from a signal handler."""
+        """Make :meth:`serve` return after the current round; safe from any thread and from a signal handler."""
         self._running = False
         with suppress(OSError):
             self._wake.send(b"x")
 
     def serve(self, idle: Callable[[], None] = lambda: None, interval: float = 1.0) -> None:
-        """Answer until :meth:`stop`; ``idle`` is called about every ``interval`` seconds, and must be quick."""
+        """Answer until :meth:`stop`; call ``idle``, which must be quick, about every ``interval`` seconds.
+
+        A round serves a bounded number of connections, so that a flood of requests delays neither ``idle`` (the
+        watchdog) nor the end.
+        """
         next_idle = monotonic() + interval
         listener, woken = self._listener.fileno(), self._woken.fileno()
         while self._running:
-            for descriptor, events in self._epoll.poll(max(0.0, next_idle - monotonic())):
+            for descriptor, events in self._epoll.poll(max(0.0, next_idle - monotonic()), ROUND):
                 if descriptor == listener:
                     self._accept()
                 elif descriptor != woken:
                     self._exchange(descriptor, events)
             now = monotonic()
             if now >= next_idle:
-                self._drop_the_slow(now)
+                self._drop_expired(now)
                 idle()
                 next_idle = now + interval
 
     def close(self) -> None:
-        """Close everything and remove the socket."""
+        """Close all connections and remove the socket."""
         for connection in list(self._open.values()):
             self._close(connection)
         self._epoll.close()
@@ -107,30 +113,28 @@ class Server:
             self.path.unlink()
 
     def _accept(self) -> None:
-        while len(self._open) < MOST:
+        for _ in range(ROUND):
             try:
-                descriptor, _ = self._listener._accept()  # type: ignore[attr-defined]  # what accept() itself calls
+                descriptor, _address = self._listener._accept()  # type: ignore[attr-defined]  # accept() calls it too
             except OSError:
-                # Nobody is waiting any more, or there are no file descriptors left: the next round tries again.
+                # Either no connection waits or no file descriptor is free; the next round tries again.
                 return
-            # The bare socket: to make one of the class around it takes as long as all the rest.
+            # The bare socket type: the class around it takes as long as the rest of the exchange.
             client = socket.SocketType(fileno=descriptor)
             credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
             if _CREDENTIALS.unpack(credentials)[1] not in self._users:
                 self.refused += 1
                 client.close()
                 continue
-            # As a rule the line is there already, and all is over before there is anything to remember.
-            connection = _Connection(client, monotonic() + PATIENCE)
+            # The request has usually arrived already, so that the exchange ends here.
+            connection = _Connection(client, monotonic() + EXCHANGE_TIMEOUT)
             self._receive(connection)
-        self._epoll.unregister(self._listener)
-        self._full = True
 
     def _exchange(self, descriptor: int, events: int) -> None:
         connection = self._open.get(descriptor)
         if connection is None:
             return
-        # An event may be that of a connection that was closed in this round and had the same number.
+        # The event may belong to a connection that was closed in this round and had the same descriptor.
         if events & select.EPOLLOUT and connection.to_send:
             self._send(connection)
         else:
@@ -173,8 +177,10 @@ class Server:
         self._wait(connection, select.EPOLLOUT)
 
     def _wait(self, connection: _Connection, event: int) -> None:
-        """Come back to this connection when it can go on."""
+        """Continue with this connection when the event comes."""
         if not connection.waiting:
+            if len(self._open) >= MAX_CONNECTIONS:
+                self._close(next(iter(self._open.values())))
             descriptor = connection.client.fileno()
             self._open[descriptor] = connection
             self._epoll.register(descriptor, event)
@@ -188,17 +194,14 @@ class Server:
             del self._open[descriptor]
             self._epoll.unregister(descriptor)
         connection.client.close()
-        if self._full:
-            self._epoll.register(self._listener, select.EPOLLIN)
-            self._full = False
 
-    def _drop_the_slow(self, now: float) -> None:
+    def _drop_expired(self, now: float) -> None:
         for connection in [each for each in self._open.values() if each.deadline < now]:
             self._close(connection)
 
 
 def _listen(path: Path) -> socket.socket:
-    """A listening socket at ``path``, in the place of one that a dead daemon left behind.
+    """Return a listening socket at ``path``; replace the socket of a dead daemon.
 
     :raises ServerError: if a daemon listens there already, or the path cannot be used.
     """
@@ -223,7 +226,7 @@ def _listen(path: Path) -> socket.socket:
 
 
 def _clear(path: Path) -> None:
-    """Remove a socket at which nobody listens any more."""
+    """Remove a socket that no process listens on."""
     if not (path.exists() and stat.S_ISSOCK(path.stat().st_mode)):
         return
     with socket.socket(socket.AF_UNIX) as probe, suppress(ConnectionRefusedError):

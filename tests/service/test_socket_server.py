@@ -1,4 +1,4 @@
-"""The socket: many clients, slow ones, silent ones, strangers, and a daemon that died."""
+"""The socket server: many clients, slow and silent clients, a flood, unauthorized users, and a daemon that died."""
 
 import os
 import socket
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.service import server as server_module
+from softwalltime.service import socket_server
 from softwalltime.service.protocol import LONGEST
-from softwalltime.service.server import Server, ServerError
+from softwalltime.service.socket_server import ROUND, ServerError, SocketServer
 from tests.service.running import PATIENT
 
 Start = Callable[..., Path]
@@ -22,10 +22,10 @@ def echo(line: bytes) -> bytes:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    running: list[tuple[Server, threading.Thread]] = []
+    running: list[tuple[SocketServer, threading.Thread]] = []
 
     def begin(answer: Callable[[bytes], bytes] = echo, users: tuple[int, ...] = (os.getuid(),)) -> Path:
-        server = Server(tmp_path / "s", answer, users)
+        server = SocketServer(tmp_path / "s", answer, users)
         thread = threading.Thread(target=server.serve, args=(lambda: None, 0.05))
         thread.start()
         running.append((server, thread))
@@ -73,20 +73,51 @@ def test_silent_clients_delay_nobody(start: Start) -> None:
 
 
 def test_a_silent_client_is_dropped_when_its_time_is_up(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module, "PATIENCE", 0.1)
+    monkeypatch.setattr(socket_server, "EXCHANGE_TIMEOUT", 0.1)
     with connect(start()) as client:
         assert client.recv(1) == b""
 
 
-def test_more_clients_than_places_are_served_in_turn(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module, "PATIENCE", PATIENT)
-    monkeypatch.setattr(server_module, "MOST", 3)
+def test_silent_clients_up_to_the_limit_delay_nobody(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket_server, "EXCHANGE_TIMEOUT", PATIENT)
+    monkeypatch.setattr(socket_server, "MAX_CONNECTIONS", 3)
     path = start()
-    clients = [connect(path) for _ in range(20)]
+    silent = [connect(path) for _ in range(3)]
+    assert ask(path, b"hello\n") == b"got hello\n"
+    # A fourth one that sends its request late replaces the oldest.
+    with connect(path) as late:
+        late.sendall(b"hel")
+        assert silent[0].recv(100) == b""
+        late.sendall(b"lo\n")
+        assert late.recv(100) == b"got hello\n"
+    for client in silent:
+        client.close()
+
+
+def test_a_flood_of_requests_delays_neither_the_idle_call_nor_the_end(tmp_path: Path) -> None:
+    requests = 100 * ROUND
+    clients: list[socket.socket] = []
+
+    def flood(line: bytes) -> bytes:
+        """Another request waits whenever one is answered."""
+        if len(clients) < requests:
+            clients.append(connect(tmp_path / "s"))
+            clients[-1].sendall(b"x\n")
+        return echo(line)
+
+    server = SocketServer(tmp_path / "s", flood, (os.getuid(),))
+    idle: list[int] = []
+
+    def on_idle() -> None:
+        idle.append(len(clients))
+        if len(idle) == 50:
+            server.stop()
+
+    flood(b"")
+    server.serve(on_idle, 0.0)
+    assert len(clients) <= (50 + 1) * ROUND
+    server.close()
     for client in clients:
-        client.sendall(b"x\n")
-    for client in clients:
-        assert client.recv(100) == b"got x\n"
         client.close()
 
 
@@ -134,14 +165,14 @@ def test_the_socket_of_a_dead_daemon_is_taken_over(start: Start, tmp_path: Path)
 def test_the_socket_of_a_living_daemon_is_not(start: Start) -> None:
     path = start()
     with pytest.raises(ServerError, match="another daemon answers here"):
-        Server(path, echo, ())
+        SocketServer(path, echo, ())
     assert ask(path, b"hello\n") == b"got hello\n"
 
 
 def test_a_place_that_cannot_be_used_is_an_error_in_words(tmp_path: Path) -> None:
     with pytest.raises(ServerError, match="cannot listen here"):
-        Server(tmp_path / "missing" / "s", echo, ())
+        SocketServer(tmp_path / "missing" / "s", echo, ())
     (tmp_path / "file").write_text("precious")
     with pytest.raises(ServerError, match="cannot listen here"):
-        Server(tmp_path / "file", echo, ())
+        SocketServer(tmp_path / "file", echo, ())
     assert (tmp_path / "file").read_text() == "precious"
