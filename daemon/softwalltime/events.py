@@ -1,18 +1,31 @@
 """What happens to a job: one stream of events for the daemon, the replay, the emulation and the simulator.
 
-At one instant the order is: ends, then submissions, alters, deletions and starts; ties keep the order of the source.
-``time`` is in epoch seconds.  A predictor may implement ``observe(event)`` to know which jobs wait and run.
+At one instant the order is that of :class:`Kind`; ties keep the order of the source.  ``time`` is in epoch seconds.
+A predictor may implement ``observe(event)`` to know which jobs wait and run.
 """
 
 from dataclasses import dataclass
+from enum import IntEnum
+from typing import ClassVar
 
 from softwalltime.jobs import CompletedJob, Submission
+
+
+class Kind(IntEnum):
+    """The kinds of events, in their order at one instant; streams of many events hold these numbers, not objects."""
+
+    ENDED = 0
+    SUBMITTED = 1
+    ALTERED = 2
+    DELETED = 3
+    STARTED = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
     """A job was submitted; of an array each subjob counts."""
 
+    kind: ClassVar[Kind] = Kind.SUBMITTED
     time: int
     submission: Submission
 
@@ -21,6 +34,7 @@ class Submitted:
 class Altered:
     """A waiting or running job was altered; ``submission`` is the job as it is now."""
 
+    kind: ClassVar[Kind] = Kind.ALTERED
     time: int
     submission: Submission
 
@@ -29,6 +43,7 @@ class Altered:
 class Started:
     """A job began to run, or to run again after it was requeued."""
 
+    kind: ClassVar[Kind] = Kind.STARTED
     time: int
     submission: Submission
 
@@ -37,6 +52,7 @@ class Started:
 class Ended:
     """A job that had started ended; its runtime is known from now on."""
 
+    kind: ClassVar[Kind] = Kind.ENDED
     time: int
     job: CompletedJob
 
@@ -45,6 +61,7 @@ class Ended:
 class Deleted:
     """A job left the queue without having run."""
 
+    kind: ClassVar[Kind] = Kind.DELETED
     time: int
     submission: Submission
 

@@ -124,12 +124,18 @@ def site_policy(values: Mapping[str, object]) -> SitePolicy:
 
 
 class Terms(NamedTuple):
-    """The policy as it holds for one job."""
+    """The policy as it holds for one job.
+
+    ``waiting``, ``running`` and ``ordering`` are specifications of predictors, for the soft walltime while the job
+    waits, for the soft walltime from its start on, and for the value that orders the queue (``None``: no such value).
+    ``waiting`` and ``running`` may also be ``walltime``, ``running`` ``keep``.  ``minimum`` is in seconds.
+    """
 
     mode: Mode
     waiting: str
     running: str
     minimum: int
+    ordering: str | None = None
 
 
 def user_rank(user: str) -> float:

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
+from softwalltime.events import Event
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 
 
@@ -61,6 +62,18 @@ class Predictor(ABC):
     def history(self) -> History:
         """What of the past it needs, so that the daemon need not read ten years to start; by default everything."""
         return EVERYTHING
+
+    @property
+    def observes(self) -> bool:
+        """Whether it implements :meth:`observe`; events are made only for predictors that do."""
+        return type(self).observe is not Predictor.observe
+
+    def observe(self, event: Event) -> None:  # noqa: B027 - optional
+        """Take in that a job was submitted, altered, started, deleted or ended: which jobs wait and run.
+
+        Optional.  It is called after ``predict`` was asked about the same event, and before ``learn`` of the same end.
+        It must be as cheap as ``learn``.
+        """
 
     @abstractmethod
     def learn(self, job: CompletedJob) -> None:

@@ -4,23 +4,25 @@ from collections.abc import Callable, Collection, Iterable
 from heapq import heappop, heappush
 from threading import Lock
 from time import time
-from typing import NamedTuple
 
-from softwalltime.jobs import ColdStart, CompletedJob, DecisionRecord, Submission
-from softwalltime.policy.clamp import soft_walltime
-from softwalltime.policy.site import KEEP, WALLTIME, SitePolicy
+from softwalltime.events import Event, Kind
+from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.policy.decide import Decision, decide
+from softwalltime.policy.site import SitePolicy
 from softwalltime.predictors.base import Predictor
 from softwalltime.predictors.registry import make
-from softwalltime.reasons import Reason, sentence
-from softwalltime.service.protocol import (
-    ProtocolError,
-    Request,
-)
+from softwalltime.reasons import Reason
+from softwalltime.service.protocol import ProtocolError, Request
 from softwalltime.states import TEACHING, State
+
+KINDS = {
+    "queuejob": Kind.SUBMITTED, "postqueuejob": Kind.SUBMITTED, "modifyjob": Kind.ALTERED, "runjob": Kind.STARTED,
+}  # fmt: skip
+"""What happens to a job, by PBS's name of the event."""
 
 
 class PredictionService:
-    """The predictors of a policy, taught and asked; safe to teach from one thread and to ask from another.
+    """The lock and the clock around a policy's predictors; :func:`softwalltime.policy.decide.decide` decides.
 
     A change of policy makes a new one, which is taught the history before it takes the old one's place.
 
@@ -42,6 +44,7 @@ class PredictionService:
         self._future: list[tuple[int, int, CompletedJob]] = []
         self._taken = 0
         self._predictors: dict[str, Predictor] = {spec: make(spec) for spec in sorted(policy.specs())}
+        self._observers = [predictor for predictor in self._predictors.values() if predictor.observes]
 
     def fresh(self) -> "PredictionService":
         """One with the same policy that has learnt nothing yet."""
@@ -51,6 +54,11 @@ class PredictionService:
     def predictors(self) -> tuple[Predictor, ...]:
         """All predictors that may be asked."""
         return tuple(self._predictors.values())
+
+    @property
+    def observes(self) -> bool:
+        """Whether a predictor wants to know which jobs wait and run."""
+        return bool(self._observers)
 
     @property
     def from_the_future(self) -> int:
@@ -72,6 +80,13 @@ class PredictionService:
                 else:
                     self._teach(job)
 
+    def observe(self, events: Iterable[Event]) -> None:
+        """Show these events to the predictors that observe; a request waits for one event at most."""
+        for event in events:
+            with self._lock:
+                for predictor in self._observers:
+                    predictor.observe(event)
+
     def _come_to(self, now: int) -> None:
         while self._future and self._future[0][0] <= now:
             self._teach(heappop(self._future)[2])
@@ -81,8 +96,8 @@ class PredictionService:
             predictor.learn(job)
         self.learnt += 1
 
-    def advise(self, request: Request) -> "Advice":
-        """What to do about the job of a request.
+    def decide(self, request: Request) -> tuple[int, Decision]:
+        """What to do about the job of a request, and as of when (epoch seconds).
 
         :raises ProtocolError: if the request names no job.
         """
@@ -90,66 +105,13 @@ class PredictionService:
         if submission is None:
             raise ProtocolError("job: an object is expected")
         now = request.now or int(self._clock())
-        mode, waiting, running, minimum = self.policy.terms(submission)
-        spec = running if request.event == "runjob" else waiting
-        reason = None
-        if mode == "off":
-            reason = Reason.POLICY_OFF
-        elif spec == KEEP:
-            reason = Reason.POLICY_KEEP
-        elif not submission.walltime:
-            reason = Reason.NO_WALLTIME
-        elif submission.shrink_to_fit:
-            reason = Reason.SHRINK_TO_FIT
-        elif spec != WALLTIME and not self.ready:
-            reason = Reason.HISTORY_LOADING
-        if reason is not None:
-            return Advice(submission, now, mode, spec, "none", sentence(reason), reason)
-        if spec == WALLTIME:
-            reason = Reason.POLICY_WALLTIME
-            seconds, predicted, basis = None, None, sentence(reason)
-        else:
+
+        def predict(spec: str, submission: Submission) -> Prediction | ColdStart:
+            if not self.ready:
+                return ColdStart(Reason.HISTORY_LOADING)
             with self._lock:
                 self._come_to(now)
-                prediction = self._predictors[spec].predict(submission, now)
-            basis = prediction.basis
-            seconds = soft_walltime(prediction, submission, minimum)
-            if isinstance(prediction, ColdStart):
-                reason, predicted = prediction.reason, None
-            else:
-                reason = Reason.NOT_BELOW_WALLTIME if seconds is None else Reason.PREDICTED
-                predicted = prediction.seconds
-        had = request.soft_walltime
-        if seconds is None and had is not None and had != submission.walltime:
-            # PBS keeps the soft walltime that a job has: only the walltime itself takes it back.
-            seconds = submission.walltime
-        if seconds is None or seconds == had:
-            return Advice(submission, now, mode, spec, "none", basis, reason, seconds, predicted)
-        action = "set" if mode == "on" else "shadow"
-        return Advice(submission, now, mode, spec, action, basis, reason, seconds, predicted)
+                return self._predictors[spec].predict(submission, now)
 
-
-class Advice(NamedTuple):
-    """What to do about a job, in the terms of :class:`softwalltime.jobs.DecisionRecord`."""
-
-    submission: Submission
-    at: int
-    mode: str
-    predictor: str
-    action: str
-    basis: str
-    reason: Reason
-    soft_walltime: int | None = None
-    predicted: float | None = None
-
-    def decision(self, request: Request, took: int = 0) -> DecisionRecord:
-        """For the record.
-
-        :param request: the one that was answered.
-        :param took: microseconds that the answer took.
-        """
-        return DecisionRecord(
-            self.at, request.event, self.submission, self.mode, self.predictor, self.predicted, self.soft_walltime,
-            self.action, self.basis, took, request.timeouts, request.exchange_before,
-            self.reason,
-        )  # fmt: skip
+        terms = self.policy.terms(submission)
+        return now, decide(terms, KINDS[request.event], submission, request.soft_walltime, predict)

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from time import perf_counter
 
 from softwalltime.jobs import DecisionRecord
+from softwalltime.policy.decide import Decision
 from softwalltime.service.latency import LatencyMeter
-from softwalltime.service.prediction_service import Advice, PredictionService
+from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.protocol import (
     ProtocolError,
     Request,
@@ -32,7 +33,7 @@ class RequestHandler:
         self.meter = LatencyMeter()
         self._status = status
         self._counted = ""
-        self._sent: tuple[Request, Advice, int] | None = None
+        self._sent: tuple[Request, int, Decision, str, int] | None = None
 
     def answer(self, line: bytes) -> bytes:
         """The answer to one line; never raises.  :meth:`note` is to be called once it was sent."""
@@ -46,7 +47,8 @@ class RequestHandler:
             if request.operation == "status":
                 self.note()
                 return answer(self._status())
-            advice = self.predictions.advise(request)
+            at, decision = self.predictions.decide(request)
+            basis = decision.basis
         except ProtocolError as error:
             self._counted = "refused"
             return answer_error(str(error))
@@ -55,11 +57,11 @@ class RequestHandler:
             self._counted = "failed"
             return answer_error(f"{type(error).__name__}: {error}")
         if request.operation == "explain":
-            return _explained(advice)
-        self._sent = request, advice, int((perf_counter() - began) * 1e6)
-        if advice.action == "set" and advice.soft_walltime is not None:
-            return answer_set(advice.soft_walltime, advice.basis)
-        return answer_none(advice.basis)
+            return _explained(decision, basis)
+        self._sent = request, at, decision, basis, int((perf_counter() - began) * 1e6)
+        if decision.action == "set" and decision.soft_walltime is not None:
+            return answer_set(decision.soft_walltime, basis)
+        return answer_none(basis)
 
     def note(self) -> None:
         """Count the last answer, and keep the decision for the record: the hook does not wait for this."""
@@ -68,25 +70,34 @@ class RequestHandler:
         if counted:
             self.counts[counted] += 1
         if sent is not None:
-            request, advice, took = sent
-            decision = advice.decision(request, took)
-            self.counts[f"{decision.event} {decision.action}"] += 1
-            self.meter.note(decision)
+            record = _record(*sent)
+            self.counts[f"{record.event} {record.action}"] += 1
+            self.meter.note(record)
             if len(self.decisions) == KEPT:
                 self.dropped += 1
-            self.decisions.append(decision)
+            self.decisions.append(record)
 
 
-def _explained(advice: Advice) -> bytes:
+def _record(request: Request, at: int, decision: Decision, basis: str, took: int) -> DecisionRecord:
+    """The decision on a request as it is stored; ``took``: microseconds for the answer."""
+    if request.job is None:
+        raise ProtocolError("job: an object is expected")
+    return DecisionRecord(
+        at, request.event, request.job, decision.mode, decision.spec, decision.predicted, decision.soft_walltime,
+        decision.action, basis, took, request.timeouts, request.exchange_before, decision.reason,
+    )  # fmt: skip
+
+
+def _explained(decision: Decision, basis: str) -> bytes:
     """All of it, for a person who asks; nothing is recorded."""
     return answer(
         {
-            "action": advice.action,
-            "mode": advice.mode,
-            "predictor": advice.predictor,
-            "predicted": advice.predicted,
-            "soft_walltime": advice.soft_walltime,
-            "reason": advice.reason,
-            "basis": advice.basis,
+            "action": decision.action,
+            "mode": decision.mode,
+            "predictor": decision.spec,
+            "predicted": decision.predicted,
+            "soft_walltime": decision.soft_walltime,
+            "reason": decision.reason,
+            "basis": basis,
         }
     )

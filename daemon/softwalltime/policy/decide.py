@@ -1,0 +1,100 @@
+"""The decision about one job: one pure function for the daemon, the replay and the simulator.
+
+It has no I/O, no clock and no lock.  Whoever calls it supplies the time through ``predict``.
+"""
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+from softwalltime.events import Kind
+from softwalltime.jobs import ColdStart, Prediction, Submission
+from softwalltime.policy.clamp import soft_walltime
+from softwalltime.policy.site import KEEP, WALLTIME, Mode, Terms
+from softwalltime.reasons import Reason, sentence
+
+Action = Literal["set", "shadow", "none"]
+"""What is done about a job: set its soft walltime; record only that it would be set (mode shadow); nothing."""
+Predict = Callable[[str, Submission], Prediction | ColdStart]
+"""Returns the prediction of the predictor with this specification for this job, as of now."""
+
+
+class Decision(NamedTuple):
+    """What is to be done about one job, and why.
+
+    ``spec`` is the predictor that was responsible.  ``soft_walltime`` is in whole seconds and holds for the action
+    ``none`` too, if the job has it already; ``None``: the policy gives none.  ``ordering`` is the value for the site's
+    ``job_sort_formula`` in seconds, ``None`` where the terms name no predictor for it.
+    """
+
+    mode: Mode
+    spec: str
+    action: Action
+    reason: Reason
+    soft_walltime: int | None = None
+    prediction: Prediction | ColdStart | None = None
+    ordering: float | None = None
+
+    @property
+    def predicted(self) -> float | None:
+        """The predictor's number in seconds, not rounded and not clamped."""
+        return self.prediction.seconds if isinstance(self.prediction, Prediction) else None
+
+    @property
+    def basis(self) -> str:
+        """One sentence that says why."""
+        if self.prediction is None:
+            return sentence(self.reason)
+        if self.reason is Reason.NOT_BELOW_WALLTIME:
+            return f"{self.prediction.basis}; that is not below the walltime"
+        return self.prediction.basis
+
+
+def decide(terms: Terms, kind: Kind, submission: Submission, has: int | None, predict: Predict) -> Decision:
+    """Decide about one job at its submission, an alter or its start.
+
+    :param terms: what the site's policy says about this job.
+    :param kind: what happens to the job; ``Kind.STARTED`` asks the predictor for running jobs.
+    :param has: the job's soft walltime now, in seconds; ``None`` for none.
+    :param predict: called at most once for each value that the terms ask for.
+    """
+    mode, waiting, running, minimum, ordering = terms
+    spec = running if kind == Kind.STARTED else waiting
+    walltime = submission.walltime
+    if mode == "off":
+        return Decision(mode, spec, "none", Reason.POLICY_OFF)
+    if not walltime:
+        return Decision(mode, spec, "none", Reason.NO_WALLTIME)
+    order = None if ordering is None or kind == Kind.STARTED else _order(predict(ordering, submission), walltime)
+    if spec == KEEP:
+        return Decision(mode, spec, "none", Reason.POLICY_KEEP, ordering=order)
+    if submission.min_walltime is not None:
+        return Decision(mode, spec, "none", Reason.SHRINK_TO_FIT, ordering=order)
+    prediction = seconds = None
+    reason = Reason.POLICY_WALLTIME
+    if spec != WALLTIME:
+        prediction = predict(spec, submission)
+        seconds = soft_walltime(prediction, submission, minimum)
+        if seconds is not None:
+            reason = Reason.PREDICTED
+        elif isinstance(prediction, ColdStart):
+            reason = prediction.reason
+            if reason is Reason.HISTORY_LOADING:
+                # Nothing is known yet, so what the job has stays.
+                return Decision(mode, spec, "none", reason, None, prediction, order)
+        else:
+            reason = Reason.NOT_BELOW_WALLTIME
+    if seconds is None and has is not None and has != walltime:
+        # PBS keeps the soft walltime that a job has: only the walltime itself takes it back.
+        seconds = walltime
+    if seconds is None or seconds == has:
+        return Decision(mode, spec, "none", reason, seconds, prediction, order)
+    return Decision(mode, spec, "set" if mode == "on" else "shadow", reason, seconds, prediction, order)
+
+
+def _order(prediction: Prediction | ColdStart, walltime: int) -> float:
+    """The ordering value in seconds: the prediction, at least 1 and at most the walltime, which it is on a cold start.
+
+    Written so that a predictor's NaN is the walltime too.
+    """
+    seconds = prediction.seconds if isinstance(prediction, Prediction) else walltime
+    return max(seconds, 1.0) if seconds < walltime else float(walltime)

@@ -1,0 +1,116 @@
+"""The decision about one job, for every event, mode and answer of a predictor."""
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+from softwalltime.events import Kind
+from softwalltime.jobs import ColdStart, Prediction, Submission
+from softwalltime.policy.decide import Decision, decide
+from softwalltime.policy.site import KEEP, WALLTIME, Mode, Terms
+from softwalltime.reasons import Reason
+from tests.samples import job
+
+COLD = ColdStart(Reason.NO_COMPLETED_JOBS, ("alice",))
+
+
+def terms(mode: Mode = "on", waiting: str = "w", running: str = "r", ordering: str | None = None) -> Terms:
+    return Terms(mode, waiting, running, 60, ordering)
+
+
+def answering(**answers: Prediction | ColdStart | float) -> Callable[[str, Submission], Prediction | ColdStart]:
+    """Predictors by specification, each with its answer; one that must not be asked is missing."""
+
+    def predict(spec: str, _: Submission) -> Prediction | ColdStart:
+        answer = answers[spec]
+        return Prediction(float(answer), "so many seconds") if isinstance(answer, int | float) else answer
+
+    return predict
+
+
+def decided(
+    kind: Kind = Kind.SUBMITTED, has: int | None = None, of: Terms | None = None, walltime: int | None = 3600,
+    min_walltime: int | None = None, **answers: Prediction | ColdStart | float,
+) -> Decision:  # fmt: skip
+    submission = job(walltime=walltime, min_walltime=min_walltime).submission
+    return decide(of or terms(), kind, submission, has, answering(**answers))
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "seconds"),
+    [(Kind.SUBMITTED, "w", 600), (Kind.ALTERED, "w", 600), (Kind.STARTED, "r", 900)],
+)
+def test_the_event_says_which_predictor_is_asked(kind: Kind, spec: str, seconds: int) -> None:
+    decision = decided(kind, w=600, r=900)
+    assert (decision.spec, decision.action, decision.soft_walltime) == (spec, "set", seconds)
+    assert (decision.reason, decision.predicted, decision.basis) == (Reason.PREDICTED, seconds, "so many seconds")
+
+
+@pytest.mark.parametrize(
+    ("of", "walltime", "min_walltime", "reason"),
+    [
+        (terms("off"), 3600, None, Reason.POLICY_OFF),
+        (terms(running=KEEP), 3600, None, Reason.POLICY_KEEP),
+        (terms(), None, None, Reason.NO_WALLTIME),
+        (terms(), 0, None, Reason.NO_WALLTIME),
+        (terms(), 3600, 60, Reason.SHRINK_TO_FIT),
+    ],
+)
+def test_no_predictor_is_asked_where_the_policy_or_the_job_rules_it_out(
+    of: Terms, walltime: int | None, min_walltime: int | None, reason: Reason
+) -> None:
+    decision = decided(Kind.STARTED, 600, of, walltime, min_walltime)
+    assert (decision.action, decision.soft_walltime, decision.reason) == ("none", None, reason)
+    assert len(decision.basis) > 10
+
+
+@pytest.mark.parametrize("answer", [3600.0, 3599.5, 1e9, math.nan, math.inf])
+def test_a_prediction_not_below_the_walltime_sets_nothing_and_says_so(answer: float) -> None:
+    decision = decided(w=answer)
+    assert (decision.action, decision.soft_walltime, decision.reason) == ("none", None, Reason.NOT_BELOW_WALLTIME)
+    assert decision.basis == "so many seconds; that is not below the walltime"
+
+
+@pytest.mark.parametrize("answer", [COLD, 3600.0])
+@pytest.mark.parametrize(("has", "action", "seconds"), [(None, "none", None), (600, "set", 3600), (3600, "none", None)])
+def test_what_a_job_has_is_taken_back_when_there_is_nothing_to_predict(
+    answer: ColdStart | float, has: int | None, action: str, seconds: int | None
+) -> None:
+    decision = decided(Kind.ALTERED, has, w=answer)
+    assert (decision.action, decision.soft_walltime) == (action, seconds)
+
+
+def test_while_the_history_loads_the_job_keeps_what_it_has() -> None:
+    decision = decided(Kind.ALTERED, 600, w=ColdStart(Reason.HISTORY_LOADING))
+    assert (decision.action, decision.soft_walltime, decision.reason) == ("none", None, Reason.HISTORY_LOADING)
+
+
+def test_walltime_for_running_jobs_raises_what_the_job_has_to_the_walltime() -> None:
+    decision = decided(Kind.STARTED, 600, terms(running=WALLTIME))
+    assert (decision.action, decision.soft_walltime, decision.reason) == ("set", 3600, Reason.POLICY_WALLTIME)
+    assert decided(Kind.STARTED, None, terms(running=WALLTIME)).action == "none"
+
+
+def test_a_job_that_has_the_value_already_is_left_alone() -> None:
+    decision = decided(has=600, w=600)
+    assert (decision.action, decision.soft_walltime, decision.reason) == ("none", 600, Reason.PREDICTED)
+
+
+def test_shadow_mode_decides_the_same_and_only_records_it() -> None:
+    assert decided(of=terms("shadow"), w=600) == decided(w=600)._replace(mode="shadow", action="shadow")
+
+
+@pytest.mark.parametrize(
+    ("answer", "ordering"), [(70.5, 70.5), (0.0, 1.0), (9999.0, 3600.0), (COLD, 3600.0), (math.nan, 3600.0)]
+)
+@pytest.mark.parametrize("kind", [Kind.SUBMITTED, Kind.ALTERED])
+def test_the_ordering_value_is_neither_rounded_nor_above_the_walltime(
+    kind: Kind, answer: ColdStart | float, ordering: float
+) -> None:
+    assert decided(kind, of=terms(ordering="o"), w=600, o=answer).ordering == ordering
+
+
+def test_without_an_ordering_predictor_and_at_start_there_is_no_ordering_value() -> None:
+    assert decided(w=600).ordering is None
+    assert decided(Kind.STARTED, of=terms(ordering="o"), r=600).ordering is None
