@@ -1,6 +1,38 @@
 -- Deletes what is older than the site keeps it.  Rows are deleted by their place (ctid), which does not change because
 -- they are never updated; to find each again by its key the planner may read the whole table.
 
+-- name: newest_end
+-- The end of the newest job that ended by :latest, and how many jobs ended later than that by their records.
+SELECT
+    (SELECT max(end_time) FROM softwalltime.completed_jobs WHERE end_time <= :latest) AS newest,
+    (SELECT count(*) FROM softwalltime.completed_jobs WHERE end_time > :latest) AS later;
+
+-- name: count_old_jobs
+-- How many jobs ended before :before.
+SELECT count(*) FROM softwalltime.completed_jobs WHERE end_time < :before;
+
+-- name: count_old_predictions
+-- How many predictions were made before :before.
+SELECT count(*) FROM softwalltime.predictions WHERE predicted_at < :before;
+
+-- name: count_earlier_jobs
+-- How many jobs ended by :latest, counted up to :enough.  ORDER BY keeps the planner at the index.
+SELECT count(*) FROM (
+    SELECT FROM softwalltime.completed_jobs WHERE end_time <= :latest ORDER BY end_time LIMIT :enough
+) AS earlier;
+
+-- name: count_kept_jobs
+-- How many jobs ended at :before or later, counted up to :enough.
+SELECT count(*) FROM (
+    SELECT FROM softwalltime.completed_jobs WHERE end_time >= :before ORDER BY end_time LIMIT :enough
+) AS kept;
+
+-- name: count_kept_predictions
+-- How many predictions were made at :before or later, counted up to :enough.
+SELECT count(*) FROM (
+    SELECT FROM softwalltime.predictions WHERE predicted_at >= :before ORDER BY predicted_at LIMIT :enough
+) AS kept;
+
 -- name: delete_old_jobs
 -- Delete up to :batch jobs that ended before :before, the oldest first.
 DELETE FROM softwalltime.completed_jobs

@@ -41,9 +41,9 @@ def rows(connection: Connection, query: str, **values: Any) -> list[dict[str, An
     return [dict(row) for row in connection.execute(text(query), values).mappings()]
 
 
-def fresh(engine: Engine, now: int = NOW, keep_days: int = 0) -> int:
+def fresh(engine: Engine, now: int = NOW) -> int:
     """Refresh the figures; returns how many days were reckoned anew."""
-    return sum(refresh(engine, now, keep_days))
+    return sum(refresh(engine, now))
 
 
 def store(engine: Engine, jobs: Sequence[CompletedJob], decisions: Sequence[DecisionRecord] = ()) -> None:

@@ -1,5 +1,6 @@
 """What is kept for how long, and that nobody waits while the rest is forgotten."""
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -24,7 +25,7 @@ from softwalltime.store.history import read_history
 from softwalltime.store.interrupted import add_interrupted
 from softwalltime.store.jobs import add_jobs, read_jobs
 from softwalltime.store.predictions import add_decisions
-from softwalltime.store.retention import Retention, forget
+from softwalltime.store.retention import FEW, RefusalReason, Retention, forget, refusals
 from tests.samples import job
 from tests.service.own_postgres import own_postgres
 from tests.service.running import PATIENT, until
@@ -35,11 +36,26 @@ DAY = 86400
 NOW = 1_800_000_000
 
 
-def forgotten(engine: Engine, days: int = 0, jobs_per_user: int = 0) -> Counter[str]:
+def forgotten(
+    engine: Engine, days: int = 0, jobs_per_user: int = 0, now: int = NOW, *, force: bool = False
+) -> Counter[str]:
+    """Rows deleted by table."""
     counted: Counter[str] = Counter()
-    for table, rows in forget(engine, Retention(days, jobs_per_user), NOW):
+    for table, rows in forget(engine, Retention(days, jobs_per_user), now, force=force):
         counted[table] += rows
     return counted
+
+
+def refused(engine: Engine, days: int, now: int = NOW) -> list[tuple[str, RefusalReason, int]]:
+    """What retention refuses; then it deletes nothing."""
+    retention = Retention(days, 0)
+    with engine.connect() as connection:
+        found = refusals(connection, retention, now)
+    forgetting = forget(engine, retention, now)
+    deleted = sum(rows for _, rows in forgetting)
+    assert forgetting.refused == found
+    assert not (found and deleted)
+    return [(refusal.table, refusal.reason, refusal.old) for refusal in forgetting.refused]
 
 
 def add(engine: Engine, *jobs: CompletedJob) -> None:
@@ -67,7 +83,7 @@ def test_what_is_older_is_forgotten_and_the_limit_itself_is_kept(engine: Engine)
             decision = DecisionRecord(at, "queuejob", job().submission, "on", "v1", 1.0, 60, "set", "", 1)
             add_decisions(connection, [decision])
     assert forgotten(engine, days=10) == {
-        "completed_jobs": 3, "predictions": 1, "interrupted_runs": 1, "current_jobs": 0,
+        "completed_jobs": 3, "predictions": 1, "interrupted_runs": 1, "current_jobs": 0, "daily figures": 0,
     }  # fmt: skip
     assert sorted(ids(engine)) == ["0", "10", "9"]
     with engine.connect() as connection:
@@ -75,6 +91,72 @@ def test_what_is_older_is_forgotten_and_the_limit_itself_is_kept(engine: Engine)
         assert connection.execute(text("SELECT predicted_at FROM softwalltime.predictions")).scalars().all() == [
             NOW - 9 * DAY
         ]
+
+
+def of_days(*days: float) -> list[CompletedJob]:
+    """Jobs that ended so many days before ``NOW``."""
+    return [job(job_id=f"{number}.srv", end=NOW - int(age * DAY)) for number, age in enumerate(days)]
+
+
+def test_a_clock_four_years_ahead_deletes_nothing(engine: Engine) -> None:
+    jobs = of_days(*(n / 10 for n in range(500)))
+    add(engine, *jobs)
+    with engine.begin() as connection:
+        decisions = [
+            DecisionRecord(each.end, "postqueuejob", each.submission, "on", "v1", 1.0, 60, "set", "", 1)
+            for each in jobs
+        ]
+        add_decisions(connection, decisions)
+    ahead = NOW + 4 * 365 * DAY
+    clock = [("completed_jobs", RefusalReason.CLOCK, 500), ("predictions", RefusalReason.CLOCK, 500)]
+    assert refused(engine, 1096, ahead) == clock
+    # While the clock was wrong a job ended: by the records the clock is right now.
+    add(engine, job(job_id="ahead", end=ahead))
+    share = [("completed_jobs", RefusalReason.SHARE, 500), ("predictions", RefusalReason.SHARE, 500)]
+    assert refused(engine, 1096, ahead) == share
+    # The clock is right again: that job does not count, and retention goes on as if nothing had been.
+    assert refused(engine, 1096) == []
+    assert forgotten(engine, 40)["completed_jobs"] == 99
+
+
+def test_a_clock_that_is_behind_most_records_deletes_nothing(engine: Engine) -> None:
+    add(engine, *of_days(*range(1000)))
+    assert refused(engine, 30, NOW - 900 * DAY) == [("completed_jobs", RefusalReason.CLOCK, 69)]
+
+
+@pytest.mark.parametrize(("hours", "refuses"), [(23, False), (25, True)])
+def test_the_clock_may_be_a_day_after_the_newest_job(engine: Engine, hours: int, refuses: bool) -> None:
+    add(engine, *of_days(*(n / 10 for n in range(110))))
+    assert bool(refused(engine, 10, NOW + hours * HOUR)) == refuses
+
+
+def test_age_is_measured_from_the_newest_job(engine: Engine) -> None:
+    add(engine, *of_days(0, 9.5, 10.5))
+    assert forgotten(engine, 10, now=NOW + 20 * HOUR)["completed_jobs"] == 1
+    assert ids(engine) == ["1.srv", "0.srv"]
+
+
+@pytest.mark.parametrize(
+    ("days", "old", "kept", "refuses"),
+    [(30, FEW, 10, False), (30, 200, 599, True), (30, 200, 601, False), (3, 200, 70, False), (3, 200, 60, True)],
+)
+def test_a_large_share_is_not_deleted_at_once(engine: Engine, days: int, old: int, kept: int, refuses: bool) -> None:
+    ages = [days + 1 + n / 1000 for n in range(old)] + [n / 1000 for n in range(kept)]
+    add(engine, *of_days(*ages))
+    expected = [("completed_jobs", RefusalReason.SHARE, old)] if refuses else []
+    assert refused(engine, days) == expected
+    if refuses:
+        assert forgotten(engine, days, force=True)["completed_jobs"] == old
+
+
+def test_predictions_without_any_job_are_measured_by_the_clock(engine: Engine) -> None:
+    with engine.begin() as connection:
+        for days in (1, 11):
+            at = NOW - days * DAY
+            add_decisions(
+                connection, [DecisionRecord(at, "queuejob", job().submission, "on", "v1", 1.0, 60, "set", "", 1)]
+            )
+    assert forgotten(engine, 10)["predictions"] == 1
 
 
 def test_without_a_limit_nothing_is_forgotten(engine: Engine) -> None:
@@ -103,7 +185,7 @@ def test_jobs_that_ended_at_one_instant_are_told_apart(engine: Engine) -> None:
 def test_it_is_done_in_batches_and_may_be_stopped_in_between(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "BATCH", 10)
     add(engine, *(job(job_id=str(n), end=n) for n in range(45)))
-    add(engine, *(job("bob", job_id=f"b{n}", end=NOW + n) for n in range(25)))
+    add(engine, *(job("bob", job_id=f"b{n}", end=NOW + n - 30) for n in range(25)))
     steps = forget(engine, Retention(10, 3), NOW)
     assert [next(steps), next(steps)] == [("completed_jobs", 10)] * 2
     assert len(ids(engine)) == 50
@@ -132,7 +214,7 @@ def test_jobs_that_seem_to_wait_or_run_are_forgotten_when_their_ends_must_have_b
     assert left == {"waits", "runs", "is late", "has no limit", "5[].srv"}
 
 
-EMPTY = ("completed_jobs", "predictions", "interrupted_runs")
+EMPTY = ("completed_jobs", "predictions", "interrupted_runs", "daily figures")
 
 
 @contextmanager
@@ -211,7 +293,7 @@ def test_nobody_waits_while_it_forgets(engine: Engine, database: str, monkeypatc
 
     with at_work(read, write, watch) as done:
         until(lambda: len(done) == 3)
-        deleted = forgotten(engine, days=1000, jobs_per_user=100)
+        deleted = forgotten(engine, force=True, days=1000, jobs_per_user=100)
     assert deleted["completed_jobs"] > 20_000
     for own in (reader, writer, watcher):
         own.dispose()
@@ -222,15 +304,36 @@ def test_the_command_prunes_as_the_configuration_says(
     engine: Engine, database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = int(time.time())
-    add(engine, *(job(job_id=str(days), end=now - days * DAY) for days in (1, 9, 11, 4000)))
+    add(engine, *(job(job_id=str(days), end=now - int(days * DAY)) for days in (0.5, 9, 11, 4000)))
     config = tmp_path / "softwalltime.toml"
     config.write_text(f'dsn = "{database}"\nkeep_days = 10\n')
     assert run(["db", "prune", "--config", str(config)]) == 0
     assert "completed_jobs                 2 rows deleted" in capsys.readouterr().out
-    assert sorted(ids(engine)) == ["1", "9"]
+    assert sorted(ids(engine)) == ["0.5", "9"]
     config.write_text(f'dsn = "{database}"\nkeep_days = 0\nkeep_jobs_per_user = 1\n')
     assert run(["db", "prune", "--config", str(config)]) == 0
-    assert ids(engine) == ["1"]
+    assert ids(engine) == ["0.5"]
+
+
+def test_the_command_says_what_it_refuses(
+    engine: Engine, database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = int(time.time())
+    add(engine, *(job(job_id=str(n), end=now - n * 3600) for n in range(1000)))
+    config = tmp_path / "softwalltime.toml"
+    config.write_text(f'dsn = "{database}"\nkeep_days = 20\n')
+    assert run(["db", "prune", "--config", str(config)]) == 1
+    said = "rows of completed_jobs, 52% of them, are older than keep_days; if that is right, run softwalltime db prune"
+    assert said in capsys.readouterr().err
+    assert len(ids(engine)) == 1000
+    assert run(["db", "prune", "--force", "--config", str(config)]) == 0
+    assert len(ids(engine)) < 490
+    add(engine, job(job_id="long ago", end=1))
+    with engine.begin() as connection:
+        connection.execute(text("DELETE FROM softwalltime.completed_jobs WHERE end_time > 1"))
+    add(engine, *(job(job_id=str(n), end=now - 90 * DAY - n * 3600) for n in range(1000)))
+    assert run(["db", "prune", "--config", str(config)]) == 1
+    assert re.search(r"the clock says 20.* UTC, but the newest job ended 20.* UTC; correct", capsys.readouterr().err)
 
 
 def test_the_daemon_does_it_every_day_and_begins_anew_when_the_store_was_away(
@@ -248,7 +351,7 @@ def test_the_daemon_does_it_every_day_and_begins_anew_when_the_store_was_away(
             own.dispose()
 
         engine = connect(postgres.dsn)
-        add(engine, *(replace(job(job_id=str(n), end=n), start=n) for n in range(60)))
+        add(engine, *(replace(job(job_id=str(n), end=n), start=n) for n in range(60)), job(job_id="new", end=NOW))
         engine.dispose()
         handler = RequestHandler(PredictionService(SitePolicy()), dict)
         worker = Worker(handler, open_engine, None, Retention(10, 0), lambda: now[0], refresh_every=1e9)
@@ -266,5 +369,5 @@ def test_the_daemon_does_it_every_day_and_begins_anew_when_the_store_was_away(
         finally:
             assert worker.stop(PATIENT)
         engine = connect(postgres.dsn)
-        assert ids(engine) == []
+        assert ids(engine) == ["new"]
         engine.dispose()

@@ -8,6 +8,7 @@ from sqlalchemy import Engine, text
 
 from softwalltime.jobs import DecisionRecord
 from softwalltime.store.daily import refresh
+from softwalltime.store.retention import Retention, forget
 from tests.store.monitored import DAY, HOUR, NOW, decision, ended, found, fresh, one, store
 
 pytestmark = pytest.mark.postgres
@@ -148,7 +149,8 @@ def test_what_is_forgotten_stays_in_the_figures_until_they_are_too_old(engine: E
     store(engine, [ended("late.srv")])
     fresh(engine)
     assert one(engine, "scores_by_day")["jobs"] == one(engine, "hook_latency_by_day")["requests"] == 10
-    fresh(engine, NOW + 40 * DAY, keep_days=30)
+    store(engine, [ended("new.srv", start=NOW + 40 * DAY - HOUR)])
+    assert dict(forget(engine, Retention(30, 0), NOW + 40 * DAY))["daily figures"] > 0
     assert (
         found(engine, "scores_by_day") == found(engine, "scores_by_user") == found(engine, "hook_latency_by_day") == []
     )

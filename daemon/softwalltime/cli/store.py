@@ -194,9 +194,15 @@ def check(settings: LazySettings) -> int:
 
 
 @db.command()
+@click.option(
+    "--force", is_flag=True, help="Delete also where a large share of the store is old, or the clock seems wrong."
+)
 @store_options
-def prune(settings: LazySettings) -> None:
-    """Delete what is older than the configuration's retention wants it kept, in small steps; the daemon does it daily.
+def prune(force: bool, settings: LazySettings) -> int:
+    """Delete what is older than keep_days, in small steps; the daemon does this daily.
+
+    Age is measured from the newest stored job.  Exit status 1: a large share of the store is old, or the clock is more
+    than a day off the newest job, and nothing was deleted by age.
 
     \b
     Example:
@@ -208,7 +214,12 @@ def prune(settings: LazySettings) -> None:
     deleted: Counter[str] = Counter()
     given = settings()
     with open_store(given) as engine:
-        for table, rows in forget(engine, Retention(given.keep_days, given.keep_jobs_per_user), int(time.time())):
+        retention = Retention(given.keep_days, given.keep_jobs_per_user)
+        forgetting = forget(engine, retention, int(time.time()), force=force)
+        for table, rows in forgetting:
             deleted[table] += rows
     for table, rows in deleted.items():
         click.echo(f"{table:<20}{rows:>12,} rows deleted")
+    for refusal in forgetting.refused:
+        click.echo(str(refusal), err=True)
+    return 1 if forgetting.refused else 0

@@ -205,7 +205,7 @@ class Worker:
         try:
             if self._refreshing is None:
                 self._refresh_began = int(self._clock())
-                self._refreshing = refresh(engine, self._refresh_began, self._retention.days)
+                self._refreshing = refresh(engine, self._refresh_began)
             while next(self._refreshing, None) is not None:
                 if time.monotonic() > until:
                     return

@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, timedelta
 
 from sqlalchemy import Connection, Engine, delete
 
-from softwalltime.store.daily_tables import DAILY, OF_JOBS, OF_PREDICTIONS, monthly_scores
+from softwalltime.store.daily_tables import OF_JOBS, OF_PREDICTIONS
 from softwalltime.store.queries import query
 
 MARKED_AT_ONCE = 200_000
@@ -38,13 +38,11 @@ class Quality:
     request_accuracy: float
 
 
-def refresh(engine: Engine, now: int, keep_days: int = 0) -> Iterator[int]:
+def refresh(engine: Engine, now: int) -> Iterator[int]:
     """Bring the figures up to date as of ``now`` (epoch seconds), step by step, the newest days first.
 
     Yields how many days were reckoned anew after each transaction; whoever is in a hurry may stop in between, and the
     next refresh goes on there.
-
-    :param keep_days: figures of days before these are deleted; 0: none.
     """
     more = True
     while more:
@@ -61,11 +59,6 @@ def refresh(engine: Engine, now: int, keep_days: int = 0) -> Iterator[int]:
             _add_up_month(connection, day, now)
         yield 1
     with engine.begin() as connection:
-        if keep_days:
-            oldest = datetime.fromtimestamp(now, UTC).date() - timedelta(days=keep_days)
-            for table in DAILY:
-                connection.execute(delete(table).where(table.c.day < oldest))
-            connection.execute(delete(monthly_scores).where(monthly_scores.c.month < oldest.replace(day=1)))
         connection.execute(query("refreshed"), {"now": now})
 
 

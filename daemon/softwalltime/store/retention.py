@@ -1,60 +1,209 @@
-"""What is kept for how long, and how the rest is forgotten without being in anybody's way."""
+"""Deletes what is older than the site keeps it, in small transactions that delay no reader or writer.
+
+A wrong clock must not empty the store.  Age is therefore measured from the end of the newest stored job, never from
+the host's clock alone, and nothing is deleted by age while the two disagree or while too large a share of the store
+would be deleted at once.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Self
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine, delete
 
+from softwalltime.store.daily_tables import DAILY, monthly_scores
 from softwalltime.store.locks import lock
 from softwalltime.store.queries import query
 
 BATCH = 5_000
 """Rows deleted in one transaction: some hundredths of a second."""
 GRACE = 30 * 86400
-"""Seconds after its walltime for which a job that seems to run is believed to; its end must have been missed then."""
+"""Seconds after its walltime until a job that seems to run is deleted: the record of its end was missed."""
+SHARE = 0.25
+"""Greatest share of the jobs, and of the predictions, that is deleted by age at once."""
+FEW = 100
+"""Rows that are deleted whatever share they are."""
+TOLERANCE = 86400
+"""Seconds by which the clock and the end of the newest stored job may disagree."""
+FUTURE_SHARE = 0.01
+"""Share of jobs that ended in the future, by their records, above which the clock is taken to be wrong, not they."""
 _DAY = 86400
+_NEVER = 253402300799
+"""The last second of the year 9999, the last day that Python knows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How much is kept: what is younger than ``days``, and of each user the last ``jobs_per_user``; 0: all."""
+    """What is kept: what is younger than ``days``, and the last ``jobs_per_user`` jobs of each user; 0: all."""
 
     days: int
     jobs_per_user: int
 
+    @property
+    def greatest_share(self) -> float:
+        """The share that may be deleted at once; a store of few days loses a large share every day."""
+        return max(SHARE, 3 / (self.days + 1))
 
-def forget(engine: Engine, retention: Retention, now: int) -> Iterator[tuple[str, int]]:
-    """Delete what is not to be kept as of ``now`` (epoch seconds), step by step.
 
-    Yields the table and how many of its rows were deleted after each transaction, each so small that readers and
-    writers notice nothing; whoever is in a hurry may stop in between.
+class RefusalReason(StrEnum):
+    """Why retention deletes nothing by age."""
+
+    CLOCK = "clock"
+    """The clock and the newest records disagree by more than a day."""
+    SHARE = "share"
+    """Too large a share of a table would be deleted at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What retention does not delete by age, and why; ``str()`` is a sentence that says what to do.
+
+    ``table`` names the rows, ``old`` is how many of them are older than the site keeps them.  ``kept`` is how many
+    are not, for ``SHARE`` only.  ``newest`` is the end of the newest stored job and ``now`` the clock (epoch seconds).
     """
-    before = {"before": now - retention.days * _DAY}
-    if retention.days:
-        yield from _in_batches(engine, "completed_jobs", "delete_old_jobs", before)
-        yield from _in_batches(engine, "predictions", "delete_old_predictions", before)
-        yield from _in_batches(engine, "interrupted_runs", "delete_old_runs", before)
-        yield "current_jobs", _delete(engine, "delete_old_current", before, in_turn=True)
-    yield "current_jobs", _delete(engine, "delete_lost", {"now": now, "grace": GRACE}, in_turn=True)
-    if retention.jobs_per_user:
+
+    reason: RefusalReason
+    table: str
+    old: int
+    now: int
+    newest: int | None
+    kept: int = 0
+
+    def __str__(self) -> str:
+        if self.reason is RefusalReason.SHARE:
+            return (
+                f"retention deletes nothing by age: {self.old:,} rows of {self.table}, "
+                f"{self.old / (self.old + self.kept):.0%} of them, are older than keep_days; if that is right, run "
+                "softwalltime db prune --force once"
+            )
+        newest = "most jobs ended later" if self.newest is None else f"the newest job ended {_time(self.newest)}"
+        return (
+            f"retention deletes nothing by age: the clock says {_time(self.now)}, but {newest}; correct the clock; if "
+            "it is right, wait until a job ends"
+        )
+
+
+class Forgetting(Iterator[tuple[str, int]]):
+    """A run of retention, made by :func:`forget`: yields the table and the rows deleted after each transaction.
+
+    ``refused`` says what is not deleted and why; it is complete after the first step.
+    """
+
+    def __init__(self, engine: Engine, retention: Retention, now: int, *, force: bool) -> None:
+        self.refused: list[Refusal] = []
+        self._steps = self._run(engine, retention, now, force)
+
+    def __next__(self) -> tuple[str, int]:
+        return next(self._steps)
+
+    def _run(self, engine: Engine, retention: Retention, now: int, force: bool) -> Iterator[tuple[str, int]]:
         with engine.connect() as connection:
-            crowded = connection.execute(query("crowded_users"), {"kept": retention.jobs_per_user}).all()
-        for user, end_time, number in crowded:
-            last = {"user": user, "end_time": end_time, "id": number}
-            yield from _in_batches(engine, "completed_jobs", "delete_crowding_jobs", last)
+            as_of = _Reference.read(connection, now).as_of
+            if not force:
+                self.refused = refusals(connection, retention, now)
+        if retention.days and not self.refused:
+            before = as_of - retention.days * _DAY
+            yield from _in_batches(engine, "completed_jobs", "delete_old_jobs", {"before": before})
+            yield from _in_batches(engine, "predictions", "delete_old_predictions", {"before": before})
+            yield from _in_batches(engine, "interrupted_runs", "delete_old_runs", {"before": before})
+            yield "current_jobs", _delete(engine, "delete_old_current", {"before": before}, in_turn=True)
+            yield "daily figures", _delete_figures(engine, before)
+        yield "current_jobs", _delete(engine, "delete_lost", {"now": as_of, "grace": GRACE}, in_turn=True)
+        if retention.jobs_per_user:
+            with engine.connect() as connection:
+                crowded = connection.execute(query("crowded_users"), {"kept": retention.jobs_per_user}).all()
+            for user, end_time, number in crowded:
+                last = {"user": user, "end_time": end_time, "id": number}
+                yield from _in_batches(engine, "completed_jobs", "delete_crowding_jobs", last)
 
 
-def _in_batches(engine: Engine, table: str, statement: str, values: dict[str, Any]) -> Iterator[tuple[str, int]]:
+def forget(engine: Engine, retention: Retention, now: int, *, force: bool = False) -> Forgetting:
+    """Delete what is not kept, step by step; the caller may stop between two steps.
+
+    Age is measured from the end of the newest stored job, or from ``now`` where that is earlier or no job is stored.
+
+    :param now: the host's clock, epoch seconds.
+    :param force: delete by age although :func:`refusals` has reasons not to.
+    """
+    return Forgetting(engine, retention, now, force=force)
+
+
+def refusals(connection: Connection, retention: Retention, now: int) -> list[Refusal]:
+    """Return what retention does not delete by age at ``now`` (the host's clock, epoch seconds), and why.
+
+    Empty where nothing stands against it.  Reads a few index entries, and as many more as there are rows to delete.
+    """
+    if not retention.days:
+        return []
+    reference = _Reference.read(connection, now)
+    # Where the clock is not trusted: what it would have deleted.
+    values = {"before": (reference.as_of if reference.trusted else now) - retention.days * _DAY}
+    found = []
+    for table, old_of, kept_of in (
+        ("completed_jobs", "count_old_jobs", "count_kept_jobs"),
+        ("predictions", "count_old_predictions", "count_kept_predictions"),
+    ):
+        old = connection.execute(query(old_of), values).scalar_one()
+        if old and not reference.trusted:
+            found.append(Refusal(RefusalReason.CLOCK, table, old, now, reference.newest))
+        elif old > FEW:
+            enough = int(old / retention.greatest_share) - old + 1
+            kept = connection.execute(query(kept_of), {**values, "enough": enough}).scalar_one()
+            if kept < enough:
+                found.append(Refusal(RefusalReason.SHARE, table, old, now, reference.newest, kept))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    """What age is measured from."""
+
+    as_of: int
+    """Epoch seconds: the end of the newest job, or the clock where that is earlier or no job tells."""
+    newest: int | None
+    trusted: bool
+    """Whether clock and records agree."""
+
+    @classmethod
+    def read(cls, connection: Connection, now: int) -> Self:
+        latest = now + TOLERANCE
+        newest, later = connection.execute(query("newest_end"), {"latest": latest}).one()
+        if later:
+            # A few jobs that ended in the future are passed over: a clock was wrong for a while, or a record is.
+            enough = int(later / FUTURE_SHARE)
+            values = {"latest": latest, "enough": enough}
+            if connection.execute(query("count_earlier_jobs"), values).scalar_one() < enough:
+                return cls(now, None, trusted=False)
+        if newest is None:
+            return cls(now, None, trusted=True)
+        return cls(min(now, newest), newest, trusted=now - newest <= TOLERANCE)
+
+
+def _in_batches(engine: Engine, table: str, name: str, values: dict[str, Any]) -> Iterator[tuple[str, int]]:
     deleted = BATCH
     while deleted == BATCH:
-        deleted = _delete(engine, statement, {**values, "batch": BATCH})
+        deleted = _delete(engine, name, {**values, "batch": BATCH})
         yield table, deleted
 
 
-def _delete(engine: Engine, statement: str, values: dict[str, Any], *, in_turn: bool = False) -> int:
-    """Delete in a transaction of its own; ``in_turn`` where those who write change the same rows, in another order."""
+def _delete(engine: Engine, name: str, values: dict[str, Any], *, in_turn: bool = False) -> int:
+    """Delete in a transaction of its own; ``in_turn`` where writers change the same rows in another order."""
     with engine.begin() as connection:
         if in_turn:
             lock(connection)
-        return connection.execute(query(statement), values).rowcount
+        return connection.execute(query(name), values).rowcount
+
+
+def _delete_figures(engine: Engine, before: int) -> int:
+    """Delete the figures of days, and of months, that are over before that time; return how many rows."""
+    oldest = datetime.fromtimestamp(max(0, before), UTC).date()
+    with engine.begin() as connection:
+        rows = sum(connection.execute(delete(table).where(table.c.day < oldest)).rowcount for table in DAILY)
+        month = monthly_scores.c.month < oldest.replace(day=1)
+        return rows + connection.execute(delete(monthly_scores).where(month)).rowcount
+
+
+def _time(seconds: int) -> str:
+    return datetime.fromtimestamp(min(max(0, seconds), _NEVER), UTC).strftime("%Y-%m-%d %H:%M UTC")
