@@ -130,7 +130,7 @@ def test_malformed_lines_are_shown_the_newest_first_and_harm_no_terminal(
 
 def test_what_follows_ends_at_once_when_it_is_told_to(folder: Path, database: str, engine: Engine) -> None:
     command = [sys.executable, "-m", "softwalltime", "ingest", "--follow", folder, "--dsn", database]
-    for number, status in ((signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGINT, 130)):
+    for number in (signal.SIGTERM, signal.SIGINT):
         with (folder / "20261121").open("ab") as log:
             log.write(RECORDED.replace(b".pbs1", b".pbs%d" % number))
         with engine.connect() as connection:
@@ -143,6 +143,6 @@ def test_what_follows_ends_at_once_when_it_is_told_to(folder: Path, database: st
 
             until(stored)
             process.send_signal(number)
-            assert process.wait(PATIENT) == status
+            assert process.wait(PATIENT) == 0
             assert process.stderr is not None
             assert "Traceback" not in process.stderr.read()

@@ -205,10 +205,10 @@ def test_an_interrupted_sweep_goes_on_where_it_was(
     done = len(rows(path))
     assert 20 <= done < 2 * 298
     if end != signal.SIGKILL:
-        assert process.returncode == 128 + end
+        assert process.returncode == 1
         # A signal may come between the writing of a row and its counting.
         assert any(out.endswith(f"{path}: {count} rows, {count} of them new\n") for count in (done, done - 1))
-        assert err.strip() == ("softwalltime: interrupted" if end == signal.SIGINT else "")
+        assert err.strip() == "softwalltime: interrupted"
         assert files(tmp_path) == ["results.csv"]
     assert run(["sweep", *command, str(path)]) == 0
     assert f"{2 * 298 - done} of {2 * 298} rows to do" in capsys.readouterr().out

@@ -1,6 +1,7 @@
 """Settings: from the command line, the environment (``SOFTWALLTIME_DSN``) or TOML files, in this order."""
 
 import os
+import re
 import tomllib
 from difflib import get_close_matches
 from pathlib import Path
@@ -13,6 +14,8 @@ from softwalltime.errors import UsageError
 from softwalltime.states import TEACHING, State
 
 SYSTEM_FILE = Path("/etc/softwalltime/softwalltime.toml")
+SERVER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}", re.ASCII)
+"""A PBS server's name: the host part of its job ids."""
 _PREFIX = "SOFTWALLTIME_"
 
 
@@ -78,6 +81,13 @@ class Settings(BaseSettings):
         if address is not None and not (host and port.isdecimal() and int(port) < 65536):
             raise ValueError("a host and a port are expected, such as 127.0.0.1:9105")
         return address
+
+    @field_validator("server")
+    @classmethod
+    def _server_name(cls, name: str) -> str:
+        if name and not SERVER_NAME.fullmatch(name):
+            raise ValueError("not a server name: use letters, digits, '.', '-' and '_'")
+        return name
 
     @field_validator("data_dir")
     @classmethod

@@ -25,11 +25,16 @@ def test_the_published_ones_answer_to_both_names() -> None:
         ("v1, v2 ,v3", ["v1", "v2", "v3"]),
         ("v1,percentile:p=95,keys=user+project,v3", ["v1", "percentile:p=95,keys=user+project", "v3"]),
         ("percentile:p=95,percentile:p=50", ["percentile:p=95", "percentile:p=50"]),
-        ("", []),
     ],
 )  # fmt: skip
 def test_a_list_and_options_may_both_use_commas(text: str, specs: list[str]) -> None:
     assert split_specs(text) == specs
+
+
+@pytest.mark.parametrize("text", ["", " ", "v1,,v2", "v1,", ",v1"])
+def test_an_empty_entry_in_a_list_is_an_error(text: str) -> None:
+    with pytest.raises(OptionError, match="has an empty entry"):
+        split_specs(text)
 
 
 def test_options_are_read_from_text() -> None:
@@ -47,6 +52,7 @@ def test_options_are_read_from_text() -> None:
         ("percentile:p=101", "p=101: should be less than or equal to 100"),
         ("percentile:p=high", "p=high: should be a valid number"),
         ("percentile:p", "'p' is not of the form option=value"),
+        ("percentile:p=1,,keys=user", "'' is not of the form option=value"),
         ("percentile:p=1,p=2", "option 'p' is given twice"),
         ("percentile:keys=user+moon", "keys=user+moon: keys are one or more of user"),
         ("percentile:window=soon", "window=soon: write 30d, 12h, 90m or plain seconds"),

@@ -42,10 +42,28 @@ def test_a_key_that_is_not_there_is_made_for_its_owner_only(tmp_path: Path) -> N
     assert read_key(tmp_path / "other.key") != key
 
 
-def test_a_short_key_or_one_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    short = tmp_path / "short"
-    short.write_text("secret\n")
-    with pytest.raises(SourceError, match="has 6 bytes; name a file with at least 16"):
-        read_key(short)
-    with pytest.raises(SourceError, match="cannot be read or made"):
+@pytest.mark.parametrize(
+    ("content", "mode", "message"),
+    [
+        ("secret", 0o600, "not 16 to 1024 bytes long"),
+        ("x" * 1025, 0o600, "not 16 to 1024 bytes long"),
+        ("x" * 64, 0o644, r"readable by other users \(mode 0644\): chmod 600 it"),
+        ("root:x:0:0:root:/root:/bin/bash\ndaemon:x:1:1:daemon:/usr/sbin:/bin/sh\n", 0o600, "more than one word"),
+    ],
+)
+def test_a_file_that_is_no_secret_key_is_refused(tmp_path: Path, content: str, mode: int, message: str) -> None:
+    file = tmp_path / "report.key"
+    file.write_text(content)
+    file.chmod(mode)
+    with pytest.raises(SourceError, match=f"no key for pseudonyms: {message}.*; name a new file"):
+        read_key(file)
+
+
+def test_a_special_file_is_no_key() -> None:
+    with pytest.raises(SourceError, match="/dev/zero: no key for pseudonyms: not a regular file"):
+        read_key(Path("/dev/zero"))
+
+
+def test_a_key_in_a_missing_folder_cannot_be_created(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="cannot be read or created"):
         read_key(tmp_path / "no" / "folder")

@@ -282,7 +282,7 @@ def test_the_commands_ask_it(start: Start, database: str, capsys: pytest.Capture
     assert run(["explain", "--user", "alice", "--walltime", "01:00:00", *options]) == 0
     assert capsys.readouterr().out == (
         "soft walltime 00:10:00 (600 s): mean of the last 2 runtimes of user alice "
-        "(predictor v1; mode shadow: it is recorded, not set)\n"
+        "(predictor v1; mode shadow: recorded, not set)\n"
     )
     # A project that is not named is PBS's own, which most jobs have.
     daemon.configure('mode = "shadow"\nwaiting = "v1"\nrules = [{project = "_pbs_project_default", waiting = "v2"}]\n')
@@ -293,6 +293,14 @@ def test_the_commands_ask_it(start: Start, database: str, capsys: pytest.Capture
     assert capsys.readouterr().out == "1500\n600\n"
     assert run(["explain", "--user", "bob", "--walltime", "3600", "--project", "other", *options]) == 0
     assert capsys.readouterr().out == "no soft walltime: user bob has no completed job (predictor v1)\n"
+    # No answer is not an empty answer: a script must see it.
+    assert run(["predict", "--user", "bob", "--walltime", "3600", "--project", "other", *options]) == 1
+    assert capsys.readouterr() == ("", "no soft walltime: user bob has no completed job\n")
+    assert run(["explain", "--user", "alice", "--walltime", "00:10:00", "--project", "other", *options]) == 0
+    assert capsys.readouterr().out == (
+        "no soft walltime: the prediction 00:10:00 reaches the walltime 00:10:00: mean of the last 2 runtimes of user "
+        "alice (predictor v1)\n"
+    )
     assert run(["status", *options]) == 0
     assert re.search(r"^ +store +ok$", capsys.readouterr().out, re.MULTILINE)
 

@@ -1,7 +1,6 @@
 """The commands ``softwalltime`` and ``swt``: one file per family of commands, and how they all end."""
 
 import os
-import signal
 import sys
 
 import click
@@ -11,6 +10,7 @@ from softwalltime.cli.daemon import explain, predict, serve, status
 from softwalltime.cli.doctor import doctor
 from softwalltime.cli.downgrade import downgrade
 from softwalltime.cli.install import install, uninstall
+from softwalltime.cli.interruption import handle_signals
 from softwalltime.cli.predictors import predictors
 from softwalltime.cli.replay import replay
 from softwalltime.cli.report import report
@@ -43,14 +43,13 @@ db.add_command(downgrade)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run a command and exit: 0 done, 1 something in the world was wrong, 2 the command was called wrongly."""
-    # Python's own way to end on it would leave the embedded PostgreSQL running.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    """Run a command and exit with its status: 0 done, 1 failed, 2 wrong use (the table is in README.md)."""
+    handle_signals()
     sys.exit(run(arguments))
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run a command and return its exit status; whatever goes wrong on purpose is told in one line."""
+    """Run a command and return its exit status; print an expected error in one line."""
     try:
         status = cli.main(arguments, prog_name="softwalltime", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -63,11 +62,11 @@ def run(arguments: list[str] | None = None) -> int:
     except SoftwalltimeError as error:
         return _fail("softwalltime", str(error), error.exit_status)
     except (click.Abort, KeyboardInterrupt):
-        return _fail("softwalltime", "interrupted", 130)
+        return _fail("softwalltime", "interrupted", 1)
     except BrokenPipeError:
-        # Whoever read our output has seen enough; keep Python from complaining about it at exit.
+        # The reader has closed the pipe; without this Python complains at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        return 1
     return status if isinstance(status, int) else 0
 
 

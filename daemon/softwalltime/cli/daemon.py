@@ -120,44 +120,47 @@ class Duration(click.ParamType[int]):
 
 
 def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that tell of a job; the command gets the request."""
+    """Add the options that describe a job; call the command with the daemon's answer and the job's walltime."""
 
-    @click.option("--user", required=True)
+    @click.option("--user", required=True, help="Owner of the job.")
     @click.option("--walltime", type=Duration(), metavar="DURATION", help="02:00:00, 30:00 or seconds.")
-    @click.option("--queue", default="")
-    @click.option("--project", default=DEFAULT_PROJECT, show_default=True)
-    @click.option("--group", default="")
-    @click.option("--job-name", default="")
-    @click.option("--ncpus", type=click.IntRange(1))
-    @click.option("--running", is_flag=True, help="As when the job starts, not as when it is submitted.")
+    @click.option("--queue", default="", help="Queue of the job.")
+    @click.option("--project", default=DEFAULT_PROJECT, show_default=True, help="Project of the job.")
+    @click.option("--group", default="", help="Group of the job.")
+    @click.option("--job-name", default="", help="Name of the job.")
+    @click.option("--ncpus", type=click.IntRange(1), help="Number of processors.")
+    @click.option("--running", is_flag=True, help="Predict as at job start instead of at submission.")
     @client_options
     @wraps(command)
     def wrapped(*, running: bool, socket: Path, **job: Any) -> Any:
         request = {"op": "explain", "event": "runjob" if running else "queuejob", "job": job}
-        return command(ask(socket, request))
+        return command(ask(socket, request), job["walltime"])
 
     return wrapped
 
 
 @click.command()
 @job_options
-def predict(answer: dict[str, Any]) -> None:
-    """Print the soft walltime that such a job would get, in seconds.
+def predict(answer: dict[str, Any], walltime: int | None) -> int:
+    """Print the soft walltime of such a job, in seconds.
 
-    Prints nothing if it would get none.  Nothing is recorded.
+    Without a soft walltime the exit status is 1 and the reason is printed on standard error.  Nothing is recorded.
 
     \b
     Example:
       softwalltime predict --user alice --walltime 24:00:00 --queue long
     """
-    if answer["soft_walltime"] is not None:
-        click.echo(answer["soft_walltime"])
+    if answer["soft_walltime"] is None:
+        click.echo(f"no soft walltime: {_reason(answer, walltime)}", err=True)
+        return 1
+    click.echo(answer["soft_walltime"])
+    return 0
 
 
 @click.command()
 @job_options
-def explain(answer: dict[str, Any]) -> None:
-    """Say what such a job would get, and why.
+def explain(answer: dict[str, Any], walltime: int | None) -> None:
+    """Print the soft walltime of such a job and the reason for it.
 
     \b
     Example:
@@ -165,5 +168,15 @@ def explain(answer: dict[str, Any]) -> None:
     """
     seconds = answer["soft_walltime"]
     what = "no soft walltime" if seconds is None else f"soft walltime {clock(seconds)} ({seconds} s)"
-    done = {"shadow": "; mode shadow: it is recorded, not set", "none": ""}.get(answer["action"], "")
-    click.echo(f"{what}: {answer['basis']} (predictor {answer['predictor']}{done})")
+    note = "; mode shadow: recorded, not set" if answer["action"] == "shadow" else ""
+    click.echo(f"{what}: {_reason(answer, walltime)} (predictor {answer['predictor']}{note})")
+
+
+def _reason(answer: dict[str, Any], walltime: int | None) -> str:
+    """Return the basis of the prediction, preceded by why its length allows no soft walltime."""
+    basis, predicted = str(answer["basis"]), answer["predicted"]
+    if answer["soft_walltime"] is not None or predicted is None or not walltime:
+        return basis
+    if predicted >= walltime:
+        return f"the prediction {clock(round(predicted))} reaches the walltime {clock(walltime)}: {basis}"
+    return f"the minimum reaches the walltime {clock(walltime)}: {basis}"

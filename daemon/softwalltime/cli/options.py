@@ -9,13 +9,28 @@ import click
 
 from softwalltime.policy.clamp import MINIMUM
 from softwalltime.predictors.registry import BASELINE, make, split_specs
-from softwalltime.settings import Settings, load_settings
+from softwalltime.settings import SERVER_NAME, Settings, load_settings
 
 PUBLISHED = "v1,v2,v3,v4,percentile"
 """The predictors that are judged where none are named."""
 
 LazySettings = Callable[..., Settings]
 """Settings that are read when they are first needed: a replay of logs needs none.  Called with further overrides."""
+
+LARGEST_MINIMUM = 366 * 86400
+"""Greatest --min-soft-walltime, in seconds: a year."""
+
+
+class ServerName(click.ParamType[str]):
+    """The name of a PBS server: the host part of its job ids."""
+
+    name = "name"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name, or fail with a usage error."""
+        if not SERVER_NAME.fullmatch(str(value)):
+            return self.fail(f"{value!r} is not a server name: use letters, digits, '.', '-' and '_'", param, ctx)
+        return str(value)
 
 
 def log_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -29,9 +44,14 @@ def log_option(command: Callable[..., Any]) -> Callable[..., Any]:
 def minimum_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the option that says below how many seconds no soft walltime is set."""
     return click.option(
-        "--min-soft-walltime", "minimum", type=click.IntRange(1), default=MINIMUM, show_default=True,
+        "--min-soft-walltime", "minimum", type=click.IntRange(1, LARGEST_MINIMUM), default=MINIMUM, show_default=True,
         metavar="SECONDS", help="Least soft walltime.",
     )(command)  # fmt: skip
+
+
+def named_specs(listed: str | None, single: tuple[str, ...]) -> list[str]:
+    """Return the predictors that --predictors and --predictor name, in this order."""
+    return (split_specs(listed) if listed is not None else []) + list(single)
 
 
 def predictors_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -41,8 +61,7 @@ def predictors_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--predictor", "single", multiple=True, metavar="SPEC", help="One predictor; may be given again.")
     @wraps(command)
     def wrapped(*args: Any, listed: str | None, single: tuple[str, ...], **kwargs: Any) -> Any:
-        asked = split_specs(listed or ("" if single else PUBLISHED)) + list(single)
-        specs = tuple(dict.fromkeys((BASELINE, *asked)))
+        specs = tuple(dict.fromkeys((BASELINE, *(named_specs(listed, single) or split_specs(PUBLISHED)))))
         # A wrong one is better named now than after minutes of reading.
         for spec in specs:
             make(spec)

@@ -2,13 +2,14 @@
 
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import click
 
 from softwalltime.accounting.files import expand
 from softwalltime.accounting.tally import Tally
-from softwalltime.cli.options import LazySettings, log_option, store_options
+from softwalltime.cli.options import LazySettings, ServerName, log_option, store_options
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.sources import problems
 from softwalltime.formatting import printable
@@ -23,7 +24,7 @@ MANY = 1000
 @click.command()
 @click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="PATH...")
 @click.option(
-    "--server", metavar="NAME", help="The PBS server's name.  Default: as configured, else as in the job ids."
+    "--server", type=ServerName(), help="The PBS server's name.  Default: as configured, else as in the job ids."
 )
 @click.option("--again", is_flag=True, help="Read the logs from their start, also what was read before.")
 @click.option(
@@ -111,7 +112,9 @@ def _follow(settings: Settings, paths: tuple[Path, ...], log_format: str) -> int
     if len(paths) > 1 or settings.accounting is None:
         raise click.UsageError("--follow takes one PATH, or the accounting folder of the configuration file.")
     set_up_logging(log_format)
-    follow(Follower(settings.accounting, settings.server), lambda: open_store(settings), settings.teaching)
+    # SIGTERM and Ctrl-C are the regular ways to stop it.
+    with suppress(KeyboardInterrupt):
+        follow(Follower(settings.accounting, settings.server), lambda: open_store(settings), settings.teaching)
     return 0
 
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from softwalltime.cli.options import LazySettings, minimum_option, store_options
+from softwalltime.cli.options import LazySettings, minimum_option, named_specs, store_options
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.sources import load_jobs, problems
 from softwalltime.errors import SourceError, UsageError
-from softwalltime.predictors.registry import BASELINE, make, split_specs
+from softwalltime.predictors.registry import BASELINE, make
 from softwalltime.replay.sweep.grid import expand_all
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def sweep(
 
 def _grid(listed: str | None, single: tuple[str, ...]) -> list[str]:
     """The predictors, the baseline first; each was made as a trial, before anything is read."""
-    return expand_all([BASELINE, *(split_specs(listed or "") + list(single) or GRID)])
+    return expand_all([BASELINE, *(named_specs(listed, single) or GRID)])
 
 
 def _options(specs: list[str]) -> list[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from softwalltime.cli.interruption import check_interruption
 from softwalltime.cli.options import LazySettings
 from softwalltime.cli.progress import progress_bar
 from softwalltime.errors import UsageError
@@ -159,8 +160,14 @@ def pass_through_hooks(
     # There is nothing to ask a predictor that never predicts.
     specs = [spec for spec in fast if spec != BASELINE]
     with progress_bar("through the hooks", len(workload.jobs) * len(specs)) as progress:
+
+        def interruptible(jobs: int) -> None:
+            # A hook swallows every exception, also the one that a signal raises.
+            check_interruption()
+            progress(jobs)
+
         for spec in specs:
             timeline = Timeline(workload, alters, now=int(time.time()), postqueuejob=hooks.postqueuejob)
-            report = run(timeline, spec, setting, progress)
+            report = run(timeline, spec, setting, interruptible)
             passed[spec] = Passed(report, compare(workload, report, fast[spec]))
     return passed

@@ -9,6 +9,7 @@ import click
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import as_pbs, write_logs
+from softwalltime.cli.options import ServerName
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.sources import problems
 from softwalltime.errors import SourceError
@@ -39,7 +40,7 @@ zone_option = click.option(
 @click.argument("trace", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--to", "form", type=click.Choice(["pbs"]), default="pbs", show_default=True, help="What to write.")
-@click.option("--server", metavar="NAME", help="The server's name.  Default: the trace's, up to a dot.")
+@click.option("--server", type=ServerName(), help="The server's name.  Default: the trace's, up to a dot.")
 @zone_option
 def convert(trace: Path, folder: Path, form: str, server: str | None, zone: tzinfo) -> int:
     """Write a trace as accounting logs.

@@ -90,7 +90,7 @@ def make(spec: str) -> Predictor:
     name, _, listed = spec.partition(":")
     predictor = find(name.strip())
     given: dict[str, str] = {}
-    for item in filter(None, (item.strip() for item in listed.split(","))):
+    for item in (item.strip() for item in listed.split(",")) if listed.strip() else ():
         option, equals, value = item.partition("=")
         if not equals and predictor.main_option and not given:
             option, equals, value = predictor.main_option, "=", item
@@ -109,9 +109,13 @@ def split_specs(text: str) -> list[str]:
 
     >>> split_specs("v1,percentile:p=95,keys=user,v3")
     ['v1', 'percentile:p=95,keys=user', 'v3']
+
+    :raises OptionError: if an entry is empty.
     """
     specs: list[str] = []
-    for part in filter(None, (part.strip() for part in text.split(","))):
+    for part in (part.strip() for part in text.split(",")):
+        if not part:
+            raise OptionError(f"the list of predictors {text!r} has an empty entry: name a predictor or remove a comma")
         if specs and ":" in specs[-1] and "=" in part.partition(":")[0]:
             specs[-1] += f",{part}"
         else:

@@ -7,12 +7,13 @@ of a machine.
 
 import hmac
 import secrets
+import stat
 from pathlib import Path
 
 from softwalltime.errors import SourceError
 
-SHORTEST_KEY = 16
-"""Bytes that a key must have at least."""
+SHORTEST_KEY, LONGEST_KEY = 16, 1024
+"""Bytes of a key."""
 _DIGITS = 10
 """Hexadecimal digits of a pseudonym: that two of 10,000 names share one happens in one report out of 20,000."""
 
@@ -35,20 +36,25 @@ class Pseudonyms:
 
 
 def read_key(file: Path) -> bytes:
-    """The key in a file; a file that is not there is made, readable by its owner only, with a key by chance.
+    """Return the key in a file; create a missing file with a random key, readable by its owner only.
 
-    :raises SourceError: if the file can be neither read nor made, or holds too short a key.
+    :raises SourceError: if the file can be neither read nor created, or does not hold a secret key.
     """
     try:
         if not file.exists():
             file.touch(mode=0o600, exist_ok=False)
             file.write_text(secrets.token_hex(32) + "\n", encoding="ascii")
-        key = file.read_bytes().strip()
+        status = file.stat()
+        problem = "" if stat.S_ISREG(status.st_mode) else "not a regular file"
+        key = b"" if problem else file.read_bytes()[: LONGEST_KEY + 2].strip()
     except OSError as error:
-        raise SourceError(f"{file}: the key for pseudonyms cannot be read or made: {error.strerror}") from error
-    if len(key) < SHORTEST_KEY:
-        raise SourceError(
-            f"{file}: the key for pseudonyms has {len(key)} bytes; name a file with at least {SHORTEST_KEY}, "
-            "or one that is not there yet"
-        )
+        raise SourceError(f"{file}: the key for pseudonyms cannot be read or created: {error.strerror}") from error
+    if not problem and len(key.split()) > 1:
+        problem = "more than one word"
+    elif not problem and not SHORTEST_KEY <= len(key) <= LONGEST_KEY:
+        problem = f"not {SHORTEST_KEY} to {LONGEST_KEY} bytes long"
+    elif not problem and status.st_mode & 0o077:
+        problem = f"readable by other users (mode {status.st_mode & 0o777:04o}): chmod 600 it if it is your key"
+    if problem:
+        raise SourceError(f"{file}: no key for pseudonyms: {problem}; name a new file, which will be created")
     return key

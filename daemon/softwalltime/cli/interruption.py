@@ -1,0 +1,45 @@
+"""SIGINT, SIGTERM and SIGHUP: clean up, then exit with status 1."""
+
+import os
+import signal
+import stat
+from contextlib import suppress
+from types import FrameType
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_received: list[int] = []
+
+
+def handle_signals() -> None:
+    """Raise ``KeyboardInterrupt`` on each of the signals, so that every ``with`` block cleans up.
+
+    A signal that is ignored stays ignored: ``nohup`` ignores SIGHUP, a shell ignores SIGINT in background jobs.
+    """
+    for number in _SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+
+
+def check_interruption() -> None:
+    """Raise ``KeyboardInterrupt`` if a signal came: code that ran meanwhile may have swallowed the first one."""
+    if _received:
+        raise KeyboardInterrupt
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    _received.append(number)
+    if number == signal.SIGHUP:
+        _leave_terminal()
+    if number != signal.SIGINT:
+        # A closed terminal sends SIGHUP more than once, and the cleanup must not be interrupted.
+        for each in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(each, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def _leave_terminal() -> None:
+    """Redirect output from a terminal to /dev/null: writing to a closed terminal fails."""
+    for descriptor in (1, 2):
+        with suppress(OSError):
+            if stat.S_ISCHR(os.fstat(descriptor).st_mode):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
