@@ -298,8 +298,7 @@ def test_the_commands_ask_it(start: Start, database: str, capsys: pytest.Capture
     assert capsys.readouterr() == ("", "no soft walltime: user bob has no completed job\n")
     assert run(["explain", "--user", "alice", "--walltime", "00:10:00", "--project", "other", *options]) == 0
     assert capsys.readouterr().out == (
-        "no soft walltime: the prediction 00:10:00 reaches the walltime 00:10:00: mean of the last 2 runtimes of user "
-        "alice (predictor v1)\n"
+        "no soft walltime: mean of the last 2 runtimes of user alice; that is not below the walltime (predictor v1)\n"
     )
     assert run(["status", *options]) == 0
     assert re.search(r"^ +store +ok$", capsys.readouterr().out, re.MULTILINE)

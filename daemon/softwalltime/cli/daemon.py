@@ -120,7 +120,7 @@ class Duration(click.ParamType[int]):
 
 
 def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that describe a job; call the command with the daemon's answer and the job's walltime."""
+    """Add the options that describe a job; call the command with the daemon's answer."""
 
     @click.option("--user", required=True, help="Owner of the job.")
     @click.option("--walltime", type=Duration(), metavar="DURATION", help="02:00:00, 30:00 or seconds.")
@@ -134,14 +134,14 @@ def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(command)
     def wrapped(*, running: bool, socket: Path, **job: Any) -> Any:
         request = {"op": "explain", "event": "runjob" if running else "queuejob", "job": job}
-        return command(ask(socket, request), job["walltime"])
+        return command(ask(socket, request))
 
     return wrapped
 
 
 @click.command()
 @job_options
-def predict(answer: dict[str, Any], walltime: int | None) -> int:
+def predict(answer: dict[str, Any]) -> int:
     """Print the soft walltime of such a job, in seconds.
 
     Without a soft walltime the exit status is 1 and the reason is printed on standard error.  Nothing is recorded.
@@ -151,7 +151,7 @@ def predict(answer: dict[str, Any], walltime: int | None) -> int:
       softwalltime predict --user alice --walltime 24:00:00 --queue long
     """
     if answer["soft_walltime"] is None:
-        click.echo(f"no soft walltime: {_reason(answer, walltime)}", err=True)
+        click.echo(f"no soft walltime: {answer['basis']}", err=True)
         return 1
     click.echo(answer["soft_walltime"])
     return 0
@@ -159,7 +159,7 @@ def predict(answer: dict[str, Any], walltime: int | None) -> int:
 
 @click.command()
 @job_options
-def explain(answer: dict[str, Any], walltime: int | None) -> None:
+def explain(answer: dict[str, Any]) -> None:
     """Print the soft walltime of such a job and the reason for it.
 
     \b
@@ -169,14 +169,4 @@ def explain(answer: dict[str, Any], walltime: int | None) -> None:
     seconds = answer["soft_walltime"]
     what = "no soft walltime" if seconds is None else f"soft walltime {clock(seconds)} ({seconds} s)"
     note = "; mode shadow: recorded, not set" if answer["action"] == "shadow" else ""
-    click.echo(f"{what}: {_reason(answer, walltime)} (predictor {answer['predictor']}{note})")
-
-
-def _reason(answer: dict[str, Any], walltime: int | None) -> str:
-    """Return the basis of the prediction, preceded by why its length allows no soft walltime."""
-    basis, predicted = str(answer["basis"]), answer["predicted"]
-    if answer["soft_walltime"] is not None or predicted is None or not walltime:
-        return basis
-    if predicted >= walltime:
-        return f"the prediction {clock(round(predicted))} reaches the walltime {clock(walltime)}: {basis}"
-    return f"the minimum reaches the walltime {clock(walltime)}: {basis}"
+    click.echo(f"{what}: {answer['basis']} (predictor {answer['predictor']}{note})")
