@@ -98,3 +98,35 @@ def test_steering_holds_its_target_on_a_long_workload(jobs: Jobs) -> None:
     ]  # fmt: skip
     assert late[0] > 0.045
     assert abs(late[1] - 0.045) < abs(late[0] - 0.045)
+
+
+def test_live_values_take_in_what_was_learnt_since_submission() -> None:
+    # The user's first job ends while the third waits; its value, and its place before the fourth, follow.
+    workload = jobs_of(
+        [
+            job("a", submitted=0, walltime=9000, runtime=100, ncpus=1),
+            job("b", submitted=0, walltime=4000, runtime=4000, ncpus=1),
+            job("a", submitted=10, walltime=9000, runtime=100, ncpus=2),
+        ]
+    )
+    assert engine(workload, 2, waiting="v1").values.waiting[2] == 9000
+    assert engine(workload, 2, waiting="v1", live=600).values.waiting[2] == 100
+
+
+def test_a_live_running_value_changes_the_planned_end() -> None:
+    # The user's other job ends after 100 s; the running one is then planned to end when it has run as long.
+    workload = jobs_of(
+        [
+            job("a", submitted=0, walltime=9000, runtime=100, ncpus=1),
+            job("a", submitted=50, walltime=9000, runtime=900, ncpus=1),
+            job("b", submitted=60, walltime=9000, runtime=10, ncpus=2),
+        ]
+    )
+    still, live = (simulate(workload, 2, Policy(running="v1", live=live)) for live in (None, 60))
+    assert still.extensions[1] == 0
+    assert live.extensions[1] > 0
+
+
+def test_live_values_of_a_predictor_that_learns_nothing_change_nothing(jobs: Jobs) -> None:
+    plain, live = (simulate(jobs, 64, Policy(waiting="factor:0.5", live=live)) for live in (None, 3600))
+    assert np.array_equal(plain.start, live.start)

@@ -76,6 +76,11 @@ def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 "--steer", type=click.FloatRange(0, 1, min_open=True, max_open=True), metavar="SHARE",
                 help="Adapt waiting values until this share of promises is broken.",
             ),
+            click.option("--formula", metavar="TEXT", help="PBS's job_sort_formula, for the order formula."),
+            click.option("--depth", type=click.IntRange(1), metavar="N", help="PBS's backfill_depth.  Default: 1."),
+            click.option(
+                "--live", type=click.IntRange(1), metavar="MINUTES", help="Set values anew every so many minutes."
+            ),
             click.option("--age", type=click.IntRange(1), metavar="SECONDS", help="Of order xf.  Default: 3600."),
         ]
     ):  # fmt: skip
@@ -142,6 +147,7 @@ def simulate(
     Example:
       softwalltime simulate KTH-SP2.swf.gz --processors 100 --waiting factor:0.5
       softwalltime simulate LOGS --order xf --ordering v3 --waiting v3 --guard 3600 --shake week --seeds 31-40
+      softwalltime simulate LOGS --backfill pbs --order formula --formula '(eligible_time + 3600) / predicted'
       softwalltime simulate LOGS --policies policies.toml --shake week --format json --by user
     """
     if seeds is not None and shake is None:
@@ -153,6 +159,8 @@ def simulate(
     if jobs_file is not None and not os.access(jobs_file.parent, os.W_OK):
         raise SourceError(f"{jobs_file}: cannot be written: its folder does not exist, or is not writable")
     given = {key: value for key, value in policy.items() if value is not None}
+    if "live" in given:
+        given["live"] *= 60
     given |= {"kill_at_walltime": not run_as_recorded, "minimum": minimum}
     policies = _policies(file, given)
     completed, tally = load_jobs(sources, settings)

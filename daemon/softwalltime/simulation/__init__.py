@@ -10,11 +10,14 @@ Start from :func:`.engine.simulate`::
 :mod:`.jobs`         the jobs as columns, in order of submission; which records cannot be simulated
 :mod:`.policies`     ``Policy``: order, backfilling, values, guard, steering, correction, as plain data
 :mod:`.engine`       the event loop: ends, submissions, one scheduling pass; ``simulate`` and its ``Outcome``
-:mod:`.machine`      what is free and whether a job fits: processors, or anything with the same four methods
+:mod:`.machine`      what is free and whether a job fits: processors, or anything with the same methods
 :mod:`.queue`        the waiting jobs in order of submission
 :mod:`.running`      the running jobs by planned end; shadow and extra processors
-:mod:`.orders`       priorities of waiting jobs
-:mod:`.backfilling`  the scheduling pass of EASY and SJBF
+:mod:`.order`        what an order is; :mod:`.orders`, :mod:`.fairshare` and :mod:`.formula` are the orders
+:mod:`.backfilling`  the scheduling pass of EASY and SJBF, and the kinds of backfilling by name
+:mod:`.conservative` a reservation for each job
+:mod:`.pbs`          PBS's own cycle
+:mod:`.planning`     the calendar of the last two: free processors as planned
 :mod:`.corrections`  the planned end of a job that runs longer than estimated
 :mod:`.values`       waiting, running and ordering values: all that asks and teaches predictors
 :mod:`.steering`     waiting values scaled by the share of broken promises

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from softwalltime.simulation.conservative import Conservative
 from softwalltime.simulation.jobs import Integers
-from softwalltime.simulation.orders import Order
+from softwalltime.simulation.order import Order
+from softwalltime.simulation.pbs import PbsCycle
 from softwalltime.simulation.policies import Policy
 from softwalltime.simulation.queue import LONG
 
@@ -116,12 +118,25 @@ class Easy:
         best = int(jobs[priorities.argmax()])
         if needs[best] > machine.free:
             return best, None
+        if order.changes_on_start:
+            return self._changing_heads(order, best, now), None
         ranked = jobs[np.argsort(-priorities, kind="stable")]
         for position, job in enumerate(ranked.tolist()):
             if needs[job] > machine.free:
                 return job, ranked[position + 1 :]
             engine.start(job, now)
         return -1, None
+
+    def _changing_heads(self, order: Order, best: int, now: int) -> int:
+        """Start jobs in order of priority, which each start changes; return the head, -1 for none."""
+        engine, machine, needs = self._engine, self._machine, self._needs
+        while needs[best] <= machine.free:
+            engine.start(best, now)
+            if not engine.queue.jobs:
+                return -1
+            jobs = engine.queue.array()
+            best = int(jobs[order.priorities(jobs, now).argmax()])
+        return best
 
     def _reservation(self, head: int, now: int) -> tuple[int, int]:
         """The head's shadow and the extra processors."""
@@ -192,5 +207,7 @@ DISCIPLINES: dict[str, Callable[["Engine", Order | None, Policy], Discipline]] =
     "none": Easy,
     "easy": Easy,
     "sjbf": Easy,
+    "conservative": Conservative,
+    "pbs": PbsCycle,
 }
 """The kinds of backfilling by name."""

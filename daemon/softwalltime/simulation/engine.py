@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.errors import UsageError
+from softwalltime.errors import OptionError, UsageError
 from softwalltime.simulation.backfilling import DISCIPLINES
 from softwalltime.simulation.corrections import CORRECTIONS, Estimates
 from softwalltime.simulation.jobs import Integers, Jobs, jobs_of
@@ -74,10 +74,11 @@ class Engine:
         self.running = Running(count, named(CORRECTIONS, policy.correction, "correction")(estimates))
         self._change_at_start = self.values.change_at_start
         self._ends: list[int] = []
+        self._live = policy.live
         order = named(ORDERS, policy.order, "order")
-        self._discipline = named(DISCIPLINES, policy.backfill, "backfilling")(
-            self, order and order(jobs, self.values.ordering, policy), policy
-        )
+        made = order and order(jobs, self.values, policy)
+        self._usage = made if made is not None and made.changes_on_start else None
+        self._discipline = named(DISCIPLINES, policy.backfill, "backfilling")(self, made, policy)
 
     def start(self, job: int, now: int) -> None:
         """Start a waiting job that fits."""
@@ -88,8 +89,24 @@ class Engine:
             self.values.started(job, now)
         heappush(self._ends, (now + self.duration[job]) << self.running.bits | job)
         self.running.add(job, now + self.values.running[job])
+        if self._usage is not None:
+            self._usage.started(job, now)
         if self._steering is not None and self.promise[job] >= 0:
             self._steering.started(now - self.promise[job])
+
+    def _estimate_anew(self, now: int) -> None:
+        """Set the values of all waiting jobs, and of the running ones for which a predictor is asked, anew."""
+        values, running = self.values, self.running
+        if values.change_at_submission:
+            for job in self.queue.jobs:
+                values.submitted(job, now)
+        for _, job in list(running.jobs()):
+            elapsed = now - self.started[job]
+            value = values.conditional(job, now, elapsed)
+            if value is not None and value > elapsed and value != values.running[job]:
+                values.running[job] = value
+                running.replan(job, self.started[job] + value)
+        self._discipline.forget()
 
     def run(self, progress: Callable[[int], None] = lambda _: None) -> Outcome:
         """Run to the end of the last job.
@@ -102,19 +119,23 @@ class Engine:
         bits, mask = running.bits, running.mask
         learn, change = values.learn, values.change_at_submission
         schedule = self._discipline.schedule
-        started = self.started
+        started, usage = self.started, self._usage
         next_job = reported = 0
         never = 1 << 62
         next_submission = submitted[0] if count else never
+        live = self._live
+        tick = never
         while ends or next_job < count:
             now = next_submission
             if ends:
-                now = min(now, ends[0] >> bits)
+                now = min(now, ends[0] >> bits, tick)
                 beyond = (now + 1) << bits
                 while ends and ends[0] < beyond:
                     job = heappop(ends) & mask
                     running.remove(job)
                     machine.release(job)
+                    if usage is not None:
+                        usage.ended(job, now)
                     if learn:
                         values.ended(job, started[job], now)
             arrived = 0
@@ -125,8 +146,14 @@ class Engine:
                 arrived += 1
                 next_job += 1
                 next_submission = submitted[next_job] if next_job < count else never
+            if now == tick:
+                self._estimate_anew(now)
             if queue.jobs:
                 schedule(now, arrived)
+            if live is not None and now >= tick:
+                tick = now + live if ends else never
+            elif live is not None and tick == never and ends:
+                tick = now + live
             if next_job - reported >= _STRIDE:
                 progress(next_job - reported)
                 reported = next_job
@@ -155,9 +182,15 @@ def named(table: dict[str, T], name: str, what: str) -> T:
 def check(policy: Policy) -> None:
     """Make sure that a policy can be simulated.
 
-    :raises UsageError: if it names something that does not exist; says what there is.
+    :raises UsageError: if it names something that does not exist, or has a setting that its kind does not use.
     """
     Engine(jobs_of([]), Processors(1, ()), policy)
+    if policy.formula and policy.order != "formula":
+        raise OptionError(f"a formula is for the order formula, and the order is {policy.order}")
+    if policy.depth > 1 and policy.backfill != "pbs":
+        raise OptionError(f"a depth is for the backfilling pbs, and it is {policy.backfill}")
+    if policy.guard is not None and policy.backfill in ("none", "conservative"):
+        raise OptionError(f"a guard needs a top job that candidates overtake: not the backfilling {policy.backfill}")
 
 
 def simulate(jobs: Jobs, processors: int, policy: Policy, progress: Callable[[int], None] = lambda _: None) -> Outcome:

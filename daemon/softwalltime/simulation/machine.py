@@ -1,12 +1,13 @@
 """The machine: what is free, and whether a job fits.
 
-The event-driven engine and the reservations of :mod:`planning` ask a machine only what :class:`Machine` offers, so
-that a machine with vnodes can take the place of plain processors.  The fast path of EASY reads ``free`` of
-:class:`Processors` directly.
+The engine and PBS's cycle (:mod:`pbs`) ask a machine only what :class:`Machine` offers; a machine with vnodes can
+take the place of plain processors there.  EASY and conservative backfilling read ``free`` of :class:`Processors`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Protocol
+
+from softwalltime.simulation.planning import Calendar, Profile
 
 
 class Machine(Protocol):
@@ -21,8 +22,14 @@ class Machine(Protocol):
     def release(self, job: int) -> None:
         """Take back the resources of a job that has them."""
 
-    def copy(self) -> "Machine":
-        """A machine in the same state, for trying things out."""
+    def kind(self, job: int) -> Hashable:
+        """What the job requests: jobs of one kind fit at the same times."""
+
+    def calendar(self, now: int, ends: Iterable[tuple[int, int]]) -> Calendar:
+        """What is planned from now on.
+
+        :param ends: planned end and job of each running job, by planned end.
+        """
 
 
 class Processors:
@@ -51,8 +58,10 @@ class Processors:
         """Free the job's processors."""
         self.free += self.needs[job]
 
-    def copy(self) -> "Processors":
-        """The same number of processors, as many of them free."""
-        other = Processors(self.total, self.needs)
-        other.free = self.free
-        return other
+    def kind(self, job: int) -> Hashable:
+        """The number of processors."""
+        return self.needs[job]
+
+    def calendar(self, now: int, ends: Iterable[tuple[int, int]]) -> Profile:
+        """Free processors as a step function of time."""
+        return Profile(now, self.free, ends, self.needs)

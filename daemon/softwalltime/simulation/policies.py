@@ -27,6 +27,7 @@ class Policy:
     an estimate that runs out (:mod:`corrections`).  ``depth`` is the number of jobs that get a reservation where the
     backfilling allows more than one.  ``live`` is the number of seconds between two re-estimations.  ``age`` is the
     constant of the expansion factor in seconds.  ``formula`` is the expression of the order ``formula``.
+    ``strict_ordering`` and ``classes_by_value`` are settings of PBS's cycle (:mod:`pbs`).
     ``kill_at_walltime``: jobs end at their walltime at the latest; otherwise they run as recorded.  ``minimum`` is the
     least value in seconds.
     """
@@ -45,6 +46,8 @@ class Policy:
     live: Annotated[int, Field(ge=1)] | None = None
     age: Annotated[int, Field(ge=1)] = 3600
     formula: str = ""
+    strict_ordering: bool = True
+    classes_by_value: bool = False
     kill_at_walltime: bool = True
     minimum: Annotated[int, Field(ge=1)] = MINIMUM
 

@@ -44,7 +44,10 @@ class Values:
         self.limit = jobs.walltime
         self.limit_array = np.array(jobs.walltime, np.int64)
         self.waiting = self._fixed(policy.waiting)
-        self.running = self.waiting if policy.running == policy.waiting else self._fixed(policy.running)
+        self._same = policy.running == policy.waiting
+        # Live re-estimation changes the two apart from each other.
+        shared = self._same and policy.live is None
+        self.running = self.waiting if shared else self._fixed(policy.running)
         if steering is not None:
             self._unsteered = [float(value) for value in self.waiting]
         self.waiting_array = np.array(self.waiting, np.int64)
@@ -59,7 +62,7 @@ class Values:
     @property
     def change_at_start(self) -> bool:
         """Whether :meth:`started` must be called."""
-        return self._at_start
+        return self._at_start or (self.running is not self.waiting and self._same)
 
     @property
     def learn(self) -> bool:
@@ -82,6 +85,9 @@ class Values:
 
     def started(self, job: int, now: int) -> None:
         """Set the running value of a job that starts at ``now``."""
+        if self._same:
+            self.running[job] = self.waiting[job]
+            return
         predicted = self._predicted(self._policy.running, job, now, 0)
         if predicted is not None:
             self.running[job] = self._clamped(predicted, job)

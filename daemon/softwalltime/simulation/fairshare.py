@@ -1,0 +1,68 @@
+"""Fair share as PBS does it: users with the least decayed usage first."""
+
+from typing import ClassVar
+
+import numpy as np
+
+from softwalltime.simulation.jobs import Floats, Integers, Jobs
+from softwalltime.simulation.order import Order
+from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.values import Values
+
+DECAY_TIME = 86400
+DECAY_FACTOR = 0.5
+"""PBS's defaults of fairshare_decay_time and fairshare_decay_factor."""
+_LEAST = 1.0
+
+
+class FairShare(Order):
+    """Least usage first, with equal shares for all users.
+
+    Usage is processors x seconds run (``fairshare_usage_res: ncpus*walltime``).  Every 24 h since the first submission
+    it is halved, but not below 1.  A running job counts with all that it requested, from its start on (OpenPBS,
+    fairshare.cpp: ``decay_fairshare_tree``, ``update_usage_on_run``).
+    """
+
+    changes_on_start: ClassVar[bool] = True
+
+    def __init__(self, jobs: Jobs, values: Values, policy: Policy) -> None:
+        users = {user: index for index, user in enumerate(dict.fromkeys(job.submission.user for job in jobs.completed))}
+        self._user = np.array([users[job.submission.user] for job in jobs.completed], np.int64)
+        self._processors = np.array(jobs.processors, np.float64)
+        self._requested = self._processors * values.limit_array
+        self._usage = np.full(len(users), _LEAST)
+        self._running = np.zeros(len(users))
+        self._rate = np.zeros(len(users))
+        self._now = jobs.submitted[0] if len(jobs) else 0
+        self._decay = self._now + DECAY_TIME
+
+    def priorities(self, waiting: Integers, now: int) -> Floats:
+        """Minus the user's usage."""
+        self._advance(now)
+        user = self._user[waiting]
+        found: Floats = -(self._usage[user] + self._running[user])
+        return found
+
+    def started(self, job: int, now: int) -> None:
+        """Count the job's request until it ends."""
+        self._advance(now)
+        user = self._user[job]
+        self._rate[user] += self._processors[job]
+        self._running[user] += self._requested[job]
+
+    def ended(self, job: int, now: int) -> None:
+        """Count what the job used, which :meth:`_advance` has done, in place of its request."""
+        self._advance(now)
+        user = self._user[job]
+        self._rate[user] -= self._processors[job]
+        self._running[user] -= self._requested[job]
+
+    def _advance(self, now: int) -> None:
+        while self._decay <= now:
+            self._usage += self._rate * (self._decay - self._now)
+            self._usage = np.maximum(self._usage * DECAY_FACTOR, _LEAST)
+            self._now = self._decay
+            self._decay += DECAY_TIME
+        if now > self._now:
+            self._usage += self._rate * (now - self._now)
+            self._now = now

@@ -1,0 +1,23 @@
+"""What an order of the queue is."""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from softwalltime.simulation.jobs import Floats, Integers
+
+
+class Order(ABC):
+    """An order other than first come, first served: the highest priority first, ties by earlier submission."""
+
+    changes_on_start: ClassVar[bool] = False
+    """Whether a start changes priorities at that instant; such an order is told of starts and ends."""
+
+    @abstractmethod
+    def priorities(self, waiting: Integers, now: int) -> Floats:
+        """The priority of each of these jobs at ``now``."""
+
+    def started(self, job: int, now: int) -> None:  # noqa: B027  # most orders need not know
+        """Take in that a job starts."""
+
+    def ended(self, job: int, now: int) -> None:  # noqa: B027  # most orders need not know
+        """Take in that a job ends."""

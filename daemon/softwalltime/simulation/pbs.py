@@ -1,0 +1,82 @@
+"""PBS's scheduling cycle, as its source and measurements on a real server show it."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from softwalltime.simulation.order import Order
+from softwalltime.simulation.planning import FOREVER
+from softwalltime.simulation.policies import Policy
+
+if TYPE_CHECKING:
+    from softwalltime.simulation.engine import Engine
+
+
+class PbsCycle:
+    """One cycle of pbs_sched (OpenPBS, src/scheduler: fifo.cpp, job_info.cpp, simulate.cpp).
+
+    1. A running job is planned to end at its start + soft walltime, or whole multiples of it (:mod:`running`).
+    2. The jobs are sorted.  For each one in order:
+       a class of jobs that was found not runnable is skipped: same walltime and resources, whatever the soft walltime,
+       unless ``soft_walltime`` is among the ``resources`` of sched_config (``classes_by_value``);
+       a job runs if it fits now and until now + its value, with what is planned for top jobs;
+       else, if fewer than ``depth`` (``backfill_depth``) jobs are top jobs and ``strict_ordering`` is on, it becomes
+       one: it gets the first time at which it fits, which is planned and written as its estimated start time;
+       its class is marked as not runnable.
+    3. No promise outlives the cycle.
+
+    A job that starts counts with its waiting value until the end of the cycle.  The promise that is measured is the
+    first one.
+    """
+
+    def __init__(self, engine: "Engine", order: Order | None, policy: Policy) -> None:
+        """:param policy: ``depth``, ``strict_ordering``, ``classes_by_value`` and ``guard`` count here."""
+        self._engine = engine
+        self._order = order
+        self._depth = policy.depth if policy.strict_ordering else 0
+        self._by_value = policy.classes_by_value
+        self._guard = policy.guard
+
+    def forget(self) -> None:
+        """Nothing: a cycle keeps nothing."""
+
+    def schedule(self, now: int, arrived: int) -> None:
+        """Do one cycle."""
+        engine, jobs, machine = self._engine, self._engine.jobs, self._engine.machine
+        engine.running.correct(now)
+        calendar = machine.calendar(now, engine.running.jobs())
+        marked: set[tuple[object, ...]] = set()
+        top_jobs = 0
+        overtaken = False
+        values: Sequence[int] = engine.values.waiting
+        for job in self._ordered(now):
+            kind = machine.kind(job)
+            key = (jobs.walltime[job], kind, values[job]) if self._by_value else (jobs.walltime[job], kind)
+            if key in marked:
+                continue
+            seconds = values[job]
+            if machine.fits(job) and calendar.fits(job, now, seconds):
+                engine.start(job, now)
+                engine.backfilled[job] = overtaken
+                calendar.occupy(job, now, now + seconds)
+                continue
+            overtaken = True
+            if top_jobs < self._depth:
+                start = calendar.earliest(job, seconds)
+                if start < FOREVER:
+                    top_jobs += 1
+                    calendar.occupy(job, start, start + seconds)
+                    if engine.promise[job] < 0:
+                        engine.promise[job] = start
+                    if self._guard is not None and now > engine.promise[job] + self._guard:
+                        values = engine.values.limit
+            marked.add(key)
+
+    def _ordered(self, now: int) -> list[int]:
+        """The waiting jobs in order of priority."""
+        if self._order is None:
+            return list(self._engine.queue.jobs)
+        jobs = self._engine.queue.array()
+        ranked: list[int] = jobs[np.argsort(-self._order.priorities(jobs, now), kind="stable")].tolist()
+        return ranked

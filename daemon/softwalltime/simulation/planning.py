@@ -1,0 +1,97 @@
+"""The future as planned: how many processors are free from which instant on."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+FOREVER = 1 << 60
+
+
+class Calendar(Protocol):
+    """What is planned from now on; a machine with vnodes offers its own.
+
+    Times in epoch seconds; a job occupies its resources over a half-open interval.
+    """
+
+    def earliest(self, job: int, seconds: int) -> int:
+        """The first time at which the job fits for so long; :data:`FOREVER` if there is none."""
+
+    def fits(self, job: int, start: int, seconds: int) -> bool:
+        """Whether the job fits from ``start``, which is not before now, for so long."""
+
+    def occupy(self, job: int, start: int, end: int) -> None:
+        """Plan the job for this interval."""
+
+    def vacate(self, job: int, start: int, end: int) -> None:
+        """Take back what :meth:`occupy` planned."""
+
+
+class Profile:
+    """A calendar of processors: free processors as a step function of time.
+
+    ``times`` ascend from now on; ``free[i]`` processors are free from ``times[i]`` to the next one, and the last ones
+    for ever.  Fewer than none are free where jobs run longer than planned.
+    """
+
+    __slots__ = ("_needs", "free", "times")
+
+    def __init__(self, now: int, free: int, ends: Iterable[tuple[int, int]], needs: Sequence[int]) -> None:
+        """
+        :param free: processors that are free now.
+        :param ends: planned end and job of each running job, by planned end, all after now.
+        :param needs: processors of each job.
+        """
+        self._needs = needs
+        self.times = [now]
+        self.free = [free]
+        for end, job in ends:
+            free += needs[job]
+            if end == self.times[-1]:
+                self.free[-1] = free
+            else:
+                self.times.append(end)
+                self.free.append(free)
+
+    def earliest(self, job: int, seconds: int) -> int:
+        """The first time at which enough processors are free for so long."""
+        need = self._needs[job]
+        start = -1
+        for index, free in enumerate(self.free):
+            if free < need:
+                start = -1
+                continue
+            if start < 0:
+                start = self.times[index]
+            if index + 1 == len(self.times) or self.times[index + 1] >= start + seconds:
+                return start
+        return FOREVER
+
+    def fits(self, job: int, start: int, seconds: int) -> bool:
+        """Whether enough processors are free from ``start``, which is not before now, for so long."""
+        need = self._needs[job]
+        first = bisect_right(self.times, start) - 1
+        last = bisect_left(self.times, start + seconds)
+        return min(self.free[first:last]) >= need
+
+    def occupy(self, job: int, start: int, end: int) -> None:
+        """Plan the job for this interval."""
+        self._add(-self._needs[job], start, end)
+
+    def vacate(self, job: int, start: int, end: int) -> None:
+        """Take back what :meth:`occupy` planned."""
+        self._add(self._needs[job], start, end)
+
+    def _add(self, change: int, start: int, end: int) -> None:
+        first, last = self._split(start), self._split(end)
+        free = self.free
+        for index in range(first, last):
+            free[index] += change
+
+    def _split(self, time: int) -> int:
+        """The index of the step that begins at ``time``, which is made if there is none."""
+        times = self.times
+        index = bisect_left(times, time)
+        if index == len(times) or times[index] != time:
+            times.insert(index, time)
+            self.free.insert(index, self.free[index - 1])
+        return index

@@ -1,0 +1,129 @@
+"""Conservative backfilling and PBS's cycle: promises, and what they have in common with EASY."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from softwalltime.errors import OptionError
+from softwalltime.simulation.engine import check, simulate
+from softwalltime.simulation.jobs import Jobs, jobs_of
+from softwalltime.simulation.planning import FOREVER, Profile
+from softwalltime.simulation.policies import Policy
+from tests.samples import job
+from tests.simulation.test_easy import ORDERS, Workload, run, workloads
+
+
+@pytest.mark.parametrize("policy", [{"backfill": "conservative"}, {"backfill": "pbs", "depth": 3}], ids=str)
+@given(workload=workloads())
+@settings(deadline=None)
+def test_no_processor_is_used_twice_and_no_job_starts_before_its_submission(
+    policy: dict[str, object], workload: Workload
+) -> None:
+    jobs, machine = workload
+    outcome = run(jobs, machine, **policy)
+    assert np.all(outcome.start >= [each.submitted for each in jobs])
+    for now in outcome.start.tolist():
+        busy = (outcome.start <= now) & (now < outcome.start + outcome.duration)
+        assert sum(each.processors for each, runs in zip(jobs, busy, strict=True) if runs) <= machine
+
+
+@given(workload=workloads(bounded=True), order=st.sampled_from(list(ORDERS)))
+@settings(deadline=None, max_examples=150)
+def test_conservative_promises_are_kept_where_estimates_are_upper_bounds(workload: Workload, order: str) -> None:
+    jobs, machine = workload
+    outcome = run(jobs, machine, backfill="conservative", order=order)
+    promised = outcome.promise >= 0
+    assert np.all(outcome.start[promised] <= outcome.promise[promised])
+
+
+@given(workload=workloads(bounded=True))
+@settings(deadline=None)
+def test_conservative_promises_every_job_that_waits_a_start(workload: Workload) -> None:
+    jobs, machine = workload
+    outcome = run(jobs, machine, backfill="conservative")
+    waits = outcome.start > np.array([each.submitted for each in jobs])
+    assert np.all(outcome.promise[waits] >= 0)
+
+
+@given(workload=workloads(bounded=True), order=st.sampled_from(list(ORDERS)))
+@settings(deadline=None)
+def test_with_walltimes_and_one_top_job_pbs_is_easy(workload: Workload, order: str) -> None:
+    jobs, machine = workload
+    pbs, easy = (run(jobs, machine, backfill=kind, order=order) for kind in ("pbs", "easy"))
+    assert pbs.start.tolist() == easy.start.tolist()
+    assert pbs.promise.tolist() == easy.promise.tolist()
+
+
+def test_without_strict_ordering_nothing_is_promised(jobs: Jobs) -> None:
+    assert np.all(simulate(jobs, 64, Policy(backfill="pbs", strict_ordering=False)).promise < 0)
+
+
+def test_more_top_jobs_have_more_promises(jobs: Jobs) -> None:
+    promises = [(simulate(jobs, 64, Policy(backfill="pbs", depth=depth)).promise >= 0).sum() for depth in (1, 5)]
+    assert promises[0] < promises[1]
+
+
+def test_a_class_that_cannot_run_hides_a_shorter_job_of_it() -> None:
+    # As measured on OpenPBS: both candidates have one walltime, so the second one's short value is not looked at.
+    workload = jobs_of(
+        [
+            job("u", submitted=0, walltime=500, runtime=500, ncpus=1, job_id="runs"),
+            job("u", submitted=1, walltime=800, runtime=10, ncpus=2, job_id="top"),
+            job("long", submitted=2, walltime=1000, runtime=90, ncpus=1, job_id="X"),
+            job("short", submitted=3, walltime=1000, runtime=90, ncpus=1, job_id="Y"),
+            # History: jobs of the user "short" take 100 s, those of "long" their walltime.
+            job("short", submitted=-2000, walltime=1000, runtime=100, ncpus=1, job_id="h"),
+        ]
+    )
+    index = [each.submission.job_id for each in workload.completed].index("Y")
+    hidden, seen = (
+        simulate(workload, 2, Policy(backfill="pbs", waiting="v1", classes_by_value=by_value)).start[index]
+        for by_value in (False, True)
+    )
+    assert seen == 3
+    assert hidden > 3
+
+
+@given(
+    free=st.integers(0, 4),
+    ends=st.lists(st.tuples(st.integers(1, 20), st.integers(0, 3)), max_size=4, unique_by=lambda end: end[1]),
+    job_and_seconds=st.tuples(st.integers(0, 3), st.integers(1, 15)),
+    planned=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 20), st.integers(1, 10)), max_size=3),
+)
+def test_a_profile_finds_the_first_time_that_fits(
+    free: int, ends: list[tuple[int, int]], job_and_seconds: tuple[int, int], planned: list[tuple[int, int, int]]
+) -> None:
+    needs = (1, 2, 3, 4)
+    profile = Profile(0, free, sorted(ends), needs)
+    for other, start, seconds in planned:
+        profile.occupy(other, start, start + seconds)
+
+    def free_at(time: int) -> int:
+        ended = sum(needs[other] for end, other in ends if end <= time)
+        return free + ended - sum(needs[other] for other, start, length in planned if start <= time < start + length)
+
+    asked, seconds = job_and_seconds
+    fitting = [
+        time for time in range(40) if all(free_at(each) >= needs[asked] for each in range(time, time + seconds))
+    ]  # fmt: skip
+    assert profile.earliest(asked, seconds) == (fitting[0] if fitting else FOREVER)
+    for time in range(25):
+        assert profile.fits(asked, time, seconds) == (time in fitting)
+    for other, start, length in planned:
+        profile.vacate(other, start, start + length)
+    untouched = Profile(0, free, sorted(ends), needs)
+    assert [profile.earliest(each, 5) for each in range(4)] == [untouched.earliest(each, 5) for each in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        (Policy(depth=2), "a depth is for the backfilling pbs, and it is easy"),
+        (Policy(guard=1, backfill="none"), "a guard needs a top job"),
+        (Policy(guard=1, backfill="conservative"), "a guard needs a top job"),
+    ],
+)
+def test_a_setting_that_would_do_nothing_is_refused(policy: Policy, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        check(policy)
