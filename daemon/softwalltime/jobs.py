@@ -107,6 +107,11 @@ def values_of(job: CompletedJob) -> Values:
     return (*_of(job.submission), *_of(job)[1:])
 
 
+def submission_values(submission: Submission) -> Values:
+    """The submission's values, in the order of its fields."""
+    return _of(submission)
+
+
 def _of(data: Submission | CompletedJob) -> Values:
     return tuple([getattr(data, name) for name in data.__slots__])
 

@@ -21,18 +21,21 @@ WHERE ended.id > :after
 -- its jobs ended.  The subquery with LIMIT looks each of them up by the natural key; for NOT EXISTS the planner may read
 -- all completed jobs when some hundred rows are given.
 INSERT INTO softwalltime.current_jobs AS known (
-    ctime, qtime, etime, start_time, walltime, soft_walltime, ncpus, nodect, is_array, server, job_id, user_name,
-    project, queue, job_name
+    ctime, qtime, etime, start_time, walltime, soft_walltime, min_walltime, max_walltime, mem, ncpus, nodect, ngpus,
+    interactive, is_array, server, job_id, user_name, group_name, project, account, queue, job_name, select_spec, place
 )
 SELECT given.*
 FROM unnest(
     CAST(:ctime AS bigint[]), CAST(:qtime AS bigint[]), CAST(:etime AS bigint[]), CAST(:start_time AS bigint[]),
-    CAST(:walltime AS bigint[]), CAST(:soft_walltime AS bigint[]), CAST(:ncpus AS integer[]),
-    CAST(:nodect AS integer[]), CAST(:is_array AS boolean[]), CAST(:server AS text[]), CAST(:job_id AS text[]),
-    CAST(:user_name AS text[]), CAST(:project AS text[]), CAST(:queue AS text[]), CAST(:job_name AS text[])
+    CAST(:walltime AS bigint[]), CAST(:soft_walltime AS bigint[]), CAST(:min_walltime AS bigint[]),
+    CAST(:max_walltime AS bigint[]), CAST(:mem AS bigint[]), CAST(:ncpus AS integer[]), CAST(:nodect AS integer[]),
+    CAST(:ngpus AS integer[]), CAST(:interactive AS boolean[]), CAST(:is_array AS boolean[]), CAST(:server AS text[]),
+    CAST(:job_id AS text[]), CAST(:user_name AS text[]), CAST(:group_name AS text[]), CAST(:project AS text[]),
+    CAST(:account AS text[]), CAST(:queue AS text[]), CAST(:job_name AS text[]), CAST(:select_spec AS text[]),
+    CAST(:place AS text[])
 ) AS given(
-    ctime, qtime, etime, start_time, walltime, soft_walltime, ncpus, nodect, is_array, server, job_id, user_name,
-    project, queue, job_name
+    ctime, qtime, etime, start_time, walltime, soft_walltime, min_walltime, max_walltime, mem, ncpus, nodect, ngpus,
+    interactive, is_array, server, job_id, user_name, group_name, project, account, queue, job_name, select_spec, place
 )
 WHERE (
     SELECT ended.id FROM softwalltime.completed_jobs AS ended
@@ -41,12 +44,13 @@ WHERE (
 ) IS NULL
 ON CONFLICT (job_id, server) DO UPDATE
 SET (
-    ctime, qtime, etime, start_time, walltime, soft_walltime, ncpus, nodect, is_array, user_name, project, queue,
-    job_name
+    ctime, qtime, etime, start_time, walltime, soft_walltime, min_walltime, max_walltime, mem, ncpus, nodect, ngpus,
+    interactive, is_array, user_name, group_name, project, account, queue, job_name, select_spec, place
 ) = (
     excluded.ctime, excluded.qtime, excluded.etime, excluded.start_time, excluded.walltime, excluded.soft_walltime,
-    excluded.ncpus, excluded.nodect, excluded.is_array, excluded.user_name, excluded.project, excluded.queue,
-    excluded.job_name
+    excluded.min_walltime, excluded.max_walltime, excluded.mem, excluded.ncpus, excluded.nodect, excluded.ngpus,
+    excluded.interactive, excluded.is_array, excluded.user_name, excluded.group_name, excluded.project,
+    excluded.account, excluded.queue, excluded.job_name, excluded.select_spec, excluded.place
 )
 WHERE NOT :late;
 

@@ -1,11 +1,18 @@
 """Jobs that wait or run: what is known stays as the newest record has it, and what completed stays away."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Connection, Engine, text
 
-from softwalltime.jobs import UNSET, Alter, CurrentJob
+from softwalltime.accounting.tally import Tally
+from softwalltime.jobs import UNSET, Alter, CompletedJob, CurrentJob, Prediction, Submission
+from softwalltime.predictors.percentile import KEYS
+from softwalltime.predictors.registry import make
+from softwalltime.service.ingest import ingest_logs
 from softwalltime.store.current import (
     alter_current,
     forget_completed,
@@ -16,7 +23,8 @@ from softwalltime.store.current import (
 )
 from softwalltime.store.history import last_id
 from softwalltime.store.jobs import add_jobs
-from tests.samples import job
+from softwalltime.store.migrations import downgrade, upgrade
+from tests.samples import completed_jobs, job
 
 pytestmark = pytest.mark.postgres
 
@@ -28,6 +36,13 @@ def current(
     return CurrentJob(of, server, start, 110, 120, soft)
 
 
+full = Submission(
+    "5.srv", "alice", 100, 3600, group="staff", project="p", account="grant", job_name="j", queue="q", min_walltime=600,
+    max_walltime=7200, ncpus=4, nodect=2, ngpus=1, mem=2**34, select="2:ncpus=2:ngpus=1", place="scatter",
+    interactive=True,
+)  # fmt: skip
+
+
 def known(connection: Connection) -> dict[str, int | None]:
     return {found.submission.job_id: found.start for found in read_current(connection)}
 
@@ -36,6 +51,77 @@ def test_jobs_come_back_as_they_were_set_by_the_time_of_their_submission(connect
     jobs = [current("2.srv", 150, soft=60), current("1.srv"), current("3[].srv", ctime=50)]
     set_current(connection, jobs)
     assert list(read_current(connection)) == [jobs[2], jobs[1], jobs[0]]
+
+
+@given(submitted=st.lists(completed_jobs(), min_size=1, max_size=3, unique_by=lambda job: job.submission.job_id))
+@settings(max_examples=30)
+def test_the_whole_submission_comes_back(module_engine: Engine, submitted: list[CompletedJob]) -> None:
+    jobs = [
+        CurrentJob(each.submission, each.server, each.start, each.qtime, each.etime, each.soft_walltime)
+        for each in submitted
+    ]
+    with module_engine.connect() as connection:
+        set_current(connection, jobs)
+        stored = list(read_current(connection))
+        connection.rollback()
+    assert sorted(stored, key=str) == sorted(jobs, key=str)
+
+
+@pytest.mark.parametrize("spec", ["last2", "usage", *(f"percentile:keys={key},least=1" for key in KEYS)])
+def test_a_current_job_is_predicted_like_its_submission(connection: Connection, spec: str) -> None:
+    submission = replace(full, job_id="9.srv")
+    predictor = make(spec)
+    # One like job, and one that differs in what this predictor looks at.
+    others = {
+        name: f"other {value}" if isinstance(value, str) else value + 1
+        for name, value in asdict(submission).items()
+        if name in KEYS
+    }
+    like = job(job_id="1.srv", end=900, runtime=300)
+    for each, runtime in ((submission, 300), (replace(submission, **others), 600)):
+        predictor.learn(replace(like, submission=replace(each, job_id="1.srv"), runtime=runtime))
+    set_current(connection, [CurrentJob(submission, "srv", None)])
+    (current,) = read_current(connection)
+    expected = predictor.predict(submission, 1000)
+    assert predictor.predict(current.submission, 1000) == expected
+    assert isinstance(expected, Prediction)
+    assert predictor.predict(replace(submission, **others), 1000) != expected
+
+
+def test_a_shrink_to_fit_job_is_known_as_one(engine: Engine, tmp_path: Path) -> None:
+    log = tmp_path / "20261120"
+    fields = "user=u group=g project=p jobname=j queue=q ctime=100 qtime=100 etime=100"
+    limits = {"1.srv": "walltime=01:00:00", "2.srv": "max_walltime=02:00:00 Resource_List.min_walltime=00:10:00"}
+    stamp = "11/20/2026 10:00:00"
+    log.write_text("".join(f"{stamp};Q;{job_id};{fields} Resource_List.{limit}\n" for job_id, limit in limits.items()))
+    ingest_logs(engine, [log], Tally())
+    with engine.connect() as connection:
+        known = {found.submission.job_id: found.submission for found in read_current(connection)}
+    assert {job_id: submission.shrink_to_fit for job_id, submission in known.items()} == {"1.srv": False, "2.srv": True}
+    assert (known["2.srv"].min_walltime, known["2.srv"].max_walltime) == (600, 7200)
+
+
+def test_the_migration_keeps_the_jobs_both_ways(engine: Engine) -> None:
+    jobs = [CurrentJob(full, "srv", None), current("1.srv", 150, soft=60)]
+    with engine.begin() as connection:
+        set_current(connection, jobs)
+    downgrade(engine, "0004")
+    upgrade(engine)
+    with engine.connect() as connection:
+        found = {each.submission.job_id: each for each in read_current(connection)}
+    assert found["1.srv"] == jobs[1]
+    assert found[full.job_id].submission == replace(
+        full, group="", account="", min_walltime=None, max_walltime=None, mem=None, ngpus=None, interactive=None,
+        select="", place="",
+    )  # fmt: skip
+
+
+def test_a_daemon_of_the_version_before_may_still_write(connection: Connection) -> None:
+    connection.execute(
+        text("INSERT INTO softwalltime.current_jobs (ctime, is_array, server, job_id) VALUES (1, false, 's', '1.s')")
+    )
+    (found,) = read_current(connection)
+    assert found.submission == Submission("1.s", "", 1, None)
 
 
 def test_no_jobs_are_no_work(connection: Connection) -> None:

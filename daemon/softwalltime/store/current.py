@@ -6,13 +6,17 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from softwalltime.jobs import UNSET, Alter, CurrentJob, Submission
+from softwalltime.jobs import OF_SUBMISSION, UNSET, Alter, CurrentJob, Submission, submission_values
 from softwalltime.store.encoding import storable_text
+from softwalltime.store.jobs import submission_names
 from softwalltime.store.locks import lock
 from softwalltime.store.queries import query
 from softwalltime.store.tables import current_jobs
 
 _columns = current_jobs.columns
+_submission = [_columns[name] for name in submission_names]
+# In the order of CurrentJob's fields after the submission.
+_progress = (_columns.server, _columns.start_time, _columns.qtime, _columns.etime, _columns.soft_walltime)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +79,10 @@ def alter_current(connection: Connection, altered: Collection[Alter]) -> None:
 
 
 def read_current(connection: Connection) -> Iterator[CurrentJob]:
-    """All jobs that wait or run now, whole arrays among them, by the time of their submission."""
-    for row in connection.execute(select(*_columns).order_by(_columns.ctime, _columns.job_id)).mappings():
-        submission = Submission(
-            row["job_id"],
-            row["user_name"],
-            row["ctime"],
-            row["walltime"],
-            project=row["project"],
-            job_name=row["job_name"],
-            queue=row["queue"],
-            ncpus=row["ncpus"],
-            nodect=row["nodect"],
-        )
-        yield CurrentJob(submission, row["server"], row["start_time"], row["qtime"], row["etime"], row["soft_walltime"])
+    """Yield all jobs that wait or run, whole arrays among them, ordered by submission time and job id."""
+    wanted = select(*_submission, *_progress).order_by(_columns.ctime, _columns.job_id)
+    for row in connection.execute(wanted):
+        yield CurrentJob(Submission(*row[:OF_SUBMISSION]), *row[OF_SUBMISSION:])
 
 
 def read_overview(connection: Connection, shown: int) -> Overview:
@@ -113,21 +107,9 @@ def _execute(connection: Connection, name: str, rows: list[dict[str, Any]], **va
 
 
 def _row(job: CurrentJob) -> dict[str, Any]:
-    of = job.submission
-    return {
-        "ctime": of.submitted,
-        "qtime": job.qtime,
-        "etime": job.etime,
-        "start_time": job.start,
-        "walltime": of.walltime,
-        "soft_walltime": job.soft_walltime,
-        "ncpus": of.ncpus,
-        "nodect": of.nodect,
-        "is_array": "[]" in of.job_id,
-        "server": storable_text(job.server),
-        "job_id": storable_text(of.job_id),
-        "user_name": storable_text(of.user),
-        "project": storable_text(of.project),
-        "queue": storable_text(of.queue),
-        "job_name": storable_text(of.job_name),
+    values = (*submission_values(job.submission), job.server, job.start, job.qtime, job.etime, job.soft_walltime)
+    row = {
+        column.name: storable_text(value) if isinstance(value, str) else value
+        for column, value in zip((*_submission, *_progress), values, strict=True)
     }
+    return {**row, "is_array": "[]" in job.submission.job_id}

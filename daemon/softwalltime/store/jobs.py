@@ -58,6 +58,8 @@ _COMPLETION = (
     _columns.cput,
     _columns.mem_used,
 )
+submission_names = tuple(column.name for column in _SUBMISSION)
+"""The columns that tell of a job's submission, in the order of its fields; current_jobs has the same ones."""
 job_columns = (*_SUBMISSION, *_COMPLETION)
 """All columns that tell of a job, in the order of its values."""
 # What is written of a job; the state follows from the rest, so that it is never read back.
