@@ -1,22 +1,19 @@
-# Two commands set everything up by themselves and need nothing but Python 3.11 or later, with venv:
-#   make demo   the main job on a made-up workload: generate, ingest, replay
-#   make test   all checks and tests
+# These two commands set up everything and need only Python 3.11 or later, with venv:
+#   make demo   generate a synthetic workload, ingest it, replay it
+#   make test   run all checks and tests
 
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 DEMO   := build/demo
-# PostgreSQL refuses to run as root, and whom it runs as instead cannot enter a checkout below /root.
-ROOTS  := /var/lib/softwalltime
-DATA   := $(if $(filter 0,$(shell id -u)),$(ROOTS)/demo,$(DEMO)/data)
 
 .PHONY: demo test lint bench deb rpm clean
 
 demo: $(VENV)/.user
-	rm -rf $(DEMO) $(DATA)
+	rm -rf $(DEMO)
 	$(BIN)/softwalltime generate $(DEMO)/accounting --jobs 20000 --seed 1
-	$(BIN)/softwalltime ingest $(DEMO)/accounting --data-dir $(DATA)
-	$(BIN)/softwalltime replay store --data-dir $(DATA)
+	$(BIN)/softwalltime ingest $(DEMO)/accounting --data-dir $(DEMO)/data
+	$(BIN)/softwalltime replay store --data-dir $(DEMO)/data
 
 test: lint
 	$(BIN)/python -m pytest
@@ -29,13 +26,12 @@ lint: $(VENV)/.developer
 bench: $(VENV)/.developer
 	$(BIN)/python -m tests.benchmarks
 
-# A package for this system, with its Python, in build/packages.
+# Build a package for this system and its Python in build/packages.
 deb rpm: | $(VENV)
 	PIP=$(BIN)/pip deploy/packages/build $@
 
 clean:
-	rm -rf $(VENV) build dist $(DATA)
-	@if [ -w $(ROOTS) ]; then rm -rf $(ROOTS)/postgresql-* && rmdir --ignore-fail-on-non-empty $(ROOTS); fi
+	rm -rf $(VENV) build dist
 
 $(VENV)/.user: pyproject.toml | $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[embedded]'

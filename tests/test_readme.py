@@ -17,8 +17,8 @@ README = (ROOT / "README.md").read_text()
 PAGES = [
     ROOT / name
     for name in (
-        "README.md", "deploy/GUIDE.md", "deploy/OPERATION.md", "deploy/SECURITY.md", "deploy/STORE.md",
-        "hooks/README.md", "sql/README.md",
+        "README.md", "CONTRIBUTING.md", "deploy/GUIDE.md", "deploy/OPERATION.md", "deploy/SECURITY.md",
+        "deploy/STORE.md", "hooks/README.md", "sql/README.md",
     )
 ]  # fmt: skip
 
@@ -91,6 +91,11 @@ def test_every_file_that_the_documents_name_is_there() -> None:
             path = name.replace(".", "/") + ".py" if name.startswith("tests.") else name
             places = [ROOT / path, page.parent / path, (ROOT / path).with_suffix("")]
             assert any(place.exists() for place in places), f"{page.name} names {name}"
+
+
+def test_make_demo_and_make_clean_stay_in_the_checkout() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    assert not re.findall(r"(?:^|[\s=])(?:/|~|\.\./)\S*", makefile)
 
 
 def test_every_target_of_make_in_the_documents_is_one() -> None:

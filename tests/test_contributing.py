@@ -1,0 +1,74 @@
+"""CONTRIBUTING.md: the example predictor works, and the table of packages is complete."""
+
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from softwalltime.cli import run
+from softwalltime.predictors import registry
+from softwalltime.predictors.base import Predictor
+from softwalltime.replay.workload import Workload
+from softwalltime.workloads.synthetic import generate
+from tests.predictors import test_conformance
+from tests.samples import RECORDED_LOG, ROOT
+
+TEXT = (ROOT / "CONTRIBUTING.md").read_text()
+
+
+class EntryPoint:
+    """What ``importlib.metadata`` finds for an installed package."""
+
+    name, value, dist = "longest", "longest:Longest", None
+
+    def load(self) -> object:
+        return importlib.import_module("longest").Longest
+
+
+@pytest.fixture
+def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Predictor]]:
+    """The predictor of the page, in the registry."""
+    code = re.search(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    assert code is not None
+    (tmp_path / "longest.py").write_text(code.group(1))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(registry, "entry_points", lambda group: [EntryPoint()])
+    registry.entries.cache_clear()
+    yield registry.find("longest")
+    registry.entries.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        check
+        for name, check in inspect.getmembers(test_conformance, inspect.isfunction)
+        if name.startswith("test_") and set(inspect.signature(check).parameters) <= {"predictor", "workload"}
+    ],
+    ids=lambda check: check.__name__,
+)
+def test_the_example_passes_the_conformance_suite(check: Callable[..., None], example: type[Predictor]) -> None:
+    given = {"predictor": example, "workload": Workload(generate(500, seed=7))}
+    check(**{name: given[name] for name in inspect.signature(check).parameters})
+
+
+def test_the_example_is_measured_by_replay(example: type[Predictor], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", str(RECORDED_LOG), "--predictors", example.name]) == 0
+    assert "| longest " in capsys.readouterr().out
+
+
+def test_every_package_is_in_the_table() -> None:
+    folder = ROOT / "daemon" / "softwalltime"
+    packages = {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()} - {
+        "__init__",
+        "__main__",
+    }
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", TEXT, re.MULTILINE)
+    assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(packages)
+
+
+def test_it_is_one_page() -> None:
+    assert len(TEXT.splitlines()) <= 120
