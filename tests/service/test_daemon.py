@@ -196,6 +196,7 @@ def test_while_postgres_hangs_it_answers_from_memory_and_catches_up_afterwards(
         daemon.append(HISTORY[1:])
         for _ in range(50):
             assert daemon.predict()["soft_walltime"] == 600
+        until(lambda: daemon.status()["store"].startswith("PostgreSQL has not answered for "), 30)
     finally:
         suspend_postgres(data, signal.SIGCONT)
     until(lambda: daemon.status()["learnt"] == 3 and daemon.status()["to_record"] == 0)

@@ -301,7 +301,7 @@ def test_figures_that_cannot_be_refreshed_stop_nothing_else(
     daemon, address = start("refresh_seconds = 1")
     now = int(time.time())
     daemon.predict("postqueuejob", job_id="1.srv")
-    until(lambda: "figures for monitoring cannot be refreshed" in daemon.output.read_text())
+    until(lambda: "monitoring figures cannot be refreshed" in daemon.output.read_text())
     daemon.append([job(job_id=f"{n}.srv", submitted=now - 900, end=now - 60, runtime=600) for n in (1, 2)])
     until(lambda: daemon.status()["learnt"] == 2)
     assert daemon.status()["store"] == "ok"

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from softwalltime.service.protocol import LONGEST, ProtocolError, answer_set, read_request
 
 JOB = {"user": "alice", "walltime": 3600}
+BOUNDED = ("job_id", "user", "group", "project", "account", "job_name", "queue")
 
 
 def line(**fields: object) -> bytes:
@@ -44,11 +45,18 @@ def test_what_is_not_known_is_ignored_so_that_a_newer_hook_may_say_more() -> Non
         (line(job={**JOB, "walltime": 10**12}), "walltime: a whole number"),
         (line(now="today"), "now: a whole number"),
         (b" " * LONGEST, "longer than"),
+        *((line(job={**JOB, name: "x" * 601}), f"{name}: longer than 600 characters") for name in BOUNDED),
     ],
 )
 def test_a_bad_request_is_refused_in_words(bad: bytes, message: str) -> None:
     with pytest.raises(ProtocolError, match=message):
         read_request(bad)
+
+
+def test_texts_up_to_the_limit_and_long_selections_are_read() -> None:
+    request = read_request(line(job={**JOB, "account": "x" * 600, "select": "+".join(["1:ncpus=1"] * 1000)}))
+    assert request.job is not None
+    assert (len(request.job.account), len(request.job.select)) == (600, 9_999)
 
 
 def test_an_unreadable_memory_size_is_no_reason_to_refuse() -> None:

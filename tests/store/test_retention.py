@@ -16,6 +16,7 @@ from softwalltime.cli import run
 from softwalltime.jobs import CompletedJob, CurrentJob, DecisionRecord
 from softwalltime.policy.site import SitePolicy
 from softwalltime.service.prediction_service import PredictionService
+from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
 from softwalltime.service.worker import HOUR, Worker
 from softwalltime.store import retention
@@ -26,6 +27,7 @@ from softwalltime.store.interrupted import add_interrupted
 from softwalltime.store.jobs import add_jobs, read_jobs
 from softwalltime.store.predictions import add_decisions
 from softwalltime.store.retention import FEW, RefusalReason, Retention, forget, refusals
+from softwalltime.store.statement_timeout import StatementMonitor
 from tests.samples import job
 from tests.service.own_postgres import own_postgres
 from tests.service.running import PATIENT, until
@@ -337,11 +339,11 @@ def test_the_command_says_what_it_refuses(
 
 
 def test_the_daemon_does_it_every_day_and_begins_anew_when_the_store_was_away(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(retention, "BATCH", 5)
     monkeypatch.setattr("softwalltime.service.worker.INTERVAL", 0.05)
-    now = [float(NOW)]
+    passed = [0.0]
     with own_postgres() as postgres:
 
         @contextmanager
@@ -354,13 +356,16 @@ def test_the_daemon_does_it_every_day_and_begins_anew_when_the_store_was_away(
         add(engine, *(replace(job(job_id=str(n), end=n), start=n) for n in range(60)), job(job_id="new", end=NOW))
         engine.dispose()
         handler = RequestHandler(PredictionService(SitePolicy()), dict)
-        worker = Worker(handler, open_engine, None, Retention(10, 0), lambda: now[0], refresh_every=1e9)
+        worker = Worker(
+            handler, open_engine, None, DecisionRecorder(handler.decisions, tmp_path), StatementMonitor(PATIENT),
+            Retention(10, 0), lambda: NOW + passed[0], 1e9, lambda: passed[0],
+        )  # fmt: skip
         worker.start()
         try:
             until(lambda: worker.problem == "")
             time.sleep(0.5)
             assert worker.forgotten == 0, "not at once"
-            now[0] += HOUR
+            passed[0] += HOUR
             until(lambda: worker.forgotten >= 10)
             postgres.kill()
             until(lambda: worker.problem != "")

@@ -20,19 +20,26 @@ from softwalltime.errors import SoftwalltimeError
 from softwalltime.policy.site import SitePolicy, site_policy
 from softwalltime.service.follow import Follower
 from softwalltime.service.prediction_service import PredictionService
+from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
 from softwalltime.service.socket_server import SocketServer
 from softwalltime.service.systemd import notify
-from softwalltime.service.worker import Worker
+from softwalltime.service.worker import STATEMENT_TIMEOUT, Worker
 from softwalltime.settings import Settings
 from softwalltime.store.opening import open_store
 from softwalltime.store.retention import Retention
+from softwalltime.store.statement_timeout import StatementMonitor
 
 ROOT = 0
 SWITCH = 0.0005
 """Seconds that the thread that learns may keep the interpreter while the thread that answers wants it."""
 LEAVING = 10.0
-"""Seconds that the daemon waits at its end for what is still to be recorded."""
+"""Seconds that the daemon waits at its end for predictions to be stored."""
+LEAVING_WORKER = 3.0
+"""Seconds that the daemon waits then for its worker, which loses nothing if it does not end."""
+SLOW_STATEMENT = 5.0
+"""Seconds that PostgreSQL may take for a statement before the status says that it does not answer."""
+MINUTE = 60.0
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +65,7 @@ def serve(settings: Settings, reload: Callable[[], Settings], version: str = "")
         if reload_requested.is_set():
             reload_requested.clear()
             daemon.reload(reload)
+        daemon.log_dropped()
         notify("WATCHDOG=1")
         if daemon.handler.predictions.ready and not daemon.announced:
             daemon.announced = True
@@ -67,16 +75,14 @@ def serve(settings: Settings, reload: Callable[[], Settings], version: str = "")
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH)
     try:
+        daemon.recorder.start()
         daemon.worker.start()
         log.info("answering at %s: %s", settings.socket, policy)
         with daemon.metrics(settings.metrics_address):
             daemon.server.serve(on_idle)
         notify("STOPPING=1")
         log.info("stopping")
-        if not daemon.worker.stop(LEAVING):
-            log.warning(
-                "%d predictions could not be recorded: the store does not answer", len(daemon.handler.decisions)
-            )
+        daemon.stop()
     finally:
         daemon.server.close()
         sys.setswitchinterval(before)
@@ -89,16 +95,22 @@ class _Daemon:
 
     def __init__(self, settings: Settings, policy: SitePolicy, version: str) -> None:
         self.handler = RequestHandler(PredictionService(policy, settings.teaching), self.status)
-        self.follower = Follower(settings.accounting, settings.server) if settings.accounting else None
+        self.follower = Follower(settings.accounting, settings.server, time.monotonic) if settings.accounting else None
         retention = Retention(settings.keep_days, settings.keep_jobs_per_user)
+        self.monitor = StatementMonitor(STATEMENT_TIMEOUT)
+        self.recorder = DecisionRecorder(self.handler.decisions, settings.socket)
         self.worker = Worker(
-            self.handler, lambda: open_store(settings), self.follower, retention, refresh_every=settings.refresh_seconds
-        )
+            self.handler, lambda: open_store(settings, monitor=self.monitor), self.follower, self.recorder,
+            self.monitor, retention, refresh_every=settings.refresh_seconds,
+        )  # fmt: skip
         self.server = SocketServer(settings.socket, self.handler.answer, askers(), self.handler.note)
         self.announced = False
         self.refused = ""
         self._version = version
         self._started = time.time()
+        self._began = time.monotonic()
+        self._dropped_logged = 0
+        self._next_dropped = 0.0
 
     def status(self) -> dict[str, object]:
         """What the daemon says of itself: plain names and numbers."""
@@ -107,11 +119,11 @@ class _Daemon:
         return {
             "version": self._version,
             "pid": os.getpid(),
-            "uptime": int(time.time() - self._started),
+            "uptime": int(time.monotonic() - self._began),
             "ready": predictions.ready,
             "policy": predictions.policy.model_dump(mode="json"),
             "settings": self.refused or "ok",
-            "store": self.worker.problem or "ok",
+            "store": self.store_state(),
             "accounting": self.worker.source_problem or ("ok" if follower else "not followed"),
             "learnt": predictions.learnt,
             "stored": tally.stored,
@@ -122,7 +134,7 @@ class _Daemon:
             "behind_bytes": follower.behind_bytes if follower else 0,
             "behind_seconds": round(follower.behind_seconds, 1) if follower else 0,
             "from_the_future": predictions.from_the_future,
-            "recorded": self.worker.recorded,
+            "recorded": self.recorder.recorded,
             "forgotten": self.worker.forgotten,
             "to_record": len(self.handler.decisions),
             "dropped": self.handler.dropped,
@@ -135,6 +147,36 @@ class _Daemon:
             "refreshed": self.worker.refreshed,
             "week": [asdict(quality) for quality in self.worker.week],
         }
+
+    def store_state(self) -> str:
+        """Return ``ok``, or what is wrong with the store; a statement that waits counts after some seconds."""
+        if self.worker.problem:
+            return self.worker.problem
+        if (waiting := self.monitor.waiting()) > SLOW_STATEMENT:
+            return f"PostgreSQL has not answered for {waiting:.0f} s"
+        return self.recorder.problem or "ok"
+
+    def log_dropped(self) -> None:
+        """Log how many predictions were dropped since the last message, at most once a minute."""
+        dropped, now = self.handler.dropped, time.monotonic()
+        if dropped > self._dropped_logged and now >= self._next_dropped:
+            log.error(
+                "%d predictions were dropped, because %d wait to be stored: %s",
+                dropped - self._dropped_logged, len(self.handler.decisions), self.store_state(),
+            )  # fmt: skip
+            self._dropped_logged, self._next_dropped = dropped, now + MINUTE
+
+    def stop(self) -> None:
+        """End the threads, after what waits was stored."""
+        self.recorder.stop(LEAVING)
+        if lost := len(self.handler.decisions):
+            state = self.store_state()
+            reason = "the store does not answer" if state == "ok" else state
+            log.warning("%d predictions could not be recorded: %s", lost, reason)
+        self._next_dropped = 0.0
+        self.log_dropped()
+        if not self.worker.stop(LEAVING_WORKER):
+            log.info("stopped while the store was at work; the next start goes on from the last commit")
 
     @contextmanager
     def metrics(self, address: tuple[str, int] | None) -> Iterator[None]:

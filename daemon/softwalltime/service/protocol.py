@@ -19,6 +19,10 @@ LONGEST = 65536
 OPERATIONS = ("predict", "explain", "status", "ping")
 EVENTS = ("queuejob", "postqueuejob", "modifyjob", "runjob")
 _HOOKS_NUMBERS = ("now", "timeouts", "previous_us")
+LONGEST_TEXT = 600
+"""Characters of a job's text: PBS allows 255 or less for most, and a row of a PostgreSQL index has 2,704 bytes."""
+_UNBOUNDED = frozenset(("select", "place"))
+"""Texts that may be as long as the line: a selection of many chunks is, and no index holds them."""
 _TEXTS = ("job_id", "user", "group", "project", "account", "job_name", "queue", "select", "place")
 _NUMBERS = (
     "submitted", "walltime", "soft_walltime", "min_walltime", "max_walltime", "ncpus", "nodect", "ngpus",
@@ -132,6 +136,8 @@ def _texts(fields: dict[str, Any], names: Sequence[str]) -> list[str]:
             value = ""
         elif not isinstance(value, str):
             raise ProtocolError(f"{name}: a text is expected")
+        elif len(value) > LONGEST_TEXT and name not in _UNBOUNDED:
+            raise ProtocolError(f"{name}: longer than {LONGEST_TEXT} characters")
         values.append(value)
     return values
 

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, extract, func, 
 from sqlalchemy.engine import ExceptionContext
 
 from softwalltime.errors import StoreError, UsageError
+from softwalltime.store.statement_timeout import MonitoredConnection, StatementMonitor
 
 OLDEST = 14
 """The oldest major version of PostgreSQL that the store works with."""
@@ -42,17 +43,19 @@ _ADVICE = {
 }
 
 
-def connect(dsn: str) -> Engine:
+def connect(dsn: str, monitor: StatementMonitor | None = None) -> Engine:
     """Engine for a DSN: a ``postgresql://`` URL or libpq's ``key=value`` pairs.
 
     One connection is tried at once.  Whatever goes wrong with PostgreSQL on this engine's connections later (it stops,
     its disk is full, tables are missing) is raised as :class:`StoreError` too.
 
+    :param monitor: limits how long statements may take; without it they may take for ever.
     :raises UsageError: if the DSN cannot be read.
     :raises StoreError: if PostgreSQL cannot be reached or is not fit; says where and what to do, never the password.
     """
     parameters = _parse(dsn)
-    engine = create_engine("postgresql+psycopg://", creator=partial(_open, parameters), use_native_hstore=False)
+    creator = partial(_open, parameters, monitor)
+    engine = create_engine("postgresql+psycopg://", creator=creator, use_native_hstore=False)
     event.listen(engine, "handle_error", partial(_translate, _describe(parameters)))
     try:
         engine.connect().close()
@@ -68,13 +71,13 @@ def driver_connection(connection: Connection) -> Iterator[psycopg.Connection]:
 
     Errors are translated as on the rest of the connection; those that are nobody's fault stay psycopg's.
     """
-    driver: psycopg.Connection = connection.connection.driver_connection  # type: ignore[assignment]  # it is psycopg that we gave it
+    driver: MonitoredConnection = connection.connection.driver_connection  # type: ignore[assignment]  # from _open
     try:
         yield driver
     except psycopg.Error as error:
         if driver.closed:
             connection.invalidate(error)
-        raise store_error(error, _describe(driver.info.get_parameters())) or error from error
+        raise store_error(error, driver.where) or error from error
 
 
 def clock(connection: Connection) -> float:
@@ -88,6 +91,15 @@ def run_script(connection: Connection, statements: str) -> None:
         driver.execute(statements.encode())
 
 
+def rejects_data(error: Exception) -> bool:
+    """Whether PostgreSQL, or the conversion for it, refused a value, so that the same rows would fail again."""
+    cause = error.__cause__ if isinstance(error, StoreError) else error
+    if isinstance(cause, psycopg.Error):
+        # 22: data exception; 23: constraint violation; 54: limit exceeded, as the size of an index row.
+        return (cause.sqlstate or "")[:2] in ("22", "23", "54")
+    return isinstance(cause, (ValueError, TypeError, OverflowError))
+
+
 def store_error(error: psycopg.Error, where: str) -> StoreError | None:
     """What ``error`` means to the person who must act, or ``None`` if it is no fault of theirs but a bug of ours."""
     state = error.sqlstate or ""
@@ -95,7 +107,8 @@ def store_error(error: psycopg.Error, where: str) -> StoreError | None:
     advice = _ADVICE.get(state)
     if advice is None:
         # Class 53: it ran out of something; 57P: it was shut down; 58: its system failed; 08 or none: it is gone.
-        if not (isinstance(error, psycopg.OperationalError) or state[:2] in ("53", "58")):
+        # Class 54, a limit exceeded, is in psycopg an OperationalError, but the value is at fault.
+        if state[:2] == "54" or not (isinstance(error, psycopg.OperationalError) or state[:2] in ("53", "58")):
             return None
         advice = "try again when it runs"
     return StoreError(f"{where}: {message}; {advice}")
@@ -121,15 +134,16 @@ def _parse(dsn: str) -> dict[str, str]:
     return {**_DEFAULTS, **given, "client_encoding": "utf8"}
 
 
-def _open(parameters: dict[str, str]) -> psycopg.Connection:
+def _open(parameters: dict[str, str], monitor: StatementMonitor | None) -> psycopg.Connection:
     where = _describe(parameters)
     try:
-        connection = psycopg.connect(**parameters)  # type: ignore[arg-type]  # all of libpq's parameters are texts
+        connection = MonitoredConnection.connect(**parameters)  # type: ignore[arg-type]  # all of libpq's parameters are texts
     except psycopg.Error as error:
         # More lines tell of other addresses of the same host, and give libpq's advice.
         reason = str(error).partition("\n")[0]
         reason = reason.removeprefix("connection failed: ").removeprefix("connection is bad: ")
         raise StoreError(f"cannot connect to {where}: {reason}; {_connect_advice(reason)}") from None
+    connection.where, connection.monitor = where, monitor
     # Nothing is looked up in a schema that others may write to, or that is called as the user is.
     connection.execute("SET search_path TO pg_catalog")
     connection.commit()

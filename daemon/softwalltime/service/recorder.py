@@ -1,0 +1,136 @@
+"""Stores the decisions that were taken, in a thread of its own.
+
+The worker's thread may load a long history or store a whole folder of logs for minutes.  Decisions are stored
+meanwhile, so that neither SIGTERM nor a full queue loses them.
+"""
+
+import json
+import logging
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from threading import Event, Thread
+
+from sqlalchemy import Engine
+
+from softwalltime.errors import SoftwalltimeError
+from softwalltime.jobs import DecisionRecord
+from softwalltime.store.engine import rejects_data
+from softwalltime.store.malformed import MalformedLine, record_malformed
+from softwalltime.store.predictions import add_decisions
+
+BATCH = 1000
+"""Decisions in one transaction."""
+INTERVAL = 0.5
+"""Seconds between two transactions."""
+RETRY = 2.0
+"""Seconds until a transaction that failed is tried again."""
+
+log = logging.getLogger(__name__)
+
+
+class DecisionRecorder:
+    """The thread that stores decisions.
+
+    :param queue: decisions, oldest first; another thread appends to it.
+    :param source: path of the socket that the requests came from, for rows that cannot be stored.
+    """
+
+    def __init__(self, queue: deque[DecisionRecord], source: Path) -> None:
+        self.recorded = 0
+        self.malformed = 0
+        """Decisions that PostgreSQL refused; ``softwalltime.malformed_lines`` has them."""
+        self.problem = ""
+        self._queue = queue
+        self._source = str(source)
+        self._engine: Engine | None = None
+        self._stopping = Event()
+        self._thread = Thread(target=self._run, name="recorder", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self, timeout: float) -> bool:
+        """End after one more attempt to store what waits; return whether that ended within ``timeout`` seconds."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    @contextmanager
+    def using(self, engine: Engine) -> Iterator[None]:
+        """Store decisions in this store meanwhile."""
+        self._engine = engine
+        try:
+            yield
+        finally:
+            self._engine = None
+
+    def _run(self) -> None:
+        last = False
+        while not last:
+            # One more attempt after the signal to stop.
+            last = self._stopping.is_set()
+            pause = INTERVAL
+            if (engine := self._engine) is not None:
+                try:
+                    self._record(engine)
+                    self.problem = ""
+                except SoftwalltimeError as error:
+                    if self.problem != str(error):
+                        log.error("predictions cannot be stored, %d wait: %s", len(self._queue), error)
+                    self.problem, pause = str(error), RETRY
+                # The daemon goes on answering, whatever the error is.
+                except Exception:
+                    log.exception("unexpected error while predictions were stored; trying again")
+                    self.problem, pause = "an unexpected error, see the log", RETRY
+            if not last:
+                self._stopping.wait(pause)
+
+    def _record(self, engine: Engine) -> None:
+        """Store the decisions that wait now; a decision leaves the queue only when it is committed."""
+        left = len(self._queue)
+        while left > 0 and self._queue:
+            # The other thread appends only.  It also drops from this end when the queue is full: then some decisions
+            # are stored that would have been dropped.
+            batch = [self._queue[index] for index in range(min(BATCH, left, len(self._queue)))]
+            self._store(engine, batch)
+            for decision in batch:
+                if self._queue and self._queue[0] is decision:
+                    self._queue.popleft()
+            left -= len(batch)
+
+    def _store(self, engine: Engine, batch: Sequence[DecisionRecord]) -> None:
+        """Store a batch; where PostgreSQL refuses a value, store the others and set the refused row aside."""
+        try:
+            with engine.begin() as connection:
+                add_decisions(connection, batch)
+        except Exception as error:
+            if not rejects_data(error):
+                raise
+            if len(batch) == 1:
+                self._set_aside(engine, batch[0], error)
+            else:
+                middle = len(batch) // 2
+                self._store(engine, batch[:middle])
+                self._store(engine, batch[middle:])
+        else:
+            self.recorded += len(batch)
+
+    def _set_aside(self, engine: Engine, decision: DecisionRecord, error: Exception) -> None:
+        self.malformed += 1
+        reason = str(error).partition("\n")[0]
+        log.error("a prediction of user %r cannot be stored and is set aside as malformed: %s",
+                  decision.submission.user[:60], reason)  # fmt: skip
+        line = json.dumps(asdict(decision), default=str).encode()
+        row = MalformedLine("", self._source, 0, 0, f"prediction: {reason}", "", line)
+        try:
+            with engine.begin() as connection:
+                record_malformed(connection, [row])
+        except Exception as again:
+            if not rejects_data(again):
+                raise
+            log.error("it cannot be stored as malformed either: %s", again)

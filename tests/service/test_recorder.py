@@ -1,0 +1,123 @@
+"""Decisions get into the store: beside everything else, and whatever a single one holds."""
+
+import json
+import logging
+import signal
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+from sqlalchemy import Engine, text
+
+from softwalltime.jobs import DecisionRecord
+from softwalltime.policy.site import SitePolicy
+from softwalltime.service import request_handler
+from softwalltime.service.daemon import _Daemon
+from softwalltime.service.recorder import DecisionRecorder
+from softwalltime.settings import Settings
+from softwalltime.store.malformed import read_malformed
+from tests.samples import job
+from tests.service.running import PATIENT, Daemon, until
+
+pytestmark = pytest.mark.postgres
+DECISION = DecisionRecord(0, "queuejob", job(job_id="1.srv").submission, "on", "v1", 1.0, 60, "set", "")
+
+
+@pytest.fixture
+def queue() -> deque[DecisionRecord]:
+    return deque(replace(DECISION, at=number) for number in range(2500))
+
+
+@pytest.fixture
+def recorder(queue: deque[DecisionRecord]) -> Iterator[DecisionRecorder]:
+    recorder = DecisionRecorder(queue, Path("/run/hook.sock"))
+    recorder.start()
+    yield recorder
+    assert recorder.stop(PATIENT)
+
+
+@pytest.fixture
+def daemon(tmp_path: Path, database: str) -> Iterator[Daemon]:
+    daemon = Daemon(tmp_path, database)
+    yield daemon
+    if daemon.process is not None and daemon.process.poll() is None:
+        daemon.end(signal.SIGKILL)
+
+
+def stored(engine: Engine) -> list[int]:
+    with engine.connect() as connection:
+        return list(connection.execute(text("SELECT predicted_at FROM softwalltime.predictions ORDER BY id")).scalars())
+
+
+def too_long_for_an_index() -> str:
+    """A text that PostgreSQL cannot compress to the size of an index row."""
+    chance = Random(1)
+    return "".join(chr(chance.randrange(33, 127)) for _ in range(8000))
+
+
+def test_a_decision_that_cannot_be_stored_is_set_aside_and_all_others_are_stored(
+    queue: deque[DecisionRecord], recorder: DecisionRecorder, engine: Engine
+) -> None:
+    wrong = replace(DECISION, submission=replace(DECISION.submission, job_id=too_long_for_an_index()), at=3)
+    queue[700] = wrong
+    queue[2400] = replace(DECISION, took=2**40)
+    with recorder.using(engine):
+        until(lambda: not queue)
+    assert stored(engine) == [number for number in range(2500) if number not in (700, 2400)]
+    assert (recorder.recorded, recorder.malformed, recorder.problem) == (2498, 2, "")
+    with engine.connect() as connection:
+        second, first = read_malformed(connection)
+    assert json.loads(second.line)["took"] == 2**40
+    assert first.path == second.path == "/run/hook.sock"
+    assert first.reason.startswith("prediction: index row size")
+    assert "out of range" in second.reason
+
+
+def test_decisions_wait_while_the_store_fails_and_keep_their_order(
+    queue: deque[DecisionRecord], recorder: DecisionRecorder, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("softwalltime.service.recorder.RETRY", 0.05)
+    with engine.begin() as connection:
+        connection.execute(text("ALTER TABLE softwalltime.predictions RENAME TO away"))
+    with recorder.using(engine):
+        until(lambda: "softwalltime db upgrade" in recorder.problem)
+        assert len(queue) == 2500
+        with engine.begin() as connection:
+            connection.execute(text("ALTER TABLE softwalltime.away RENAME TO predictions"))
+        until(lambda: not queue)
+    assert stored(engine) == list(range(2500))
+
+
+def test_predictions_made_while_the_history_loads_are_stored_before_the_daemon_ends(
+    daemon: Daemon, engine: Engine
+) -> None:
+    with engine.begin() as other:
+        other.execute(text("LOCK softwalltime.completed_jobs IN ACCESS EXCLUSIVE MODE"))
+        daemon.start(ready=False)
+        until(lambda: daemon.status()["store"] == "ok")
+        assert daemon.predict(job_id="1.srv")["basis"] == "the history is still being loaded"
+        assert daemon.end() == 0
+    assert len(stored(engine)) == 1
+    assert "could not be recorded" not in daemon.output.read_text()
+
+
+def test_predictions_that_are_dropped_are_logged_with_their_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(request_handler, "KEPT", 10)
+    caplog.set_level(logging.INFO)
+    daemon = _Daemon(Settings(socket=tmp_path / "s"), SitePolicy(mode="on"), "1")
+    try:
+        line = b'{"v":1,"op":"predict","event":"queuejob","job":{"user":"alice","walltime":3600}}'
+        for _ in range(16):
+            daemon.handler.answer(line)
+        daemon.log_dropped()
+        daemon.log_dropped()
+        assert [record.message for record in caplog.records] == [
+            "5 predictions were dropped, because 10 wait to be stored: not reached yet"
+        ]
+    finally:
+        daemon.server.close()
