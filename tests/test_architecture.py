@@ -23,7 +23,7 @@ ALLOWED = {
     "store": {"errors", "jobs", "resources", "settings", "states"},
     "workloads": {"errors", "jobs"},
     "replay": {"errors", "formatting", "jobs", "policy", "predictors", "states"},
-    "simulation": {"errors", "jobs", "policy", "predictors", "replay", "states"},
+    "simulation": {"errors", "events", "jobs", "policy", "predictors", "replay", "states"},
     "emulation": {"accounting", "errors", "jobs", "policy", "replay", "states"},
     "service": {
         "accounting",

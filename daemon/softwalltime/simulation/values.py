@@ -4,12 +4,16 @@ This module is the only one of the simulator that asks predictors and teaches th
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from softwalltime.jobs import CompletedJob, Prediction
-from softwalltime.predictors.base import History, Predictor
+from softwalltime.events import Kind
+from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.policy.decide import decide
+from softwalltime.policy.site import KEEP, Terms
+from softwalltime.predictors.base import History
 from softwalltime.predictors.registry import make
 from softwalltime.simulation.jobs import Jobs
 from softwalltime.simulation.policies import RUNTIME, WALLTIME, Policy
@@ -24,10 +28,12 @@ class Values:
     ``waiting`` and ``running`` are whole seconds: a prediction rounded up, at least the minimum, at most the walltime,
     which they are on a cold start.  ``ordering`` is not rounded, and at least 1.  Waiting and ordering values are
     fixed at submission; a running value at the start, but where it has the specification of the waiting value it is
-    the waiting value.  ``running_array`` and so on are the same numbers as arrays.
+    the waiting value.  ``waiting_array`` and ``limit_array`` are the waiting values and the walltimes as arrays.
+
+    Where a predictor is asked, the value is what :func:`~softwalltime.policy.decide.decide` would set in production.
     """
 
-    def __init__(self, jobs: Jobs, policy: Policy, duration: list[int], steering: Steering | None) -> None:
+    def __init__(self, jobs: Jobs, policy: Policy, duration: Sequence[int], steering: Steering | None) -> None:
         """
         :param duration: how long each job will run in this simulation, in seconds.
         :param steering: scales the waiting values, if given.
@@ -36,23 +42,24 @@ class Values:
         self._policy = policy
         self._duration = duration
         self._steering = steering
+        self._same = policy.running == policy.waiting
+        ordering = None if policy.ordering == WALLTIME else policy.ordering
+        running = KEEP if self._same else policy.running
+        self._terms = Terms("on", policy.waiting, running, policy.minimum, ordering)
         specs = (policy.waiting, policy.running, policy.ordering)
         self._predictors = {spec: make(spec) for spec in specs if spec not in (WALLTIME, RUNTIME)}
         self._pupils = [each for each in self._predictors.values() if each.history != NOTHING]
         self._at_submission = policy.waiting in self._predictors or policy.ordering in self._predictors
-        self._at_start = policy.running != policy.waiting and policy.running in self._predictors
+        self._at_start = not self._same and policy.running in self._predictors
         self.limit = jobs.walltime
         self.limit_array = np.array(jobs.walltime, np.int64)
         self.waiting = self._fixed(policy.waiting)
-        self._same = policy.running == policy.waiting
         # Live re-estimation changes the two apart from each other.
         shared = self._same and policy.live is None
         self.running = self.waiting if shared else self._fixed(policy.running)
-        if steering is not None:
-            self._unsteered = [float(value) for value in self.waiting]
         self.waiting_array = np.array(self.waiting, np.int64)
-        ordering = duration if policy.ordering == RUNTIME else jobs.walltime
-        self.ordering = np.maximum(np.minimum(np.array(ordering, np.float64), self.limit_array), 1.0)
+        known = duration if policy.ordering == RUNTIME else jobs.walltime
+        self.ordering = np.maximum(np.minimum(np.array(known, np.float64), self.limit_array), 1.0)
 
     @property
     def change_at_submission(self) -> bool:
@@ -62,7 +69,7 @@ class Values:
     @property
     def change_at_start(self) -> bool:
         """Whether :meth:`started` must be called."""
-        return self._at_start or (self.running is not self.waiting and self._same)
+        return self._at_start or (self._same and self.running is not self.waiting)
 
     @property
     def learn(self) -> bool:
@@ -71,31 +78,47 @@ class Values:
 
     def submitted(self, job: int, now: int) -> None:
         """Set the job's waiting and ordering values as known at ``now``."""
-        policy = self._policy
-        waiting = self._predicted(policy.waiting, job, now, 0)
-        if policy.ordering in self._predictors:
-            same = policy.ordering == policy.waiting
-            ordering = waiting if same else self._predicted(policy.ordering, job, now, 0)
-            if ordering is not None:
-                self.ordering[job] = max(min(ordering, float(self.limit[job])), 1.0)
-        if self._steering is not None:
-            waiting = (self._unsteered[job] if waiting is None else waiting) * self._steering.factor
-        if waiting is not None:
-            self.waiting[job] = self.waiting_array[job] = self._clamped(waiting, job)
+        limit = self.limit[job]
+        steering = self._steering
+        waited: Prediction | ColdStart | None = None
+
+        def predict(spec: str, submission: Submission) -> Prediction | ColdStart:
+            # Called for the ordering value first; one prediction serves both where they have one specification.
+            nonlocal waited
+            answer = waited if waited is not None else self._predicted(spec, job, now, 0)
+            waited = answer if spec == self._policy.waiting else None
+            return answer
+
+        asked = self._jobs.completed[job].submission
+        decision = decide(self._terms, Kind.SUBMITTED, asked, None, predict)
+        if self._terms.ordering is not None and decision.ordering is not None:
+            self.ordering[job] = decision.ordering
+        if steering is None or asked.shrink_to_fit:
+            value = decision.soft_walltime or limit
+        else:
+            seconds = limit if decision.predicted is None else min(decision.predicted, limit)
+            value = clamped(seconds * steering.factor, limit, self._policy.minimum)
+        self.waiting[job] = self.waiting_array[job] = value
 
     def started(self, job: int, now: int) -> None:
         """Set the running value of a job that starts at ``now``."""
         if self._same:
             self.running[job] = self.waiting[job]
             return
-        predicted = self._predicted(self._policy.running, job, now, 0)
-        if predicted is not None:
-            self.running[job] = self._clamped(predicted, job)
+        submission, limit = self._jobs.completed[job].submission, self.limit[job]
+        has = self.waiting[job] if self.waiting[job] < limit else None
+        decision = decide(
+            self._terms, Kind.STARTED, submission, has, lambda spec, _: self._predicted(spec, job, now, 0)
+        )  # fmt: skip
+        self.running[job] = decision.soft_walltime or limit
 
     def conditional(self, job: int, now: int, elapsed: int) -> int | None:
         """The runtime of a job that has run ``elapsed`` seconds, predicted anew; ``None`` without a predictor."""
-        predicted = self._predicted(self._policy.running, job, now, elapsed)
-        return None if predicted is None else self._clamped(predicted, job)
+        if self._policy.running not in self._predictors:
+            return None
+        answer = self._predicted(self._policy.running, job, now, elapsed)
+        limit = self.limit[job]
+        return limit if isinstance(answer, ColdStart) else clamped(answer.seconds, limit, self._policy.minimum)
 
     def ended(self, job: int, start: int, end: int) -> None:
         """Teach the predictors the job, as it went in this simulation."""
@@ -109,25 +132,29 @@ class Values:
 
     def _fixed(self, spec: str) -> list[int]:
         """The values of a specification that needs no predictor; the walltimes for one that does."""
+        if spec != RUNTIME:
+            return list(self.limit)
+        minimum = self._policy.minimum
+        return [clamped(seconds, limit, minimum) for seconds, limit in zip(self._duration, self.limit, strict=True)]
+
+    def _predicted(self, spec: str, job: int, now: int, elapsed: int) -> Prediction | ColdStart:
+        """What a predictor says; the runtime where that is the specification."""
         if spec == RUNTIME:
-            return [self._clamped(float(seconds), job) for job, seconds in enumerate(self._duration)]
-        return list(self._jobs.walltime)
+            return Prediction(float(self._duration[job]), "the runtime")
+        if spec == WALLTIME:
+            return Prediction(float(self.limit[job]), "the walltime")
+        return self._predictors[spec].predict(self._jobs.completed[job].submission, now, elapsed)
 
-    def _predicted(self, spec: str, job: int, now: int, elapsed: int) -> float | None:
-        """The bare prediction in seconds; ``None`` if the specification has no predictor, or on a cold start."""
-        predictor: Predictor | None = self._predictors.get(spec)
-        if predictor is None:
-            return None
-        answer = predictor.predict(self._jobs.completed[job].submission, now, elapsed)
-        if type(answer) is Prediction and not math.isnan(answer.seconds):
-            return answer.seconds
-        return float(self.limit[job])
 
-    def _clamped(self, seconds: float, job: int) -> int:
-        limit = self.limit[job]
-        if not seconds < limit:
-            return limit
-        return min(max(math.ceil(seconds), self._policy.minimum), limit)
+def clamped(seconds: float, walltime: int, minimum: int) -> int:
+    """Whole seconds, rounded up, at least the minimum, at most the walltime, which stands for no number too.
+
+    >>> [clamped(seconds, 3600, 60) for seconds in (1800.2, 5, 1e9, float("nan"))]
+    [1801, 60, 3600, 3600]
+    """
+    if not seconds < walltime:
+        return walltime
+    return min(max(math.ceil(seconds), minimum), walltime)
 
 
 def _as_simulated(job: CompletedJob, start: int, end: int) -> CompletedJob:
