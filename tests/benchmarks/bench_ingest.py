@@ -1,13 +1,15 @@
 """Ingest from files to committed, indexed rows, in an empty store and in one of 5,000,000 jobs.
 
 Beside it, in the same run: psycopg's COPY of the same rows alone, which is the limit; pbsparse (PyPI) merely parsing
-the same files; and one process with a connection of its own for each record, which is how others do it.
+the same files; one process with a connection of its own for each record, which is how others do it; and the same
+records in 20 years of daily files.
 """
 
 import os
 import subprocess
 import sys
 import time
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from tests.benchmarks.bench_store import fill
 from tests.benchmarks.workload import Finished, accounting_folder, empty_store, scratch_folder, softwalltime
 
 FULL = 5_000_000
+DAYS = 20 * 365
 RECORDS = 50
 TIMES = 3
 ONE_BY_ONE = """
@@ -62,6 +65,13 @@ def main() -> None:
                 ("psycopg's COPY alone, empty store", copy(dsn, files), jobs),
                 ("a process and a connection a record", one_by_one(dsn, files), RECORDS),
             ]
+            daily = daily_files(files, scratch / "daily")
+            os.sync()
+            split = ingest_into_empty(engine, daily, dsn)
+            rows += [
+                (f"softwalltime ingest, empty store, {DAYS:,} files", split.seconds, jobs),
+                (f"the same, nothing new in {DAYS:,} files", softwalltime("ingest", daily, "--dsn", dsn).seconds, jobs),
+            ]
             with engine.begin() as connection:
                 connection.exec_driver_sql("TRUNCATE softwalltime.completed_jobs, softwalltime.log_positions")
             fill(engine, FULL)
@@ -88,6 +98,17 @@ def ingest_into_empty(engine: Engine, logs: Path, dsn: str) -> Finished:
     with engine.begin() as connection:
         connection.exec_driver_sql("TRUNCATE softwalltime.completed_jobs, softwalltime.log_positions")
     return softwalltime("ingest", logs, "--dsn", dsn)
+
+
+def daily_files(files: list[Path], folder: Path) -> Path:
+    """Write the same records into 20 years of daily files, in a new folder."""
+    folder.mkdir()
+    lines = [line for file in files for line in file.read_bytes().splitlines(keepends=True)]
+    for day in range(DAYS):
+        name = f"{date(2000, 1, 1) + timedelta(days=day):%Y%m%d}"
+        some = slice(len(lines) * day // DAYS, len(lines) * (day + 1) // DAYS)
+        (folder / name).write_bytes(b"".join(lines[some]))
+    return folder
 
 
 def copy(dsn: str, files: list[Path]) -> float:

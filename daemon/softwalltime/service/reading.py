@@ -7,6 +7,7 @@ was read before.
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -118,32 +119,60 @@ class Known:
 
 
 class _Positions:
-    """The positions in one server's logs, and the day of the newest log that was read."""
+    """The positions in one server's logs, and the day of the newest log that was read.
+
+    Heads are indexed by digest: the time that one log takes does not depend on the number of logs.
+    """
 
     def __init__(self, positions: Sequence[Position]) -> None:
         self.by_path: dict[str, Position] = {}
         self.newest = ""
-        self._by_head: dict[Head, dict[str, Position]] = {}
+        self._by_digest: dict[bytes, dict[str, Position]] = {}
+        self._lengths: Counter[int] = Counter()
+        self._sorted_lengths: list[int] = []
         for position in positions:
-            self.put(position)
+            self._replace(position)
+        self._sorted_lengths = sorted(self._lengths)
 
     def put(self, position: Position) -> None:
-        """Take in a position in place of the one that the log had."""
+        """Replace the position of a log."""
+        if self._replace(position):
+            self._sorted_lengths = sorted(self._lengths)
+
+    def _replace(self, position: Position) -> bool:
+        """Replace the position of a log; return whether heads of other lengths are known now."""
         path = storable_text(position.path)
-        if (before := self.by_path.get(path)) is not None:
-            alike = self._by_head[before.head]
+        before, self.by_path[path] = self.by_path.get(path), position
+        self.newest = max(self.newest, _day(path))
+        if before is not None and before.head == position.head:
+            self._by_digest[position.head.digest][path] = position
+            return False
+        changed = position.head.length not in self._lengths
+        self._lengths[position.head.length] += 1
+        self._by_digest.setdefault(position.head.digest, {})[path] = position
+        if before is not None:
+            self._lengths[before.head.length] -= 1
+            if not self._lengths[before.head.length]:
+                del self._lengths[before.head.length]
+                changed = True
+            alike = self._by_digest[before.head.digest]
             del alike[path]
             if not alike:
-                del self._by_head[before.head]
-        self.by_path[path] = position
-        self._by_head.setdefault(position.head, {})[path] = position
-        self.newest = max(self.newest, _day(path))
+                del self._by_digest[before.head.digest]
+        return changed
 
     def like(self, first: bytes) -> list[Position]:
-        """Those in logs that begin with these bytes; there may be thousands of logs, so none is looked at by itself."""
-        lengths = {head.length for head in self._by_head if 0 < head.length <= len(first)}
-        heads = [Head(length, sha256(first[:length]).digest()) for length in lengths]
-        return [position for head in heads for position in self._by_head.get(head, {}).values()]
+        """Return the positions in logs that begin with these bytes, at any of the lengths that heads have."""
+        found: list[Position] = []
+        hashed, begin = sha256(), 0
+        for length in self._sorted_lengths:
+            if not 0 < length <= len(first):
+                continue
+            # One pass over the bytes however many lengths there are: each digest continues the one before.
+            hashed.update(first[begin:length])
+            begin = length
+            found += self._by_digest.get(hashed.copy().digest(), {}).values()
+        return found
 
 
 def new_blocks(known: Known, files: Sequence[Path], tally: Tally, server: str, told: ProgressOnce) -> Generator[Task]:

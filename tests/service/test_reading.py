@@ -1,0 +1,81 @@
+"""Where a log's reading begins: positions are found by what a log begins with, however many logs there are."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine
+
+from softwalltime.service.reading import Known
+from softwalltime.store.positions import HEAD_BYTES, Head, Position, Tail, save_position
+
+TAIL = Tail.of(b"")
+
+
+def head_of(number: int) -> bytes:
+    return f"log {number}\n".encode() * HEAD_BYTES
+
+
+def position(number: int, length: int = HEAD_BYTES, offset: int = HEAD_BYTES) -> Position:
+    return Position("srv", f"/logs/{number}", offset, 1, Head.of(head_of(number)[:length]), TAIL)
+
+
+def steps(call: Callable[[], object]) -> int:
+    """Return the number of bytecode instructions that a call executes."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _argument: Any) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes = True
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@pytest.mark.postgres
+def test_the_work_for_one_log_does_not_grow_with_the_number_of_logs(engine: Engine) -> None:
+    def work(logs: range) -> int:
+        with engine.begin() as connection:
+            for number in logs:
+                save_position(connection, position(number))
+        known = Known(engine)
+        known.beginning(Path("/logs/new"), "srv", b"another log", None)
+        first = head_of(logs[0])[:HEAD_BYTES]
+        found: list[Position | None] = []
+        count = steps(lambda: found.append(known.beginning(Path("/logs/copy"), "srv", first, None).position))
+        assert found == [position(logs[0])]
+        count += steps(lambda: known.moved(position(logs[0], offset=2 * HEAD_BYTES)))
+        return count
+
+    assert work(range(10, 20)) == work(range(1000, 1500))
+
+
+@pytest.mark.postgres
+def test_a_log_is_recognised_by_heads_of_all_lengths_and_by_the_newest_position(engine: Engine) -> None:
+    with engine.begin() as connection:
+        for number, length in enumerate((1, 5, 300, 301, HEAD_BYTES)):
+            save_position(connection, position(number, length, offset=length))
+    known = Known(engine)
+
+    def found(number: int, length: int = HEAD_BYTES) -> Position | None:
+        return known.beginning(Path("/logs/copy"), "srv", head_of(number)[:length], None).position
+
+    lengths = {1: 5, 2: 300, 3: 301, 4: HEAD_BYTES}
+    assert {n: found(n) for n in lengths} == {n: position(n, length, length) for n, length in lengths.items()}
+    assert found(2, 299) == position(0, 1, 1)
+    moved = position(2, 300, 1000)
+    known.moved(moved)
+    assert found(2) == moved
+    known.moved(Position("srv", moved.path, 2000, 1, Head.of(head_of(9)), TAIL))
+    assert found(2) == position(0, 1, 1)
+    assert found(9) == Position("srv", moved.path, 2000, 1, Head.of(head_of(9)), TAIL)
