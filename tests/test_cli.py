@@ -1,7 +1,10 @@
 """The commands as an administrator types them."""
 
 import csv
+import gzip
 import json
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -173,9 +176,80 @@ def test_bad_lines_are_told_on_standard_error_and_end_nothing(
 
 def test_a_file_without_any_job_is_an_error_that_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "20261120"
-    log.write_bytes(b"\0\xff" * 100 + b"\n")
+    log.write_bytes(b"rubbish\n" * 3)
     assert run(["replay", str(log)]) == 2
     assert f"no completed job in {log}" in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"\0\xff" * 100 + b"\n", "a binary file (or UTF-16 text), neither an accounting log nor a trace"),
+        (bytes(3 << 20), "a binary file (or UTF-16 text), neither an accounting log nor a trace"),
+        (RECORDED_LOG.read_text().encode("utf-16-le"), "a binary file (or UTF-16 text), neither"),
+        (RECORDED_LOG.read_text().encode("utf-16"), "UTF-16 text; convert it to UTF-8 first: iconv"),
+    ],
+    ids=["binary", "zeros", "UTF-16 without a mark", "UTF-16"],
+)
+def test_a_binary_file_is_an_error_with_exit_status_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, problem: str
+) -> None:
+    log = tmp_path / "20261120"
+    log.write_bytes(content)
+    for command in ("replay", "report", "sweep"):
+        output = ["--output", str(tmp_path / f"{command}.csv")] if command != "replay" else []
+        assert run([command, str(log), *output]) == 1
+        errors = capsys.readouterr().err.splitlines()
+        assert errors[0].startswith(f"{log}: {problem}")
+        assert len(errors) == 2
+    # Beside it the others count.
+    assert run(["replay", str(log), str(RECORDED_LOG)]) == 1
+    assert "42 jobs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("special", ["FIFO", "dangling link", "looping link", "device", "folder"])
+@pytest.mark.parametrize("command", ["replay", "report", "sweep"])
+def test_a_special_file_in_the_folder_costs_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], special: str, command: str
+) -> None:
+    folder = tmp_path / "accounting"
+    folder.mkdir()
+    (folder / "20261120").write_bytes(RECORDED_LOG.read_bytes())
+    log = folder / "20261119"
+    match special:
+        case "FIFO":
+            os.mkfifo(log)
+        case "dangling link":
+            log.symlink_to("nowhere")
+        case "looping link":
+            log.symlink_to(log)
+        case "device":
+            log.symlink_to("/dev/zero")
+        case _:
+            log.mkdir()
+    output = ["--output", str(tmp_path / "out.csv")] if command != "replay" else []
+    assert run([command, str(folder), "--predictors", "v1", *output]) == 1
+    captured = capsys.readouterr()
+    (problem,) = [line for line in captured.err.splitlines() if str(log) in line]
+    assert problem.startswith(f"{log}: ")
+    assert "Traceback" not in captured.err
+    assert command != "replay" or "42 jobs" in captured.out
+
+
+def test_a_copy_of_a_log_under_another_name_counts_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("20261120", "20261121"):
+        (tmp_path / name).write_bytes(RECORDED_LOG.read_bytes())
+    first, later = RECORDED_LOG.read_bytes()[:20000], RECORDED_LOG.read_bytes()[20000:]
+    (tmp_path / "20261122.gz").write_bytes(gzip.compress(b"11/20/2026 00:00:00;L;license;floating\n" + first))
+    (tmp_path / "20261123").write_bytes(later.partition(b"\n")[2])
+    assert run(["replay", str(tmp_path)]) == 0
+    assert f"{tmp_path}: 42 jobs, " in capsys.readouterr().out
+    trace = tmp_path / "one.swf"
+    trace.write_text(f"1 0 0 100 1 {'-1 ' * 13}\n2 0 0 100 1 {'-1 ' * 13}\n")
+    shutil.copy(trace, tmp_path / "copy.swf")
+    (tmp_path / "other.swf").write_text(f"1 0 0 200 1 {'-1 ' * 13}\n")
+    assert run(["replay", *(str(tmp_path / f"{name}.swf") for name in ("one", "copy", "other"))]) == 0
+    assert "3 jobs, " in capsys.readouterr().out
 
 
 def test_convert_writes_a_trace_as_logs_that_replay_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

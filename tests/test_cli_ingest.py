@@ -87,8 +87,8 @@ def test_a_file_that_cannot_be_read_makes_it_fail_when_all_others_are_read(
     (folder / "20261121").mkdir()
     assert run(["ingest", str(folder), "--dsn", database]) == 1
     errors = capsys.readouterr().err.splitlines()
-    assert errors[0].startswith(f"{folder}/20261119.gz: broken gzip file")
-    assert errors[1] == f"{folder}/20261121: Is a directory"
+    assert errors[0].startswith(f"{folder}/20261119.gz: damaged gzip file")
+    assert errors[1] == f"{folder}/20261121: a folder, not a regular file; it is not read"
     with engine.connect() as connection:
         assert count_jobs(connection) == 42
 

@@ -247,7 +247,7 @@ def test_a_broken_file_costs_its_own_rest_only(tmp_path: Path, capsys: pytest.Ca
     broken.write_bytes(packed[: 2 * 2**20])
     command = ["sweep", str(broken), str(RECORDED_LOG), "-o", str(path), "--predictor", "v1", "--jobs", "1"]
     assert run(command) == 1
-    assert "broken gzip file" in capsys.readouterr().err
+    assert "damaged gzip file" in capsys.readouterr().err
     assert len(rows(path)) == 4
 
 

@@ -1,5 +1,7 @@
 """One accounting record, with every oddity that a real server was seen to write."""
 
+from collections import Counter
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from softwalltime.accounting import pbs
 from softwalltime.accounting.writer import end_record
 from softwalltime.errors import RecordError
-from softwalltime.jobs import CompletedJob
+from softwalltime.jobs import CompletedJob, job_of
 from tests.samples import completed_jobs
 
 HEADER = "user=bob group=staff jobname=x queue=q ctime=100 qtime=100 etime=100 start=110"
@@ -118,8 +120,8 @@ def test_the_server_is_the_end_of_the_id_unless_it_is_given() -> None:
         ("user=bob end=2", "ctime", ""),
         ("user=bob ctime=1 end=soon", "end", "soon"),
         ("user=bob ctime=1 end=2 Resource_List.walltime=long", "Resource_List.walltime", "long"),
-        ("user=bob ctime=1 end=2 Resource_List.mem=lots", "Resource_List.mem", "lots"),
-        ("user=bob ctime=1 end=2 Exit_status=99999999999", "Exit_status", "99999999999"),
+        ("user=bob ctime=1 start=soon end=2", "start", "soon"),
+        ("user=bob ctime=1 end=2 Resource_List.mem=lots resources_used.walltime=x", "resources_used.walltime", "x"),
     ],
 )
 def test_an_error_names_field_and_value(message: str, field: str, value: str) -> None:
@@ -128,10 +130,21 @@ def test_an_error_names_field_and_value(message: str, field: str, value: str) ->
     assert (caught.value.field, caught.value.value) == (field, value)
 
 
+def test_a_value_of_an_optional_field_that_cannot_be_read_costs_that_value_alone() -> None:
+    left_out: Counter[str] = Counter()
+    message = "user=bob ctime=1 end=9 qtime=soon Resource_List.mem=lots Resource_List.ncpus=4 Exit_status=99999999999"
+    job = job_of(pbs.completed_values("7.srv", message, left_out=left_out))
+    assert left_out == Counter({"qtime": 1, "Resource_List.mem": 1, "Exit_status": 1})
+    assert (job.submission.user, job.submission.ncpus, job.end) == ("bob", 4, 9)
+    assert (job.qtime, job.submission.mem, job.exit_status) == (None, None, None)
+
+
 @pytest.mark.parametrize(
     ("line", "part"),
     [
         (b"garbage", "semicolons"), (b"", "semicolons"), (b"now;E;1.srv;user=x", "time stamp"),
+        (b"21/11/2026 10:16:10;E;1.srv;user=x", "time stamp"), (b"02/30/2026 10:16:10;E;1.srv;user=x", "time stamp"),
+        (b"11/20/2026 24:16:10;E;1.srv;user=x", "time stamp"), (b"11/20/2026_10:16:10;E;1.srv;user=x", "time stamp"),
         (b"11/20/2026 10:16:10;EE;1.srv;user=x", "record type"),
     ],
 )  # fmt: skip

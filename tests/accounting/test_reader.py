@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softwalltime.accounting import files
-from softwalltime.accounting.files import Block, blocks, expand, is_trace, log_files, opened
+from softwalltime.accounting.files import Block, blocks, expand, is_trace, log_files
+from softwalltime.accounting.opening import opened
 from softwalltime.accounting.reader import pbs_batch, read_jobs
 from softwalltime.accounting.tally import KEPT, Tally
 from softwalltime.errors import SourceError
@@ -78,7 +79,7 @@ def test_a_broken_gzip_file_is_told_and_the_next_file_goes_on(tmp_path: Path) ->
     jobs, tally = read(broken, RECORDED_LOG)
     assert jobs[-42:] == read(RECORDED_LOG)[0]
     (error,) = map(str, tally.broken)
-    assert error.startswith(f"{broken}: broken gzip file, read up to the break: ")
+    assert error.startswith(f"{broken}: damaged gzip file, read up to the damage: ")
 
 
 @pytest.mark.parametrize("name", ["missing", "missing/20261120"])
@@ -93,13 +94,17 @@ def test_a_folder_without_logs_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_trace_is_told_from_a_log_by_its_first_line(tmp_path: Path) -> None:
+    def trace(path: Path) -> bool:
+        with opened(path) as file:
+            return is_trace(file)
+
     headless = tmp_path / "t"
     headless.write_text("\n" + "1 " * 18 + "\n")
-    assert is_trace(headless)
-    assert not is_trace(RECORDED_LOG)
+    assert trace(headless)
+    assert not trace(RECORDED_LOG)
     # A record of 18 words is still a record.
     headless.write_text("11/20/2026 10:16:10;E;1.srv;user=a " + "x=1 " * 15 + "end=2\n")
-    assert not is_trace(headless)
+    assert not trace(headless)
 
 
 def test_lines_come_whole_with_their_places_whatever_the_block_size(

@@ -1,5 +1,6 @@
 """Standard Workload Format traces as completed jobs."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,10 @@ from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.swf import Header, completed_job
 from softwalltime.accounting.tally import Tally
 from softwalltime.errors import RecordError
+from softwalltime.jobs import CompletedJob
 
 LINE = b"    7  1000    50   600   16   590    -1   16  3600    -1   1   12    3   44    2   -1 -1 -1"
-HEADER = Header(1_000_000)
+HEADER = Header(1_000_000, columns=18)
 
 
 def test_a_line_becomes_a_job() -> None:
@@ -65,4 +67,56 @@ def test_a_trace_is_read_with_header_blank_lines_bad_lines_and_no_last_line_end(
     jobs = list(read_jobs([trace], tally))
     assert [job.submission.submitted for job in jobs] == [1500, 1500]
     assert (tally.jobs, tally.malformed, tally.blank, tally.unfinished) == (2, 1, 1, 0)
-    assert str(tally.kept[0]) == f"{trace}:5: not a line of 18 numbers ('bad line')"
+    assert str(tally.kept[0]).startswith(f"{trace}:5: not a line of 18 columns (job number, submit time, ")
+    assert str(tally.kept[0]).endswith("think time) ('bad line')")
+
+
+def read(trace: Path) -> tuple[list[CompletedJob], Tally]:
+    tally = Tally()
+    return list(read_jobs([trace], tally)), tally
+
+
+ALEA = b"1 0 5 60 8 -1 -1 8 3600 4096 1 alice chem matlab -1 -1 -1 -1 -1 q_2h 1:ppn=8:cl_x#excl\n"
+
+
+def test_a_trace_may_have_names_a_queues_name_and_a_node_specification(tmp_path: Path) -> None:
+    trace = tmp_path / "metacentrum.swf"
+    trace.write_bytes(ALEA + ALEA.replace(b"alice chem matlab", b"7 -1 9").replace(b"q_2h 1:ppn=8:cl_x#excl", b"-1 -1"))
+    jobs, tally = read(trace)
+    assert (tally.jobs, tally.malformed) == (2, 0)
+    first, second = (job.submission for job in jobs)
+    assert (first.user, first.group, first.project, first.job_name) == ("alice", "chem", "chem", "matlab")
+    assert (first.queue, first.select, first.ncpus, first.walltime) == ("q_2h", "1:ppn=8:cl_x#excl", 8, 3600)
+    assert (second.user, second.group, second.job_name, second.queue, second.select) == ("user7", "", "app9", "", "")
+
+
+@pytest.mark.parametrize("columns", [18, 19, 20, 21])
+def test_the_first_job_decides_how_many_columns_there_are(columns: int, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    line = b" ".join(ALEA.split()[:columns])
+    trace.write_bytes(
+        b"\xef\xbb\xbf\n" + line + b"\n" + line + b" x\n" + line.rsplit(b" ", 1)[0] + b"\n" + line + b"\n"
+    )
+    jobs, tally = read(trace)
+    assert (len(jobs), tally.malformed) == (2, 2)
+    assert jobs[0].submission.queue == ("q_2h" if columns > 19 else "")
+    named = ["think time", "unused", "queue name", "node specification"][columns - 18]
+    assert tally.kept[0].error.reason.startswith(f"not a line of {columns} columns (job number, ")
+    assert tally.kept[0].error.reason.endswith(f"{named})")
+
+
+def test_a_trace_whose_first_job_is_malformed_is_a_trace_by_its_header(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    trace.write_bytes(b"; Version: 2.2\n1 2 3\n" + LINE + b"\n")
+    jobs, tally = read(trace)
+    assert (len(jobs), tally.malformed) == (1, 1)
+
+
+def test_a_value_of_an_optional_column_that_is_no_number_costs_that_value_alone(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    bad = LINE.replace(b"  590  ", b"  x  ").replace(b"  7 ", b"  8 ")
+    trace.write_bytes(LINE + b"\n" + bad + b"\n" + LINE.replace(b" 3600 ", b" x ") + b"\n")
+    jobs, tally = read(trace)
+    assert [job.cput for job in jobs] == [590 * 16, None]
+    assert tally.left_out == Counter({"average CPU time used": 1})
+    assert str(tally.kept[0]) == f"{trace}:3: requested time: not a number ('x')"

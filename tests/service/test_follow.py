@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from datetime import date, timedelta
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -198,7 +199,7 @@ def test_a_line_without_end_takes_no_memory_worth_mentioning(tmp_path: Path, dat
 
 def test_thousands_of_logs_that_were_read_cost_a_look_little(tmp_path: Path, engine: Engine) -> None:
     for number in range(1500):
-        (tmp_path / f"{20200000 + number}").write_bytes(ended(number) * 2)
+        (tmp_path / f"{date(2020, 1, 1) + timedelta(number):%Y%m%d}").write_bytes(ended(number) * 2)
     assert Follower(tmp_path).look(engine) == 1500
     # Gzipped, none is known by its name any more.
     for log in sorted(tmp_path.iterdir()):

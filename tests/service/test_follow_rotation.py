@@ -1,7 +1,9 @@
 """Logs that are rotated, gzipped, cut off and replaced while they are followed."""
 
 import gzip
+import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from softwalltime.accounting import files
 from softwalltime.accounting.tally import Tally
 from softwalltime.errors import SourceError
 from softwalltime.service.follow import Follower
+from softwalltime.service.held import HELD
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.service.reading import Known, ProgressOnce, new_blocks
 from tests.service.followed import RECORDED, append, ended, jobs
@@ -99,6 +102,48 @@ def test_a_log_is_replaced(replaced: str, folder: Path, engine: Engine, tmp_path
             assert follower.look(engine) == 0
     append(log, ended(900))
     assert follower.look(engine) == 1
+
+
+@pytest.mark.parametrize("place", ["20261120.old", "20261119", "../old/20261120", "../old/log"])
+@pytest.mark.parametrize("again", ["nothing", "another log", "an empty log"])
+def test_the_rest_of_a_log_that_is_renamed_right_after_its_last_write_is_read(
+    folder: Path, engine: Engine, tmp_path: Path, place: str, again: str
+) -> None:
+    log = folder / "20261120"
+    (folder.parent / "old").mkdir()
+    (folder / "20261118").write_bytes(ended(77))
+    follower = Follower(folder)
+    assert follower.look(engine) == 43
+    append(log, ended(101))
+    assert follower.look(engine) == 1
+    lines = follower.tally.lines
+    append(log, ended(102))
+    log.rename(folder / place)
+    if again != "nothing":
+        log.write_bytes(ended(200) if again == "another log" else b"")
+    new = again == "another log"
+    assert follower.look(engine) == 1 + new
+    assert follower.tally.lines == lines + 1 + new
+    assert follower.behind_bytes == 0
+    # Its writer may not know of it.
+    append(folder / place, ended(103))
+    assert follower.look(engine) == 1
+    assert follower.tally.lines == lines + 2 + new
+    assert follower.look(engine) == 0
+    assert (follower.behind_bytes, follower.behind_seconds, follower.tally.broken) == (0, 0, [])
+
+
+def test_a_log_that_is_deleted_is_let_go(folder: Path, engine: Engine) -> None:
+    log = folder / "20261120"
+    (folder / "20261118").write_bytes(ended(77))
+    follower = Follower(folder)
+    follower.look(engine)
+    log.unlink()
+    for number in range(HELD):
+        assert follower.look(engine) == 0
+        (folder / f"2026112{number}").write_bytes(ended(100 + number))
+        assert follower.look(engine) == 1
+    assert f"{log} (deleted)" not in subprocess.check_output(["ls", "-l", f"/proc/{os.getpid()}/fd"], text=True)
 
 
 def test_a_log_that_grows_or_is_rotated_away_while_it_is_read_is_read_to_its_end(

@@ -50,7 +50,13 @@ def unreadable(folder: Path, how: str) -> Path:
             log.symlink_to(log)
         case "nowhere":
             log.symlink_to(folder / "nowhere")
-        case "a broken gzip file":
+        case "a FIFO":
+            os.mkfifo(log)
+        case "a device":
+            log.symlink_to("/dev/zero")
+        case "binary":
+            log.write_bytes(bytes(100_000))
+        case "a damaged gzip file":
             log = folder / "20261119.gz"
             log.write_bytes(gzip.compress(ended(*range(100, 200)))[:-10])
         case "a trace":
@@ -58,7 +64,9 @@ def unreadable(folder: Path, how: str) -> Path:
     return log
 
 
-@pytest.mark.parametrize("how", ["a folder", "a loop", "a broken gzip file", "a trace"])
+@pytest.mark.parametrize(
+    "how", ["a folder", "a loop", "a damaged gzip file", "a trace", "a FIFO", "a device", "binary"]
+)
 def test_a_log_that_cannot_be_read_costs_no_other_and_is_tried_again_now_and_then(
     how: str, folder: Path, engine: Engine, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -75,8 +83,12 @@ def test_a_log_that_cannot_be_read_costs_no_other_and_is_tried_again_now_and_the
     assert follower.look(engine) == 1
     clock.now += RETRY
     assert follower.look(engine) == 0
-    assert len(complaints(caplog)) == 2
+    assert len(complaints(caplog)) == 1
+    assert [error.path for error in follower.tally.broken] == [log]
     assert follower.behind_bytes == 0
+    log.unlink() if not log.is_dir() else log.rmdir()
+    assert follower.look(engine) == 0
+    assert follower.tally.broken == []
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")

@@ -1,25 +1,27 @@
-"""Files of records: which ones a path means, and their lines in blocks, gzipped or not."""
+"""Files of records: which ones a path means, and their lines in blocks."""
 
-import gzip
 import re
-import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from datetime import date
+from functools import cached_property, lru_cache
 from itertools import groupby
 from pathlib import Path
-from typing import IO
 
+from softwalltime.accounting import swf
+from softwalltime.accounting.opening import SUFFIXES, Contents, Opened
 from softwalltime.errors import SourceError
 
 BLOCK = 1 << 20
 """Bytes read at once."""
 LONGEST_LINE = 1 << 24
 """Bytes; the record of a job on 10,000 nodes takes one, and no file is one line of many gigabytes."""
-LOG_NAME = re.compile(r"\d{8}(\.gz)?")
-"""A log of PBS is named by its day, YYYYMMDD; a site may gzip it."""
-_NUMBERS = re.compile(rb"[-+.0-9\s]*")
+BOM = b"\xef\xbb\xbf"
+"""What some editors write before the first line of UTF-8 text."""
+_LOG_NAME = re.compile(rf"(\d{{8}})({'|'.join(map(re.escape, SUFFIXES))})?")
+_RECORD = re.compile(rb"^\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z];", re.MULTILINE)
+_START = 1 << 16
+"""Bytes at the start of a file by which binary files are suspected."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,26 @@ class Unfinished:
     content: bytes = b""
 
 
+@lru_cache(maxsize=1 << 14)
+def log_day(name: str) -> str:
+    """Return the day, as YYYYMMDD, whose accounting log has this name, compressed or not; empty if it is no log's name.
+
+    >>> log_day("20240229.gz"), log_day("20262101"), log_day("notes")
+    ('20240229', '', '')
+    """
+    match = _LOG_NAME.fullmatch(name)
+    if match is None:
+        return ""
+    day = match.group(1)
+    try:
+        date(int(day[:4]), int(day[4:6]), int(day[6:]))
+    except ValueError:
+        return ""
+    return day
+
+
 def log_files(path: Path) -> list[Path]:
-    """The accounting logs that ``path`` means: a file is itself, a folder its files named YYYYMMDD, by date.
+    """Return the accounting logs that ``path`` means: a file is itself, a folder its files named YYYYMMDD, by date.
 
     :raises SourceError: if there is no such path, or no log in the folder.
     """
@@ -74,55 +94,17 @@ def log_files(path: Path) -> list[Path]:
         if not path.is_dir():
             path.stat()
             return [path]
-        found = sorted(
-            (entry for entry in path.iterdir() if LOG_NAME.fullmatch(entry.name)), key=lambda entry: entry.name
-        )
+        found = sorted((entry for entry in path.iterdir() if log_day(entry.name)), key=lambda entry: entry.name)
     except OSError as error:
         raise SourceError(f"{path}: {error.strerror or error}") from error
     if not found:
         raise SourceError(f"{path}: the folder holds no accounting log (a file named YYYYMMDD)")
-    # PBS writes 20240131; a site that gzips it may, for a moment, have both.
+    # PBS writes 20240131; a site that compresses it may, for a moment, have both.
     plain = {entry.name for entry in found}
-    return [entry for entry in found if not (entry.suffix == ".gz" and entry.stem in plain)]
+    return [entry for entry in found if not (entry.suffix and entry.stem in plain)]
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A file open for reading: its contents, unpacked, and the file on disk that they come from."""
-
-    contents: IO[bytes]
-    on_disk: IO[bytes]
-
-    @property
-    def plain(self) -> bool:
-        """Whether the contents are the file itself, not gzipped."""
-        return self.contents is self.on_disk
-
-    def consumed(self) -> int:
-        """Bytes of the file on disk that were read so far."""
-        return self.on_disk.tell()
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[Opened]:
-    """The file open for reading, unpacked if it is gzipped (by its first two bytes, whatever its name).
-
-    :raises SourceError: if it cannot be opened, or breaks while it is read.
-    """
-    try:
-        with path.open("rb") as raw:
-            if raw.peek(2)[:2] == b"\x1f\x8b":
-                with gzip.open(raw) as unpacked:
-                    yield Opened(unpacked, raw)  # type: ignore[arg-type]  # GzipFile is no IO to typeshed
-            else:
-                yield Opened(raw, raw)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise SourceError(f"{path}: broken gzip file, read up to the break: {error}") from error
-    except OSError as error:
-        raise SourceError(f"{path}: {error.strerror or error}") from error
-
-
-def blocks(stream: IO[bytes], offset: int = 0, line: int = 1, unfinished: Unfinished | None = None) -> Iterator[Block]:
+def blocks(stream: Contents, offset: int = 0, line: int = 1, unfinished: Unfinished | None = None) -> Iterator[Block]:
     """The stream's whole lines from byte ``offset`` on, which is where line number ``line`` begins.
 
     A last line without a line end is not returned; ``unfinished`` is given it.  A line longer than
@@ -167,20 +149,39 @@ def _whole_lines(content: bytes, offset: int, line: int) -> Iterator[Block]:
             offset, line = block.end, block.last_line + 1
 
 
-def is_trace(path: Path) -> bool:
-    """Whether the file is an SWF trace, by its first lines: header lines, which begin with ``;``, and 18 numbers.
+def is_trace(file: Opened) -> bool:
+    """Return whether the file is an SWF trace, by its first lines: headers, which begin with ``;``, then a job.
 
-    A log may begin with ``;`` too, where its first bytes were lost; then records follow.
+    A log may begin with ``;`` too, where its first bytes were lost; then records follow.  Reading is left at the
+    file's start.
 
-    :raises SourceError: if the file cannot be read.
+    :raises SourceError: if the file cannot be read, or is neither: a binary file, or UTF-16 text.
     """
+    contents = file.contents
+    start = contents.read(_START)
+    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise SourceError(f"{file.path}: UTF-16 text; convert it to UTF-8 first: iconv -f UTF-16 -t UTF-8")
+    contents.seek(0)
+    trace = _begins_as_trace(contents)
+    if not trace and b"\0" in start and not _RECORD.search(start):
+        # After a crash of its host a log may begin with many zeros.
+        while (more := contents.read(BLOCK)) and not _RECORD.search(more):
+            pass
+        if not more:
+            raise SourceError(f"{file.path}: a binary file (or UTF-16 text), neither an accounting log nor a trace")
+    contents.seek(0)
+    return trace
+
+
+def _begins_as_trace(contents: Contents) -> bool:
     headed = False
-    with opened(path) as file:
-        while line := file.contents.readline(LONGEST_LINE):
-            if line.startswith(b";"):
-                headed = True
-            elif line.strip():
-                return len(line.split(None, 18)) == 18 and _NUMBERS.fullmatch(line) is not None
+    line = contents.readline(LONGEST_LINE).removeprefix(BOM)
+    while line:
+        if line.startswith(b";"):
+            headed = True
+        elif line.strip():
+            return swf.columns(line) > 0 or (headed and not _RECORD.match(line))
+        line = contents.readline(LONGEST_LINE)
     return headed
 
 

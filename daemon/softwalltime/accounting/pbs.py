@@ -13,7 +13,10 @@ and the group come before them, so there the first one counts.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
 
 from softwalltime.accounting.shapes import Shapes
 from softwalltime.accounting.values import duration, epoch, size, whole
@@ -39,6 +42,7 @@ _END = {quote: re.compile(rf"{quote}(?= +{_FIELD}|{_TRAILING_BLANKS})") for quot
 _ACCOUNT_END = re.compile(rf'"(?= +{_AFTER_ACCOUNT}|{_TRAILING_BLANKS})')
 _ALWAYS_QUOTED = frozenset({"gridname", "account", "project", "accounting_id", "resvname"})
 _FIRST_COUNTS = frozenset({"user", "group"})
+_CLOCK = re.compile(r"(?:[01]\d|2[0-3]):[0-5]\d:(?:[0-5]\d|60)", re.ASCII)
 _PLACEMENT = re.compile(r"(?:(\d+)|[^:+]+)((?::[^+]*)?)(?:\+|$)")
 _PPN = re.compile(r":ppn=(\d+)")
 _GPUS = re.compile(r":gpus=(\d+)")
@@ -58,11 +62,31 @@ def split(line: bytes) -> tuple[str, str, str]:
     if len(parts) < 4:
         raise RecordError("not an accounting record: fewer than 3 semicolons", value=parts[0])
     stamp, kind, job_id, message = parts
-    if len(stamp) != 19 or stamp[2:3] != "/":
+    if not _is_stamp(stamp):
         raise RecordError("not of the form MM/DD/YYYY HH:MM:SS", field="time stamp", value=stamp)
     if len(kind) != 1:
         raise RecordError("not one letter", field="record type", value=kind)
     return kind, job_id, message
+
+
+def _is_stamp(text: str) -> bool:
+    """Whether this is a time stamp as PBS writes it."""
+    return len(text) == 19 and text[10] == " " and _is_day(text[:10]) and _is_clock(text[11:])
+
+
+# A log holds many thousand records of the same day.
+@lru_cache(maxsize=1 << 10)
+def _is_day(text: str) -> bool:
+    try:
+        datetime.strptime(text, "%m/%d/%Y").replace(tzinfo=UTC)
+    except ValueError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=1 << 17)
+def _is_clock(text: str) -> bool:
+    return _CLOCK.fullmatch(text) is not None
 
 
 def attributes(message: str) -> dict[str, str]:
@@ -138,14 +162,17 @@ def completed_job(job_id: str, message: str, server: str = "") -> CompletedJob:
     return job_of(completed_values(job_id, message, server))
 
 
-def completed_values(job_id: str, message: str, server: str = "") -> Values:
-    """As :func:`completed_job`, but the job's bare values."""
+def completed_values(job_id: str, message: str, server: str = "", left_out: Counter[str] | None = None) -> Values:
+    """As :func:`completed_job`, but the job's bare values.
+
+    :param left_out: counts values of optional fields that cannot be read, by field; the job has none there.
+    """
     texts = _shapes.values(message)
     if texts is None:
         fields = attributes(message)
         texts = tuple(map(fields.get, _FIELDS))
         _shapes.meet(message, fields)
-    return _read(job_id, texts, server)
+    return _read(job_id, texts, server, left_out)
 
 
 def current_job(job_id: str, fields: dict[str, str], server: str = "", *, waits: bool) -> CurrentJob:
@@ -158,13 +185,14 @@ def current_job(job_id: str, fields: dict[str, str], server: str = "", *, waits:
     return CurrentJob(job.submission, job.server, start, job.qtime, job.etime, job.soft_walltime)
 
 
-def _read(job_id: str, texts: Sequence[str | None], server: str) -> Values:
+def _read(job_id: str, texts: Sequence[str | None], server: str, left_out: Counter[str] | None = None) -> Values:
     if not job_id or " " in job_id:
         raise RecordError("is not a job id", field="job id", value=job_id)
+    server = server or job_id.partition(".")[2]
     try:
-        return _values(job_id, texts, server or job_id.partition(".")[2])
+        return _values(job_id, texts, server)
     except ValueError:
-        raise _culprit(texts) from None
+        return _values(job_id, _readable(texts, left_out), server)
 
 
 _FIELDS = (
@@ -261,17 +289,28 @@ _CONVERTED: dict[str, Callable[[str], object]] = {
 }  # fmt: skip
 
 
-def _culprit(texts: Sequence[str | None]) -> RecordError:
-    """Which of the fields it was that could not be converted."""
-    fields = dict(zip(_FIELDS, texts, strict=True))
-    for name, convert in _CONVERTED.items():
-        value = fields.get(name)
+_REQUIRED = frozenset({"end", "start", "ctime", "resources_used.walltime", "Resource_List.walltime"})
+"""Fields without whose value, where they have one, a job would be another one; any other costs but itself."""
+
+
+def _readable(texts: Sequence[str | None], left_out: Counter[str] | None) -> list[str | None]:
+    """Return the texts without those of optional fields that cannot be converted.
+
+    :raises RecordError: if a required field cannot be.
+    """
+    readable = list(texts)
+    for index, (name, value) in enumerate(zip(_FIELDS, texts, strict=True)):
+        convert = _CONVERTED.get(name)
         try:
-            if value is not None:
+            if value is not None and convert is not None:
                 convert(value)
         except ValueError as error:
-            return RecordError(str(error), field=name, value=value or "")
-    return RecordError("cannot be read", field="message")
+            if name in _REQUIRED:
+                raise RecordError(str(error), field=name, value=value or "") from None
+            readable[index] = None
+            if left_out is not None:
+                left_out[name] += 1
+    return readable
 
 
 def _truth(text: str) -> bool:

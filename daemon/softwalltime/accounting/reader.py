@@ -9,7 +9,8 @@ from pathlib import Path
 
 from softwalltime.accounting import pbs, swf
 from softwalltime.accounting.changes import ALTERED, COMES, GOES, Changes, Record
-from softwalltime.accounting.files import LONGEST_LINE, Block, Opened, Unfinished, blocks, is_trace, opened
+from softwalltime.accounting.files import BOM, LONGEST_LINE, Block, Unfinished, blocks, is_trace
+from softwalltime.accounting.opening import Opened, opened
 from softwalltime.accounting.tally import LINE_KEPT, Malformed, Tally
 from softwalltime.errors import RecordError, SourceError
 from softwalltime.jobs import OF_SUBMISSION, CompletedJob, Values, job_of
@@ -41,10 +42,11 @@ def pbs_batch(block: Block, path: str, tally: Tally, server: str = "") -> Batch:
     if block.piece:
         return _piece(block, path, batch, tally)
     lines = block.lines
+    skipped = _skip_bom(block, lines)
     # The stamp has 19 characters, so the type stands at a fixed place: most lines need no closer look.
     kinds = [line[19:22] for line in lines]
     counts = Counter(kinds)
-    places = _Places(block, path, lines)
+    places = _Places(block, path, lines, skipped)
     completed: dict[bytes, int] = {}
     telling: list[tuple[bytes, int]] = []
     for index, kind in enumerate(kinds):
@@ -103,15 +105,16 @@ def _change(
 class _Places:
     """Where the lines of a block stand."""
 
-    def __init__(self, block: Block, path: str, lines: Sequence[bytes]) -> None:
+    def __init__(self, block: Block, path: str, lines: Sequence[bytes], skipped: int) -> None:
         self._block = block
+        self._skipped = skipped
         self._path = path
         self._lines = lines
 
     @cached_property
     def _offsets(self) -> list[int]:
         # Only a few are ever asked for, but then many lines lie before them.
-        return list(accumulate((len(line) + 1 for line in self._lines), initial=self._block.offset))
+        return list(accumulate((len(line) + 1 for line in self._lines), initial=self._block.offset + self._skipped))
 
     def record(self, kind: bytes, index: int) -> Record:
         """The line with this index as a record of this type."""
@@ -120,6 +123,14 @@ class _Places:
     def malformed(self, error: RecordError, index: int) -> Malformed:
         """The line with this index, which gave this error."""
         return Malformed.of(error, self._path, self._offsets[index], self._block.line + index, self._lines[index])
+
+
+def _skip_bom(block: Block, lines: list[bytes]) -> int:
+    """Take the byte order mark off the first line of a file; return its length, 0 if there is none."""
+    if block.offset or not lines[0].startswith(BOM):
+        return 0
+    lines[0] = lines[0].removeprefix(BOM)
+    return len(BOM)
 
 
 def _piece(block: Block, path: str, batch: Batch, tally: Tally) -> Batch:
@@ -157,7 +168,7 @@ def _pbs_job(kind: bytes, line: bytes, tally: Tally, server: str) -> Values | No
         tally.array_parents += 1
         return None
     try:
-        return pbs.completed_values(job_id, message, server)
+        return pbs.completed_values(job_id, message, server, tally.left_out)
     except RecordError as error:
         # TORQUE's R, and that of a job whose host is gone, tell nothing of the run that was in vain.
         if letter == "R" and error.reason == pbs.MISSING:
@@ -169,8 +180,8 @@ def _pbs_job(kind: bytes, line: bytes, tally: Tally, server: str) -> Values | No
 def _swf_jobs(block: Block, path: str, tally: Tally, header: swf.Header, server: str) -> list[CompletedJob]:
     """Read a block of an SWF trace; header lines are taken in on the way."""
     jobs: list[CompletedJob] = []
-    offset = block.offset
     lines = block.lines
+    offset = block.offset + _skip_bom(block, lines)
     for number, line in enumerate(lines, block.line):
         if line[:1] == b";":
             header.read(line)
@@ -183,6 +194,8 @@ def _swf_jobs(block: Block, path: str, tally: Tally, header: swf.Header, server:
             except RecordError as error:
                 tally.keep(Malformed.of(error, path, offset, number, line))
         offset += len(line) + 1
+    tally.left_out += header.left_out
+    header.left_out.clear()
     tally.lines += len(lines)
     tally.jobs += len(jobs)
     return jobs
@@ -198,10 +211,9 @@ def read_jobs(
     """
     for path in paths:
         try:
-            trace = is_trace(path)
             with opened(path) as file:
                 tally.files += 1
-                yield from _read_file(file, str(path), trace, tally, progress, server)
+                yield from _read_file(file, str(path), is_trace(file), tally, progress, server)
         except SourceError as error:
             tally.broken.append(error)
 

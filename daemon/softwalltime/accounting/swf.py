@@ -1,21 +1,36 @@
 """Standard Workload Format traces (Chapin et al. 1999, version 2.2), read as completed jobs.
 
-One line is one job in 18 numbers, -1 where unknown; header lines begin with a semicolon.  The user is ``user7``, the
+One line is one job in 18 columns, -1 where unknown; header lines begin with a semicolon.  The user is ``user7``, the
 project is the group, the job name is the executable, the queue is the queue number; a job ends at submission + wait +
 runtime, with an unknown wait taken as none.
+
+Traces of the simulator Alea, such as MetaCentrum's, have up to three columns more (``WorkloadReaderSWF.java`` there):
+the 20th is the name of the queue, the 21st the node specification, the 19th is not read.  In any trace users, groups,
+executables and queues may have names in place of numbers.  How many columns a trace has, its first job says.
 """
 
 import re
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from sys import intern
 
 from softwalltime.errors import RecordError
 from softwalltime.jobs import CompletedJob, Submission
 
-FIELDS = (
+COLUMNS = (
     "job number", "submit time", "wait time", "run time", "allocated processors", "average CPU time used",
     "used memory", "requested processors", "requested time", "requested memory", "status", "user ID", "group ID",
     "executable number", "queue number", "partition number", "preceding job number", "think time",
+)  # fmt: skip
+MORE_COLUMNS = ("unused", "queue name", "node specification")
+_NUMBERS = 11
+"""How many of the first columns are numbers; names may follow."""
+_NAMED = frozenset({"user ID", "group ID", "executable number", "queue number"})
+_OPTIONAL = frozenset(
+    {
+        "allocated processors", "average CPU time used", "used memory", "requested processors", "requested memory",
+        "status",
+    }
 )  # fmt: skip
 COMPLETED, CANCELLED = 1, 5
 KILLED_BY_DELETION = 271
@@ -24,11 +39,20 @@ _UNIX_START = re.compile(rb";\s*UnixStartTime:\s*(\d{1,12})")
 _LARGEST = 10**12
 
 
+_NUMBER = re.compile(rb"[-+]?[0-9]+(\.[0-9]*)?")
+
+
 @dataclass(slots=True)
 class Header:
-    """What the header says that readers need; ``start`` is the epoch time of the trace's second 0."""
+    """What readers need to know of a trace: the epoch time of its second 0, and how many columns it has.
+
+    ``columns`` is 0 until the first job was read.
+    """
 
     start: int = 0
+    columns: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+    """Values of optional columns that cannot be read, by column."""
 
     def read(self, line: bytes) -> None:
         """Take in one header line."""
@@ -37,23 +61,41 @@ class Header:
             self.start = int(match.group(1))
 
 
-def completed_job(line: bytes, header: Header, server: str = "") -> CompletedJob:
-    """The job of one line.
+def columns(line: bytes) -> int:
+    """Return how many columns a trace has that begins with this line; 0 if the line is no job of a trace."""
+    parts = line.split(None, 22)
+    numbers = [*parts[:_NUMBERS], *parts[15:18]]
+    fits = 18 <= len(parts) <= 18 + len(MORE_COLUMNS) and all(map(_NUMBER.fullmatch, numbers))
+    return len(parts) if fits else 0
 
-    :raises RecordError: names the field and its value.
+
+def completed_job(line: bytes, header: Header, server: str = "") -> CompletedJob:
+    """Return the job of one line.
+
+    :raises RecordError: names the column and its value.
     """
     parts = line.split()
-    if len(parts) != 18:
-        raise RecordError("not a line of 18 numbers", value=line[:60].decode("ascii", "backslashreplace"))
+    if len(parts) != header.columns:
+        if header.columns or not columns(line):
+            expected = (*COLUMNS, *MORE_COLUMNS)[: header.columns or 18]
+            reason = f"not a line of {len(expected)} columns ({', '.join(expected)})"
+            raise RecordError(reason, value=line[:60].decode("utf-8", "backslashreplace"))
+        header.columns = len(parts)
+    names: dict[str, str] = {}
     try:
         values = list(map(int, parts[:15]))
     except ValueError:
-        # Averages may have a fraction; anything else that is no number is an error.
-        values = [_number(part, name) for part, name in zip(parts[:15], FIELDS, strict=False)]
+        values = []
+        for part, name in zip(parts[:15], COLUMNS, strict=False):
+            if name in _NAMED and not _NUMBER.fullmatch(part):
+                names[name] = intern(part.decode("utf-8", "backslashreplace").replace("\0", "\\x00"))
+                values.append(-1)
+            else:
+                values.append(_number(part, name, header))
     number, submit, wait, run, allocated, cpu, used, processors = values[:8]
     walltime, memory, status, user, group, app, queue = values[8:]
     if not (-1 <= submit < _LARGEST and wait < _LARGEST and run < _LARGEST and walltime < _LARGEST):
-        raise RecordError("a time beyond belief", value=line[:60].decode("ascii", "backslashreplace"))
+        raise RecordError("not a believable time", value=line[:60].decode("ascii", "backslashreplace"))
     if processors <= 0:
         processors = allocated
     ncpus = processors if 0 < processors < 2**31 else None
@@ -62,19 +104,26 @@ def completed_job(line: bytes, header: Header, server: str = "") -> CompletedJob
     # A runtime of -1 is a job that never started or one that nobody timed; neither can teach anything.
     runtime = max(run, 0)
     never_ran = run < 0 or (run == 0 and status == CANCELLED)
+    user_name = names.get("user ID") or (intern(f"user{user}") if user >= 0 else "")
+    group_name = names.get("group ID") or (intern(f"group{group}") if group >= 0 else "")
+    queue_name = names.get("queue number") or (intern(f"queue{queue}") if queue >= 0 else "")
+    select = ""
+    if header.columns > 18:
+        queue_name, select = _more(parts, queue_name)
     return CompletedJob(
         Submission(
             str(number),
-            intern(f"user{user}") if user >= 0 else "",
+            user_name,
             submitted,
             walltime if walltime > 0 else None,
-            group_name := intern(f"group{group}") if group >= 0 else "",
+            group_name,
             group_name,
             "",
-            intern(f"app{app}") if app >= 0 else "",
-            intern(f"queue{queue}") if queue >= 0 else "",
+            names.get("executable number") or (intern(f"app{app}") if app >= 0 else ""),
+            queue_name,
             ncpus=ncpus,
             mem=memory * 1024 * processors if 0 < memory < 2**40 and ncpus else None,
+            select=select,
         ),
         server,
         None if never_ran else start,
@@ -89,8 +138,19 @@ def completed_job(line: bytes, header: Header, server: str = "") -> CompletedJob
     )
 
 
-def _number(part: bytes, field: str) -> int:
+def _more(parts: list[bytes], queue: str) -> tuple[str, str]:
+    """Return queue and node specification as the columns after the 18th say them."""
+    texts = ["" if part == b"-1" else part.decode("utf-8", "backslashreplace") for part in parts[19:21]]
+    name, select = (*texts, "", "")[:2]
+    return intern(name.replace("\0", "\\x00")) or queue, intern(select.replace("\0", "\\x00"))
+
+
+def _number(part: bytes, column: str, header: Header) -> int:
     try:
+        # Averages may have a fraction.
         return int(float(part))
     except (ValueError, OverflowError):
-        raise RecordError("not a number", field=field, value=part.decode("ascii", "backslashreplace")) from None
+        if column in _OPTIONAL:
+            header.left_out[column] += 1
+            return -1
+        raise RecordError("not a number", field=column, value=part.decode("ascii", "backslashreplace")) from None

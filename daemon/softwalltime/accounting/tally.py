@@ -56,6 +56,8 @@ class Tally:
     malformed: int = 0
     other: Counter[str] = field(default_factory=Counter)
     """Records that tell of no completed job, by type."""
+    left_out: Counter[str] = field(default_factory=Counter)
+    """Values of optional fields that could not be read, by field; the records count without them."""
     kept: list[Malformed] = field(default_factory=list)
     broken: list[SourceError] = field(default_factory=list)
     """Files that could not be read, or not to their end."""
@@ -70,6 +72,7 @@ class Tally:
         for count in _COUNTS:
             setattr(self, count, getattr(self, count) + getattr(other, count))
         self.other += other.other
+        self.left_out += other.left_out
         self.kept += other.kept[: KEPT - len(self.kept)]
         self.broken += other.broken
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from softwalltime.accounting.files import expand
+from softwalltime.accounting.opening import size_on_disk
 from softwalltime.accounting.tally import Tally
 from softwalltime.cli.options import LazySettings, ServerName, log_option, store_options
 from softwalltime.cli.progress import progress_bar
@@ -73,7 +74,7 @@ def _ingest(paths: tuple[Path, ...], settings: Settings, *, again: bool) -> int:
     tally = Tally()
     with (
         open_store(settings) as engine,
-        progress_bar("ingesting", sum(map(_size, files))) as progress,
+        progress_bar("ingesting", sum(map(size_on_disk, files))) as progress,
     ):
         stored, known = ingest_logs(engine, files, tally, settings.server, progress, again=again)
         if stored > MANY:
@@ -94,14 +95,6 @@ def _ingest(paths: tuple[Path, ...], settings: Settings, *, again: bool) -> int:
     for line in problems(tally):
         click.echo(line, err=True)
     return 1 if tally.broken else 0
-
-
-def _size(file: Path) -> int:
-    """Bytes on disk; whoever reads a file says what is wrong with it."""
-    try:
-        return file.stat().st_size
-    except OSError:
-        return 0
 
 
 def _follow(settings: Settings, paths: tuple[Path, ...], log_format: str) -> int:

@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
 
+from softwalltime.accounting.opening import size_on_disk
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import as_pbs, write_logs
@@ -54,7 +55,7 @@ def convert(trace: Path, folder: Path, form: str, server: str | None, zone: tzin
       softwalltime convert KTH-SP2-1996-unfiltered.swf.gz --to pbs accounting-kth
     """
     tally = Tally()
-    with progress_bar("reading", trace.stat().st_size) as progress:
+    with progress_bar("reading", size_on_disk(trace)) as progress:
         jobs = [as_pbs(job, server or _name(trace)) for job in read_jobs([trace], tally, progress)]
     for line in problems(tally):
         click.echo(line, err=True)

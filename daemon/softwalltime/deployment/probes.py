@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from softwalltime.accounting.files import log_files, opened
+from softwalltime.accounting.files import log_files
+from softwalltime.accounting.opening import opened
 from softwalltime.deployment.subprocess_call import SubprocessError, call_in_subprocess
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.service.client import ask

@@ -1,13 +1,15 @@
 """Follows the accounting logs of one PBS server into the store, looking again and again at what has changed.
 
-It relies on nothing but the files' names, sizes and times of change, so that it works on any file system, NFS too.
+It relies on nothing but the files' names, sizes, times of change and inodes, which any file system has, NFS too.
 Whatever it finds (a new day's file, one that came late, was gzipped, cut off, replaced or copied back) is given to
 :func:`softwalltime.service.ingest.ingest_logs`, which knows what of it was read before.
 """
 
 import logging
+import os
+import stat
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from threading import Event
@@ -17,6 +19,7 @@ from sqlalchemy import Engine
 from softwalltime.accounting.files import log_files
 from softwalltime.accounting.tally import Tally
 from softwalltime.errors import SoftwalltimeError, SourceError
+from softwalltime.service.held import HELD, HeldLogs, LogState
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.service.reading import Known
 from softwalltime.states import State
@@ -33,7 +36,6 @@ RETRY = 60.0
 """Seconds until a log that could not be read is tried again though it has not changed."""
 UNKNOWN_AFTER = 10.0
 """Seconds after a look after which it is not known any more that all is stored."""
-_State = tuple[int, int, int]
 
 log = logging.getLogger(__name__)
 
@@ -52,9 +54,11 @@ class Follower:
         self._accounting = accounting
         self._server = server
         self._clock = clock
-        self._seen: dict[Path, _State] = {}
+        self._seen: dict[Path, LogState] = {}
         self._retries: dict[Path, float] = {}
         self._known: Known | None = None
+        self._broken: dict[Path, SourceError] = {}
+        self._held = HeldLogs()
         self._behind_since: float | None = None
         self._measured: float | None = None
 
@@ -72,7 +76,7 @@ class Follower:
             return now - measured
         return 0.0
 
-    def measure(self) -> dict[Path, _State]:
+    def measure(self) -> dict[Path, LogState]:
         """See which logs have changed, and how far behind the reading is; reads none of them.
 
         :raises SourceError: if the folder cannot be read.
@@ -80,7 +84,20 @@ class Follower:
         now = self._clock()
         for path in [path for path, when in self._retries.items() if when <= now]:
             del self._retries[path], self._seen[path]
-        changed = {path: state for path, state in _states(self._accounting) if self._seen.get(path) != state}
+        # Renamed logs come first: others may have their names by now.
+        states: dict[Path, LogState] = {}
+        for path, (held, status) in self._held.now().items():
+            self._seen.setdefault(path, held)
+            states[path] = _state(status)
+        try:
+            states |= _states(self._accounting)
+        except SourceError:
+            if all(self._seen.get(path) == state for path, state in states.items()):
+                raise
+        changed = {path: state for path, state in states.items() if self._seen.get(path) != state}
+        if self._broken.keys() - states.keys():
+            self._broken = {path: error for path, error in self._broken.items() if path in states}
+            self.tally.broken = list(self._broken.values())
         self.behind_bytes = sum(_unread(self._seen.get(path), state) for path, state in changed.items())
         if not changed:
             self._behind_since = None
@@ -92,7 +109,7 @@ class Follower:
     def look(self, engine: Engine) -> int:
         """Store what is new; returns how many jobs that were.
 
-        A log that cannot be read is complained of, and tried again when it has changed or some time has passed.
+        A log that cannot be read is complained of once, and tried again when it has changed or some time has passed.
 
         :raises SourceError: if the folder cannot be read.
         :raises StoreError: if the store fails; all that was committed before stays, and the next look goes on there.
@@ -109,7 +126,11 @@ class Follower:
         finally:
             # Also where the store fails half-way: what was committed before is not met again.
             self._take_in(tally)
+        self._complain(tally.broken, changed)
         self._known = known
+        # The first time all have changed: none but the newest is likely to be written.
+        for path, state in list(changed.items())[-HELD:]:
+            self._held.hold(path, state)
         self._seen |= changed
         self._retries |= {error.path: self._clock() + RETRY for error in tally.broken if error.path is not None}
         # What has been written meanwhile is not what there was to read before.
@@ -126,13 +147,23 @@ class Follower:
         self.behind_bytes = max(0, self.behind_bytes - size)
 
     def _take_in(self, tally: Tally) -> None:
-        """Add up what was met, and say what an administrator should know."""
+        """Add up what was met, and log the lines that cannot be read."""
         for malformed in tally.kept:
             log.warning("malformed: %s", malformed)
-        for broken in tally.broken:
-            log.error("%s", broken)
         self.tally.add(tally)
-        self.tally.broken = tally.broken
+        self.tally.broken = list(self._broken.values())
+
+    def _complain(self, broken: Sequence[SourceError], read: Collection[Path]) -> None:
+        """Log which files cannot be read, once each as long as nothing changes about it.
+
+        :param read: all that was read just now.
+        """
+        now = {error.path: error for error in broken if error.path is not None}
+        for path, error in now.items():
+            if str(error) != str(self._broken.get(path, "")):
+                log.error("%s", error)
+        self._broken = {path: error for path, error in self._broken.items() if path not in read} | now
+        self.tally.broken = list(self._broken.values())
 
 
 def follow(
@@ -185,21 +216,27 @@ def _tell(before: str, now: str) -> None:
         log.info("going on")
 
 
-def _states(accounting: Path) -> Iterator[tuple[Path, _State]]:
-    """The logs with what changes when they do: size, time of the last change, inode."""
+def _states(accounting: Path) -> dict[Path, LogState]:
+    """Return the logs with what changes when they do."""
+    states = {}
     for path in log_files(accounting):
         try:
-            found = path.stat()
+            states[path] = _state(path.stat())
         except FileNotFoundError:
             continue  # rotated away since the folder was read
         except OSError:
-            # Whoever reads it will say what is wrong with it; the others are not to suffer.
-            yield path, (0, 0, 0)
-        else:
-            yield path, (found.st_size, found.st_mtime_ns, found.st_ino)
+            # Its reader says what is wrong with it, and the others are read.
+            states[path] = (0, 0, 0)
+    return states
 
 
-def _unread(seen: _State | None, state: _State) -> int:
+def _state(status: os.stat_result) -> LogState:
+    """Return size, time of the last change and inode; a special file has no size."""
+    size = status.st_size if stat.S_ISREG(status.st_mode) else 0
+    return size, status.st_mtime_ns, status.st_ino
+
+
+def _unread(seen: LogState | None, state: LogState) -> int:
     """Bytes by which a log has grown; all of it if it is another one, or was cut off."""
     same = seen is not None and seen[2] == state[2] and seen[0] <= state[0]
     return state[0] - (seen[0] if seen is not None and same else 0)

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
-from typing import IO
 
 from sqlalchemy import Engine
 
-from softwalltime.accounting.files import LOG_NAME, Opened, Unfinished, blocks, is_trace, opened
+from softwalltime.accounting.files import Unfinished, blocks, is_trace, log_day
+from softwalltime.accounting.opening import Contents, Opened, opened
 from softwalltime.accounting.tally import Tally
 from softwalltime.errors import SourceError
 from softwalltime.service.parsing import Task
@@ -190,9 +190,9 @@ def new_blocks(known: Known, files: Sequence[Path], tally: Tally, server: str, t
 
 
 def _of_log(known: Known, path: Path, tally: Tally, server: str, told: ProgressOnce) -> Iterator[Task]:
-    if is_trace(path):
-        raise SourceError(f"{path}: a trace, not an accounting log; write it as logs first: softwalltime convert")
     with opened(path) as file:
+        if is_trace(file):
+            raise SourceError(f"{path}: a trace, not an accounting log; write it as logs first: softwalltime convert")
         tally.files += 1
         first = file.contents.read(HEAD_BYTES)
         name = server or _server(first)
@@ -226,7 +226,7 @@ def _size(file: Opened) -> int:
     return os.fstat(file.on_disk.fileno()).st_size
 
 
-def _still_there(contents: IO[bytes], position: Position) -> bool:
+def _still_there(contents: Contents, position: Position) -> bool:
     """Whether the last bytes that were read are where they were: a log that was cut off and written on has others."""
     contents.seek(position.offset - position.tail.length)
     return position.tail.matches(contents.read(position.tail.length))
@@ -240,8 +240,7 @@ def _server(first: bytes) -> str:
 
 def _day(path: str) -> str:
     """The day whose log is called so, as YYYYMMDD; empty if it has another name."""
-    name = path.rpartition("/")[2]
-    return name[:8] if LOG_NAME.fullmatch(name) else ""
+    return log_day(path.rpartition("/")[2])
 
 
 def _over(day: str) -> int:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from softwalltime.accounting import pbs
-from softwalltime.accounting.files import blocks, is_trace, opened
+from softwalltime.accounting.files import blocks, is_trace
+from softwalltime.accounting.opening import Opened, opened
 from softwalltime.accounting.values import epoch
 from softwalltime.errors import RecordError, SourceError
 
@@ -38,28 +39,28 @@ def read_alters(paths: Iterable[Path]) -> list[RecordedAlter]:
     found: list[RecordedAlter] = []
     for path in paths:
         try:
-            if not is_trace(path):
-                found += _of_log(path)
+            with opened(path) as file:
+                if not is_trace(file):
+                    found += _of_log(file)
         except SourceError:
             continue  # Whoever reads the jobs has said so.
     return found
 
 
-def _of_log(path: Path) -> Iterator[RecordedAlter]:
+def _of_log(file: Opened) -> Iterator[RecordedAlter]:
     timed = b""
     waiting: list[bytes] = []
-    with opened(path) as file:
-        for block in blocks(file.contents):
-            if not timed or _ALTERED in block.content:
-                for line in block.lines:
-                    kind = line[19:22]
-                    if kind in _TIMED:
-                        timed = line
-                    elif kind == _ALTERED:
-                        waiting.append(line)
-                    if timed and waiting:
-                        yield from _alters(waiting, timed)
-                        waiting = []
+    for block in blocks(file.contents):
+        if not timed or _ALTERED in block.content:
+            for line in block.lines:
+                kind = line[19:22]
+                if kind in _TIMED:
+                    timed = line
+                elif kind == _ALTERED:
+                    waiting.append(line)
+                if timed and waiting:
+                    yield from _alters(waiting, timed)
+                    waiting = []
 
 
 def _alters(lines: list[bytes], timed: bytes) -> Iterator[RecordedAlter]:

@@ -1,0 +1,287 @@
+"""Open files of records: regular files only, decompressed, read up to any damage.
+
+A damaged archive gives what comes before the damage: decompression goes in steps, and the step that failed is done
+again one byte at a time.
+"""
+
+import io
+import os
+import stat
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Protocol
+
+from softwalltime.errors import SourceError
+
+_INPUT = 1 << 14
+"""Compressed bytes read at once."""
+_STEP = 1 << 16
+"""Bytes decompressed at once."""
+
+
+class Contents(Protocol):
+    """What readers need of an open file."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return at most ``size`` bytes; fewer only at the end, or where the next call raises an error."""
+
+    def readline(self, size: int, /) -> bytes:
+        """Return a line with its line end, or its first ``size`` bytes."""
+
+    def seek(self, offset: int, /) -> int:
+        """Go to this byte of the contents."""
+
+
+class _Decompressor(Protocol):
+    """A decompressor as bz2 and lzma have them."""
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+
+
+class _Gzip:
+    """zlib's decompressor with the interface of those of bz2 and lzma."""
+
+    def __init__(self) -> None:
+        self._zlib = zlib.decompressobj(wbits=31)
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        return self._zlib.decompress(self._zlib.unconsumed_tail + data, max_length)
+
+    @property
+    def eof(self) -> bool:
+        return self._zlib.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._zlib.unused_data
+
+
+def _bzip2() -> _Decompressor:
+    import bz2
+
+    return bz2.BZ2Decompressor()
+
+
+def _xz() -> _Decompressor:
+    import lzma
+
+    return lzma.LZMADecompressor()
+
+
+_FORMATS: tuple[tuple[str, bytes, Callable[[], _Decompressor]], ...] = (
+    ("gzip", b"\x1f\x8b", _Gzip),
+    ("bzip2", b"BZh", _bzip2),
+    ("xz", b"\xfd7zXZ\0", _xz),
+)
+SUFFIXES = (".gz", ".bz2", ".xz")
+"""How compressed files are named."""
+
+
+class _DamageError(Exception):
+    """The compressed data is damaged from here on."""
+
+
+class _Decompressed:
+    """The contents of a compressed file, which may have several members."""
+
+    def __init__(self, file: IO[bytes], path: Path, name: str, magic: bytes, make: Callable[[], _Decompressor]) -> None:
+        self._file = file
+        self._path = path
+        self._name = name
+        self._magic = magic
+        self._make = make
+        self._buffer = b""
+        self._begin = 0
+        """The byte of the contents where the buffer begins."""
+        self._place = 0
+        self._damage: _DamageError | None = None
+        self._steps = self._decompress(lambda: _STEP)
+
+    def read(self, size: int, /) -> bytes:
+        parts: list[bytes] = []
+        while size > 0:
+            rest = self._rest(wait=not parts)
+            if not rest:
+                break
+            parts.append(rest[:size])
+            self._place += len(parts[-1])
+            size -= len(parts[-1])
+        return b"".join(parts)
+
+    def readline(self, size: int, /) -> bytes:
+        parts: list[bytes] = []
+        while size > 0 and (rest := self._rest(wait=not parts)):
+            line, line_end, _ = rest[:size].partition(b"\n")
+            parts.append(line + line_end)
+            self._place += len(parts[-1])
+            size -= len(parts[-1])
+            if line_end:
+                break
+        return b"".join(parts)
+
+    def seek(self, offset: int, /) -> int:
+        if offset < self._begin:
+            self._begin_anew()
+        while offset > self._begin + len(self._buffer):
+            self._place = self._begin + len(self._buffer)
+            if not self._rest(wait=True):
+                return self._place
+        self._place = offset
+        return offset
+
+    def _begin_anew(self) -> None:
+        self._buffer = b""
+        self._begin = self._place = 0
+        self._damage = None
+        self._steps = self._decompress(lambda: _STEP)
+
+    def _rest(self, *, wait: bool) -> bytes:
+        """Return what is decompressed and not read yet; empty at the end, or before damage if not to ``wait`` for it.
+
+        :raises SourceError: if everything up to the damage was read.
+        """
+        at = self._place - self._begin
+        if at >= len(self._buffer):
+            self._begin += len(self._buffer)
+            self._buffer = b""
+            at = self._place - self._begin
+            if self._damage is None:
+                try:
+                    self._buffer = next(self._steps, b"")
+                except _DamageError as error:
+                    self._damage = error
+                    self._buffer = self._up_to_damage(self._begin)
+            if self._damage is not None and not self._buffer and wait:
+                raise SourceError(
+                    f"{self._path}: damaged {self._name} file, read up to the damage: {self._damage}"
+                ) from self._damage
+        return self._buffer[at:] if at else self._buffer
+
+    def _up_to_damage(self, begin: int) -> bytes:
+        """Return what comes after byte ``begin``, which lies between two steps, and before the damage."""
+        done, step = 0, _STEP
+        rest = bytearray()
+        steps = self._decompress(lambda: step)
+        try:
+            while done < begin:
+                done += len(next(steps))
+            step = 1
+            for byte in steps:
+                rest += byte
+        except _DamageError:
+            pass
+        return bytes(rest)
+
+    def _decompress(self, step: Callable[[], int]) -> Iterator[bytes]:
+        """Decompress from the start.
+
+        :raises _DamageError: at the damage.
+        """
+        self._file.seek(0)
+        data = b""
+        member: _Decompressor | None = None
+        while True:
+            while member is None:
+                # Tapes and some tools fill the last block with zeros.
+                data = data.lstrip(b"\0")
+                if len(data) < len(self._magic) and (more := self._file.read(_INPUT)):
+                    data += more
+                elif data.startswith(self._magic):
+                    member = self._make()
+                elif data:
+                    raise _DamageError("other data follows its end")
+                else:
+                    return
+            try:
+                output = member.decompress(data, step())
+            except Exception as error:  # zlib.error, LZMAError, OSError and EOFError, by format
+                raise _DamageError(str(error)) from error
+            data = b""
+            if output:
+                yield output
+            if member.eof:
+                data, member = member.unused_data, None
+            elif not output:
+                data = self._file.read(_INPUT)
+                if not data:
+                    raise _DamageError("it ends early")
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A file open for reading: its decompressed contents, and the file on disk that they come from."""
+
+    path: Path
+    contents: Contents
+    on_disk: IO[bytes]
+    plain: bool
+    """Whether the contents are the file itself, not compressed."""
+
+    def consumed(self) -> int:
+        """Return how many bytes of the file on disk were read so far."""
+        return self.on_disk.tell()
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Opened]:
+    """Open a regular file, and decompress it if it is gzip, bzip2 or xz (by its first bytes, whatever its name).
+
+    :raises SourceError: if it cannot be opened, is no regular file, or is damaged; the latter once everything up to
+        the damage was read.
+    """
+    try:
+        with _open_regular(path) as file:
+            if not os.fstat(file.fileno()).st_size:
+                # Files of /proc have no size either, and reading one (kmsg) may never end.
+                yield Opened(path, io.BytesIO(), file, plain=True)
+                return
+            first = file.read(8)
+            file.seek(0)
+            for name, magic, make in _FORMATS:
+                if first.startswith(magic):
+                    yield Opened(path, _Decompressed(file, path, name, magic, make), file, plain=False)
+                    return
+            yield Opened(path, file, file, plain=True)
+    except OSError as error:
+        raise SourceError(f"{path}: {error.strerror or error}") from error
+
+
+def _open_regular(path: Path) -> IO[bytes]:
+    """Open a file for reading without waiting for anybody, as opening a FIFO does.
+
+    :raises SourceError: if it is no regular file; it is not opened then.
+    """
+    _refuse_special(path, path.stat())
+    file = io.open(path, "rb", opener=_without_waiting)  # noqa: SIM115, UP020  # Path.open has no opener
+    try:
+        _refuse_special(path, os.fstat(file.fileno()))
+    except SourceError:
+        file.close()
+        raise
+    return file
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOCTTY | os.O_NONBLOCK)
+
+
+def _refuse_special(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        kind = "folder" if stat.S_ISDIR(status.st_mode) else "FIFO, device or socket"
+        raise SourceError(f"{path}: a {kind}, not a regular file; it is not read")
+
+
+def size_on_disk(path: Path) -> int:
+    """Return a file's size in bytes; 0 if there is no such regular file, of which its reader complains."""
+    try:
+        status = path.stat()
+    except OSError:
+        return 0
+    return status.st_size if stat.S_ISREG(status.st_mode) else 0

@@ -1,0 +1,70 @@
+"""Logs that are being written, kept open: a log that is renamed right after its last write is found again."""
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+HELD = 4
+"""How many logs are kept open: the newest, and those that were written last."""
+
+LogState = tuple[int, int, int]
+"""What changes when a log does: its size, the time of its last change in nanoseconds, and its inode."""
+
+
+class _Held:
+    """A file kept open, until this is gone, and its state then."""
+
+    def __init__(self, path: Path, state: LogState) -> None:
+        self.path = path
+        self.state = state
+        self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+
+    def __del__(self) -> None:
+        if hasattr(self, "descriptor"):
+            os.close(self.descriptor)
+
+    def now(self) -> tuple[Path, os.stat_result] | None:
+        """Return the file's path now and its status; ``None`` if it has none that leads to it."""
+        status = os.fstat(self.descriptor)
+        with suppress(OSError):
+            if os.path.samestat(self.path.stat(), status):
+                return self.path, status
+        with suppress(OSError):
+            # The link of a deleted file, or of one that another NFS client has renamed, leads nowhere.
+            path = Path(f"/proc/self/fd/{self.descriptor}").readlink()
+            if os.path.samestat(path.stat(), status):
+                return path, status
+        return None
+
+
+class HeldLogs:
+    """The logs kept open, by inode."""
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[int, int], _Held] = {}
+
+    def hold(self, path: Path, state: LogState) -> None:
+        """Keep a log open if it is a regular file and still the same, in place of the one held longest.
+
+        :param state: the state in which it was read.
+        """
+        try:
+            if not path.is_file():
+                return
+            held = _Held(path, state)
+            status = os.fstat(held.descriptor)
+        except OSError:
+            return
+        if status.st_ino != state[2] or not stat.S_ISREG(status.st_mode):
+            return
+        key = status.st_dev, status.st_ino
+        self._held.pop(key, None)
+        self._held[key] = held
+        while len(self._held) > HELD:
+            del self._held[next(iter(self._held))]
+
+    def now(self) -> dict[Path, tuple[LogState, os.stat_result]]:
+        """Return the logs by their paths now, with the state in which they were read and their status now."""
+        found = [(held.state, held.now()) for held in self._held.values()]
+        return {now[0]: (state, now[1]) for state, now in found if now is not None}
