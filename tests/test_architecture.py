@@ -20,7 +20,7 @@ ALLOWED = {
     "accounting": {"errors", "jobs"},
     "predictors": {"errors", "events", "jobs", "reasons"},
     "policy": {"errors", "events", "jobs", "predictors", "reasons"},
-    "store": {"errors", "jobs", "resources", "settings", "states"},
+    "store": {"errors", "jobs", "reasons", "resources", "settings", "states"},
     "workloads": {"errors", "jobs"},
     "replay": {"errors", "formatting", "jobs", "policy", "predictors", "states"},
     "simulation": {"errors", "events", "jobs", "policy", "predictors", "replay", "states"},

@@ -21,31 +21,6 @@ $$;
 COMMENT ON FUNCTION softwalltime.length_class(bigint) IS
 'The least of the usual limits, from 5 minutes to 30 days, within which so many seconds are; 2147483647: beyond all.';
 
--- name: reason
--- Sorts the sentences that the daemon gives as basis; a test holds it to what the predictors and the daemon say.
-CREATE OR REPLACE FUNCTION softwalltime.reason(basis text, predicted double precision, soft_walltime bigint)
-RETURNS text
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$
-    SELECT CASE
-        WHEN predicted IS NOT NULL AND soft_walltime IS NOT NULL THEN ''
-        WHEN predicted IS NOT NULL THEN 'predicted to last as long as its walltime'
-        WHEN basis LIKE 'user % has no completed job%' THEN 'unknown user'
-        WHEN basis LIKE 'only % jobs with the same %' THEN 'too few like jobs'
-        WHEN basis LIKE 'the job has no walltime%' THEN 'no walltime'
-        WHEN basis LIKE 'a shrink-to-fit job %' THEN 'shrink-to-fit'
-        WHEN basis LIKE 'the history is still being loaded%' THEN 'history not loaded yet'
-        WHEN basis LIKE 'the site''s policy is off%' THEN 'policy off'
-        WHEN basis LIKE 'the site''s policy keeps %' THEN 'policy keeps it'
-        WHEN basis LIKE 'a running job is planned with its walltime%' THEN 'running: its walltime'
-        WHEN basis LIKE 'the user''s walltime stands%' THEN 'the predictor is the request'
-        ELSE 'other'
-    END
-$$;
-
-COMMENT ON FUNCTION softwalltime.reason(text, double precision, bigint) IS
-'In a few words why a decision with this basis, prediction and soft walltime predicted nothing; empty: it did.';
-
 -- name: grant_monitoring
 -- Called at each upgrade, which may make views anew, and by deploy/sql/monitoring-role.sql.
 CREATE OR REPLACE FUNCTION softwalltime.grant_monitoring()

@@ -111,9 +111,18 @@ WHERE outcome.waited IS NOT NULL
 GROUP BY 2, 3, 4;
 
 -- name: decisions_of_day
--- What was decided on one day, by what and why.
+-- What was decided on one day, by what and why.  A daemon of an older version records no reason.
 INSERT INTO softwalltime.daily_decisions (day, event, mode, predictor, action, reason, requests)
-SELECT :day, event, mode, predictor, action, softwalltime.reason(basis, predicted, soft_walltime), count(*)
+SELECT
+    :day, event, mode, predictor, action,
+    coalesce(
+        reason,
+        CASE
+            WHEN predicted IS NOT NULL AND soft_walltime < walltime THEN 'predicted'::softwalltime.decision_reason
+            ELSE 'other'::softwalltime.decision_reason
+        END
+    ),
+    count(*)
 FROM softwalltime.predictions
 WHERE predicted_at >= :from AND predicted_at < :to
 GROUP BY 2, 3, 4, 5, 6;

@@ -103,11 +103,12 @@ FROM softwalltime.daily_decisions
 WHERE event <> 'runjob'
 GROUP BY day, mode, predictor, reason;
 
-COMMENT ON VIEW softwalltime.cold_starts IS 'Requests for waiting jobs by why nothing was predicted for them.';
+COMMENT ON VIEW softwalltime.cold_starts IS 'Requests for waiting jobs by the reason that nothing was predicted.';
 COMMENT ON COLUMN softwalltime.cold_starts.day IS 'of the request, in UTC';
 COMMENT ON COLUMN softwalltime.cold_starts.mode IS 'off, shadow or on';
 COMMENT ON COLUMN softwalltime.cold_starts.predictor IS 'which was asked, with its options';
-COMMENT ON COLUMN softwalltime.cold_starts.reason IS 'why nothing was predicted; empty: something was';
+COMMENT ON COLUMN softwalltime.cold_starts.reason IS
+'why nothing was predicted, as a code; predicted: something was';
 COMMENT ON COLUMN softwalltime.cold_starts.requests IS 'how many';
 COMMENT ON COLUMN softwalltime.cold_starts.share IS 'of all requests of that day, mode and predictor';
 

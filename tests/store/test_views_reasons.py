@@ -6,9 +6,12 @@ import pytest
 from sqlalchemy import Connection, Engine, text
 
 from softwalltime.policy.site import SitePolicy
-from softwalltime.predictors.registry import make
+from softwalltime.reasons import Reason
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.request_handler import RequestHandler
+from softwalltime.states import State
+from softwalltime.store.decisions import read_decisions
+from softwalltime.store.migrations import check, downgrade, upgrade
 from tests.samples import job
 from tests.store.monitored import HOUR, NOW, found, fresh, store
 
@@ -24,21 +27,21 @@ def handler(taught: bool, ready: bool = True, **policy: Any) -> RequestHandler:
 
 
 REASONS = [
-    (handler(True), {}, ""),
-    (handler(True), {"walltime": 60}, "predicted to last as long as its walltime"),
-    (handler(False), {}, "unknown user"),
-    (handler(False), {"user": "user x has no completed job"}, "unknown user"),
-    (handler(False, waiting="v3"), {}, "unknown user"),
-    (handler(False, waiting="percentile"), {}, "too few like jobs"),
-    (handler(False, waiting="request"), {}, "the predictor is the request"),
-    (handler(True), {"walltime": None}, "no walltime"),
-    (handler(True), {"min_walltime": 60}, "shrink-to-fit"),
-    (handler(True, ready=False), {}, "history not loaded yet"),
-    (handler(True, mode="off"), {}, "policy off"),
+    (handler(True), {}, Reason.PREDICTED),
+    (handler(True), {"walltime": 60}, Reason.NOT_BELOW_WALLTIME),
+    (handler(False), {}, Reason.NO_COMPLETED_JOBS),
+    (handler(False), {"user": "user x has no completed job"}, Reason.NO_COMPLETED_JOBS),
+    (handler(False, waiting="v3"), {}, Reason.NO_COMPLETED_JOBS_WITH_WALLTIME),
+    (handler(False, waiting="percentile"), {}, Reason.TOO_FEW_JOBS),
+    (handler(False, waiting="request"), {}, Reason.BASELINE),
+    (handler(True), {"walltime": None}, Reason.NO_WALLTIME),
+    (handler(True), {"min_walltime": 60}, Reason.SHRINK_TO_FIT),
+    (handler(True, ready=False), {}, Reason.HISTORY_LOADING),
+    (handler(True, mode="off"), {}, Reason.POLICY_OFF),
 ]
 RUNNING = [
-    (handler(True), "running: its walltime"),
-    (handler(True, running="keep"), "policy keeps it"),
+    (handler(True), Reason.POLICY_WALLTIME),
+    (handler(True, running="keep"), Reason.POLICY_KEEP),
 ]
 
 
@@ -56,7 +59,7 @@ def test_every_reason_for_no_prediction_is_told_apart(engine: Engine) -> None:
     told = found(engine, "SELECT reason, sum(requests)::int AS count FROM softwalltime.daily_decisions GROUP BY 1")
     expected = [reason for *_, reason in (*REASONS, *RUNNING)]
     assert {row["reason"]: row["count"] for row in told} == {reason: expected.count(reason) for reason in expected}
-    assert "other" not in expected
+    assert set(expected) == set(Reason) - {Reason.OTHER}
     cold = found(engine, "cold_starts")
     assert {row["reason"] for row in cold} == {reason for *_, reason in REASONS}
     assert sum(row["share"] for row in cold if row["mode"] == "on" and row["predictor"] == "v1") == pytest.approx(1)
@@ -69,11 +72,84 @@ def ask(at: RequestHandler, event: str, fields: dict[str, Any]) -> None:
     at.note()
 
 
-@pytest.mark.parametrize("spec", ["v1", "v2", "v3", "v4", "percentile", "request"])
-def test_every_predictors_cold_start_is_known(connection: Connection, spec: str) -> None:
-    for walltime in (HOUR, None):
-        answer = make(spec).predict(job(walltime=walltime).submission, NOW)
-        reason = connection.execute(
-            text("SELECT softwalltime.reason(:basis, NULL, NULL)"), {"basis": answer.basis}
-        ).scalar_one()
-        assert reason not in ("", "other"), answer.basis
+def test_the_type_in_postgresql_has_these_reasons_and_states(connection: Connection) -> None:
+    for name, members in (("decision_reason", Reason), ("job_state", State)):
+        labels = connection.execute(text(f"SELECT enum_range(NULL::softwalltime.{name})::text[]")).scalar_one()
+        assert labels == [member.value for member in members]
+
+
+def test_a_daemon_of_the_version_before_may_still_record(engine: Engine) -> None:
+    with engine.begin() as connection:
+        connection.execute(
+            text("""
+                INSERT INTO softwalltime.predictions
+                    (predicted_at, job_id, event, mode, walltime, predicted, soft_walltime, action)
+                VALUES (:at, '1.s', 'postqueuejob', 'on', 3600, 60, 60, 'set'),
+                    (:at, '2.s', 'postqueuejob', 'on', 60, 60, 60, 'none')
+            """),
+            {"at": NOW},
+        )
+        assert [decision.reason for decision in read_decisions(connection)] == [Reason.PREDICTED]
+    fresh(engine)
+    assert {(row["reason"], row["requests"]) for row in found(engine, "cold_starts")} == {
+        ("predicted", 1), ("other", 1),
+    }  # fmt: skip
+
+
+OLD_SENTENCES = {
+    "user bob has no completed job": Reason.NO_COMPLETED_JOBS,
+    "user bob has no completed job with a walltime": Reason.NO_COMPLETED_JOBS_WITH_WALLTIME,
+    "only 3 jobs with the same user ended in the last 30 days; 10 are needed": Reason.TOO_FEW_JOBS,
+    "the job has no walltime, so no share of it can be predicted": Reason.NO_WALLTIME,
+    "the job has no walltime": Reason.NO_WALLTIME,
+    "a shrink-to-fit job may have no soft walltime": Reason.SHRINK_TO_FIT,
+    "the history is still being loaded": Reason.HISTORY_LOADING,
+    "the site's policy is off for this job": Reason.POLICY_OFF,
+    "the site's policy keeps a running job's soft walltime as it is": Reason.POLICY_KEEP,
+    "a running job is planned with its walltime": Reason.POLICY_WALLTIME,
+    "the user's walltime stands": Reason.BASELINE,
+    "another package's words": Reason.OTHER,
+}
+
+
+def test_the_migration_converts_sentences_and_figures_and_goes_back(engine: Engine) -> None:
+    before = "SELECT basis, reason::text FROM softwalltime.predictions WHERE predicted IS NULL"
+    figures = "SELECT reason::text, requests FROM softwalltime.daily_decisions"
+    downgrade(engine, "0005")
+    with engine.begin() as connection:
+        add = text("""
+            INSERT INTO softwalltime.predictions (predicted_at, event, basis, predicted, walltime, soft_walltime)
+            VALUES (1, 'queuejob', :basis, :predicted, 3600, :soft)
+        """)
+        for basis in OLD_SENTENCES:
+            connection.execute(add, {"basis": basis, "predicted": None, "soft": None})
+        for soft in (60, 3600, None):
+            connection.execute(add, {"basis": "mean", "predicted": 60, "soft": soft})
+        connection.execute(
+            text("""
+                INSERT INTO softwalltime.daily_decisions (day, requests, event, mode, predictor, action, reason)
+                VALUES ('2026-01-01', 5, 'queuejob', 'on', 'v1', 'set', ''),
+                    ('2026-01-01', 3, 'queuejob', 'on', 'v1', 'none', 'unknown user')
+            """)
+        )
+    upgrade(engine)
+    assert {row["basis"]: row["reason"] for row in found(engine, before)} == OLD_SENTENCES
+    predicted = "SELECT reason::text FROM softwalltime.predictions WHERE predicted IS NOT NULL ORDER BY id"
+    assert [row["reason"] for row in found(engine, predicted)] == [
+        "predicted", "not_below_walltime", "not_below_walltime",
+    ]  # fmt: skip
+    assert {row["reason"]: row["requests"] for row in found(engine, figures)} == {
+        "predicted": 5, "no_completed_jobs": 3,
+    }  # fmt: skip
+    with engine.begin() as connection:
+        connection.execute(
+            text("""
+                INSERT INTO softwalltime.daily_decisions (day, requests, event, mode, predictor, action, reason)
+                VALUES ('2026-01-01', 4, 'queuejob', 'on', 'v1', 'none', 'no_completed_jobs_with_walltime')
+            """)
+        )
+    downgrade(engine, "0005")
+    # The version before does not tell them apart.
+    assert {row["reason"]: row["requests"] for row in found(engine, figures)} == {"": 5, "unknown user": 7}
+    upgrade(engine)
+    assert check(engine) == []

@@ -18,7 +18,7 @@ from sqlalchemy import (
     Text,
 )
 
-from softwalltime.store.tables import metadata
+from softwalltime.store.tables import decision_reason, metadata
 
 
 def _day() -> Column[object]:
@@ -142,7 +142,7 @@ daily_decisions = Table(
     _text("mode", "off, shadow or on"),
     _text("predictor", "which was asked, with its options; or walltime or keep"),
     _text("action", "set, shadow or none"),
-    _text("reason", "why nothing was predicted, see the function reason; empty: something was"),
+    Column("reason", decision_reason, nullable=False, comment="why each decision is what it is"),
     PrimaryKeyConstraint("day", "event", "mode", "predictor", "action", "reason"),
     comment="What the daemon decided, and why it predicted nothing.",
 )

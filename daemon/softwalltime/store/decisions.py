@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from sqlalchemy import Connection, or_, select
 
 from softwalltime.jobs import DecisionRecord, Submission
+from softwalltime.reasons import Reason
 from softwalltime.store.jobs import stream
 from softwalltime.store.tables import predictions
 
@@ -21,6 +22,7 @@ def read_decisions(connection: Connection) -> Iterator[DecisionRecord]:
         select(
             _of.predicted_at, _of.event, _of.job_id, _of.user_name, _of.walltime, _of.project, _of.queue, _of.mode,
             _of.predictor, _of.predicted, _of.soft_walltime, _of.action, _of.basis, _of.took,
+            _of.reason,
         )
         .where(
             or_(_of.job_id != "", _of.event == "queuejob"),
@@ -31,8 +33,9 @@ def read_decisions(connection: Connection) -> Iterator[DecisionRecord]:
         .order_by(_of.id)
     )  # fmt: skip
     for at, event, job_id, user, walltime, project, queue, *rest in stream(connection, wanted):
-        mode, predictor, predicted, soft_walltime, action, basis, took = rest
+        mode, predictor, predicted, soft_walltime, action, basis, took, reason = rest
         submission = Submission(job_id, user, at, walltime, project=project, queue=queue)
         yield DecisionRecord(
-            at, event, submission, mode, predictor, predicted, soft_walltime, action, basis, took or 0
+            at, event, submission, mode, predictor, predicted, soft_walltime, action, basis, took or 0,
+            reason=Reason(reason or Reason.PREDICTED),
         )  # fmt: skip

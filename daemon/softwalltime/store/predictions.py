@@ -12,7 +12,7 @@ from softwalltime.store.tables import predictions
 
 _COLUMNS = (
     "predicted_at", "walltime", "soft_walltime", "predicted", "took", "event", "job_id", "user_name", "project",
-    "queue", "mode", "predictor", "action", "basis", "timeouts", "exchange_before",
+    "queue", "mode", "predictor", "action", "basis", "timeouts", "exchange_before", "reason",
 )  # fmt: skip
 _COPY = sql.SQL("COPY {} ({}) FROM STDIN (NULL {})").format(
     sql.Identifier(str(predictions.schema), predictions.name),
@@ -41,5 +41,5 @@ def _line(decision: DecisionRecord, texts: CopyTexts) -> str:
         f"{decision.at}\t{job.walltime}\t{decision.soft_walltime}\t{decision.predicted}\t{decision.took}\t"
         f"{texts[decision.event]}\t{texts[job.job_id]}\t{texts[job.user]}\t{texts[job.project]}\t{texts[job.queue]}\t"
         f"{texts[decision.mode]}\t{texts[decision.predictor]}\t{texts[decision.action]}\t{texts[decision.basis]}\t"
-        f"{decision.timeouts}\t{decision.exchange_before}\n"
+        f"{decision.timeouts}\t{decision.exchange_before}\t{decision.reason}\n"
     )

@@ -24,6 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ENUM
 
+from softwalltime.reasons import Reason
 from softwalltime.states import State
 
 SCHEMA = "softwalltime"
@@ -58,6 +59,7 @@ def _enum(name: str, members: Sequence[str]) -> ENUM:
 
 
 job_state = _enum("job_state", [state.value for state in State])
+decision_reason = _enum("decision_reason", [reason.value for reason in Reason])
 
 completed_jobs = Table(
     "completed_jobs",
@@ -292,6 +294,12 @@ predictions = Table(
     _text("predictor", "which was asked, with its options; or walltime or keep"),
     _text("action", "set: PBS was told to set it; shadow: it would have been; none"),
     _text("basis", "what the prediction rests on, or why there is none"),
+    # An INSERT may leave it out: a daemon of the version before may still write while hosts are upgraded.
+    Column(
+        "reason",
+        decision_reason,
+        comment="why the decision is what it is; null: recorded by a version that did not say",
+    ),
     comment="What the daemon predicted, and what was done with it.",
 )
 
