@@ -10,12 +10,14 @@ from tests.benchmarks import (
     bench_ingest,
     bench_qsub,
     bench_replay,
+    bench_simulate,
     bench_store,
     bench_views,
 )
 
 BENCHMARKS = {
     "replay": bench_replay.main,
+    "simulate": bench_simulate.main,
     "ingest": bench_ingest.main,
     "daemon": bench_daemon.main,
     "gaming": bench_gaming.main,

@@ -11,6 +11,7 @@ from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.predictors import registry
 from softwalltime.predictors.base import Predictor
 from softwalltime.predictors.registry import ENTRY_POINT_GROUP, entries, find, make, split_specs
+from tests.samples import job
 
 
 def test_the_published_ones_answer_to_both_names() -> None:
@@ -120,3 +121,14 @@ def test_one_that_cannot_be_used_is_listed_with_the_reason() -> None:
 @pytest.mark.usefixtures("other_package")
 def test_nobody_takes_a_name_of_ours() -> None:
     assert find("v1").name == "last2"
+
+
+def test_the_main_option_may_stand_without_its_name() -> None:
+    assert make("factor:0.25").options == make("factor:share=0.25").options
+    assert make("constant:90").predict(job().submission, 0) == make("constant:seconds=90").predict(job().submission, 0)
+    with pytest.raises(OptionError, match=r"'0\.5' is not of the form option=value"):
+        make("v1:0.5")
+    with pytest.raises(OptionError, match=r"'0\.5' is not of the form option=value"):
+        make("factor:share=0.25,0.5")
+    with pytest.raises(OptionError, match="share=2: should be less than or equal to 1"):
+        make("factor:2")

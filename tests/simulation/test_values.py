@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 
 from softwalltime.errors import OptionError
+from softwalltime.events import Event, Kind
+from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.predictors.base import Options, Predictor
 from softwalltime.predictors.registry import make
+from softwalltime.reasons import Reason
 from softwalltime.simulation.engine import Engine, simulate
 from softwalltime.simulation.jobs import Jobs, jobs_of
 from softwalltime.simulation.machine import Processors
@@ -130,3 +134,62 @@ def test_a_live_running_value_changes_the_planned_end() -> None:
 def test_live_values_of_a_predictor_that_learns_nothing_change_nothing(jobs: Jobs) -> None:
     plain, live = (simulate(jobs, 64, Policy(waiting="factor:0.5", live=live)) for live in (None, 3600))
     assert np.array_equal(plain.start, live.start)
+
+
+class Listener(Predictor):
+    """Writes down what it is told and asked."""
+
+    name = "listener"
+    summary = source = "a test"
+
+    def __init__(self) -> None:
+        super().__init__(Options())
+        self.told: list[tuple[int, str, str]] = []
+
+    def observe(self, event: Event) -> None:
+        job_id = event.job.submission.job_id if event.kind == Kind.ENDED else event.submission.job_id
+        self.told.append((event.time, event.kind.name, job_id))
+
+    def learn(self, job: CompletedJob) -> None:
+        self.told.append((job.end, "learn", job.submission.job_id))
+
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+        self.told.append((now, "predict", submission.job_id))
+        return ColdStart(Reason.OTHER, ("a test",))
+
+
+@pytest.mark.parametrize("asked", ["waiting", "running"])
+def test_a_predictor_that_observes_is_told_after_it_was_asked_and_before_it_learns(
+    asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listener = Listener()
+    monkeypatch.setattr("softwalltime.simulation.values.make", lambda spec: listener)
+    workload = jobs_of(
+        [job(submitted=time, walltime=100, runtime=50, ncpus=1, job_id=name) for time, name in ((0, "a"), (50, "b"))]
+    )
+    engine(workload, 1, **{asked: "listener"})
+    first, second = [
+        [(time, word, name) for time, word, name in listener.told if name == which] for which in ("a", "b")
+    ]
+    submitted, started = ("SUBMITTED", "STARTED")
+    words = ["predict", submitted, started] if asked == "waiting" else [submitted, "predict", started]
+    for told, begin in ((first, 0), (second, 50)):
+        name = told[0][2]
+        assert told == [
+            *((begin, word, name) for word in words), (begin + 50, "ENDED", name), (begin + 50, "learn", name),
+        ]  # fmt: skip
+    # At one instant, ends come before submissions.
+    assert listener.told.index((50, "learn", "a")) < listener.told.index((50, submitted, "b"))
+
+
+def test_live_values_ask_again_and_observe_a_submission_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    listener = Listener()
+    monkeypatch.setattr("softwalltime.simulation.values.make", lambda spec: listener)
+    workload = jobs_of(
+        [job(submitted=time, walltime=900, runtime=900, ncpus=1, job_id=name) for time, name in ((0, "a"), (1, "b"))]
+    )
+    engine(workload, 1, waiting="listener", live=300)
+    words = [word for _, word, name in listener.told if name == "b"]
+    assert words.count("SUBMITTED") == 1
+    # At its submission, after 300 and 600 s, and at 900 s before it starts.
+    assert words.count("predict") == 4

@@ -99,7 +99,7 @@ class Engine:
         values, running = self.values, self.running
         if values.change_at_submission:
             for job in self.queue.jobs:
-                values.submitted(job, now)
+                values.estimate(job, now)
         for _, job in list(running.jobs()):
             elapsed = now - self.started[job]
             value = values.conditional(job, now, elapsed)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from softwalltime.events import Kind
+from softwalltime.events import Ended, Event, Kind, Started, Submitted
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.policy.decide import decide
 from softwalltime.policy.site import KEEP, Terms
@@ -49,6 +49,7 @@ class Values:
         specs = (policy.waiting, policy.running, policy.ordering)
         self._predictors = {spec: make(spec) for spec in specs if spec not in (WALLTIME, RUNTIME)}
         self._pupils = [each for each in self._predictors.values() if each.history != NOTHING]
+        self._observers = [each for each in self._predictors.values() if each.observes]
         self._at_submission = policy.waiting in self._predictors or policy.ordering in self._predictors
         self._at_start = not self._same and policy.running in self._predictors
         self.limit = jobs.walltime
@@ -63,20 +64,26 @@ class Values:
 
     @property
     def change_at_submission(self) -> bool:
-        """Whether :meth:`submitted` must be called."""
-        return self._at_submission or self._steering is not None
+        """Whether :meth:`submitted` must be called, and :meth:`estimate` changes values."""
+        return self._at_submission or self._steering is not None or bool(self._observers)
 
     @property
     def change_at_start(self) -> bool:
         """Whether :meth:`started` must be called."""
-        return self._at_start or (self._same and self.running is not self.waiting)
+        return self._at_start or bool(self._observers) or (self._same and self.running is not self.waiting)
 
     @property
     def learn(self) -> bool:
         """Whether :meth:`ended` must be called."""
-        return bool(self._pupils)
+        return bool(self._pupils or self._observers)
 
     def submitted(self, job: int, now: int) -> None:
+        """Set the values of a job that is submitted at ``now``."""
+        self.estimate(job, now)
+        if self._observers:
+            self._observe(Submitted(now, self._jobs.completed[job].submission))
+
+    def estimate(self, job: int, now: int) -> None:
         """Set the job's waiting and ordering values as known at ``now``."""
         limit = self.limit[job]
         steering = self._steering
@@ -104,7 +111,12 @@ class Values:
         """Set the running value of a job that starts at ``now``."""
         if self._same:
             self.running[job] = self.waiting[job]
-            return
+        elif self._at_start:
+            self._estimate_running(job, now)
+        if self._observers:
+            self._observe(Started(now, self._jobs.completed[job].submission))
+
+    def _estimate_running(self, job: int, now: int) -> None:
         submission, limit = self._jobs.completed[job].submission, self.limit[job]
         has = self.waiting[job] if self.waiting[job] < limit else None
         decision = decide(
@@ -122,13 +134,19 @@ class Values:
 
     def ended(self, job: int, start: int, end: int) -> None:
         """Teach the predictors the job, as it went in this simulation."""
-        if not self._jobs.teaches[job]:
-            return
         completed = self._jobs.completed[job]
         if completed.start != start or completed.end != end or completed.runtime != end - start:
             completed = _as_simulated(completed, start, end)
+        if self._observers:
+            self._observe(Ended(end, completed))
+        if not self._jobs.teaches[job]:
+            return
         for predictor in self._pupils:
             predictor.learn(completed)
+
+    def _observe(self, event: Event) -> None:
+        for predictor in self._observers:
+            predictor.observe(event)
 
     def _fixed(self, spec: str) -> list[int]:
         """The values of a specification that needs no predictor; the walltimes for one that does."""
