@@ -10,10 +10,10 @@ import pytest
 from sqlalchemy import Engine
 
 from softwalltime.cli import run
-from softwalltime.store import malformed
-from softwalltime.store.jobs import count_jobs
+from softwalltime.store import logs
 from tests.samples import RECORDED_LOG
 from tests.service.running import PATIENT, until
+from tests.store.stored import count_jobs
 
 pytestmark = pytest.mark.postgres
 
@@ -118,7 +118,7 @@ def test_malformed_lines_are_shown_the_newest_first_and_harm_no_terminal(
     assert run(["ingest", *options, "--server", "other"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1
     # Their number is bounded, and how many were dropped is told.
-    monkeypatch.setattr(malformed, "KEPT", 2)
+    monkeypatch.setattr(logs, "KEPT_LINES", 2)
     (other / "20261121").write_bytes(b"more\n" * 3)
     assert run(["ingest", str(other), "--server", "other", "--dsn", database]) == 0
     capsys.readouterr()

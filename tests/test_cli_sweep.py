@@ -18,10 +18,10 @@ from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.cli import run
 from softwalltime.predictors.registry import make
-from softwalltime.store.jobs import add_jobs
 from tests.dask_cluster import cluster
 from tests.samples import RECORDED_LOG, trace
 from tests.service.running import PATIENT
+from tests.store.stored import add_jobs
 
 GRID = "v1,v4,percentile:p=75|95,keys=user|user+project,window=7d|30d,least=3"
 SIZE = 11

@@ -8,12 +8,12 @@ from typing import Any, Protocol
 
 import pytest
 
-from softwalltime.store.jobs import add_jobs
 from tests.acceptance.lab import RUNNER, Lab
 from tests.hooks.peer import Peer
 from tests.samples import ROOT
 from tests.samples import job as completed_job
 from tests.service import running as service
+from tests.store.stored import add_jobs
 
 DEFAULTS = json.loads((ROOT / "hooks" / "softwalltime_hook.json").read_text())
 USERS = ("alice", "bob")

@@ -15,13 +15,13 @@ import psycopg
 import pytest
 from packaging.specifiers import SpecifierSet
 
-from softwalltime.store.embedded import embedded_postgres
+from softwalltime.store.embedded.server import embedded_postgres
 from softwalltime.store.engine import connect
-from softwalltime.store.jobs import add_jobs
 from softwalltime.store.migrations import upgrade
 from tests.acceptance.conftest import DEFAULTS, WAITING, Daemon, ServedDaemon
 from tests.acceptance.lab import Lab, seconds, until
 from tests.samples import job as completed_job
+from tests.store.stored import add_jobs
 
 Install = Callable[..., None]
 

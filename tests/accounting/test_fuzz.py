@@ -22,10 +22,10 @@ from softwalltime.jobs import CompletedJob
 from softwalltime.service import ingest as ingesting
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.store.current import read_current
-from softwalltime.store.jobs import count_jobs
 from softwalltime.store.jobs import read_jobs as read_stored
-from softwalltime.store.malformed import read_malformed
+from softwalltime.store.logs import read_malformed
 from tests.samples import RECORDED_LOG
+from tests.store.stored import count_jobs
 
 SECONDS = float(os.environ.get("SOFTWALLTIME_TEST_FUZZ_SECONDS", "0"))
 SEED = int(os.environ.get("SOFTWALLTIME_TEST_FUZZ_SEED", "0"))

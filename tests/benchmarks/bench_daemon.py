@@ -18,10 +18,10 @@ from sqlalchemy import Engine
 
 from softwalltime.jobs import Submission
 from softwalltime.reports.table import table
-from softwalltime.store.jobs import add_jobs
 from softwalltime.workloads.synthetic import generate
 from tests.benchmarks.serving import serving
 from tests.benchmarks.workload import empty_store, scratch_folder
+from tests.store.stored import add_jobs
 
 JOBS, USERS = 1_000_000, 1000
 CLIENTS, REQUESTS = 8, 3000

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from softwalltime.reports.table import table
-from softwalltime.store.jobs import add_jobs
 from tests.acceptance.lab import RUNNER, Lab
 from tests.benchmarks.workload import empty_store, scratch_folder
 from tests.samples import ROOT, job
 from tests.service.running import Daemon
+from tests.store.stored import add_jobs
 
 JOBS = 100
 ROUNDS = 11

@@ -14,13 +14,13 @@ from pathlib import Path
 from sqlalchemy import Engine, text
 
 from softwalltime.reports.table import table
-from softwalltime.store.jobs import add_jobs
+from softwalltime.store.jobs import vacuum_analyze
 from softwalltime.store.retention import Retention, forget
 from softwalltime.store.tables import completed_jobs
-from softwalltime.store.vacuum import vacuum_analyze
 from softwalltime.workloads.synthetic import generate
 from tests.benchmarks.serving import serving
 from tests.benchmarks.workload import empty_store, scratch_folder
+from tests.store.stored import add_jobs
 
 JOBS = int(os.environ.get("SOFTWALLTIME_BENCH_JOBS", "10000000"))
 USERS = 1000

@@ -19,12 +19,12 @@ from softwalltime.replay.workload import Workload
 from softwalltime.reports.table import table
 from softwalltime.store.current import set_current
 from softwalltime.store.daily import refresh
-from softwalltime.store.jobs import add_jobs
+from softwalltime.store.definitions import views
+from softwalltime.store.jobs import vacuum_analyze
 from softwalltime.store.predictions import add_decisions
-from softwalltime.store.vacuum import vacuum_analyze
-from softwalltime.store.views import views
 from softwalltime.workloads.synthetic import generate
 from tests.benchmarks.workload import empty_store, scratch_folder
+from tests.store.stored import add_jobs
 
 JOBS = int(os.environ.get("SOFTWALLTIME_BENCH_JOBS", "5000000"))
 COPIES, USERS, DAYS = 20, 600, 1095

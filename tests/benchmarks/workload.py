@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from softwalltime.store.embedded import embedded_postgres
+from softwalltime.store.embedded.server import embedded_postgres
 from softwalltime.store.engine import connect
 from softwalltime.store.migrations import upgrade
 from tests.samples import TRACES

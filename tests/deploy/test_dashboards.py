@@ -20,8 +20,8 @@ from softwalltime.errors import StoreError
 from softwalltime.replay.workload import Workload
 from softwalltime.service.latency import LatencyMeter
 from softwalltime.service.metrics import MetricsEndpoint
+from softwalltime.store.definitions import views
 from softwalltime.store.migrations import check, upgrade
-from softwalltime.store.views import views
 from softwalltime.workloads.synthetic import generate
 from tests.samples import ROOT
 from tests.store.monitored import NOW, asked, fresh, lately, store

@@ -35,12 +35,12 @@ from softwalltime.errors import SoftwalltimeError
 from softwalltime.policy.site import SitePolicy
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.settings import load_settings
-from softwalltime.store.jobs import add_jobs
+from softwalltime.store.logs import Head
 from softwalltime.store.migrations import head
-from softwalltime.store.positions import Head
 from tests.deploy.findings import bad
 from tests.samples import RECORDED_LOG, job
 from tests.service.running import PATIENT
+from tests.store.stored import add_jobs
 
 STATUS = {
     "version": "1", "ready": True, "store": "ok", "accounting": "ok", "learnt": 5, "behind_seconds": 0, "malformed": 0,

@@ -35,7 +35,7 @@ from softwalltime.predictors.registry import make
 from softwalltime.replay.drive import Outcome, drive
 from softwalltime.replay.workload import Workload
 from softwalltime.states import TEACHING
-from softwalltime.store.embedded import embedded_postgres
+from softwalltime.store.embedded.server import embedded_postgres
 from softwalltime.workloads.synthetic import generate
 from tests.samples import RECORDED_LOG, ROOT, job, trace
 

@@ -18,13 +18,13 @@ from sqlalchemy import Connection
 
 from softwalltime.emulation.pbs.events import Site, altered, postqueued, queued, started
 from softwalltime.emulation.pbs.hook import HookScript, Outcome
-from softwalltime.store.embedded import embedded_postgres
-from softwalltime.store.jobs import add_jobs
+from softwalltime.store.embedded.server import embedded_postgres
 from tests.hooks.conftest import HASTY, HOOK, HUNG, PATIENT, STATE
 from tests.hooks.jobs import AT_QUEUEJOB, NOW, submission
 from tests.hooks.test_answers import PAUSE, how
 from tests.samples import job
 from tests.service.running import until
+from tests.store.stored import add_jobs
 
 Ask = Callable[..., Outcome]
 

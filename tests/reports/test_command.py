@@ -8,11 +8,10 @@ from sqlalchemy import Engine
 
 from softwalltime.cli import run
 from softwalltime.jobs import DecisionRecord
-from softwalltime.store.decisions import read_decisions
-from softwalltime.store.jobs import add_jobs
-from softwalltime.store.predictions import add_decisions
+from softwalltime.store.predictions import add_decisions, read_decisions
 from tests.reports.fixtures import Elements, numbers, steady_jobs
 from tests.samples import RECORDED_LOG, trace
+from tests.store.stored import add_jobs
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,10 @@ from softwalltime.accounting.writer import end_record
 from softwalltime.jobs import DecisionRecord, Submission
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.store.engine import connect
-from softwalltime.store.jobs import add_jobs, read_jobs
+from softwalltime.store.jobs import read_jobs
 from softwalltime.store.predictions import add_decisions
 from tests.samples import ROOT, job
+from tests.store.stored import add_jobs
 
 STATEMENT = re.compile(
     r"\b(SELECT|INSERT INTO|UPDATE|DELETE FROM|DROP|CREATE|ALTER|TRUNCATE|VACUUM|GRANT|REVOKE|COPY|EXECUTE)\s"

@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import Engine
 
 from softwalltime.accounting.writer import end_record
-from softwalltime.store.jobs import count_jobs
 from tests.samples import RECORDED_LOG, job
+from tests.store.stored import count_jobs
 
 RECORDED = RECORDED_LOG.read_bytes()
 

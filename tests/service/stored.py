@@ -11,7 +11,7 @@ from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.store.current import read_current
 from softwalltime.store.jobs import read_jobs as read_stored
-from softwalltime.store.malformed import read_malformed
+from softwalltime.store.logs import read_malformed
 from tests.service.histories import Folded, fold
 
 

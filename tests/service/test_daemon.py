@@ -13,12 +13,13 @@ from sqlalchemy import Engine, text
 
 from softwalltime.cli import run
 from softwalltime.service.client import NoAnswerError
-from softwalltime.store.embedded import embedded_postgres
+from softwalltime.store.embedded.server import embedded_postgres
 from softwalltime.store.engine import connect
-from softwalltime.store.jobs import add_jobs, count_jobs, read_jobs
+from softwalltime.store.jobs import read_jobs
 from softwalltime.store.migrations import upgrade
 from tests.samples import job
 from tests.service.running import PATIENT, Daemon, suspend_postgres, until
+from tests.store.stored import add_jobs, count_jobs
 
 Start = Callable[..., Daemon]
 HISTORY = [job(job_id=f"{n}.srv", runtime=600, end=1_700_000_000 + n) for n in range(3)]

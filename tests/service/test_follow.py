@@ -22,7 +22,7 @@ from softwalltime.service.follow import Follower, follow
 from softwalltime.states import TEACHING
 from softwalltime.store.engine import connect
 from softwalltime.store.jobs import read_jobs as read_stored
-from softwalltime.store.malformed import read_malformed
+from softwalltime.store.logs import read_malformed
 from tests.samples import job
 from tests.service.followed import RECORDED, append, command, complaints, ended, jobs
 from tests.service.running import until

@@ -10,9 +10,9 @@ from sqlalchemy import Engine, text
 
 from softwalltime.emulation.pbs.events import Event, Site, altered, postqueued, queued, started
 from softwalltime.emulation.pbs.hook import HookScript, Outcome
-from softwalltime.store.jobs import add_jobs
 from tests.samples import ROOT, job
 from tests.service.running import Daemon, until
+from tests.store.stored import add_jobs
 
 HOOK = HookScript(ROOT / "hooks" / "softwalltime_hook.py")
 SITE = Site(

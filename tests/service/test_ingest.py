@@ -17,10 +17,11 @@ from softwalltime.accounting.writer import end_record
 from softwalltime.jobs import CompletedJob
 from softwalltime.service import parsing
 from softwalltime.service.ingest import ingest_logs
-from softwalltime.store.jobs import PreparedJobs, count_jobs
+from softwalltime.store.jobs import PreparedJobs
 from softwalltime.store.jobs import read_jobs as read_stored
-from softwalltime.store.malformed import read_malformed
+from softwalltime.store.logs import read_malformed
 from tests.samples import RECORDED_LOG, completed_jobs
+from tests.store.stored import count_jobs
 
 RECORDED = 42
 

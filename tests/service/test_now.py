@@ -15,11 +15,11 @@ from softwalltime.accounting.tally import Tally
 from softwalltime.service import ingest as ingesting
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.store.current import read_current
-from softwalltime.store.jobs import count_jobs
-from softwalltime.store.malformed import read_malformed
+from softwalltime.store.logs import read_malformed
 from tests.samples import RECORDED_LOG
 from tests.service.histories import ARRAYS, SCRIPTS, Plan, fold, history
 from tests.service.stored import assert_as_the_log, current
+from tests.store.stored import count_jobs
 
 pytestmark = pytest.mark.postgres
 

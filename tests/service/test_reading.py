@@ -10,7 +10,8 @@ import pytest
 from sqlalchemy import Engine
 
 from softwalltime.service.reading import Known
-from softwalltime.store.positions import HEAD_BYTES, Head, Position, Tail, save_position
+from softwalltime.store.logs import HEAD_BYTES, Head, Position, Tail
+from tests.store.stored import save_position
 
 TAIL = Tail.of(b"")
 

@@ -18,7 +18,7 @@ from softwalltime.service import request_handler
 from softwalltime.service.daemon import _Daemon
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.settings import Settings
-from softwalltime.store.malformed import read_malformed
+from softwalltime.store.logs import read_malformed
 from tests.samples import job
 from tests.service.running import PATIENT, Daemon, until
 

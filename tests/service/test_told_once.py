@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Engine, event
 
 from softwalltime.service import reading
 from softwalltime.service.follow import Follower
-from softwalltime.store.malformed import read_malformed
+from softwalltime.store.logs import read_malformed
 from tests.samples import RECORDED_LOG
 
 pytestmark = pytest.mark.postgres

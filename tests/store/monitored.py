@@ -15,9 +15,9 @@ from softwalltime.replay.workload import Workload
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.request_handler import RequestHandler
 from softwalltime.store.daily import refresh
-from softwalltime.store.jobs import add_jobs
 from softwalltime.store.predictions import add_decisions
 from tests.samples import job
+from tests.store.stored import add_jobs
 
 HOUR, DAY = 3600, 86400
 

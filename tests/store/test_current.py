@@ -22,9 +22,9 @@ from softwalltime.store.current import (
     set_current,
 )
 from softwalltime.store.history import last_id
-from softwalltime.store.jobs import add_jobs
 from softwalltime.store.migrations import downgrade, upgrade
 from tests.samples import completed_jobs, job
+from tests.store.stored import add_jobs
 
 pytestmark = pytest.mark.postgres
 

@@ -19,19 +19,19 @@ import pytest
 
 from softwalltime.errors import StoreError
 from softwalltime.settings import Settings
-from softwalltime.store import programs
-from softwalltime.store.embedded import embedded_postgres
-from softwalltime.store.jobs import count_jobs
+from softwalltime.store.embedded import programs
+from softwalltime.store.embedded.server import embedded_postgres
 from softwalltime.store.migrations import current, head
 from softwalltime.store.opening import open_store
 from tests.service.running import PATIENT, until
+from tests.store.stored import count_jobs
 
 pytestmark = pytest.mark.postgres
 
 USER = """
 import sys
 from pathlib import Path
-from softwalltime.store.embedded import embedded_postgres
+from softwalltime.store.embedded.server import embedded_postgres
 
 with embedded_postgres(Path(sys.argv[1]), durable=False) as dsn:
     print(dsn, flush=True)

@@ -10,9 +10,9 @@ from sqlalchemy.exc import DataError
 from softwalltime.jobs import ColdStart, Prediction, Submission
 from softwalltime.policy.clamp import soft_walltime
 from softwalltime.reasons import Reason
-from softwalltime.store.jobs import add_jobs
-from softwalltime.store.vacuum import vacuum_analyze
+from softwalltime.store.jobs import vacuum_analyze
 from tests.samples import job
+from tests.store.stored import add_jobs
 
 pytestmark = pytest.mark.postgres
 

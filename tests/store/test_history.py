@@ -5,12 +5,12 @@ from sqlalchemy import Connection, text
 
 from softwalltime.jobs import CompletedJob, DecisionRecord
 from softwalltime.states import State
-from softwalltime.store.history import last_id, read_history, read_new
-from softwalltime.store.jobs import add_jobs, read_jobs
+from softwalltime.store.history import last_id, read_history, read_new, set_teaching
+from softwalltime.store.jobs import read_jobs
 from softwalltime.store.predictions import add_decisions
-from softwalltime.store.teaching import set_teaching
 from softwalltime.workloads.synthetic import generate
 from tests.samples import job
+from tests.store.stored import add_jobs
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ from sqlalchemy import Engine, text
 from softwalltime import resources
 from softwalltime.errors import StoreError, UsageError
 from softwalltime.settings import load_settings
+from softwalltime.store.definitions import functions
 from softwalltime.store.engine import connect
-from softwalltime.store.functions import functions
-from softwalltime.store.jobs import count_jobs
 from softwalltime.store.migrations import check, current, downgrade, head, require_head, upgrade
 from softwalltime.store.opening import open_engine, open_store
 from softwalltime.store.tables import metadata
+from tests.store.stored import count_jobs
 
 pytestmark = pytest.mark.postgres
 

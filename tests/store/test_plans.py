@@ -16,12 +16,12 @@ from softwalltime.jobs import CompletedJob
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.store.engine import connect
 from softwalltime.store.history import last_id, read_history, read_new
-from softwalltime.store.jobs import add_jobs, read_jobs
+from softwalltime.store.jobs import read_jobs, vacuum_analyze
 from softwalltime.store.retention import Retention, forget
-from softwalltime.store.vacuum import vacuum_analyze
 from tests.samples import job
 from tests.service.running import until
 from tests.store.monitored import HOUR, NOW, decision, ended, fresh, rows, store
+from tests.store.stored import add_jobs
 
 pytestmark = pytest.mark.postgres
 

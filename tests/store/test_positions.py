@@ -3,7 +3,8 @@
 import pytest
 from sqlalchemy import Connection, Engine, text
 
-from softwalltime.store.positions import Head, Position, Tail, read_position, read_positions, save_position
+from softwalltime.store.logs import Head, Position, Tail, read_positions
+from tests.store.stored import read_position, save_position
 
 pytestmark = pytest.mark.postgres
 

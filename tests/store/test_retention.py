@@ -23,14 +23,14 @@ from softwalltime.store import retention
 from softwalltime.store.current import read_current, set_current
 from softwalltime.store.engine import connect
 from softwalltime.store.history import read_history
-from softwalltime.store.interrupted import add_interrupted
-from softwalltime.store.jobs import add_jobs, read_jobs
+from softwalltime.store.jobs import add_interrupted, read_jobs
 from softwalltime.store.predictions import add_decisions
 from softwalltime.store.retention import FEW, RefusalReason, Retention, forget, refusals
 from softwalltime.store.statement_timeout import StatementMonitor
 from tests.samples import job
 from tests.service.own_postgres import own_postgres
 from tests.service.running import PATIENT, until
+from tests.store.stored import add_jobs
 
 pytestmark = pytest.mark.postgres
 

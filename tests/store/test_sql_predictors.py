@@ -11,9 +11,9 @@ from softwalltime.jobs import CompletedJob, Prediction
 from softwalltime.policy.clamp import soft_walltime
 from softwalltime.predictors.registry import make
 from softwalltime.replay.workload import Workload
-from softwalltime.store.jobs import add_jobs
 from softwalltime.workloads.synthetic import generate
 from tests.samples import job, trace
+from tests.store.stored import add_jobs
 
 # What is asked in Python, and the same in SQL for one row of the store.
 CALLS = {

@@ -6,9 +6,9 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import Connection, Engine, text
 
-from softwalltime.store.malformed import MalformedLine, record_malformed
+from softwalltime.store.definitions import views
+from softwalltime.store.logs import MalformedLine, record_malformed
 from softwalltime.store.predictions import add_decisions
-from softwalltime.store.views import views
 from tests.store.monitored import DAY, HOUR, NOW, decision, ended, found, fresh, one, rows, store
 
 pytestmark = pytest.mark.postgres

@@ -5,7 +5,7 @@ import re
 import pytest
 from sqlalchemy import Connection
 
-from softwalltime.store.views import views
+from softwalltime.store.definitions import views
 from tests.samples import ROOT
 
 README = (ROOT / "sql" / "README.md").read_text()

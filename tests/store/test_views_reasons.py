@@ -10,8 +10,8 @@ from softwalltime.reasons import Reason
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.request_handler import RequestHandler
 from softwalltime.states import State
-from softwalltime.store.decisions import read_decisions
 from softwalltime.store.migrations import check, downgrade, upgrade
+from softwalltime.store.predictions import read_decisions
 from tests.samples import job
 from tests.store.monitored import HOUR, NOW, found, fresh, store
 

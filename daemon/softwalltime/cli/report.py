@@ -100,8 +100,8 @@ def report(
 
 
 def _decisions(settings: LazySettings) -> list[DecisionRecord]:
-    from softwalltime.store.decisions import read_decisions
     from softwalltime.store.opening import open_store
+    from softwalltime.store.predictions import read_decisions
 
     with open_store(settings()) as engine, engine.connect() as connection:
         return list(read_decisions(connection))

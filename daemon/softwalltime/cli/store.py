@@ -67,8 +67,8 @@ def ingest(
 
 def _ingest(paths: tuple[Path, ...], settings: Settings, *, again: bool) -> int:
     from softwalltime.service.ingest import ingest_logs
+    from softwalltime.store.jobs import vacuum_analyze
     from softwalltime.store.opening import open_store
-    from softwalltime.store.vacuum import vacuum_analyze
 
     files = expand(paths)
     tally = Tally()
@@ -112,7 +112,7 @@ def _follow(settings: Settings, paths: tuple[Path, ...], log_format: str) -> int
 
 
 def _show_malformed(settings: Settings, server: str | None) -> int:
-    from softwalltime.store.malformed import dropped_malformed, read_malformed
+    from softwalltime.store.logs import dropped_malformed, read_malformed
     from softwalltime.store.opening import open_store
 
     with open_store(settings) as engine, engine.connect() as connection:

@@ -148,7 +148,7 @@ def pass_through_hooks(
     from softwalltime.emulation.through_hooks.comparison import compare
     from softwalltime.emulation.through_hooks.run import Setting, run
     from softwalltime.emulation.through_hooks.timeline import Timeline
-    from softwalltime.store.embedded import embedded_postgres
+    from softwalltime.store.embedded.server import embedded_postgres
 
     def postgres(folder: Path) -> AbstractContextManager[str]:
         return embedded_postgres(folder, durable=False)

@@ -14,7 +14,7 @@ from softwalltime.deployment.subprocess_call import SubprocessError, call_in_sub
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.service.client import ask
 from softwalltime.settings import Settings
-from softwalltime.store.positions import HEAD_BYTES, Head
+from softwalltime.store.logs import HEAD_BYTES, Head
 
 PINGS = 9
 SLOW = 10.0
@@ -77,9 +77,9 @@ def probe_store(settings: Settings, user: str) -> StoreProbe:
 def _store(settings: Settings) -> list[Any]:
     from softwalltime.store.engine import clock
     from softwalltime.store.history import newest_job
+    from softwalltime.store.logs import read_positions
     from softwalltime.store.migrations import current, head
     from softwalltime.store.opening import open_engine
-    from softwalltime.store.positions import read_positions
 
     with open_engine(settings) as engine:
         revision = current(engine)

@@ -23,8 +23,8 @@ from softwalltime.service.held import HELD, HeldLogs, LogState
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.service.reading import Known
 from softwalltime.states import State
-from softwalltime.store.teaching import set_teaching
-from softwalltime.store.vacuum import vacuum_analyze
+from softwalltime.store.history import set_teaching
+from softwalltime.store.jobs import vacuum_analyze
 
 INTERVAL = 0.5
 """Seconds between two looks."""

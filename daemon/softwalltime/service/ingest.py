@@ -20,12 +20,10 @@ from softwalltime.jobs import CompletedJob
 from softwalltime.service.parsing import Parsed, malformed_line, parser
 from softwalltime.service.reading import Known, ProgressOnce, new_blocks
 from softwalltime.store.current import alter_current, forget_completed, forget_current, requeue_current, set_current
+from softwalltime.store.engine import lock
 from softwalltime.store.history import last_id
-from softwalltime.store.interrupted import add_interrupted
-from softwalltime.store.jobs import PreparedJobs, add_prepared_jobs
-from softwalltime.store.locks import lock
-from softwalltime.store.malformed import MalformedLine, record_malformed
-from softwalltime.store.positions import OvertakenError, Position, move_position
+from softwalltime.store.jobs import PreparedJobs, add_interrupted, add_prepared_jobs
+from softwalltime.store.logs import MalformedLine, OvertakenError, Position, move_position, record_malformed
 
 BATCH = 10_000
 """Jobs or malformed lines in one transaction, about."""

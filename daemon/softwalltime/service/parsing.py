@@ -20,8 +20,7 @@ from softwalltime.accounting.reader import pbs_batch
 from softwalltime.accounting.tally import Malformed, Tally
 from softwalltime.jobs import CompletedJob
 from softwalltime.store.jobs import PreparedJobs, prepare_jobs
-from softwalltime.store.malformed import MalformedLine
-from softwalltime.store.positions import Position
+from softwalltime.store.logs import MalformedLine, Position
 
 LEAST = 8 << 20
 """Bytes of logs below which starting processes takes longer than it saves."""

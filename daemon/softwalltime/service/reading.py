@@ -22,7 +22,7 @@ from softwalltime.accounting.tally import Tally
 from softwalltime.errors import SourceError
 from softwalltime.service.parsing import Task
 from softwalltime.store.encoding import storable_text
-from softwalltime.store.positions import HEAD_BYTES, TAIL_BYTES, Head, Position, Tail, read_positions
+from softwalltime.store.logs import HEAD_BYTES, TAIL_BYTES, Head, Position, Tail, read_positions
 
 _LONGEST_HOST = 255
 _SERVER = re.compile(rb"^[^;\n]{19};.;\d+(?:\[\d*\])?\.([^;\s]{1,%d});" % _LONGEST_HOST, re.MULTILINE)

@@ -18,7 +18,7 @@ from sqlalchemy import Engine
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.jobs import DecisionRecord
 from softwalltime.store.engine import rejects_data
-from softwalltime.store.malformed import MalformedLine, record_malformed
+from softwalltime.store.logs import MalformedLine, record_malformed
 from softwalltime.store.predictions import add_decisions
 
 BATCH = 1000

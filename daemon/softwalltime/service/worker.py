@@ -23,10 +23,9 @@ from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
 from softwalltime.store.daily import Quality, recent_quality, refresh
-from softwalltime.store.history import last_id, read_history, read_new
+from softwalltime.store.history import last_id, read_history, read_new, set_teaching
 from softwalltime.store.retention import Retention, forget
 from softwalltime.store.statement_timeout import StatementMonitor
-from softwalltime.store.teaching import set_teaching
 
 HOUR = 3600
 DAY = 86400

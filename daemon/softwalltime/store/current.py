@@ -8,8 +8,8 @@ from sqlalchemy import Connection, select
 
 from softwalltime.jobs import OF_SUBMISSION, UNSET, Alter, CurrentJob, Submission, submission_values
 from softwalltime.store.encoding import storable_text
+from softwalltime.store.engine import lock
 from softwalltime.store.jobs import submission_names
-from softwalltime.store.locks import lock
 from softwalltime.store.queries import query
 from softwalltime.store.tables import current_jobs
 

@@ -1,18 +1,188 @@
-"""Keeps the figures of each day, on which the monitoring views stand: all jobs and predictions are too many to ask.
+"""Daily and monthly figures, on which the monitoring views are built: reading all jobs and predictions takes too long.
 
-What has come since the last time marks its days as stale, and stale days are reckoned anew as a whole.  So it does not
-matter in which order jobs and predictions come, and who is killed in between has lost nothing.  The statements are in
-sql/queries/refresh_*.sql.
+Days are those of UTC: of the end of a job, or of a prediction.  A refresh marks the days of new jobs and predictions
+as stale, and computes each stale day again as a whole.  The order in which jobs and predictions arrive makes no
+difference, and a refresh that was killed has lost nothing.  The statements are in sql/queries/refresh_*.sql.
+
+Sums are kept, not means, because days are added up; as floating point, exact up to 2^53, because a log may claim any
+number of seconds.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
-from sqlalchemy import Connection, Engine, delete
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Date,
+    DateTime,
+    Double,
+    Engine,
+    Integer,
+    PrimaryKeyConstraint,
+    SmallInteger,
+    Table,
+    Text,
+    delete,
+)
 
-from softwalltime.store.daily_tables import OF_JOBS, OF_PREDICTIONS
 from softwalltime.store.queries import query
+from softwalltime.store.tables import decision_reason, metadata
+
+
+def _day() -> Column[object]:
+    return Column("day", Date, nullable=False, comment="day in UTC")
+
+
+def _text(name: str, comment: str) -> Column[str]:
+    return Column(name, Text(collation="C"), nullable=False, comment=comment)
+
+
+def _number(name: str, comment: str) -> Column[int]:
+    return Column(name, Integer, nullable=False, comment=comment)
+
+
+def _sum(name: str, comment: str) -> Column[float]:
+    return Column(name, Double, nullable=False, comment=comment)
+
+
+def _microseconds(name: str, comment: str) -> Column[int]:
+    return Column(name, Integer, comment=f"{comment}, microseconds; null: nothing known")
+
+
+monitoring = Table(
+    "monitoring",
+    metadata,
+    Column("id", SmallInteger, primary_key=True, autoincrement=False, comment="1: there is one row"),
+    Column("jobs_id", BigInteger, nullable=False, comment="completed jobs up to this id are reckoned with"),
+    Column("predictions_id", BigInteger, nullable=False, comment="predictions up to this id are reckoned with"),
+    Column("first_set", BigInteger, comment="when PBS was first told to set a soft walltime, epoch seconds"),
+    Column("refreshed_at", DateTime(timezone=True), comment="when the daily figures last were up to date"),
+    comment="How far the daily figures reach.",
+)
+
+stale_days = Table(
+    "stale_days",
+    metadata,
+    Column("day", Date, primary_key=True, comment="day in UTC of the end of a job or of a prediction"),
+    comment="Days whose figures are to be made anew, because jobs or predictions have come to them.",
+)
+
+
+def _scores(name: str, time: str, of: str) -> Table:
+    return Table(
+        name,
+        metadata,
+        _sum("accuracy", "sum of min(p, t) / max(p, t)"),
+        _sum("absolute_error", "sum of |p - t|, seconds"),
+        _sum("request_error", "sum of walltime - t, seconds"),
+        _sum("runtime", "sum of t, seconds"),
+        _sum("walltime", "sum of the walltimes, seconds"),
+        _sum("share", "sum of t / walltime"),
+        _sum("extensions", "sum of (t - 1) / p in whole numbers: how often the scheduler had to extend"),
+        Column("longest_walltime", BigInteger, nullable=False, comment="greatest walltime, seconds"),
+        Column("most_extensions", BigInteger, nullable=False, comment="greatest number of extensions of one job"),
+        _number("jobs", "scored jobs that ended then: they ran and had a walltime"),
+        _number("adjusted", "with a soft walltime below the walltime"),
+        _number("underestimated", "p < t"),
+        _number("badly_underestimated", "p < t by more than 1800 s"),
+        _number("over", "with a soft walltime that held"),
+        _number("killed", "killed at their walltime"),
+        Column(time, Date, nullable=False, comment=of),
+        _text("mode", "off, shadow or on; empty: no prediction is known"),
+        _text("predictor", "which was asked, with its options; empty: no prediction is known"),
+        _text("queue", "the queue that the jobs ran from"),
+        _text("project", "PBS's project"),
+        _text("user_name", "who ran them"),
+        PrimaryKeyConstraint(time, "mode", "predictor", "queue", "project", "user_name"),
+        comment="Predictions and runtimes. t: runtime, at most the walltime; p: soft walltime, else the walltime.",
+    )
+
+
+daily_scores = _scores("daily_scores", "day", "day in UTC")
+# So that what is asked by month, as all by user is, need not add up some hundred thousand rows.
+monthly_scores = _scores("monthly_scores", "month", "first day of the month in UTC")
+
+daily_medians = Table(
+    "daily_medians",
+    metadata,
+    _sum("accuracy", "median of min(p, t) / max(p, t)"),
+    _day(),
+    _text("mode", "as in daily_scores"),
+    _text("predictor", "as in daily_scores"),
+    PrimaryKeyConstraint("day", "mode", "predictor"),
+    comment="Median accuracy, which cannot be had from sums.",
+)
+
+daily_lengths = Table(
+    "daily_lengths",
+    metadata,
+    _day(),
+    _number("walltime", "in this class of length, see the function length_class"),
+    _number("planned", "the soft walltime, else the walltime, in this class"),
+    _number("runtime", "at most the walltime, in this class"),
+    _number("jobs", "how many"),
+    _text("queue", "the queue that the jobs ran from"),
+    PrimaryKeyConstraint("day", "queue", "walltime", "planned", "runtime"),
+    comment="How many predicted jobs of which lengths ended, by queue.",
+)
+
+daily_waits = Table(
+    "daily_waits",
+    metadata,
+    _sum("wait", "sum of the seconds from eligible to started"),
+    _sum("slowdown", "sum of the bounded slowdowns"),
+    _sum("slowdown_log", "sum of their natural logarithms"),
+    _day(),
+    _number("processors", "class: at least so many processors, 1, 2, 9 or 65; 0: not known"),
+    _number("walltime", "class: walltime at most so many seconds, 3600, 28800 or 86400; 0: longer"),
+    _number("jobs", "how many"),
+    Column("after", Boolean, nullable=False, comment="whether submitted after the first soft walltime was set"),
+    PrimaryKeyConstraint("day", "after", "processors", "walltime"),
+    comment="How long scored jobs waited.",
+)
+
+daily_decisions = Table(
+    "daily_decisions",
+    metadata,
+    _day(),
+    _number("requests", "how many"),
+    _text("event", "PBS's event"),
+    _text("mode", "off, shadow or on"),
+    _text("predictor", "which was asked, with its options; or walltime or keep"),
+    _text("action", "set, shadow or none"),
+    Column("reason", decision_reason, nullable=False, comment="why each decision is what it is"),
+    PrimaryKeyConstraint("day", "event", "mode", "predictor", "action", "reason"),
+    comment="What the daemon decided, and why it predicted nothing.",
+)
+
+daily_hook = Table(
+    "daily_hook",
+    metadata,
+    Column("day", Date, primary_key=True, comment="day in UTC"),
+    _number("requests", "requests of the hook that were recorded"),
+    _number("timeouts", "questions of the hook that timed out, at least"),
+    _number("most_timeouts", "most of them in a row"),
+    _microseconds("answer_p50", "median time for an answer of the daemon"),
+    _microseconds("answer_p95", "95th percentile of it"),
+    _microseconds("answer_p99", "99th percentile of it"),
+    _microseconds("answer_most", "longest"),
+    _microseconds("exchange_p50", "median time that the hook waited for an answer"),
+    _microseconds("exchange_p95", "95th percentile of it"),
+    _microseconds("exchange_p99", "99th percentile of it"),
+    _microseconds("exchange_most", "longest"),
+    comment="How long the hook waited.",
+)
+
+OF_JOBS = (daily_scores, daily_medians, daily_lengths, daily_waits)
+"""Figures of the jobs that ended on a day."""
+OF_PREDICTIONS = (daily_decisions, daily_hook)
+"""Figures of the predictions made on a day."""
+DAILY = (*OF_JOBS, *OF_PREDICTIONS)
+
 
 MARKED_AT_ONCE = 200_000
 """Jobs, and predictions, whose days are marked in one transaction: some tenths of a second."""

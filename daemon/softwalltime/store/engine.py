@@ -1,8 +1,9 @@
-"""Connections to PostgreSQL, and its errors in words for the person who must act."""
+"""Connections to PostgreSQL, its errors as instructions for the person who must act, and the locks of writers."""
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import IntEnum
 from functools import partial
 
 import psycopg
@@ -182,3 +183,23 @@ def _connect_advice(reason: str) -> str:
 def _translate(where: str, context: ExceptionContext) -> StoreError | None:
     error = context.original_exception
     return store_error(error, where) if isinstance(error, psycopg.Error) else None
+
+
+# The class of our advisory locks: any number that nothing else in the same database uses.
+_OURS = 0x50425353
+
+
+class Lock(IntEnum):
+    """What only one connection does at a time."""
+
+    WRITE = 1
+    MIGRATE = 2
+
+
+def lock(connection: Connection, turn: Lock = Lock.WRITE) -> None:
+    """Wait until no other connection has this turn, and keep it until this transaction ends.
+
+    One writer at a time gives out ids in the order of commits: who has seen an id has seen all before it.  And two
+    that write the same jobs in different orders cannot block each other for good.
+    """
+    connection.execute(select(func.pg_advisory_xact_lock(_OURS, int(turn))))

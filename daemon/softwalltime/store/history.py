@@ -1,14 +1,28 @@
-"""What predictors have to be taught: the past when they begin, and then what is new."""
+"""What predictors learn: the past at their start, then new jobs; and which jobs count, for the predictors in SQL."""
 
 from collections.abc import Collection, Iterator
 
-from sqlalchemy import ColumnElement, Connection, Subquery, any_, cast, func, literal, select, true, union
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Subquery,
+    any_,
+    cast,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    true,
+    union,
+)
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from softwalltime.jobs import CompletedJob, job_of
 from softwalltime.states import TEACHING, State
+from softwalltime.store.engine import lock
 from softwalltime.store.jobs import job_columns, stream
-from softwalltime.store.tables import completed_jobs, job_state
+from softwalltime.store.tables import completed_jobs, job_state, teaching_states
 
 _jobs = completed_jobs.columns
 
@@ -76,3 +90,15 @@ def read_new(connection: Connection, after: int) -> Iterator[tuple[int, Complete
     wanted = select(_jobs.id, *job_columns).where(_jobs.id > after).order_by(_jobs.id)
     for number, *row in stream(connection, wanted):
         yield number, job_of(row)
+
+
+def set_teaching(connection: Connection, states: Collection[State]) -> bool:
+    """Let the jobs that ended so, and no others, teach the predictors in SQL; whether that is a change."""
+    known = set(connection.execute(select(teaching_states.c.state)).scalars())
+    if known == set(states):
+        return False
+    lock(connection)
+    connection.execute(delete(teaching_states))
+    if states:
+        connection.execute(insert(teaching_states), [{"state": state.value} for state in states])
+    return True

@@ -1,22 +1,21 @@
-"""Completed jobs into the store and out of it."""
+"""Completed jobs, and runs that were interrupted: into the store, and completed jobs out of it."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Self
 
 import psycopg
 from psycopg import sql
-from sqlalchemy import Column, Connection, Integer, MetaData, Select, Table, func, select
+from sqlalchemy import Column, Connection, Engine, MetaData, Select, Table, select, text
 from sqlalchemy.dialects.postgresql import insert
 
 from softwalltime.errors import StoreError
-from softwalltime.jobs import CompletedJob, Values, job_of, values_of
+from softwalltime.jobs import CompletedJob, Values, job_of
 from softwalltime.states import state_of
 from softwalltime.store.encoding import NULL, CopyTexts, storable_text
-from softwalltime.store.engine import driver_connection
-from softwalltime.store.locks import lock
-from softwalltime.store.tables import NEVER_STARTED, completed_jobs, start_or_never
+from softwalltime.store.engine import driver_connection, lock
+from softwalltime.store.tables import NEVER_STARTED, completed_jobs, interrupted_runs, start_or_never
 
 _CHUNK = 1_000
 """Jobs sent or fetched at once."""
@@ -121,43 +120,21 @@ def prepare_jobs(jobs: Sequence[Values]) -> PreparedJobs:
 
 
 def add_prepared_jobs(connection: Connection, prepared: Sequence[PreparedJobs]) -> int:
-    """As :func:`add_jobs`; that no number is beyond its column is the caller's care.
+    """Store those jobs that are not known yet, in the order given; return how many were stored.
 
-    :raises StoreError: if PostgreSQL fails.
+    Two records tell of the same run of a job if server, job id (with array index) and start are equal; the first one
+    is kept.  Best given some thousands at a time.  Other writers wait until the caller's transaction ends.
+
+    :raises StoreError: if PostgreSQL fails, or a number is beyond its column.
     """
     prepared = [jobs for jobs in prepared if jobs.count]
     if not prepared:
         return 0
     count = sum(jobs.count for jobs in prepared)
     try:
-        return _add(connection, prepared[0].first, count, lambda: (jobs.text for jobs in prepared))
+        return _add(connection, prepared[0].first, count, [jobs.text for jobs in prepared])
     except psycopg.errors.NumericValueOutOfRange as error:
         raise StoreError(f"a job cannot be stored: {error.diag.message_primary} ({error.diag.context})") from error
-
-
-def add_jobs(connection: Connection, jobs: Sequence[CompletedJob]) -> int:
-    """Store those of ``jobs`` that are not known yet, in the order given; returns how many those were.
-
-    Two records tell of the same run of a job if server, job id (with array index) and start are equal; the first one
-    stays.  Best given some thousands at a time.  Other writers wait until the caller's transaction ends.
-
-    :raises UnstorableJobError: if a number is beyond its column or a name has more than 300 characters.  Nothing is
-        stored then; the transaction can go on.
-    :raises StoreError: if PostgreSQL fails.
-    """
-    if not jobs:
-        return 0
-    values = list(map(values_of, jobs))
-
-    def written() -> Iterator[str]:
-        # Chunk by chunk: PostgreSQL stores one while the next is being written out.
-        return (prepare_jobs(values[first : first + _CHUNK]).text for first in range(0, len(values), _CHUNK))
-
-    try:
-        return _add(connection, _key(values[0]), len(jobs), written)
-    except (psycopg.errors.NumericValueOutOfRange, ValueError) as error:
-        _refuse_large_numbers(values)
-        raise error from None
 
 
 def read_jobs(
@@ -187,9 +164,21 @@ def stream(connection: Connection, wanted: Select[Any]) -> Iterator[tuple[Any, .
         yield from cursor
 
 
-def count_jobs(connection: Connection) -> int:
-    """How many jobs there are; counts them one by one, which takes a second for some millions."""
-    return connection.execute(select(func.count()).select_from(completed_jobs)).scalar_one()
+def add_interrupted(connection: Connection, runs: Sequence[CompletedJob]) -> None:
+    """Keep those of these runs that are not known yet."""
+    if runs:
+        lock(connection)
+        connection.execute(insert(interrupted_runs).on_conflict_do_nothing(), [_interrupted(run) for run in runs])
+
+
+def vacuum_analyze(engine: Engine) -> None:
+    """Let PostgreSQL take stock of the jobs, after many were added: some seconds for millions.
+
+    Until then it plans queries blindly, and looks up in the table what stands in an index.  Left alone it does this
+    within some minutes, but an embedded one is seldom left running that long.
+    """
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text(f"VACUUM (ANALYZE) {completed_jobs.fullname}"))
 
 
 def _key(job: Values) -> tuple[str, str, int]:
@@ -203,27 +192,27 @@ def _is_known(connection: Connection, key: tuple[str, str, int]) -> bool:
     return connection.execute(same).first() is not None
 
 
-def _add(connection: Connection, first: tuple[str, str, int], count: int, written: Callable[[], Iterable[str]]) -> int:
+def _add(connection: Connection, first: tuple[str, str, int], count: int, written: Sequence[str]) -> int:
     lock(connection)
     if not _is_known(connection, first):
         # Straight into the table: the fastest way, and right unless a job is known or comes twice.
         try:
             with connection.begin_nested():
-                _copy(connection, completed_jobs, written())
+                _copy(connection, completed_jobs, written)
         except psycopg.errors.UniqueViolation:
             pass
         else:
             return count
     with connection.begin_nested():
         _incoming.create(connection)
-        _copy(connection, _incoming, written())
+        _copy(connection, _incoming, written)
         unknown = insert(completed_jobs).from_select(_NAMES, select(*_incoming.columns)).on_conflict_do_nothing()
         stored = connection.execute(unknown.execution_options(preserve_rowcount=True)).rowcount
         _incoming.drop(connection)
         return stored
 
 
-def _copy(connection: Connection, table: Table, written: Iterable[str]) -> None:
+def _copy(connection: Connection, table: Table, written: Sequence[str]) -> None:
     statement = sql.SQL("COPY {} ({}) FROM STDIN (NULL {})").format(
         sql.Identifier(*filter(None, (table.schema, table.name))),
         sql.SQL(", ").join(map(sql.Identifier, _NAMES)),
@@ -257,9 +246,20 @@ def _refuse_long_names(jobs: Sequence[Values]) -> None:
                 raise UnstorableJobError(job_of(job), job_columns[place].name)
 
 
-def _refuse_large_numbers(jobs: Sequence[Values]) -> None:
-    for job in jobs:
-        for column, value in zip(job_columns, job, strict=True):
-            limit = 2**31 if type(column.type) is Integer else 2**63
-            if type(value) is int and not -limit <= value < limit:
-                raise UnstorableJobError(job_of(job), column.name)
+def _interrupted(run: CompletedJob) -> dict[str, object]:
+    of = run.submission
+    return {
+        "start_time": NEVER_STARTED if run.start is None else run.start,
+        "end_time": run.end,
+        "walltime": of.walltime,
+        "soft_walltime": run.soft_walltime,
+        "runtime": run.runtime,
+        "exit_status": run.exit_status,
+        "run_count": run.run_count,
+        "state": run.state,
+        "server": storable_text(run.server),
+        "job_id": storable_text(of.job_id),
+        "user_name": storable_text(of.user),
+        "project": storable_text(of.project),
+        "queue": storable_text(of.queue),
+    }

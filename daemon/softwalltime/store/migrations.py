@@ -3,9 +3,8 @@
 An upgrade is one transaction: migrations and SQL functions, all or nothing.  Two at once take turns.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import ModuleType
 from typing import Any
 
 from alembic import command
@@ -19,8 +18,16 @@ from sqlalchemy.schema import CreateSchema, SchemaItem
 
 from softwalltime import resources
 from softwalltime.errors import StoreError, UsageError
-from softwalltime.store import daily_tables, functions, views  # noqa: F401 - daily_tables adds its tables to metadata
-from softwalltime.store.locks import Lock, lock
+from softwalltime.store import daily  # noqa: F401 - adds its tables to metadata
+from softwalltime.store.definitions import (
+    install_functions,
+    install_views,
+    installed_functions,
+    installed_views,
+    remove_functions,
+    remove_views,
+)
+from softwalltime.store.engine import Lock, lock
 from softwalltime.store.tables import SCHEMA, metadata
 
 
@@ -55,11 +62,11 @@ def upgrade(engine: Engine, revision: str = "head") -> None:
         before = _current(connection)
         _require_known(before)
         if before != head():
-            views.remove(connection)
+            remove_views(connection)
         _alembic(command.upgrade, connection, revision)
         if _current(connection) == head():
-            functions.install(connection)
-            views.install(connection)
+            install_functions(connection)
+            install_views(connection)
 
 
 def downgrade(engine: Engine, revision: str) -> None:
@@ -70,12 +77,12 @@ def downgrade(engine: Engine, revision: str) -> None:
     with _changing(engine) as connection:
         _require_known(_current(connection))
         # They are those of the head and may need what an older revision lacks; that version brings its own.
-        views.remove(connection)
-        functions.remove(connection)
+        remove_views(connection)
+        remove_functions(connection)
         _alembic(command.downgrade, connection, revision)
         if _current(connection) == head():
-            functions.install(connection)
-            views.install(connection)
+            install_functions(connection)
+            install_views(connection)
 
 
 def head() -> str:
@@ -115,17 +122,22 @@ def check(engine: Engine) -> list[str]:
         found += [line for difference in compare_metadata(context, metadata) for line in _lines(difference)]
         # Where a table or column is missing that they look at, they could not be made to compare them with.
         if revision == head() and not any(line.endswith(": missing") for line in found):
-            found += _outdated(connection, functions, "function")
-            found += _outdated(connection, views, "view")
+            found += _outdated(connection, "function", install_functions, installed_functions)
+            found += _outdated(connection, "view", install_views, installed_views)
         transaction.rollback()
         return found
 
 
-def _outdated(connection: Connection, kind: ModuleType, word: str) -> Iterator[str]:
-    # PostgreSQL rewrites some of what a definition holds, so let it say what the right ones would be.
-    before = kind.definitions(connection)
-    kind.install(connection)
-    after = kind.definitions(connection)
+def _outdated(
+    connection: Connection,
+    word: str,
+    install: Callable[[Connection], None],
+    installed: Callable[[Connection], dict[str, str]],
+) -> Iterator[str]:
+    # PostgreSQL rewrites some of what a definition holds: it has to say itself what the right ones are.
+    before = installed(connection)
+    install(connection)
+    after = installed(connection)
     for name in sorted({*before, *after}):
         if before.get(name) != after.get(name):
             state = "missing" if name not in before else "not wanted" if name not in after else "outdated"

@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from sqlalchemy import Engine
 
 from softwalltime.settings import Settings
-from softwalltime.store.embedded import embedded_postgres
+from softwalltime.store.embedded.server import embedded_postgres
 from softwalltime.store.engine import connect
 from softwalltime.store.migrations import require_head, upgrade
 from softwalltime.store.statement_timeout import StatementMonitor

@@ -1,15 +1,18 @@
-"""What was predicted, into the store."""
+"""Decisions about jobs, into the store and out of it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from psycopg import sql
-from sqlalchemy import Connection
+from sqlalchemy import Connection, or_, select
 
-from softwalltime.jobs import DecisionRecord
+from softwalltime.jobs import DecisionRecord, Submission
+from softwalltime.reasons import Reason
 from softwalltime.store.encoding import NULL, CopyTexts
 from softwalltime.store.engine import driver_connection
+from softwalltime.store.jobs import stream
 from softwalltime.store.tables import predictions
 
+_of = predictions.columns
 _COLUMNS = (
     "predicted_at", "walltime", "soft_walltime", "predicted", "took", "event", "job_id", "user_name", "project",
     "queue", "mode", "predictor", "action", "basis", "timeouts", "exchange_before", "reason",
@@ -32,6 +35,35 @@ def add_decisions(connection: Connection, decisions: Sequence[DecisionRecord]) -
     lines = "".join([_line(decision, texts) for decision in decisions])
     with driver_connection(connection) as driver, driver.cursor() as cursor, cursor.copy(_COPY) as copy:
         copy.write(lines)
+
+
+def read_decisions(connection: Connection) -> Iterator[DecisionRecord]:
+    """The soft walltimes that waiting jobs were given, or would have been in shadow mode, in the order of deciding.
+
+    At queuejob a job has no id yet.  Of its submission the id, user, project, queue and walltime are known; its time is
+    that of the decision.
+    """
+    wanted = (
+        select(
+            _of.predicted_at, _of.event, _of.job_id, _of.user_name, _of.walltime, _of.project, _of.queue, _of.mode,
+            _of.predictor, _of.predicted, _of.soft_walltime, _of.action, _of.basis, _of.took,
+            _of.reason,
+        )
+        .where(
+            or_(_of.job_id != "", _of.event == "queuejob"),
+            _of.event != "runjob",
+            _of.soft_walltime.is_not(None),
+            _of.action != "none",
+        )
+        .order_by(_of.id)
+    )  # fmt: skip
+    for at, event, job_id, user, walltime, project, queue, *rest in stream(connection, wanted):
+        mode, predictor, predicted, soft_walltime, action, basis, took, reason = rest
+        submission = Submission(job_id, user, at, walltime, project=project, queue=queue)
+        yield DecisionRecord(
+            at, event, submission, mode, predictor, predicted, soft_walltime, action, basis, took or 0,
+            reason=Reason(reason or Reason.PREDICTED),
+        )  # fmt: skip
 
 
 def _line(decision: DecisionRecord, texts: CopyTexts) -> str:

@@ -32,7 +32,7 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from softwalltime.errors import StoreError
-from softwalltime.store.programs import MAJOR, find_programs, find_site, server_account
+from softwalltime.store.embedded.programs import MAJOR, find_programs, find_site, server_account
 
 _SOCKET = ".s.PGSQL.5432"
 _LONGEST_SOCKET = 107

@@ -1,0 +1,120 @@
+"""The SQL functions of sql/functions and the views of sql/views: installed, removed, compared.
+
+They are installed after the migrations, so that they change without one, and views are removed before a migration,
+because PostgreSQL does not change a table that a view reads.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import starmap
+
+from psycopg import errors
+from sqlalchemy import Connection
+
+from softwalltime.store.engine import run_script
+from softwalltime.store.queries import named, query
+from softwalltime.store.tables import SCHEMA
+
+_SIGNATURE = re.compile(r"COMMENT ON FUNCTION\s+(.*?)\s+IS\b", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function: its statements, CREATE and COMMENT, and its signature, ``softwalltime.last2(text, bigint)``."""
+
+    name: str
+    statements: str
+    signature: str
+
+
+def functions() -> Iterator[Function]:
+    """What sql/functions holds, each with a COMMENT."""
+    for name, statements in named("functions"):
+        signature = _SIGNATURE.search(statements)
+        if signature is None:
+            raise ValueError(f"sql/functions: function {name} has no COMMENT ON FUNCTION")
+        yield Function(name, statements, signature[1])
+
+
+def install_functions(connection: Connection) -> None:
+    """Create or replace all functions, and drop those of their names that have another signature."""
+    ours = list(functions())
+    for function in ours:
+        try:
+            with connection.begin_nested():
+                run_script(connection, function.statements)
+        except errors.InvalidFunctionDefinition:
+            # Its result or the names of its parameters have changed, which CREATE OR REPLACE refuses.
+            _drop_functions(connection, [function.name])
+            run_script(connection, function.statements)
+    _drop_functions(connection, [function.name for function in ours], but=[function.signature for function in ours])
+
+
+def remove_functions(connection: Connection) -> None:
+    """Drop all functions."""
+    _drop_functions(connection, [function.name for function in functions()])
+
+
+def installed_functions(connection: Connection) -> dict[str, str]:
+    """What the database has under the functions' names: by signature, all that defines it."""
+    names = [function.name for function in functions()]
+    found = connection.execute(query("installed_functions"), {"schema": SCHEMA, "names": names})
+    return {row.signature: row.definition for row in found}
+
+
+def _drop_functions(connection: Connection, names: Collection[str], but: Collection[str] = ()) -> None:
+    values = {"schema": SCHEMA, "names": list(names), "signatures": list(but)}
+    for signature in connection.execute(query("outdated_functions"), values).scalars().all():
+        run_script(connection, f"DROP FUNCTION {signature}")
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A view: its name, and its statements, CREATE and COMMENTs."""
+
+    name: str
+    statements: str
+
+
+def views() -> Iterator[View]:
+    """What sql/views holds, in the order of the files and within them."""
+    yield from starmap(View, named("views"))
+
+
+def install_views(connection: Connection) -> None:
+    """Create or replace all views, and drop those that are no longer among them.
+
+    Only where columns have changed, which PostgreSQL does not replace, all are made anew, without privileges but those
+    of the monitoring roles.
+    """
+    ours = {view.name for view in views()}
+    try:
+        with connection.begin_nested():
+            _drop_views(connection, installed_views(connection).keys() - ours)
+            _create_views(connection)
+    except (errors.InvalidTableDefinition, errors.DependentObjectsStillExist):
+        remove_views(connection)
+        _create_views(connection)
+    # Views that were made anew have lost who may read them.
+    run_script(connection, f"SELECT {SCHEMA}.grant_monitoring()")
+
+
+def remove_views(connection: Connection) -> None:
+    """Drop all views in our schema, with what others have built on them."""
+    _drop_views(connection, installed_views(connection), "CASCADE")
+
+
+def installed_views(connection: Connection) -> dict[str, str]:
+    """The views that our schema has: by name, all that defines each."""
+    return {row.name: row.definition for row in connection.execute(query("installed_views"), {"schema": SCHEMA})}
+
+
+def _drop_views(connection: Connection, names: Iterable[str], how: str = "RESTRICT") -> None:
+    for name in names:
+        run_script(connection, f"DROP VIEW IF EXISTS {SCHEMA}.{name} {how}")
+
+
+def _create_views(connection: Connection) -> None:
+    for view in views():
+        run_script(connection, view.statements)

@@ -1,0 +1,1 @@
+"""A PostgreSQL of one's own, which runs while it is used."""

@@ -1,0 +1,224 @@
+"""What is known of accounting logs: how far each has been read, and the lines that could not be read."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from typing import Any, Self
+
+from sqlalchemy import Connection, Executable, Row, Select, delete, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+
+from softwalltime.errors import StoreError
+from softwalltime.store.encoding import storable_text
+from softwalltime.store.engine import lock
+from softwalltime.store.tables import log_positions, malformed_dropped, malformed_lines
+
+HEAD_BYTES = 4096
+"""How many of a file's first bytes tell it from others."""
+TAIL_BYTES = 1024
+"""How many of the last bytes read tell that what was read is still there."""
+
+_logs = log_positions.columns
+
+
+class OvertakenError(StoreError):
+    """Another process has read the same log meanwhile: go on from where the store says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a file begins with: by this it is known again when it has grown, moved, been copied or compressed.
+
+    An inode would not do: copies and other hosts' mounts have others, and a new file may get an old one's.
+    """
+
+    length: int
+    digest: bytes
+
+    @classmethod
+    def of(cls, first_bytes: bytes) -> Self:
+        """The head of a file whose contents, decompressed, begin with ``first_bytes``."""
+        head = first_bytes[:HEAD_BYTES]
+        return cls(len(head), sha256(head).digest())
+
+    def matches(self, first_bytes: bytes) -> bool:
+        """Whether a file that now begins with ``first_bytes`` may be the one that this head was taken of."""
+        return len(first_bytes) >= self.length and sha256(first_bytes[: self.length]).digest() == self.digest
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The last bytes read of a file: a file that was cut off, or copied back, and written on may begin as it did."""
+
+    length: int
+    digest: bytes
+
+    @classmethod
+    def of(cls, last_bytes: bytes) -> Self:
+        """The tail of what was read, which ends with ``last_bytes``."""
+        tail = last_bytes[-TAIL_BYTES:]
+        return cls(len(tail), sha256(tail).digest())
+
+    def matches(self, bytes_there: bytes) -> bool:
+        """Whether these, as many as the tail has, are still the same."""
+        return len(bytes_there) == self.length and sha256(bytes_there).digest() == self.digest
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a log has been read: ``offset`` bytes (of the decompressed contents), ``line_number`` whole lines."""
+
+    server: str
+    path: str
+    offset: int
+    line_number: int
+    head: Head
+    tail: Tail
+
+
+def read_positions(connection: Connection, server: str | None = None) -> list[Position]:
+    """Return the positions in all logs of ``server``, or of all servers, ordered by path."""
+    return [_position(row) for row in connection.execute(_positions(server).order_by(_logs.path))]
+
+
+def move_position(connection: Connection, since: Position | None, position: Position) -> None:
+    """Set how far a log has been read, in the transaction that stores what was read.
+
+    :param since: the position that the log must still have; ``None``: it must have none.
+    :raises OvertakenError: if it is not, since another process reads the same log.
+    """
+    lock(connection)
+    key, place = _row(position)
+    moving: Executable
+    if since is None:
+        moving = insert(log_positions).values(**key, **place).on_conflict_do_nothing().returning(_logs.path)
+    else:
+        before = {**key, **_row(since)[1]}
+        there = update(log_positions).where(*(_logs[name] == value for name, value in before.items()))
+        moving = there.values(**place, updated_at=func.now()).returning(_logs.path)
+    if connection.execute(moving).first() is None:
+        raise OvertakenError(f"{position.path}: another softwalltime has read it meanwhile; read on from there")
+
+
+def _row(position: Position) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The key of a position, and the rest of it."""
+    key = {"server": storable_text(position.server), "path": storable_text(position.path)}
+    return key, {
+        "byte_offset": position.offset,
+        "line_number": position.line_number,
+        "head_length": position.head.length,
+        "head_digest": position.head.digest,
+        "tail_length": position.tail.length,
+        "tail_digest": position.tail.digest,
+    }
+
+
+def _positions(server: str | None) -> Select[str, str, int, int, int, bytes, int, bytes]:
+    wanted = select(
+        _logs.server,
+        _logs.path,
+        _logs.byte_offset,
+        _logs.line_number,
+        _logs.head_length,
+        _logs.head_digest,
+        _logs.tail_length,
+        _logs.tail_digest,
+    )
+    return wanted if server is None else wanted.where(_logs.server == storable_text(server))
+
+
+def _position(row: Row[str, str, int, int, int, bytes, int, bytes]) -> Position:
+    server, path, offset, line_number, head, head_digest, tail, tail_digest = row
+    return Position(server, path, offset, line_number, Head(head, head_digest), Tail(tail, tail_digest))
+
+
+KEPT_LINES = 10_000
+"""How many lines are kept."""
+
+LINE_BYTES = 4096
+"""How much of a line is kept."""
+
+_malformed = malformed_lines.columns
+
+
+@dataclass(frozen=True, slots=True)
+class MalformedLine:
+    """A line that could not be read: where it stands (``offset`` in bytes, ``line_number`` from 1), and why.
+
+    ``field`` is empty where the line as a whole is wrong.  ``seen_at`` is filled in by the store.
+    """
+
+    server: str
+    path: str
+    line_number: int
+    offset: int
+    reason: str
+    field: str
+    line: bytes
+    seen_at: datetime | None = None
+
+
+def record_malformed(connection: Connection, lines: Sequence[MalformedLine]) -> int:
+    """Keep those of ``lines`` that are not kept yet; returns how many those were.
+
+    The same bytes at the same place of the same path are kept once.
+    """
+    if not lines:
+        return 0
+    lock(connection)
+    rows = [
+        {
+            "server": storable_text(line.server),
+            "path": storable_text(line.path),
+            "line_number": line.line_number,
+            "byte_offset": line.offset,
+            "reason": storable_text(line.reason),
+            "field": storable_text(line.field),
+            "line": line.line[:LINE_BYTES],
+        }
+        for line in lines
+    ]
+    statement = insert(malformed_lines).on_conflict_do_nothing().returning(_malformed.id)
+    new = len(connection.execute(statement, rows).all())
+    _drop_oldest(connection)
+    return new
+
+
+def read_malformed(
+    connection: Connection, *, server: str | None = None, limit: int | None = None
+) -> list[MalformedLine]:
+    """The lines kept of ``server``, or of all; the newest first, at most ``limit``."""
+    wanted = select(
+        _malformed.server,
+        _malformed.path,
+        _malformed.line_number,
+        _malformed.byte_offset,
+        _malformed.reason,
+        _malformed.field,
+        _malformed.line,
+        _malformed.seen_at,
+    )
+    if server is not None:
+        wanted = wanted.where(_malformed.server == storable_text(server))
+    return [MalformedLine(*row) for row in connection.execute(wanted.order_by(_malformed.id.desc()).limit(limit))]
+
+
+def dropped_malformed(connection: Connection, *, server: str | None = None) -> int:
+    """How many lines of ``server``, or of all, were dropped because newer ones came."""
+    wanted = select(func.coalesce(func.sum(malformed_dropped.c.lines), 0))
+    if server is not None:
+        wanted = wanted.where(malformed_dropped.c.server == storable_text(server))
+    return int(connection.execute(wanted).scalar_one())
+
+
+def _drop_oldest(connection: Connection) -> None:
+    newest_to_drop = select(_malformed.id).order_by(_malformed.id.desc()).offset(KEPT_LINES).limit(1).scalar_subquery()
+    dropped = delete(malformed_lines).where(_malformed.id <= newest_to_drop).returning(_malformed.server).cte("dropped")
+    counted = select(dropped.c.server, func.count()).group_by(dropped.c.server)
+    counting = insert(malformed_dropped).from_select(["server", "lines"], counted)
+    connection.execute(
+        counting.on_conflict_do_update(
+            index_elements=["server"], set_={"lines": malformed_dropped.c.lines + counting.excluded.lines}
+        )
+    )
