@@ -10,6 +10,7 @@ import pytest
 
 from softwalltime.cli import run
 from softwalltime.simulation.metrics import Metrics
+from tests.dask_cluster import cluster
 
 METRICS = [field.name for field in fields(Metrics)]
 HALF = ["--processors", "128", "--waiting", "factor:0.5"]
@@ -166,3 +167,26 @@ def test_a_file_of_something_else_is_left_alone(logs: str, tmp_path: Path, capsy
     assert run(["simulate", logs, *HALF, "--keep", str(keep)]) == 2
     assert "holds something other than simulations" in capsys.readouterr().err
     assert keep.read_text() == "buy milk\n"
+
+
+def test_a_dask_cluster_gives_the_same_figures(
+    logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = [logs, *HALF, "--shake", "week", "--seeds", "1,2"]
+    here = document(capsys, *arguments)
+    monkeypatch.chdir(tmp_path)
+    with cluster(workers=2) as address:
+        assert document(capsys, *arguments, "--scheduler", address) == here
+    assert list(tmp_path.iterdir()) == [], "nothing is left where the workers read the jobs"
+
+
+def test_a_predictor_that_fails_is_named_in_one_line(
+    logs: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: object, *_: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr("softwalltime.predictors.last2.Last2.predict", fail)
+    assert run(["simulate", logs, "--waiting", "v1"]) == 1
+    error = capsys.readouterr().err
+    assert error == "softwalltime: policy fcfs+easy waiting=v1: ZeroDivisionError: division by zero\n"

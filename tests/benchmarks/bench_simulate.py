@@ -131,7 +131,7 @@ def queues() -> None:
 def cost(length: int, policy: Policy) -> float:
     """Seconds a pass while a queue of that length is worked off one job at a time, so half as many wait on average.
 
-    Each job needs more than half of the machine, so every pass looks at all that wait, in vain.
+    Each job needs more than half of the machine, so every pass looks at all that wait and starts none.
     """
     records = [record(index, 10, 1000 + index % 97, 100_000 + 60 * (index % 97), 600) for index in range(length)]
     return simulate(jobs_of(records), 1000, policy).seconds / (length + 1)

@@ -1,14 +1,17 @@
 """Conservative backfilling and PBS's cycle: promises, and what they have in common with EASY."""
 
+from collections.abc import Hashable, Iterable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from softwalltime.errors import OptionError
+from softwalltime.errors import OptionError, UsageError
 from softwalltime.simulation.engine import check, simulate
 from softwalltime.simulation.jobs import Jobs, jobs_of
-from softwalltime.simulation.planning import FOREVER, Profile
+from softwalltime.simulation.machine import Processors
+from softwalltime.simulation.planning import FOREVER, Calendar, Profile
 from softwalltime.simulation.policies import Policy
 from tests.samples import job
 from tests.simulation.test_easy import ORDERS, Workload, run, workloads
@@ -127,3 +130,37 @@ def test_a_profile_finds_the_first_time_that_fits(
 def test_a_setting_that_would_do_nothing_is_refused(policy: Policy, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         check(policy)
+
+
+class OtherMachine:
+    """A machine that is not :class:`Processors`, and offers what any machine must."""
+
+    def __init__(self, total: int, needs: tuple[int, ...]) -> None:
+        self._processors = Processors(total, needs)
+
+    def fits(self, job: int) -> bool:
+        return self._processors.fits(job)
+
+    def allocate(self, job: int) -> None:
+        self._processors.allocate(job)
+
+    def release(self, job: int) -> None:
+        self._processors.release(job)
+
+    def kind(self, job: int) -> Hashable:
+        return self._processors.kind(job)
+
+    def calendar(self, now: int, ends: Iterable[tuple[int, int]]) -> Calendar:
+        return self._processors.calendar(now, ends)
+
+
+def test_pbs_runs_on_any_machine(jobs: Jobs) -> None:
+    policy = Policy(backfill="pbs", depth=3, order="wfp", waiting="factor:0.5")
+    outcome = simulate(jobs, OtherMachine(64, jobs.processors), policy)
+    assert np.array_equal(outcome.start, simulate(jobs, 64, policy).start)
+
+
+@pytest.mark.parametrize("backfill", ["none", "easy", "sjbf", "conservative"])
+def test_what_knows_processors_only_refuses_another_machine(jobs: Jobs, backfill: str) -> None:
+    with pytest.raises(UsageError, match=f"the backfilling {backfill} knows processors only"):
+        simulate(jobs, OtherMachine(64, jobs.processors), Policy(backfill=backfill))

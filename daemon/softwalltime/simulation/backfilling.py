@@ -13,6 +13,7 @@ import numpy as np
 
 from softwalltime.simulation.conservative import Conservative
 from softwalltime.simulation.jobs import Integers
+from softwalltime.simulation.machine import processors_of
 from softwalltime.simulation.order import Order
 from softwalltime.simulation.pbs import PbsCycle
 from softwalltime.simulation.policies import Policy
@@ -50,7 +51,7 @@ class Easy:
             count with their walltime once the head is that many seconds past its promise.
         """
         self._engine = engine
-        self._machine = engine.machine
+        self._machine = processors_of(engine.machine, policy.backfill)
         self._order = order
         self._shortest = policy.backfill == "sjbf"
         self._backfill = policy.backfill != "none"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from softwalltime.simulation.machine import processors_of
 from softwalltime.simulation.order import Order
 from softwalltime.simulation.planning import Profile
 from softwalltime.simulation.policies import Policy
@@ -29,6 +30,7 @@ class Conservative:
 
     def __init__(self, engine: "Engine", order: Order | None, policy: Policy) -> None:
         self._engine = engine
+        self._machine = processors_of(engine.machine, policy.backfill)
         self._order = order
         self._needs = engine.jobs.processors
         self._version = -1
@@ -44,7 +46,7 @@ class Conservative:
         engine, reserved = self._engine, self._reserved
         running = engine.running
         running.correct(now)
-        profile = Profile(now, engine.machine.free, running.jobs(), self._needs)
+        profile = Profile(now, self._machine.free, running.jobs(), self._needs)
         if running.version != self._version:
             self._compress(profile, now)
         else:
@@ -78,7 +80,7 @@ class Conservative:
             kept = min(profile.free) >= 0
         if not kept:
             engine = self._engine
-            fresh = Profile(now, engine.machine.free, engine.running.jobs(), self._needs)
+            fresh = Profile(now, self._machine.free, engine.running.jobs(), self._needs)
             profile.times, profile.free = fresh.times, fresh.free
             for job in sorted(reserved, key=lambda job: (reserved[job][0], job)):
                 self._reserve(profile, job)

@@ -17,7 +17,7 @@ from softwalltime.errors import OptionError, UsageError
 from softwalltime.simulation.backfilling import DISCIPLINES
 from softwalltime.simulation.corrections import CORRECTIONS, Estimates
 from softwalltime.simulation.jobs import Integers, Jobs, jobs_of
-from softwalltime.simulation.machine import Processors
+from softwalltime.simulation.machine import Machine, Processors
 from softwalltime.simulation.orders import ORDERS
 from softwalltime.simulation.policies import Policy
 from softwalltime.simulation.queue import Queue
@@ -52,7 +52,7 @@ class Outcome:
 class Engine:
     """One simulation; made for one run."""
 
-    def __init__(self, jobs: Jobs, machine: Processors, policy: Policy) -> None:
+    def __init__(self, jobs: Jobs, machine: Machine, policy: Policy) -> None:
         """
         :param jobs: jobs that each fit the machine.
         :raises UsageError: if the policy names something that does not exist.
@@ -193,9 +193,15 @@ def check(policy: Policy) -> None:
         raise OptionError(f"a guard needs a top job that candidates overtake: not the backfilling {policy.backfill}")
 
 
-def simulate(jobs: Jobs, processors: int, policy: Policy, progress: Callable[[int], None] = lambda _: None) -> Outcome:
-    """Schedule the jobs on so many processors under a policy.
+def simulate(
+    jobs: Jobs, machine: int | Machine, policy: Policy, progress: Callable[[int], None] = lambda _: None
+) -> Outcome:
+    """Schedule the jobs on a machine under a policy.
 
-    :param jobs: jobs of which none is larger than the machine (:meth:`Jobs.that_fit`).
+    :param jobs: jobs that each fit the empty machine (:meth:`Jobs.that_fit`).
+    :param machine: how many processors there are, or an empty machine.
+    :param progress: told the number of jobs submitted since it was last told.
+    :raises UsageError: if the policy names something that does not exist, or does not suit the machine.
     """
-    return Engine(jobs, Processors(processors, jobs.processors), policy).run(progress)
+    made = Processors(machine, jobs.processors) if isinstance(machine, int) else machine
+    return Engine(jobs, made, policy).run(progress)

@@ -7,6 +7,7 @@ take the place of plain processors there.  EASY and conservative backfilling rea
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Protocol
 
+from softwalltime.errors import UsageError
 from softwalltime.simulation.planning import Calendar, Profile
 
 
@@ -30,6 +31,17 @@ class Machine(Protocol):
 
         :param ends: planned end and job of each running job, by planned end.
         """
+
+
+def processors_of(machine: Machine, kind: str) -> "Processors":
+    """The machine, which must be plain processors.
+
+    :param kind: the kind of backfilling that can do with nothing else.
+    :raises UsageError: if it is another machine.
+    """
+    if not isinstance(machine, Processors):
+        raise UsageError(f"the backfilling {kind} knows processors only: use pbs on a machine of vnodes")
+    return machine
 
 
 class Processors:
