@@ -62,7 +62,7 @@ def test_every_command_has_help_with_an_example(command: tuple[str, ...], capsys
         (["ingest", "/nowhere"], "Path '/nowhere' does not exist"),
         (["ingest", str(RECORDED_LOG), "--config", "/nowhere.toml"], "/nowhere.toml"),
         (["convert", str(RECORDED_LOG)], "Missing argument 'FOLDER'"),
-        (["convert", str(RECORDED_LOG), "/tmp/x", "--time-zone", "Mars/Olympus"], "'Mars/Olympus' is no time zone"),
+        (["convert", str(RECORDED_LOG), "/tmp/x", "--time-zone", "Mars/Olympus"], "'Mars/Olympus' is not a time zone"),
         (["generate", "/proc/nowhere/x"], "/proc/nowhere/x: cannot be written"),
         (["generate", "/tmp", "--jobs", "10"], "/tmp: the folder is not empty"),
         (["generate", "x", "--jobs", "0"], "0 is not in the range"),

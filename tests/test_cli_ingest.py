@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
     ("arguments", "message"),
     [
         ([], "Missing argument 'PATH...'"),
-        (["--follow"], "--follow takes one PATH, or the accounting folder of the configuration file"),
+        (["--follow"], "--follow takes one PATH, or the accounting folder of the settings file"),
         (["--follow", "/tmp", "/"], "--follow takes one PATH"),
         (["--follow", "--again", "/tmp"], "exclude each other"),
         (["--malformed", "--again"], "exclude each other"),

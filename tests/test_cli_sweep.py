@@ -131,7 +131,7 @@ def test_a_log_that_has_grown_is_done_again(tmp_path: Path, capsys: pytest.Captu
     capsys.readouterr()
     assert run(command) == 0
     assert capsys.readouterr().out.splitlines()[:2] == [
-        f"{path}: 2 rows were out of date and are gone", f"{path}: 2 of 4 rows to do, by one process",
+        f"{path}: 2 outdated rows removed", f"{path}: 2 of 4 rows to do, by one process",
     ]  # fmt: skip
     first, second = (
         [
@@ -270,13 +270,13 @@ def test_parquet_is_written_at_the_end_and_rows_are_kept_beside_it(
     ("arguments", "message"),
     [
         (["/nowhere"], "Missing option '-o'"),
-        (["/nowhere", "-o", "results.txt"], "results.txt: name a file that ends in .csv or .parquet"),
+        (["/nowhere", "-o", "results.txt"], "results.txt: the file name must end in .csv or .parquet"),
         (["/nowhere", "-o", "/nowhere/x.csv"], "/nowhere/x.csv: cannot be written: No such file or directory"),
         (["/nowhere", "-o", "x.csv"], "/nowhere: No such file or directory"),
         (["/nowhere", "-o", "x.csv", "--predictor", "percentile:p=75|x"], "p=x: should be a valid number"),
         (["/nowhere", "-o", "x.csv", "--predictors", "v1,v9"], "no predictor is called 'v9'"),
         (["/nowhere", "-o", "x.csv", "--jobs", "0"], "0 is not in the range"),
-        (["/nowhere", "-o", "x.csv", "--jobs", "2", "--scheduler", "tcp://h:1"], "--jobs is for processes on this"),
+        (["/nowhere", "-o", "x.csv", "--jobs", "2", "--scheduler", "tcp://h:1"], "--jobs sets the processes on"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_read(

@@ -1,16 +1,16 @@
-"""Every error that this package raises on purpose; the message is for the person who must act.
+"""The errors of this package.  The message is for the person who must fix it.
 
 ::
 
-    SoftwalltimeError            something in the world is not as it should be
-    ├── UsageError               the command was called wrongly
-    │   ├── OptionError          a predictor was asked for with options that it does not take
-    │   └── SourceError          a file or folder cannot be read, or not be written
-    ├── RecordError              one line of a log or a trace cannot be read: file, line, field and value
-    └── StoreError               PostgreSQL cannot be reached, or its tables are not as this version needs them
+    SoftwalltimeError            a command cannot do its work
+    ├── UsageError               wrong command line or setting
+    │   ├── OptionError          wrong options of a predictor
+    │   └── SourceError          a file or folder cannot be read or written
+    ├── RecordError              a malformed line of a log or trace: file, line, field and value
+    └── StoreError               PostgreSQL is unreachable, or its tables have another revision
 
-No other exception leaves the package on account of its input, and none of these ends in a traceback for a user: a
-command that meets one prints the message in one line and ends with ``exit_status``.
+Input causes no other exception.  A command prints the message in one line, without a traceback, and exits with
+``exit_status``.
 """
 
 from pathlib import Path
@@ -18,37 +18,36 @@ from typing import ClassVar
 
 
 class SoftwalltimeError(Exception):
-    """Root of all errors raised on purpose; the message says what is wrong and what to do."""
+    """Base class: the message says what happened, where, and what to do."""
 
     exit_status: ClassVar[int] = 1
 
 
 class UsageError(SoftwalltimeError):
-    """The command line or a configuration value is wrong; nothing was done."""
+    """A command line or a setting is wrong; nothing was done."""
 
     exit_status: ClassVar[int] = 2
 
 
 class OptionError(UsageError):
-    """A predictor's options are wrong."""
+    """Options of a predictor are wrong."""
 
 
 class SourceError(UsageError):
-    """A file or folder cannot be read, or not be written; ``path`` is filled in by whoever goes on without it."""
+    """A file or folder cannot be read or written; ``path`` is set where the caller continues without it."""
 
     path: Path | None = None
 
 
 class StoreError(SoftwalltimeError):
-    """PostgreSQL cannot be reached, or what it holds is not what this version needs."""
+    """PostgreSQL is unreachable, or its tables have another revision."""
 
 
 class RecordError(SoftwalltimeError):
-    """One line of a log or a trace cannot be read.
+    """A malformed line of a log or trace.
 
-    ``reason`` says why in words that hold no user's text, so that lines can be counted by reason; ``field`` and
-    ``value`` name the culprit where there is one.  ``file`` and ``line`` (counted from 1) are filled in by whoever
-    knows them.
+    ``reason`` contains no text from the line, so lines can be counted by reason.  ``field`` and ``value`` name the
+    wrong field, if it is known.  The reader of the file sets ``file`` and ``line`` (from 1).
     """
 
     def __init__(

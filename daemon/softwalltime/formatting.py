@@ -1,14 +1,14 @@
-"""Numbers and texts as people read them."""
+"""Format numbers, durations and texts for people."""
 
 from datetime import UTC, datetime
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 MISSING = "\N{EN DASH}"
-"""Stands where there is no number."""
+"""Shown for a missing number."""
 
 
 def duration(seconds: float | None) -> str:
-    """A duration to about two digits, in the unit that suits it.
+    """Format a duration with about two digits and a suitable unit.
 
     >>> [duration(seconds) for seconds in (0, 45, 90, 5400, 200_000, -7200)]
     ['0 s', '45 s', '1.5 min', '1.5 h', '2.3 d', '\N{MINUS SIGN}2 h']
@@ -25,7 +25,7 @@ def duration(seconds: float | None) -> str:
 
 
 def walltime(seconds: int) -> str:
-    """A walltime exactly, as ``36 h`` or ``1 h 30 min``; users choose round ones.
+    """Format a walltime exactly, such as ``36 h`` or ``1 h 30 min``.
 
     >>> [walltime(seconds) for seconds in (3600, 5400, 86400, 172800, 59, 3661)]
     ['1 h', '1 h 30 min', '24 h', '2 d', '59 s', '1 h 1 min 1 s']
@@ -42,7 +42,7 @@ def walltime(seconds: int) -> str:
 
 
 def percent(share: float | None, digits: int = 1) -> str:
-    """A share as per cent.
+    """Format a share as a percentage.
 
     >>> percent(0.0525)
     '5.2%'
@@ -51,7 +51,7 @@ def percent(share: float | None, digits: int = 1) -> str:
 
 
 def exact_percent(share: float) -> str:
-    """A share that somebody chose, as they wrote it.
+    """Format a share as a percentage without rounding.
 
     >>> exact_percent(0.025), exact_percent(0.05)
     ('2.5%', '5%')
@@ -60,7 +60,7 @@ def exact_percent(share: float) -> str:
 
 
 def number(value: float | None, digits: int = 0) -> str:
-    """A number with its thousands set apart.
+    """Format a number with thousands separators.
 
     >>> number(312826)
     '312,826'
@@ -69,7 +69,7 @@ def number(value: float | None, digits: int = 0) -> str:
 
 
 def day(epoch: float) -> str:
-    """The day of a time in epoch seconds, in UTC.
+    """Format the UTC day of an epoch time.
 
     >>> day(1_700_000_000)
     '2023-11-14'
@@ -78,7 +78,7 @@ def day(epoch: float) -> str:
 
 
 def moment(epoch: float) -> datetime:
-    """A time in epoch seconds as a date in UTC; one beyond the calendar becomes its last or first year."""
+    """Convert epoch seconds to a UTC datetime; clamp to the years 1 and 9999."""
     try:
         return datetime.fromtimestamp(epoch, UTC)
     except (OverflowError, ValueError, OSError):
@@ -86,7 +86,7 @@ def moment(epoch: float) -> datetime:
 
 
 def plural(count: int, noun: str) -> str:
-    """A count with its noun.
+    """Format a count with its noun.
 
     >>> plural(1, "job"), plural(1200, "job")
     ('1 job', '1,200 jobs')
@@ -95,9 +95,9 @@ def plural(count: int, noun: str) -> str:
 
 
 def printable(text: str, instead: str = "?") -> str:
-    """A text without what cannot be seen, moves the cursor, changes colours or turns the text around it.
+    """Replace characters that are invisible, move the cursor, or change colors or text direction.
 
-    :param instead: stands for each such letter.
+    :param instead: the replacement of each such character.
 
     >>> printable("a\\x1b[31m\\n")
     'a?[31m?'

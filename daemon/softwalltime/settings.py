@@ -1,4 +1,4 @@
-"""Settings: from the command line, the environment (``SOFTWALLTIME_DSN``) or TOML files, in this order."""
+"""Settings from the command line, the environment (``SOFTWALLTIME_DSN``) and TOML files, in this order."""
 
 import os
 import re
@@ -20,55 +20,53 @@ _PREFIX = "SOFTWALLTIME_"
 
 
 def user_file() -> Path:
-    """The configuration file of a user."""
+    """Return the path of the user's settings file."""
     return _xdg("XDG_CONFIG_HOME", ".config") / "softwalltime.toml"
 
 
 def default_data_dir() -> Path:
-    """Where data are kept if nobody says otherwise."""
+    """Return the default data folder."""
     if os.geteuid() == 0:
         return Path("/var/lib/softwalltime")
     return _xdg("XDG_DATA_HOME", ".local/share") / "softwalltime"
 
 
 class Settings(BaseSettings):
-    """What the administrator decides."""
+    """The settings; each description is printed to users."""
 
     model_config = SettingsConfigDict(env_prefix=_PREFIX, env_ignore_empty=True, extra="forbid", frozen=True)
 
-    # Not shown, as it may hold a password.
+    # No repr: it may contain a password.
     dsn: str | None = Field(
         default=None,
         repr=False,
-        description="PostgreSQL, as postgresql://user@host/database; without it, one of your own is kept in data_dir",
+        description="PostgreSQL, as postgresql://user@host/database; default: an embedded PostgreSQL in data_dir",
     )
-    data_dir: Path = Field(default_factory=default_data_dir, description="folder for what is kept between runs")
-    socket: Path = Field(default=Path("/run/softwalltime/hook.sock"), description="where the daemon answers the hook")
+    data_dir: Path = Field(default_factory=default_data_dir, description="folder of the embedded PostgreSQL")
+    socket: Path = Field(
+        default=Path("/run/softwalltime/hook.sock"), description="socket on which the daemon answers the hook"
+    )
     accounting: Path | None = Field(
-        default=None, description="accounting logs to follow, such as /var/spool/pbs/server_priv/accounting"
+        default=None, description="accounting folder to follow, such as /var/spool/pbs/server_priv/accounting"
     )
     teaching: tuple[State, ...] = Field(
         default=tuple(state for state in State if state in TEACHING),
-        description="how jobs must have ended to teach the predictors",
+        description="states of completed jobs from which predictors learn",
     )
-    keep_days: int = Field(
-        default=1096, ge=0, description="days for which jobs and predictions are kept in the store; 0: for ever"
-    )
-    keep_jobs_per_user: int = Field(
-        default=0, ge=0, description="how many of each user's jobs are kept in the store at most; 0: all"
-    )
-    server: str = Field(default="", description="the PBS server's name in the store; empty: as in the job ids")
+    keep_days: int = Field(default=1096, ge=0, description="days to keep jobs and predictions in the store; 0: forever")
+    keep_jobs_per_user: int = Field(default=0, ge=0, description="greatest number of jobs to keep per user; 0: all")
+    server: str = Field(default="", description="name of the PBS server in the store; empty: from the job ids")
     refresh_seconds: int = Field(
-        default=3600, ge=1, description="seconds between refreshes of the figures that the monitoring views show"
+        default=3600, ge=1, description="seconds between refreshes of the figures behind the monitoring views"
     )
     metrics: str | None = Field(
-        default=None, description="address for Prometheus, such as 127.0.0.1:9105; without it there are no metrics"
+        default=None, description="address for Prometheus, such as 127.0.0.1:9105; default: no metrics"
     )
-    policy: dict[str, Any] = Field(default_factory=dict, description="which predictor for which jobs, see the README")
+    policy: dict[str, Any] = Field(default_factory=dict, description="the site policy: which predictor for which jobs")
 
     @property
     def metrics_address(self) -> tuple[str, int] | None:
-        """Host and port of the metrics, if there are to be any."""
+        """Return host and port of the metrics, if they are enabled."""
         if self.metrics is None:
             return None
         host, _, port = self.metrics.rpartition(":")
@@ -79,7 +77,7 @@ class Settings(BaseSettings):
     def _host_and_port(cls, address: str | None) -> str | None:
         host, _, port = (address or "").rpartition(":")
         if address is not None and not (host and port.isdecimal() and int(port) < 65536):
-            raise ValueError("a host and a port are expected, such as 127.0.0.1:9105")
+            raise ValueError("must be host and port, such as 127.0.0.1:9105")
         return address
 
     @field_validator("server")
@@ -99,12 +97,12 @@ class Settings(BaseSettings):
 
 
 def load_settings(config: Path | None = None, **overrides: object) -> Settings:
-    """The settings; ``overrides`` are those given on the command line, where ``None`` means not given.
+    """Load the settings; ``overrides`` come from the command line, where ``None`` means not given.
 
-    The file is ``config``, else the one that ``SOFTWALLTIME_CONFIG`` names, else those of the user and of the system
-    that are there; what the user's says counts first.
+    The file is ``config``, else the one that ``SOFTWALLTIME_CONFIG`` names, else the user's and the system's.
+    Values in the user's file take precedence.
 
-    :raises UsageError: if a file cannot be read, a key is unknown or a value wrong; names where, key and value.
+    :raises UsageError: if a file cannot be read, a key is unknown or a value is wrong; names file, key and value.
     """
     given: dict[str, Any] = {key: value for key, value in overrides.items() if value is not None}
     files = _read_files(config)
@@ -129,28 +127,28 @@ def load_settings(config: Path | None = None, **overrides: object) -> Settings:
 
 
 def _read_files(config: Path | None) -> dict[Path, dict[str, Any]]:
-    """Contents by file, the file that counts most first."""
+    """Return the contents by file, in order of precedence."""
     if config is None and (named := os.environ.get(f"{_PREFIX}CONFIG")):
         config = Path(named)
     if config is not None:
         return {config: _read_file(config)}
     contents = {}
     for file in (user_file(), SYSTEM_FILE):
-        # One that is not there, or not for us to read (it may hold the daemon's password), was not meant for us.
+        # Skip a missing file and one that only the daemon can read: it may contain a password.
         if os.access(file, os.R_OK) and not (file != SYSTEM_FILE and _another_users(file)):
             contents[file] = _read_file(file)
     return contents
 
 
 def hidden_file() -> Path | None:
-    """The system's configuration file, if it is there and not for us to read: what it says is unknown then."""
+    """Return the system's settings file if it exists and cannot be read."""
     named = os.environ.get(f"{_PREFIX}CONFIG")
     there = os.access(SYSTEM_FILE, os.F_OK) and not os.access(SYSTEM_FILE, os.R_OK)
     return SYSTEM_FILE if there and not named else None
 
 
 def _another_users(file: Path) -> bool:
-    """Whether we are root and the file is a user's: sudo may leave us his HOME, but he is not to command us."""
+    """Return whether root would read a user's file: sudo may keep HOME, but root must not take settings from users."""
     return os.geteuid() == 0 and file.stat().st_uid != 0
 
 
@@ -158,15 +156,15 @@ def _read_file(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UsageError(f"configuration file {file}: {error.strerror}") from error
+        raise UsageError(f"settings file {file}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"configuration file {file}: not UTF-8 at byte {error.start}") from error
+        raise UsageError(f"settings file {file}: not UTF-8 at byte {error.start}") from error
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"configuration file {file}: not TOML: {error}") from error
+        raise UsageError(f"settings file {file}: not TOML: {error}") from error
 
 
 def _explain(error: ValidationError, given: dict[str, object], files: dict[Path, dict[str, Any]]) -> str:
-    """The first error in one line."""
+    """Return the first error in one line."""
     first = error.errors()[0]
     key = str(first["loc"][0])
     variable = f"{_PREFIX}{key.upper()}"
@@ -175,7 +173,7 @@ def _explain(error: ValidationError, given: dict[str, object], files: dict[Path,
     elif os.environ.get(variable):
         where = variable
     else:
-        where = f"configuration file {next(file for file, content in files.items() if key in content)}"
+        where = f"settings file {next(file for file, content in files.items() if key in content)}"
     field = Settings.model_fields.get(key)
     if field is None:
         near = get_close_matches(key, Settings.model_fields, n=1)
@@ -190,11 +188,11 @@ def _explain(error: ValidationError, given: dict[str, object], files: dict[Path,
 
 
 def _xdg(variable: str, default: str) -> Path:
-    # The specification has relative paths ignored.
+    # The XDG specification ignores relative paths.
     folder = Path(os.environ.get(variable) or ".")
     if folder.is_absolute():
         return folder
     try:
         return Path.home() / default
     except RuntimeError as error:
-        raise UsageError(f"no home folder is known: set HOME, or {variable}") from error
+        raise UsageError(f"no home folder: set HOME or {variable}") from error

@@ -32,7 +32,7 @@ def test_it_writes_the_page_and_says_what_it_recommends(
     document = numbers(output.read_text())
     assert captured.err == ""
     assert captured.out.splitlines() == [
-        f"{output}: 3,000 jobs, {document['scored']:,} judged",
+        f"{output}: 3,000 jobs, {document['scored']:,} scored",
         document["recommendation"]["sentence"],
     ]
     assert document["title"] == "Site A"
@@ -78,7 +78,7 @@ def test_pseudonyms_leave_neither_names_nor_the_name_of_the_folder(accounting: P
         (["--target", "60"], "60.0 is not in the range"),
         (["--split", "soon"], "'soon' does not match the format '%Y-%m-%d'"),
         (["--pseudonymous-queues"], "--pseudonymous-queues needs --pseudonyms KEYFILE"),
-        (["--pseudonyms", "/nowhere/key"], "/nowhere/key: the key for pseudonyms cannot be read or made"),
+        (["--pseudonyms", "/nowhere/key"], "/nowhere/key: the key for pseudonyms cannot be read or created"),
     ],
 )
 def test_a_wrong_argument_gets_one_clear_line(

@@ -28,14 +28,14 @@ from tests.service.running import PATIENT, Daemon, until
 
 
 def hook(daemon: Daemon, job_id: str, **told: int) -> None:
-    """Ask as the hook does, which tells of the time before."""
+    """Ask as the hook does, with the outcome of its last request."""
     asked = {"op": "predict", "event": "postqueuejob", "job": {"user": "alice", "walltime": 3600, "job_id": job_id}}
     assert ask(daemon.socket, {**asked, **told}, PATIENT)["soft_walltime"] == 600
 
 
 @pytest.fixture
 def daemon(tmp_path: Path, database: str) -> Iterator[Daemon]:
-    """A daemon that has predicted something, with a job that has outlived its soft walltime."""
+    """A daemon with three predictions and an overdue job."""
     now = int(time.time())
     engine = connect(database)
     with engine.begin() as connection:
@@ -61,46 +61,46 @@ def shown(daemon: Daemon, capsys: pytest.CaptureFixture[str], *arguments: str) -
 
 
 @pytest.mark.postgres
-def test_status_says_the_essentials(daemon: Daemon, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_prints_mode_figures_and_latencies(daemon: Daemon, capsys: pytest.CaptureFixture[str]) -> None:
     text = shown(daemon, capsys, "status")
-    assert re.match(rf"softwalltime {__version__}, pid \d+, up .+: all is well\n\npredictions\n", text)
+    assert re.match(rf"softwalltime {__version__}, pid \d+, up .+: ok\n\npredictions\n", text)
     for line in (
-        r"mode +on: soft walltimes are set", r"ready +yes, 2 jobs learnt", r"at postqueuejob +set 1, none 1",
+        r"mode +on: soft walltimes are set", r"ready +yes, 2 jobs learned", r"at postqueuejob +set 1, none 1",
         r"at runjob +none 1", r"store +ok", r"predictions +3 stored, 0 waiting", r"read +2 lines, 2 jobs stored",
-        r"hook waits +p50 0\.\d+ ms, p95 0\.\d+ ms, p99 0\.\d+ ms",
+        r"round trip +p50 0\.\d+ ms, p95 0\.\d+ ms, p99 0\.\d+ ms",
     ):  # fmt: skip
         assert re.search(rf"^  {line}$", text, re.MULTILINE), line
     assert text.isprintable() or "\x1b" not in text
 
 
 @pytest.mark.postgres
-def test_status_says_first_what_is_wrong(daemon: Daemon, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_prints_problems_first(daemon: Daemon, capsys: pytest.CaptureFixture[str]) -> None:
     with daemon.log.open("a") as log:
         log.write("rubbish\n")
     until(lambda: daemon.status()["malformed"] == 1)
     hook(daemon, job_id="11.srv", timeouts=3)
     lines = shown(daemon, capsys, "status").splitlines()
-    assert lines[0].endswith("look at this:")
-    assert lines[1].startswith("  ! hook: 3 questions timed out since the start")
-    assert lines[2].startswith("  ! log: 1 malformed line, ")
+    assert lines[0].endswith("needs attention:")
+    assert lines[1].startswith("  ! hook: 3 requests timed out since the start")
+    assert lines[2].startswith("  ! log: 1 malformed line: ")
     assert json.loads(shown(daemon, capsys, "status", "--format", "json"))["timeouts"] == 3
 
 
 @pytest.mark.postgres
-def test_top_prints_one_picture_into_a_pipe(daemon: Daemon, capsys: pytest.CaptureFixture[str]) -> None:
+def test_top_once_prints_one_snapshot(daemon: Daemon, capsys: pytest.CaptureFixture[str]) -> None:
     text = shown(daemon, capsys, "top", "--once", "--interval", "0.2")
     for line in (
         r"^softwalltime top  up .+  mode on  waiting v1", r"^postqueuejob +set +0\.0 +1 ", r"^all +0\.0 +3 ",
-        r"^jobs: 1 run, 0 wait, 1 overdue", r"^77\.srv +alice +long +00:10:00 +00:5\d:\d\d +00:5\d:\d\d",
+        r"^jobs: 1 running, 0 waiting, 1 overdue", r"^77\.srv +alice +long +00:10:00 +00:5\d:\d\d +00:5\d:\d\d",
         r"^\d\d:\d\d:\d\d +postqueuejob +9\.srv +alice +set +00:10:00 +01:00:00 +mean of the last 2 runtimes",
         r"answer, now +- +- +-",
     ):  # fmt: skip
         assert re.search(line, text, re.MULTILINE), line
-    # A user chose that name: it moves no cursor and is no markup.
+    # A user chose that name: no control character and no markup may work.
     assert "?[31mbob[bold]" in text
     assert "\x1b" not in text
     assert run(["top", "--config", str(daemon.config)]) == 2
-    assert "this is no terminal: use --once" in capsys.readouterr().err
+    assert "standard output is not a terminal: use --once" in capsys.readouterr().err
 
 
 class Terminal:
@@ -114,7 +114,7 @@ class Terminal:
         self.seen = ""
 
     def read(self, seconds: float = 0.2) -> str:
-        """What has been written so far."""
+        """Return the output so far."""
         with_end = time.monotonic() + seconds
         while time.monotonic() < with_end:
             if select.select([self.screen], [], [], 0.05)[0]:
@@ -125,7 +125,7 @@ class Terminal:
         return self.seen
 
     def ended(self) -> int:
-        """Its exit status."""
+        """Wait for its end and return the exit status."""
         deadline = time.monotonic() + PATIENT
         while time.monotonic() < deadline:
             self.read(0.05)
@@ -139,7 +139,7 @@ class Terminal:
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("key", ["q", "xq", "\x03"])
-def test_top_goes_on_until_somebody_wants_it_to_end(daemon: Daemon, key: str) -> None:
+def test_top_runs_until_q_or_ctrl_c(daemon: Daemon, key: str) -> None:
     terminal = Terminal("top", "--config", str(daemon.config), "--interval", "0.2")
     until(lambda: "last decisions" in terminal.read())
     # The daemon is stopped and started again: it says so, and goes on.
@@ -154,16 +154,18 @@ def test_top_goes_on_until_somebody_wants_it_to_end(daemon: Daemon, key: str) ->
 
 
 @pytest.mark.postgres
-def test_top_without_a_store_shows_the_rest_and_says_why(daemon: Daemon, capsys: pytest.CaptureFixture[str]) -> None:
+def test_top_without_database_access_prints_the_rest_and_the_reason(
+    daemon: Daemon, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = daemon.config.with_name("other.toml")
     config.write_text(f'dsn = "postgresql://127.0.0.1:1/none"\nsocket = "{daemon.socket}"\n')
     assert run(["top", "--once", "--interval", "0.2", "--config", str(config)]) == 0
     text = capsys.readouterr().out
     assert "postqueuejob" in text
-    assert "no lists of jobs: " in text
+    assert "jobs and decisions omitted: " in text
 
 
-def test_top_without_a_daemon_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_top_without_a_daemon_prints_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "none.toml"
     config.write_text(f'socket = "{tmp_path}/none"\ndsn = "postgresql://127.0.0.1:1/none"\n')
     assert run(["top", "--once", "--config", str(config)]) == 1
@@ -173,7 +175,7 @@ def test_top_without_a_daemon_is_one_line(tmp_path: Path, capsys: pytest.Capture
 
 
 @pytest.mark.parametrize("command", ["status", "top"])
-def test_a_daemon_of_another_version_is_not_misread(command: str, tmp_path: Path) -> None:
+def test_the_status_of_another_version_is_refused(command: str, tmp_path: Path) -> None:
     script = (
         "import socket, sys; listener = socket.socket(socket.AF_UNIX); listener.bind(sys.argv[1]); listener.listen()\n"
         "print(flush=True)\n"
@@ -190,7 +192,7 @@ def test_a_daemon_of_another_version_is_not_misread(command: str, tmp_path: Path
             [sys.executable, "-m", "softwalltime", *arguments], capture_output=True, text=True, check=False
         )
     assert done.returncode == 1
-    assert "the daemon is of version 0.0.1" in done.stderr
+    assert "the daemon has version 0.0.1" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
@@ -210,25 +212,28 @@ WELL: dict[str, Any] = {
     ("wrong", "expected"),
     [
         ({}, None),
-        ({"store": "away"}, "store: away; predictions go on"),
+        ({"store": "away"}, "store: away; predictions continue"),
         ({"ready": False}, "not ready: "),
-        ({"settings": "policy.mode: wrong"}, "settings: refused at the last reload, the old policy stays: policy.mode"),
+        (
+            {"settings": "policy.mode: wrong"},
+            "settings: rejected at the last reload, the old policy remains: policy.mode",
+        ),
         ({"accounting": "not followed"}, None),
         ({"accounting": "no such folder"}, "accounting: no such folder"),
         ({"behind_bytes": 5_000_000, "behind_seconds": 299}, None),
-        ({"behind_bytes": 5_000_000, "behind_seconds": 7300}, "log: 5.0 MB have not been stored for 2 h 1 min"),
+        ({"behind_bytes": 5_000_000, "behind_seconds": 7300}, "log: 5.0 MB not stored for 2 h 1 min"),
         ({"timeouts": 1, "requests": {"predict": 2000}}, None),
-        ({"timeouts": 3, "requests": {"predict": 2000}}, "hook: 3 questions timed out"),
+        ({"timeouts": 3, "requests": {"predict": 2000}}, "hook: 3 requests timed out"),
         ({"requests": {"failed": 1}}, "predictors: 1 request "),
-        ({"requests": {"refused": 2}}, "requests: 2 lines "),
-        ({"dropped": 1}, "predictions: 1 was never stored"),
+        ({"requests": {"refused": 2}}, "requests: 2 invalid lines"),
+        ({"dropped": 1}, "predictions: 1 lost"),
         ({"to_record": 10_001}, "predictions: 10,001 wait"),
         ({"malformed": 2}, "log: 2 malformed lines"),
         ({"from_the_future": 1}, "clock: 1 job "),
         ({"refused_users": 1}, "socket: 1 connection "),
     ],
 )
-def test_what_is_wrong_is_told_in_one_line(wrong: dict[str, Any], expected: str | None) -> None:
+def test_each_problem_is_one_line(wrong: dict[str, Any], expected: str | None) -> None:
     lines = list(problems({**WELL, **wrong}))
     if expected is None:
         assert lines == []
@@ -237,15 +242,15 @@ def test_what_is_wrong_is_told_in_one_line(wrong: dict[str, Any], expected: str 
         assert line.startswith(expected)
 
 
-def test_groups_without_anything_to_say_are_left_out() -> None:
+def test_empty_groups_are_omitted() -> None:
     groups = overview(WELL, 0)
     assert "last seven days" not in groups
     assert groups["predictions"]["mode"] == "on: soft walltimes are set, for 10% of the users (2 exceptions)"
-    assert groups["hook"]["answers in"] == "-"
+    assert groups["hook"]["answer"] == "-"
     assert "read" not in overview({**WELL, "accounting": "not followed"}, 0)["accounting log"]
 
 
-def test_numbers_for_people() -> None:
+def test_durations_and_sizes_have_units() -> None:
     assert [span(each) for each in (0, 59, 60, 3661, 90061)] == ["0 s", "59 s", "1 min", "1 h 1 min", "1 d 1 h"]
     assert [size(each) for each in (0, 999, 1000, 12_345, 5e6, 7e9)] == [
         "0 bytes",

@@ -97,7 +97,7 @@ def test_what_is_wrong_in_a_file_is_named(home: Path, contents: str, words: str)
     file = _write(home / ".config" / "softwalltime.toml", contents)
     with pytest.raises(UsageError) as caught:
         load_settings()
-    assert str(caught.value).startswith(f"configuration file {file}: ")
+    assert str(caught.value).startswith(f"settings file {file}: ")
     assert words in str(caught.value)
     assert "geheim" not in str(caught.value)
 

@@ -1,4 +1,4 @@
-"""The commands ``softwalltime`` and ``swt``: one file per family of commands, and how they all end."""
+"""The commands ``softwalltime`` and ``swt``, their exit statuses and error lines."""
 
 import os
 import sys
@@ -25,9 +25,9 @@ from softwalltime.errors import SoftwalltimeError
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, "-V", "--version", prog_name="softwalltime")
 def cli() -> None:
-    """Predict how long PBS jobs will really run.
+    """Predict the runtimes of PBS jobs and set soft walltimes.
 
-    An administrator begins with a replay of recorded jobs, which needs no database and changes nothing:
+    Start with a replay of recorded jobs.  It needs no database and changes nothing:
 
     \b
     Example:

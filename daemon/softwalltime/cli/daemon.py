@@ -1,4 +1,4 @@
-"""``softwalltime serve``, ``status``, ``predict`` and ``explain``: the daemon, and questions to it."""
+"""``softwalltime serve``, ``status``, ``predict`` and ``explain``: run the daemon, and query it."""
 
 import json
 import time
@@ -18,15 +18,15 @@ from softwalltime.settings import load_settings
 
 
 @click.command()
-@click.option("--socket", type=click.Path(dir_okay=False, path_type=Path), help="Where to answer the hook.")
-@click.option("--accounting", type=click.Path(path_type=Path), help="The accounting logs to follow.")
+@click.option("--socket", type=click.Path(dir_okay=False, path_type=Path), help="Socket for the hook.")
+@click.option("--accounting", type=click.Path(path_type=Path), help="Accounting folder to follow.")
 @log_option
 @store_options
 def serve(socket: Path | None, accounting: Path | None, log_format: str, settings: LazySettings) -> None:
-    """Answer the PBS hook and learn from completed jobs.
+    """Run the daemon: answer the PBS hook and learn from completed jobs.
 
-    Runs in the foreground until SIGTERM; SIGHUP makes it read its policy anew.  Settings come from the options, the
-    environment, or /etc/softwalltime/softwalltime.toml.
+    The daemon runs in the foreground until SIGTERM.  SIGHUP reloads the policy.  Settings come from the options, the
+    environment or /etc/softwalltime/softwalltime.toml.
 
     \b
     Example:
@@ -44,10 +44,10 @@ def serve(socket: Path | None, accounting: Path | None, log_format: str, setting
 
 
 def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option that says which daemon; the command gets its socket."""
+    """Add the options that select the daemon; pass its socket."""
 
-    @click.option("--socket", type=click.Path(dir_okay=False, path_type=Path), help="Where the daemon answers.")
-    @click.option("--config", type=click.Path(dir_okay=False, path_type=Path), help="A TOML file that says so.")
+    @click.option("--socket", type=click.Path(dir_okay=False, path_type=Path), help="Socket of the daemon.")
+    @click.option("--config", type=click.Path(dir_okay=False, path_type=Path), help="Settings file.")
     @wraps(command)
     def wrapped(*args: Any, socket: Path | None, config: Path | None, **kwargs: Any) -> Any:
         return command(*args, socket=load_settings(config, socket=socket).socket, **kwargs)
@@ -59,9 +59,9 @@ def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @client_options
 def status(form: str, socket: Path) -> int:
-    """Show what the daemon says of itself, what is wrong first.
+    """Print the daemon's status, problems first.
 
-    The exit status is 1 if it is not ready, cannot use its store, or refused the settings at the last reload.
+    The exit status is 1 if the daemon is not ready, cannot use its store, or rejected the settings at the last reload.
 
     \b
     Example:
@@ -74,28 +74,28 @@ def status(form: str, socket: Path) -> int:
     else:
         require_same_version(answer)
         _show(answer)
-    # A daemon of an older version does not tell of its settings.
+    # Older daemons do not report their settings.
     return 0 if answer["ready"] and answer["store"] == answer.get("settings", "ok") == "ok" else 1
 
 
 def require_same_version(answer: dict[str, Any]) -> None:
-    """Refuse to show what a daemon of another version says, which may mean something else.
+    """Refuse the status of a daemon of another version: its fields may have another meaning.
 
-    :raises NoAnswerError: says whom to restart.
+    :raises NoAnswerError: names both versions and what to restart.
     """
     if answer.get("version") != __version__:
         raise NoAnswerError(
-            f"the daemon is of version {answer.get('version')}, this command of {__version__}: restart the daemon, or "
-            "ask with softwalltime status --format json"
+            f"the daemon has version {answer.get('version')}, this command has {__version__}: restart the daemon, or "
+            "use softwalltime status --format json"
         )
 
 
 def _show(answer: dict[str, Any]) -> None:
-    """Print it for a person; colours only in a terminal."""
+    """Print the status as text, in a terminal with colours."""
     from softwalltime.cli.overview import overview, problems, span
 
     wrong = list(problems(answer))
-    state = click.style("look at this:" if wrong else "all is well", fg="yellow" if wrong else "green", bold=True)
+    state = click.style("needs attention:" if wrong else "ok", fg="yellow" if wrong else "green", bold=True)
     click.echo(f"softwalltime {answer['version']}, pid {answer['pid']}, up {span(answer['uptime'])}: {state}")
     for line in wrong:
         click.echo(f"  ! {line}")
@@ -106,24 +106,24 @@ def _show(answer: dict[str, Any]) -> None:
             click.echo(f"  {name:<{width}}  {value}")
 
 
-class Duration(click.ParamType[int]):
-    """Seconds, in any of PBS's forms."""
+class DurationParameter(click.ParamType[int]):
+    """A duration in any of PBS's formats, converted to seconds."""
 
     name = "duration"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The seconds, or a usage error."""
+        """Return the seconds, or fail with a usage error."""
         try:
             return duration(str(value))
         except ValueError:
-            return self.fail(f"{value!r} is no duration such as 02:00:00 or 7200", param, ctx)
+            return self.fail(f"{value!r} is not a duration such as 02:00:00 or 7200", param, ctx)
 
 
 def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that describe a job; call the command with the daemon's answer."""
 
     @click.option("--user", required=True, help="Owner of the job.")
-    @click.option("--walltime", type=Duration(), metavar="DURATION", help="02:00:00, 30:00 or seconds.")
+    @click.option("--walltime", type=DurationParameter(), metavar="DURATION", help="02:00:00, 30:00 or seconds.")
     @click.option("--queue", default="", help="Queue of the job.")
     @click.option("--project", default=DEFAULT_PROJECT, show_default=True, help="Project of the job.")
     @click.option("--group", default="", help="Group of the job.")

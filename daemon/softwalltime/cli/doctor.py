@@ -1,4 +1,4 @@
-"""``softwalltime doctor``: is all well between PBS, hook, daemon and store, and who must act if not."""
+"""``softwalltime doctor``: check PBS, hook, daemon and store."""
 
 import json
 from collections import Counter
@@ -12,13 +12,13 @@ from softwalltime.formatting import plural
 
 
 @click.command()
-@click.option("--config", type=click.Path(dir_okay=False, path_type=Path), help="The daemon's settings.")
+@click.option("--config", type=click.Path(dir_okay=False, path_type=Path), help="Settings file of the daemon.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def doctor(config: Path | None, form: str) -> int:
-    """Check the whole chain, and say who must act.
+    """Check PBS, hook, daemon and store, and name who must fix each problem.
 
-    Run it as root on the host of the PBS server; elsewhere, and as another user, it checks what it can see and names
-    what it skips.  It changes nothing.  The exit status is 1 if there is a problem; warnings are none.
+    Run it as root on the host of the PBS server.  On other hosts and as another user it skips the checks that it cannot
+    make and names them.  It changes nothing.  The exit status is 1 if there is a problem; warnings do not count.
 
     \b
     Example:

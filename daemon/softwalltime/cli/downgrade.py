@@ -1,4 +1,4 @@
-"""``softwalltime db downgrade``: the store's tables back to what an older version needs."""
+"""``softwalltime db downgrade``: change the store's tables back to an older revision."""
 
 import click
 
@@ -9,10 +9,10 @@ from softwalltime.cli.options import LazySettings, store_options
 @click.argument("revision")
 @store_options
 def downgrade(revision: str, settings: LazySettings) -> None:
-    """Take the store's tables back to REVISION, before an older version is installed.
+    """Change the store's tables back to REVISION, before you install an older version.
 
-    Jobs stay; what that version has no table or column for is dropped.  The older version says which revision it needs:
-    softwalltime db current.
+    Jobs are kept.  Tables and columns that the older revision does not have are dropped.  "softwalltime db current" of
+    the older version prints the revision that it needs.
 
     \b
     Example:
@@ -23,7 +23,7 @@ def downgrade(revision: str, settings: LazySettings) -> None:
     from softwalltime.store.opening import open_engine
 
     if revision == "base":
-        raise click.UsageError("base has no tables at all: to give up what is stored, use PostgreSQL's dropdb.")
+        raise click.UsageError("base has no tables: to delete the store, use PostgreSQL's dropdb.")
     with open_engine(settings()) as engine:
         go_back(engine, revision)
         click.echo(f"the store is at revision {current(engine) or 'none'}")

@@ -1,4 +1,4 @@
-"""``softwalltime install`` and ``uninstall``: the hook into PBS, and out again."""
+"""``softwalltime install`` and ``uninstall``: add the hook to PBS, or remove it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,16 +11,16 @@ from softwalltime.settings import load_settings
 
 FOLDER = Path("/etc/softwalltime/hook")
 HINTS = """\
-Jobs keep the soft walltimes that they have; they are estimates for the scheduler, and shorten no walltime.  But without
-the hook PBS refuses a user's qalter -l walltime= below the soft walltime.  To take them away, from all jobs that wait
-or run, as a manager of PBS:
+Jobs keep their soft walltimes.  A soft walltime is an estimate for the scheduler and shortens no walltime.  But without
+the hook PBS rejects a user's qalter -l walltime= below the soft walltime.  To remove the soft walltimes of all waiting
+and running jobs, as a PBS manager:
   qselect -l soft_walltime.gt.0 | xargs -r -n 100 qalter -l soft_walltime=
-The daemon and its database are untouched: systemctl disable --now softwalltime, remove the package, dropdb.\
+The daemon and its database remain: systemctl disable --now softwalltime, remove the package, dropdb.\
 """
 
 
 def folder_argument(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the folder in which the hook's files are kept."""
+    """Add the argument for the folder of the hook's files."""
     return click.argument(
         "folder", default=FOLDER, type=click.Path(file_okay=False, path_type=Path), metavar="[FOLDER]"
     )(command)

@@ -12,10 +12,10 @@ from softwalltime.predictors.registry import BASELINE, make, split_specs
 from softwalltime.settings import SERVER_NAME, Settings, load_settings
 
 PUBLISHED = "v1,v2,v3,v4,percentile"
-"""The predictors that are judged where none are named."""
+"""The predictors to measure by default."""
 
 LazySettings = Callable[..., Settings]
-"""Settings that are read when they are first needed: a replay of logs needs none.  Called with further overrides."""
+"""Reads the settings when called, with further overrides: a replay of logs needs none."""
 
 LARGEST_MINIMUM = 366 * 86400
 """Greatest --min-soft-walltime, in seconds: a year."""
@@ -34,18 +34,18 @@ class ServerName(click.ParamType[str]):
 
 
 def log_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option that says how a command that goes on and on writes its log."""
+    """Add the option for the log format of a long-running command."""
     return click.option(
         "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True,
-        help="How the log is written to standard error.",
+        help="Format of the log on standard error.",
     )(command)  # fmt: skip
 
 
 def minimum_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option that says below how many seconds no soft walltime is set."""
+    """Add the option for the least soft walltime."""
     return click.option(
         "--min-soft-walltime", "minimum", type=click.IntRange(1, LARGEST_MINIMUM), default=MINIMUM, show_default=True,
-        metavar="SECONDS", help="Least soft walltime.",
+        metavar="SECONDS", help="Least soft walltime, in seconds.",
     )(command)  # fmt: skip
 
 
@@ -55,14 +55,16 @@ def named_specs(listed: str | None, single: tuple[str, ...]) -> list[str]:
 
 
 def predictors_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that name predictors; the command gets them as ``specs``, the baseline first, each once."""
+    """Add the options that name predictors; pass ``specs`` without duplicates, the baseline first."""
 
-    @click.option("--predictors", "listed", metavar="LIST", help=f"Predictors, by commas.  Default: {PUBLISHED}.")
-    @click.option("--predictor", "single", multiple=True, metavar="SPEC", help="One predictor; may be given again.")
+    @click.option(
+        "--predictors", "listed", metavar="LIST", help=f"Predictors, separated by commas.  Default: {PUBLISHED}."
+    )
+    @click.option("--predictor", "single", multiple=True, metavar="SPEC", help="One predictor; repeatable.")
     @wraps(command)
     def wrapped(*args: Any, listed: str | None, single: tuple[str, ...], **kwargs: Any) -> Any:
         specs = tuple(dict.fromkeys((BASELINE, *(named_specs(listed, single) or split_specs(PUBLISHED)))))
-        # A wrong one is better named now than after minutes of reading.
+        # Fail before minutes of reading.
         for spec in specs:
             make(spec)
         return command(*args, specs=specs, **kwargs)
@@ -71,18 +73,25 @@ def predictors_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say which store; the command gets them as ``settings``."""
+    """Add the options that select the store; pass them as ``settings``."""
 
-    @click.option("--dsn", metavar="DSN", help="The store's PostgreSQL.  Default: an embedded one in the data folder.")
     @click.option(
-        "--data-dir", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), help="Where that one is kept."
-    )
-    @click.option("--config", type=click.Path(dir_okay=False, path_type=Path), help="A TOML file with these settings.")
+        "--dsn", metavar="DSN",
+        help="PostgreSQL of the store.  Default: SOFTWALLTIME_DSN, the settings file, else an embedded PostgreSQL.",
+    )  # fmt: skip
+    @click.option(
+        "--data-dir", metavar="DIR", type=click.Path(file_okay=False, path_type=Path),
+        help="Use the embedded PostgreSQL in this folder.  Default: ~/.local/share/softwalltime.",
+    )  # fmt: skip
+    @click.option(
+        "--config", type=click.Path(dir_okay=False, path_type=Path),
+        help="Settings file.  Default: ~/.config/softwalltime.toml and /etc/softwalltime/softwalltime.toml.",
+    )  # fmt: skip
     @wraps(command)
     def wrapped(*args: Any, dsn: str | None, data_dir: Path | None, config: Path | None, **kwargs: Any) -> Any:
         def settings(**more: object) -> Settings:
             loaded = load_settings(config, dsn=dsn, data_dir=data_dir, **more)
-            # Who names a folder here means the embedded PostgreSQL in it, whatever the machine's own store is.
+            # --data-dir means the embedded PostgreSQL, also where the settings file names another store.
             return loaded.model_copy(update={"dsn": None}) if data_dir is not None and dsn is None else loaded
 
         return command(*args, settings=settings, **kwargs)

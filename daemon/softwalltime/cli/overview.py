@@ -1,4 +1,4 @@
-"""What a daemon says of itself, in words for a person: what is wrong, and how much of what."""
+"""The daemon's status as text: problems and figures."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -7,11 +7,11 @@ from softwalltime.formatting import percent, plural
 from softwalltime.service.latency import percentile
 
 LATE = 300
-"""Seconds for which the log may be behind before that is called wrong."""
+"""Lag of the log, in seconds, above which it is a problem."""
 MANY_TO_RECORD = 10_000
-"""Predictions that may wait to be stored before that is called wrong."""
+"""Predictions waiting to be stored above which this is a problem."""
 RARE = 1000
-"""Requests for each of which one time-out is nothing to tell of."""
+"""Requests per timeout below which timeouts are a problem."""
 MODES = {
     "off": "nothing is predicted",
     "shadow": "predicted and recorded, nothing is set",
@@ -22,46 +22,45 @@ _MAGNITUDE = 1000
 
 
 def problems(status: Mapping[str, Any]) -> Iterator[str]:
-    """One line for each thing that somebody should look at, the worst first."""
+    """Return one line for each problem, the worst first."""
     if status["store"] != "ok":
-        yield f"store: {status['store']}; predictions go on from memory"
+        yield f"store: {status['store']}; predictions continue from memory"
     if not status["ready"]:
-        yield "not ready: the history is still being loaded, and nothing is predicted until then"
+        yield "not ready: loading the history; no predictions until then"
     if status["settings"] != "ok":
-        yield f"settings: refused at the last reload, the old policy stays: {status['settings']}"
+        yield f"settings: rejected at the last reload, the old policy remains: {status['settings']}"
     if status["accounting"] not in ("ok", "not followed"):
         yield f"accounting: {status['accounting']}"
     if status["behind_seconds"] > LATE:
         yield (
-            f"log: {size(status['behind_bytes'])} have not been stored for {span(status['behind_seconds'])}: see the "
-            "daemon's log"
+            f"log: {size(status['behind_bytes'])} not stored for {span(status['behind_seconds'])}: see the daemon's log"
         )
     if status["timeouts"] * RARE > status["requests"].get("predict", 0):
         yield (
-            f"hook: {plural(status['timeouts'], 'question')} timed out since the start; is this host overloaded? "
-            "see softwalltime.hook_latency"
+            f"hook: {plural(status['timeouts'], 'request')} timed out since the start: check the load of this host and "
+            "the view softwalltime.hook_latency"
         )
     if failed := status["requests"].get("failed", 0):
-        yield f"predictors: {plural(failed, 'request')} ended in an error of a predictor: report it to its author"
+        yield f"predictors: {plural(failed, 'request')} failed with an error in a predictor: report it to the author"
     if refused := status["requests"].get("refused", 0):
-        yield f"requests: {plural(refused, 'line')} made no sense: do hook and daemon have the same version?"
+        yield f"requests: {plural(refused, 'invalid line')}: check that hook and daemon have the same version"
     if dropped := status["dropped"]:
-        yield f"predictions: {dropped:,} {'was' if dropped == 1 else 'were'} never stored: the store was away too long"
+        yield f"predictions: {dropped:,} lost: the store was unreachable too long"
     if status["to_record"] > MANY_TO_RECORD:
-        yield f"predictions: {status['to_record']:,} wait to be stored"
+        yield f"predictions: {status['to_record']:,} waiting to be stored"
     if malformed := status["malformed"]:
-        yield f"log: {plural(malformed, 'malformed line')}, which the table softwalltime.malformed_lines keeps"
+        yield f"log: {plural(malformed, 'malformed line')}: see the table softwalltime.malformed_lines"
     if status["from_the_future"]:
-        yield f"clock: {plural(status['from_the_future'], 'job')} ended later than now, by their records"
+        yield f"clock: {plural(status['from_the_future'], 'job')} recorded with an end in the future"
     if status["refused_users"]:
         yield (
-            f"socket: {plural(status['refused_users'], 'connection')} of users that may not ask: who let them come "
-            "there? see softwalltime doctor"
+            f"socket: {plural(status['refused_users'], 'connection')} of users without permission: check the "
+            "socket's folder with softwalltime doctor"
         )
 
 
 def latency(times: Mapping[str, Any]) -> str:
-    """Percentiles of times in classes, as ``p50 0.08 ms, p95 0.2 ms, p99 0.4 ms``; ``-`` where there are none."""
+    """Format percentiles of a histogram as ``p50 0.08 ms, p95 0.2 ms, p99 0.4 ms``; ``-`` if it is empty."""
     found = [percentile(times["counts"], times["bounds_us"], share) for share in SHARES]
     return (
         ", ".join(
@@ -74,13 +73,13 @@ def latency(times: Mapping[str, Any]) -> str:
 
 
 def milliseconds(microseconds: float) -> str:
-    """A time with two digits that count."""
+    """Format a time with two significant digits."""
     value = microseconds / 1000
     return f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms" if value >= 1 else f"{value:.2f} ms"
 
 
 def span(seconds: float) -> str:
-    """A length of time in its two greatest units: ``3 h 12 min``."""
+    """Format a duration in its two largest units: ``3 h 12 min``."""
     left = int(seconds)
     parts: list[str] = []
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
@@ -93,7 +92,7 @@ def span(seconds: float) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes in a unit that suits them."""
+    """Format a number of bytes with a suitable unit."""
     for unit in ("bytes", "kB", "MB"):
         if count < _MAGNITUDE:
             return f"{count:.0f} {unit}" if unit == "bytes" or count >= 10 else f"{count:.1f} {unit}"
@@ -102,13 +101,13 @@ def size(count: float) -> str:
 
 
 def overview(status: Mapping[str, Any], now: float) -> dict[str, dict[str, str]]:
-    """The rest, in groups: name and value."""
+    """Return the figures in groups, by name."""
     policy = status["policy"]
     followed = status["accounting"] != "not followed"
     groups = {
         "predictions": {
             "mode": f"{policy['mode']}: {MODES[policy['mode']]}" + _exceptions(policy),
-            "ready": f"yes, {plural(status['learnt'], 'job')} learnt" if status["ready"] else "no",
+            "ready": f"yes, {plural(status['learnt'], 'job')} learned" if status["ready"] else "no",
             "waiting jobs": policy["waiting"],
             "running jobs": policy["running"],
             "minimum": f"{policy['minimum']} s",
@@ -123,14 +122,14 @@ def overview(status: Mapping[str, Any], now: float) -> dict[str, dict[str, str]]
         "hook": {
             "requests": f"{status['requests'].get('predict', 0):,}",
             **dict(_decisions(status["decisions"])),
-            "answers in": latency(status["answer_times"]),
-            "hook waits": latency(status["exchange_times"]),
-            "time-outs": f"{status['timeouts']:,}",
+            "answer": latency(status["answer_times"]),
+            "round trip": latency(status["exchange_times"]),
+            "timeouts": f"{status['timeouts']:,}",
         },
         "store": {
             "store": status["store"],
             "predictions": f"{status['recorded']:,} stored, {status['to_record']:,} waiting",
-            "figures": f"refreshed {span(now - status['refreshed'])} ago" if status["refreshed"] else "not fresh yet",
+            "figures": f"refreshed {span(now - status['refreshed'])} ago" if status["refreshed"] else "not yet",
         },
         "accounting log": {
             "accounting": status["accounting"],
@@ -161,7 +160,7 @@ def _exceptions(policy: Mapping[str, Any]) -> str:
 
 
 def _decisions(decisions: list[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """For each event how often what was done."""
+    """Return the number of decisions by event and action."""
     for event in dict.fromkeys(each["event"] for each in decisions):
         counts: dict[str, int] = {}
         for each in decisions:

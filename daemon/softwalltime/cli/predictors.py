@@ -1,4 +1,4 @@
-"""``softwalltime predictors``: which there are, where each comes from, and what options it takes."""
+"""``softwalltime predictors``: list the predictors with their sources and options."""
 
 import json
 from textwrap import fill
@@ -11,10 +11,10 @@ from softwalltime.predictors.registry import Entry, entries
 @click.command()
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def predictors(form: str) -> None:
-    """List the predictors.
+    """List the predictors with rule, source and options.
 
-    Each with its rule, source and options.  Those of other installed packages (entry points in the group
-    softwalltime.predictors) are among them; one that cannot be used is listed with the reason.
+    The list includes the predictors of other installed packages (entry points in the group softwalltime.predictors).
+    A predictor that cannot be loaded is listed with the reason.
 
     \b
     Example:
@@ -49,7 +49,7 @@ def _text(entry: Entry) -> str:
     lines = [f"{', '.join(entry.names)}\n  {entry.predictor.summary}{origin}"]
     lines.append(fill(entry.predictor.source, 100, initial_indent="  source: ", subsequent_indent="    "))
     if entry.predictor.censoring:
-        lines.append("  takes the runtime of a job that was killed at its walltime for a lower bound")
+        lines.append("  treats the runtime of a job that was killed at its walltime as a lower bound")
     for name, default, description in _options(entry):
         text = f"{name}={_default(default)}: {description}"
         lines.append(fill(text, 100, initial_indent="  ", subsequent_indent="    "))

@@ -1,4 +1,4 @@
-"""A progress bar on the terminal, and nothing at all where the output is not one."""
+"""A progress bar, if standard error is a terminal."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 @contextmanager
 def progress_bar(title: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error; the value is called with every further amount that was done."""
+    """Show a bar on standard error; call the value with each amount of work done."""
     console = Console(file=sys.stderr)
     with Progress(
         TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn(),

@@ -1,4 +1,4 @@
-"""``softwalltime replay``: how well would each predictor have done?"""
+"""``softwalltime replay``: measure predictors on recorded jobs."""
 
 import csv
 import json
@@ -11,7 +11,7 @@ import click
 from softwalltime.cli.options import LazySettings, minimum_option, predictors_options, store_options
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.sources import load_jobs, problems
-from softwalltime.cli.through_hooks import HooksOptions, hooks_options, pass_through_hooks
+from softwalltime.cli.through_hooks import HooksOptions, hooks_options, replay_through_hooks
 from softwalltime.errors import SourceError
 from softwalltime.predictors.registry import BASELINE, make
 from softwalltime.replay.drive import Outcome, drive
@@ -24,8 +24,12 @@ from softwalltime.reports.table import LEGEND, scores_table
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @predictors_options
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
-@click.option("--dump", type=click.Path(dir_okay=False, path_type=Path), help="Write every soft walltime as CSV.")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N jobs submitted.")
+@click.option(
+    "--dump",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the soft walltime of every job to this CSV file.",
+)
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Replay only the first N submitted jobs.")
 @minimum_option
 @hooks_options
 @store_options
@@ -33,15 +37,15 @@ def replay(
     sources: tuple[str, ...], specs: tuple[str, ...], form: str, dump: Path | None, limit: int | None, minimum: int,
     hooks: HooksOptions | None, settings: LazySettings,
 ) -> int:  # fmt: skip
-    """Judge predictors on recorded jobs.
+    """Measure predictors on recorded jobs.
 
-    A SOURCE is an accounting log or a folder of them (plain or gzipped), a trace in Standard Workload Format, or the
-    word "store" for the jobs that were ingested.  Every predictor learns a job when it ends and predicts it when it
-    is submitted, as it would have at the time.  Nothing is changed anywhere.
+    A SOURCE is an accounting log or a folder of logs, a trace in Standard Workload Format, or the word "store" for the
+    ingested jobs.  Each predictor predicts a job at its submission and learns from it at its end, as it would have at
+    the time.  The command changes nothing.
 
-    With --through-hooks every job goes the whole way instead: its submission, start and alters run the PBS hook, which
-    asks a daemon that follows an accounting log, all started for this and removed afterwards.  Each soft walltime is
-    compared with that of the fast replay; the exit status is 1 if one differs, or a job was not accepted.
+    With --through-hooks each submission, start and alter of a job runs the PBS hook, which asks a daemon that follows
+    an accounting log.  Daemon and PostgreSQL are started for the run and removed afterwards.  Each soft walltime is
+    compared with the fast replay's.  The exit status is 1 if one differs or a job was not accepted.
 
     \b
     Example:
@@ -49,16 +53,16 @@ def replay(
       softwalltime replay KTH-SP2.swf.gz --predictors v1,v3,percentile:p=95,keys=user
       softwalltime replay KTH-SP2.swf.gz --through-hooks --faults kill-daemon,garbage
     """
-    # Better said now than after minutes of work.
+    # Fail before minutes of work.
     if dump is not None and not os.access(dump.parent, os.W_OK):
-        raise SourceError(f"{dump}: cannot be written: its folder is not there, or not writable")
+        raise SourceError(f"{dump}: cannot be written: the folder does not exist or is not writable")
     jobs, tally = load_jobs(sources, settings)
     workload = Workload(jobs, limit, settings().teaching)
     predictors = {spec: make(spec) for spec in specs}
     with progress_bar("replaying", len(workload.jobs) * len(specs)) as progress:
         outcomes = {spec: drive(workload, predictor, minimum, progress) for spec, predictor in predictors.items()}
-    passed = pass_through_hooks(hooks, workload, sources, outcomes, minimum, settings) if hooks else {}
-    outcomes |= {spec: one.report.outcome for spec, one in passed.items()}
+    results = replay_through_hooks(hooks, workload, sources, outcomes, minimum, settings) if hooks else {}
+    outcomes |= {spec: result.report.outcome for spec, result in results.items()}
     scores = {
         spec: (score(workload, outcome.soft_walltimes), score(workload, outcome.soft_walltimes, WARM_UP))
         for spec, outcome in outcomes.items()
@@ -67,17 +71,17 @@ def replay(
         _dump(dump, workload, {spec: outcome for spec, outcome in outcomes.items() if spec != BASELINE})
     source = " ".join(sources)
     if form == "json":
-        through_hooks = {spec: one.figures() for spec, one in passed.items()}
+        through_hooks = {spec: result.figures() for spec, result in results.items()}
         document = _document(source, workload, scores, outcomes)
         click.echo(json.dumps(document | ({"through_hooks": through_hooks} if hooks else {})))
     else:
         click.echo(f"{source}: {len(workload.jobs):,} jobs, {int(workload.scored.sum()):,} scored{_left_out(workload)}")
         click.echo(f"\n{scores_table(scores)}\n\n{LEGEND}")
-        for spec, one in passed.items():
-            click.echo(f"\nthrough the hooks, {spec}: {one.words()}")
+        for spec, result in results.items():
+            click.echo(f"\nthrough the hooks, {spec}: {result.summary()}")
     for line in problems(tally):
         click.echo(line, err=True)
-    return 1 if tally.broken or not all(one.sound for one in passed.values()) else 0
+    return 1 if tally.broken or not all(result.sound for result in results.values()) else 0
 
 
 def _left_out(workload: Workload) -> str:

@@ -1,4 +1,4 @@
-"""``softwalltime report``: would predictions have been better than the users' walltimes, for whom, and by how much?"""
+"""``softwalltime report``: write a page that recommends for or against soft walltimes."""
 
 import os
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ TITLE = "Would soft walltimes help here?"
     type=click.Path(dir_okay=False, path_type=Path),
     default=Path("report.html"),
     show_default=True,
-    help="The page to write.",
+    help="HTML page to write.",
 )
 @predictors_options
 @click.option(
@@ -33,24 +33,24 @@ TITLE = "Would soft walltimes help here?"
     default=5.0,
     show_default=True,
     metavar="PERCENT",
-    help="Greatest share of jobs that a recommended predictor may underestimate.",
+    help="Greatest share of jobs, in percent, that a recommended predictor may underestimate.",
 )
-@click.option("--no-settings", is_flag=True, help="Do not try the percentile predictor's settings; much faster.")
+@click.option("--no-settings", is_flag=True, help="Do not compare settings of the percentile predictor; much faster.")
 @click.option(
     "--split",
     type=click.DateTime(["%Y-%m-%d"]),
     metavar="DATE",
-    help="Compare waiting before and from this day on (UTC).  Default: the first soft walltime.",
+    help="Compare waits before and from this day on (UTC).  Default: the first soft walltime.",
 )
-@click.option("--title", default=TITLE, show_default=True, help="The page's title, such as the site's name.")
+@click.option("--title", default=TITLE, show_default=True, help="Title of the page.")
 @click.option(
     "--pseudonyms",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="KEYFILE",
-    help="Replace users' and projects' names, with the key in this file; made if it is not there.",
+    help="Replace the names of users and projects, with the key in this file.  A missing file is created.",
 )
-@click.option("--pseudonymous-queues", is_flag=True, help="With --pseudonyms: replace the queues' names too.")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N jobs submitted.")
+@click.option("--pseudonymous-queues", is_flag=True, help="With --pseudonyms: also replace the names of queues.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Use only the first N submitted jobs.")
 @minimum_option
 @store_options
 def report(
@@ -58,11 +58,11 @@ def report(
     split: datetime | None, title: str, pseudonyms: Path | None, pseudonymous_queues: bool, limit: int | None,
     minimum: int, settings: LazySettings,
 ) -> int:  # fmt: skip
-    """Write a page that says whether to switch soft walltimes on.
+    """Write a page that recommends whether to enable soft walltimes.
 
-    The sources are those of "softwalltime replay".  The page, one HTML file that needs nothing else, tells how bad the
-    users' walltimes are, what each predictor would have done and for whom, which settings are best, and what to do.  It
-    holds the names of users unless they are replaced by pseudonyms.  Nothing else is changed anywhere.
+    The sources are those of "softwalltime replay".  The page is one HTML file.  It shows how inaccurate the walltimes
+    are, how accurate each predictor would have been and for whom, and which settings are best.  It contains user names
+    unless --pseudonyms replaces them.  Nothing else is written.
 
     \b
     Example:
@@ -71,11 +71,11 @@ def report(
     """
     if pseudonymous_queues and pseudonyms is None:
         raise click.UsageError("--pseudonymous-queues needs --pseudonyms KEYFILE")
-    # Better said now than after minutes of work.
+    # Fail before minutes of work.
     if not os.access(output.parent, os.W_OK):
-        raise SourceError(f"{output}: cannot be written: its folder is not there, or not writable")
+        raise SourceError(f"{output}: cannot be written: the folder does not exist or is not writable")
 
-    # Here, because they take long to import and every other command does without.
+    # matplotlib and jinja2 take long to import, and no other command needs them.
     from softwalltime.reports import page
     from softwalltime.reports import report as reports
     from softwalltime.reports.pseudonyms import Pseudonyms, read_key
@@ -87,13 +87,13 @@ def report(
     choices = reports.Choices(
         specs, target / 100, minimum, not no_settings, int(split.replace(tzinfo=UTC).timestamp()) if split else None
     )
-    with progress_bar("finding out", reports.work(choices, len(workload.jobs))) as progress:
+    with progress_bar("analyzing", reports.work(choices, len(workload.jobs))) as progress:
         found = reports.report(workload, choices, rename or (lambda kind, name: name), decisions, progress)
-    # The name of a folder may tell whose it is.
+    # A folder name may identify a user.
     shown = () if rename else sources
     text = page.render(found, page.Origin(title, shown, tally.malformed, rename is not None))
     _write(output, text)
-    click.echo(f"{output}: {len(workload.jobs):,} jobs, {found.scored:,} judged\n{found.recommendation.sentence}")
+    click.echo(f"{output}: {len(workload.jobs):,} jobs, {found.scored:,} scored\n{found.recommendation.sentence}")
     for line in problems(tally):
         click.echo(line, err=True)
     return 1 if tally.broken else 0
@@ -108,7 +108,7 @@ def _decisions(settings: LazySettings) -> list[DecisionRecord]:
 
 
 def _write(output: Path, text: str) -> None:
-    """Put the page into its place as a whole: who looks at it meanwhile sees the old one."""
+    """Replace the page atomically."""
     unfinished = output.with_name(f".{output.name}.{os.getpid()}")
     try:
         unfinished.write_text(text, encoding="utf-8", errors="backslashreplace")

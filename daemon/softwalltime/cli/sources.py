@@ -1,4 +1,4 @@
-"""Where jobs come from: accounting logs, traces, or the store."""
+"""Read jobs from accounting logs, traces or the store."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ from softwalltime.jobs import CompletedJob, values_of
 
 STORE = "store"
 SHOWN = 10
-"""How many malformed lines are shown one by one."""
+"""Number of malformed lines to print."""
 
 
 def load_jobs(sources: tuple[str, ...], settings: LazySettings, server: str = "") -> tuple[list[CompletedJob], Tally]:

@@ -1,4 +1,4 @@
-"""``softwalltime ingest`` and ``softwalltime db``: completed jobs into PostgreSQL, and its tables."""
+"""``softwalltime ingest`` and ``softwalltime db``: fill and maintain the store."""
 
 import time
 from collections import Counter
@@ -17,23 +17,23 @@ from softwalltime.formatting import printable
 from softwalltime.settings import Settings
 
 SHOWN = 200
-"""Characters shown of a malformed line."""
+"""Characters to print of a malformed line."""
 MANY = 1000
-"""New jobs after which PostgreSQL is told at once what its tables look like now, instead of finding out some time."""
+"""New jobs after which ingest runs VACUUM ANALYZE instead of leaving it to autovacuum."""
 
 
 @click.command()
 @click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="PATH...")
 @click.option(
-    "--server", type=ServerName(), help="The PBS server's name.  Default: as configured, else as in the job ids."
+    "--server", type=ServerName(), help="Name of the PBS server.  Default: from the settings, else from the job ids."
 )
-@click.option("--again", is_flag=True, help="Read the logs from their start, also what was read before.")
+@click.option("--again", is_flag=True, help="Read the logs again from their start.")
 @click.option(
-    "--follow", is_flag=True, help="Go on with what PBS appends, until interrupted; one PATH, or as configured."
+    "--follow",
+    is_flag=True,
+    help="Follow the logs until interrupted.  One PATH, or the accounting folder of the settings.",
 )
-@click.option(
-    "--malformed", is_flag=True, help="Show the lines that could not be read, the newest first; read nothing."
-)
+@click.option("--malformed", is_flag=True, help="Print the stored malformed lines, newest first; read nothing.")
 @log_option
 @store_options
 def ingest(
@@ -42,9 +42,9 @@ def ingest(
 ) -> int:  # fmt: skip
     """Store the completed jobs of accounting logs.
 
-    A PATH is a log, gzipped or not, or a folder of them.  The same paths may be ingested again at any time, also
-    while PBS goes on writing: only what is new is read, and no job is stored twice.  The daemon does this by itself;
-    --follow is for sites that run none.
+    A PATH is a log, gzipped or not, or a folder of logs.  The same paths can be ingested again at any time, also while
+    PBS writes them: only new records are read, and no job is stored twice.  The daemon ingests by itself; --follow is
+    for sites without the daemon.
 
     \b
     Example:
@@ -103,9 +103,9 @@ def _follow(settings: Settings, paths: tuple[Path, ...], log_format: str) -> int
     from softwalltime.store.opening import open_store
 
     if len(paths) > 1 or settings.accounting is None:
-        raise click.UsageError("--follow takes one PATH, or the accounting folder of the configuration file.")
+        raise click.UsageError("--follow takes one PATH, or the accounting folder of the settings file.")
     set_up_logging(log_format)
-    # SIGTERM and Ctrl-C are the regular ways to stop it.
+    # SIGTERM and Ctrl-C are the normal ways to stop it.
     with suppress(KeyboardInterrupt):
         follow(Follower(settings.accounting, settings.server), lambda: open_store(settings), settings.teaching)
     return 0
@@ -129,7 +129,7 @@ def _show_malformed(settings: Settings, server: str | None) -> int:
 
 @click.group()
 def db() -> None:
-    """Create, upgrade and check the store's tables.
+    """Create, upgrade, check and prune the store's tables.
 
     \b
     Example:
@@ -140,7 +140,7 @@ def db() -> None:
 @db.command()
 @store_options
 def upgrade(settings: LazySettings) -> None:
-    """Create the tables and SQL functions, or bring them to this version.
+    """Create the tables and SQL functions, or upgrade them to this version.
 
     \b
     Example:
@@ -156,7 +156,7 @@ def upgrade(settings: LazySettings) -> None:
 @db.command("current")
 @store_options
 def current_revision(settings: LazySettings) -> None:
-    """Show which revision the store's tables are at, and which this version needs.
+    """Print the revision of the store's tables and the revision that this version needs.
 
     \b
     Example:
@@ -195,10 +195,10 @@ def check(settings: LazySettings) -> int:
 )
 @store_options
 def prune(force: bool, settings: LazySettings) -> int:
-    """Delete what is older than keep_days, in small steps; the daemon does this daily.
+    """Delete jobs and predictions older than keep_days, in small transactions.
 
-    Age is measured from the newest stored job.  Exit status 1: a large share of the store is old, or the clock is more
-    than a day off the newest job, and nothing was deleted by age.
+    The daemon does this daily.  Age is measured from the newest stored job.  The exit status is 1 and nothing is
+    deleted by age if a large share of the store is old or the clock differs by more than a day from the newest job.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""``softwalltime replay --through-hooks``: its options, and what is printed of it."""
+"""``softwalltime replay --through-hooks``: options and output."""
 
 import os
 import time
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from softwalltime.emulation.through_hooks.run import Report
 
 LEAST = 60
-"""The hook sets no soft walltime below this many seconds, whatever it is told."""
+"""Least soft walltime that the hook sets, in seconds."""
 _KINDS = {"daemon": ("kill-daemon", "suspend-daemon", "stop-postgres", "garbage"), "postgres": ("stop-postgres",)}
-"""The faults that there are, by transport."""
+"""Faults that can be injected, by transport."""
 
 
 @dataclass(frozen=True, slots=True)
 class HooksOptions:
-    """What was asked for."""
+    """Options of a replay through the hooks."""
 
     transport: str
     faults: tuple[str, ...]
@@ -40,19 +40,25 @@ class HooksOptions:
 
 
 def hooks_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options; the command gets them as ``hooks``, which is ``None`` for a fast replay."""
+    """Add the options; pass them as ``hooks``, ``None`` for a fast replay."""
 
-    @click.option("--through-hooks", is_flag=True, help="Through the PBS hook and a daemon, and compare.")
+    @click.option("--through-hooks", is_flag=True, help="Run the PBS hook and a daemon for every job, and compare.")
     @click.option(
         "--transport", type=click.Choice(list(_KINDS)), default="daemon", show_default=True,
-        help="Whom the hook asks: the daemon, or the SQL functions.",
+        help="What the hook queries: the daemon, or the SQL functions in PostgreSQL.",
     )  # fmt: skip
     @click.option(
         "--faults", "kinds", metavar="LIST", default="",
-        help=f"What goes wrong meanwhile, by commas: {', '.join(_KINDS['daemon'])}.",
+        help=f"Faults to inject, separated by commas: {', '.join(_KINDS['daemon'])}.",
     )  # fmt: skip
-    @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="When it goes wrong.")
-    @click.option("--without-postqueuejob", is_flag=True, help="As on servers before OpenPBS 23, which lack it.")
+    @click.option(
+        "--seed", type=click.IntRange(0), default=1, show_default=True, help="Random seed for the times of the faults."
+    )
+    @click.option(
+        "--without-postqueuejob",
+        is_flag=True,
+        help="Emulate a server before OpenPBS 23, which has no postqueuejob event.",
+    )
     @wraps(command)
     def wrapped(
         *args: Any, through_hooks: bool, transport: str, kinds: str, seed: int, without_postqueuejob: bool, **more: Any
@@ -76,19 +82,19 @@ def _among(kinds: tuple[str, ...]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
-    """How one predictor has passed through the hooks, and how that compares with the fast replay."""
+class HooksResult:
+    """Result of one predictor through the hooks, compared with the fast replay."""
 
     report: "Report"
     comparison: "Comparison"
 
     @property
     def sound(self) -> bool:
-        """Whether all is as it should be."""
+        """Whether nothing differs beyond what the faults explain."""
         return self.comparison.sound
 
     def figures(self) -> dict[str, object]:
-        """For other programs."""
+        """Return the figures for JSON."""
         report, comparison = self.report, self.comparison
         return {
             "events": report.events,
@@ -104,38 +110,38 @@ class Passed:
             "jobs_per_second": round(report.outcome.jobs_per_second),
         }
 
-    def words(self) -> str:
-        """For a person."""
+    def summary(self) -> str:
+        """Return the figures as a sentence."""
         report, comparison = self.report, self.comparison
         refused = report.events - report.accepted
         parts = [
             f"{report.events:,} events, {f'{refused:,} NOT ACCEPTED' if refused else 'all accepted'}",
             f"{report.invalid:,} invalid soft walltimes",
-            f"{report.unanswered:,} without an answer ({report.timeouts:,} time-outs)",
+            f"{report.unanswered:,} without an answer ({report.timeouts:,} timeouts)",
             f"{report.outcome.seconds:.1f} s, {report.outcome.jobs_per_second:,.0f} jobs/s",
         ]
         if report.faults:
-            parts.append(f"{report.faults} faults, which cost {comparison.lost:,} jobs their soft walltime")
+            parts.append(f"{report.faults} faults, {comparison.lost:,} soft walltimes lost")
         verdict = "identical to the fast replay"
         if comparison.differing:
             verdict = "\n".join((f"{comparison.differing:,} DIFFER from the fast replay:", *comparison.shown))
         return f"{', '.join(parts)}: {verdict}"
 
 
-def pass_through_hooks(
+def replay_through_hooks(
     hooks: HooksOptions,
     workload: Workload,
     sources: tuple[str, ...],
     fast: Mapping[str, Outcome],
     minimum: int,
     settings: LazySettings,
-) -> dict[str, Passed]:
-    """Let each predictor but the baseline pass through the hooks.
+) -> dict[str, HooksResult]:
+    """Replay the workload through the hooks, once for each predictor except the baseline.
 
     :param fast: the outcomes of the fast replay.
     """
     if hooks.transport == "postgres":
-        # Before anything loads psycopg: this is how it works within pbs_server.
+        # Before the first import of psycopg: pbs_server needs its Python implementation too.
         os.environ["PSYCOPG_IMPL"] = "python"
         try:
             import psycopg  # noqa: F401 - only to see whether it can be, as the hook will
@@ -156,8 +162,8 @@ def pass_through_hooks(
     teaching = settings().teaching
     setting = Setting(resources.hook(), postgres, teaching, hooks.transport, minimum, hooks.faults, hooks.seed)
     alters = read_alters(expand(Path(source) for source in sources if source != STORE))
-    passed = {}
-    # There is nothing to ask a predictor that never predicts.
+    results = {}
+    # The baseline never predicts.
     specs = [spec for spec in fast if spec != BASELINE]
     with progress_bar("through the hooks", len(workload.jobs) * len(specs)) as progress:
 
@@ -169,5 +175,5 @@ def pass_through_hooks(
         for spec in specs:
             timeline = Timeline(workload, alters, now=int(time.time()), postqueuejob=hooks.postqueuejob)
             report = run(timeline, spec, setting, interruptible)
-            passed[spec] = Passed(report, compare(workload, report, fast[spec]))
-    return passed
+            results[spec] = HooksResult(report, compare(workload, report, fast[spec]))
+    return results

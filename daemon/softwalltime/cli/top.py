@@ -1,4 +1,4 @@
-"""``softwalltime top``: what the daemon does, live."""
+"""``softwalltime top``: the daemon's status, live."""
 
 import os
 import select
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 SHOWN = 10
 """Rows of each list."""
 PIPED = 140
-"""Characters of a line at least where this is no terminal."""
+"""Least width of a line, if standard output is not a terminal."""
 RETRY = 5.0
-"""Seconds until a store that could not be reached is tried again."""
+"""Seconds between attempts to open an unreachable store."""
 
 _OVERDUE_NAMES = ("job", "user", "queue", "soft walltime", "overdue by", "killed in")
-_RECENT_NAMES = ("time", "event", "job", "user", "action", "soft walltime", "walltime", "because")
+_RECENT_NAMES = ("time", "event", "job", "user", "action", "soft walltime", "walltime", "reason")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What was seen at one moment (monotonic seconds)."""
+    """Status and store at one time (monotonic seconds)."""
 
     at: float
     status: Mapping[str, Any]
@@ -57,16 +57,16 @@ class Sample:
 
 
 @click.command()
-@click.option("--socket", type=click.Path(dir_okay=False, path_type=Path), help="Where the daemon answers.")
+@click.option("--socket", type=click.Path(dir_okay=False, path_type=Path), help="Socket of the daemon.")
 @click.option(
-    "--interval", type=click.FloatRange(0.2, 60), default=1.0, show_default=True, help="Seconds between two looks."
+    "--interval", type=click.FloatRange(0.2, 60), default=1.0, show_default=True, help="Seconds between updates."
 )
-@click.option("--once", is_flag=True, help="Print one picture, of two looks, and end.")
+@click.option("--once", is_flag=True, help="Print one snapshot and exit.")
 @store_options
 def top(socket: Path | None, interval: float, once: bool, settings: LazySettings) -> None:
-    """Show live what the daemon does: requests, latencies, lag, overdue jobs and the last decisions.
+    """Show requests, latencies, lag, overdue jobs and the last decisions, live.
 
-    Ends with q or Ctrl-C.  The lists come from the store; who may not read it sees the rest.
+    Quit with q or Ctrl-C.  Jobs and decisions come from the database; without database access they are omitted.
 
     \b
     Example:
@@ -81,39 +81,39 @@ def top(socket: Path | None, interval: float, once: bool, settings: LazySettings
     if not console.is_terminal:
         console.width = max(console.width, PIPED)
     if not once and not console.is_terminal:
-        raise click.UsageError("this is no terminal: use --once")
+        raise click.UsageError("standard output is not a terminal: use --once")
     store = _Store(lambda: open_engine(loaded))
     try:
-        before = _look(loaded.socket, store)
+        before = _take_sample(loaded.socket, store)
         if once:
             time.sleep(interval)
-            console.print(picture(_look(loaded.socket, store), before))
+            console.print(render(_take_sample(loaded.socket, store), before))
             return
-        _live(console, before, interval, lambda: _look(loaded.socket, store))
+        _live(console, before, interval, lambda: _take_sample(loaded.socket, store))
     except KeyboardInterrupt:
         return
     finally:
         store.close()
 
 
-def _live(console: Any, before: Sample, interval: float, look: Callable[[], Sample]) -> None:
+def _live(console: Any, before: Sample, interval: float, sample: Callable[[], Sample]) -> None:
     from rich.live import Live
     from rich.text import Text
 
-    with _keys() as pressed, Live(Text("looking ..."), console=console, screen=True, auto_refresh=False) as live:
+    with _keys() as pressed, Live(Text("reading status ..."), console=console, screen=True, auto_refresh=False) as live:
         while not pressed(interval):
             try:
-                now = look()
+                now = sample()
             except NoAnswerError as error:
-                live.update(Text(f"{error}\n\ntrying again; q ends", style="red"), refresh=True)
+                live.update(Text(f"{error}\n\ntrying again; q to quit", style="red"), refresh=True)
                 continue
-            live.update(picture(now, before), refresh=True)
+            live.update(render(now, before), refresh=True)
             before = now
 
 
 @contextmanager
 def _keys() -> Iterator[Callable[[float], bool]]:
-    """A function that waits so many seconds, or until somebody presses q, and says which."""
+    """Return a function that waits and returns whether q was pressed meanwhile."""
     if not sys.stdin.isatty():
         never = Event()
         yield never.wait
@@ -125,14 +125,14 @@ def _keys() -> Iterator[Callable[[float], bool]]:
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             if select.select([descriptor], [], [], left)[0]:
-                # All that was pressed, past Python's buffer: what waits in there would not be selected any more.
+                # Read past Python's buffer: select() does not see buffered keys.
                 keys = os.read(descriptor, 64)
                 if not keys or set(keys) & set(b"qQ"):
                     return True
         return False
 
     try:
-        # Keys come at once and are not shown; Ctrl-C stays what it is.
+        # No line buffering and no echo; Ctrl-C still works.
         tty.setcbreak(descriptor)
         yield pressed
     finally:
@@ -140,7 +140,7 @@ def _keys() -> Iterator[Callable[[float], bool]]:
 
 
 class _Store:
-    """The store, opened when it is first asked, and again some time after it could not be."""
+    """The store, opened at the first use and again some time after an error."""
 
     def __init__(self, open_engine: Callable[[], Any]) -> None:
         self._open = open_engine
@@ -149,8 +149,8 @@ class _Store:
         self._problem = ""
         self._next_try = 0.0
 
-    def look(self) -> Stored:
-        """What it has to tell."""
+    def read(self) -> Stored:
+        """Read the figures, or return the error."""
         from softwalltime.store.current import read_overview
 
         if self._engine is None and time.monotonic() < self._next_try:
@@ -167,21 +167,21 @@ class _Store:
             return Stored(None, self._problem)
 
     def close(self) -> None:
-        """Leave it."""
+        """Close the connections."""
         opened, self._opened, self._engine = self._opened, None, None
         if opened is not None:
             with suppress(SoftwalltimeError):
                 opened.__exit__(None, None, None)
 
 
-def _look(socket: Path, store: _Store) -> Sample:
+def _take_sample(socket: Path, store: _Store) -> Sample:
     status = ask(socket, {"op": "status"})
     require_same_version(status)
-    return Sample(time.monotonic(), status, store.look())
+    return Sample(time.monotonic(), status, store.read())
 
 
-def picture(now: Sample, before: Sample) -> "Group":
-    """All that is shown, with what happened between two looks."""
+def render(now: Sample, before: Sample) -> "Group":
+    """Render a sample, with rates since the sample before."""
     from rich.columns import Columns
     from rich.console import Group
     from rich.text import Text
@@ -199,21 +199,21 @@ def picture(now: Sample, before: Sample) -> "Group":
     parts.append(Columns([_requests(now, before), _latencies(now, before), _lag(now)], padding=(0, 4)))
     stored = now.stored
     if (overview := stored.overview) is None:
-        parts += [Text(), Text(f"no lists of jobs: {stored.problem}", style="yellow")]
+        parts += [Text(), Text(f"jobs and decisions omitted: {stored.problem}", style="yellow")]
         return Group(*parts)
-    title = f"jobs: {overview.running:,} run, {overview.waiting:,} wait, {overview.overdue:,} overdue"
+    title = f"jobs: {overview.running:,} running, {overview.waiting:,} waiting, {overview.overdue:,} overdue"
     parts += [Text(), _list(title, _OVERDUE_NAMES, overview.most_overdue, right=3)]
     parts += [Text(), _list("last decisions", _RECENT_NAMES, overview.last_decisions, right=5, left=7)]
     return Group(*parts)
 
 
 def _requests(now: Sample, before: Sample) -> "Table":
-    """Decisions by event and action: how many a second since the last look, and in all."""
+    """Render decisions by event and action: rate since the last sample, and total."""
     seconds = max(now.at - before.at, 1e-9)
-    table = _table("requests", ("event", "action", "a second", "in all"), right=2)
+    table = _table("requests", ("event", "action", "per second", "total"), right=2)
     earlier = {_key(each): each["count"] for each in before.status["decisions"]}
     for each in now.status["decisions"]:
-        # Where the daemon was restarted meanwhile, all are new.
+        # After a restart of the daemon the counters begin at 0.
         known = earlier.get(_key(each), 0)
         since = each["count"] - known if each["count"] >= known else each["count"]
         table.add_row(each["event"], each["action"], f"{since / seconds:,.1f}", f"{each['count']:,}")
@@ -227,12 +227,12 @@ def _key(decision: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _latencies(now: Sample, before: Sample) -> "Table":
-    """Percentiles of what came since the last look, and of all."""
+    """Render latency percentiles since the last sample and in total."""
     from softwalltime.cli.overview import SHARES, milliseconds
     from softwalltime.service.latency import percentile
 
     table = _table("latency", ("", *(f"p{share * 100:g}" for share in SHARES)), right=1)
-    for name, field in (("answer", "answer_times"), ("hook waits", "exchange_times")):
+    for name, field in (("answer", "answer_times"), ("round trip", "exchange_times")):
         times, earlier = now.status[field], before.status[field]
         new = [count - known for count, known in zip(times["counts"], earlier["counts"], strict=True)]
         for label, counts in ((f"{name}, now", new if min(new) >= 0 else times["counts"]), (name, times["counts"])):
@@ -242,7 +242,7 @@ def _latencies(now: Sample, before: Sample) -> "Table":
 
 
 def _lag(now: Sample) -> "Table":
-    """How far reading, learning and recording are."""
+    """Render the lag of reading, learning and recording."""
     from softwalltime.cli.overview import size, span
 
     status = now.status
@@ -250,10 +250,10 @@ def _lag(now: Sample) -> "Table":
     for name, value in (
         ("behind", f"{size(status['behind_bytes'])}, {span(status['behind_seconds'])}"),
         ("jobs stored", f"{status['stored']:,}"),
-        ("jobs learnt", f"{status['learnt']:,}"),
+        ("jobs learned", f"{status['learnt']:,}"),
         ("malformed lines", f"{status['malformed']:,}"),
         ("decisions to store", f"{status['to_record']:,}"),
-        ("hook time-outs", f"{status['timeouts']:,}"),
+        ("hook timeouts", f"{status['timeouts']:,}"),
     ):
         table.add_row(name, value)
     return table
@@ -264,7 +264,7 @@ def _list(title: str, names: tuple[str, ...], rows: tuple[tuple[str, ...], ...],
 
     table = _table(title, names, right, left)
     for row in rows:
-        # Not as markup: users choose some of these texts.
+        # No markup: users choose some of these texts.
         table.add_row(*(Text("-" if value is None else printable(value), no_wrap=True) for value in row))
     if not rows:
         table.add_row("none")
@@ -272,7 +272,7 @@ def _list(title: str, names: tuple[str, ...], rows: tuple[tuple[str, ...], ...],
 
 
 def _table(title: str, names: tuple[str, ...], right: int, left: int = 99) -> "Table":
-    """A table without lines, its columns from ``right`` on, but not from ``left`` on, set to the right."""
+    """Return a table without lines, with columns ``right`` to ``left`` - 1 right-aligned."""
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0), pad_edge=False)
@@ -280,7 +280,7 @@ def _table(title: str, names: tuple[str, ...], right: int, left: int = 99) -> "T
         table.add_column(
             name,
             justify="right" if right <= number < left else "left",
-            # The last one gives way when there is no room.
+            # The last column is cut first.
             no_wrap=number < len(names) - 1,
             overflow="ellipsis",
             header_style="dim",

@@ -1,4 +1,4 @@
-"""``softwalltime convert`` and ``softwalltime generate``: accounting folders to try things on."""
+"""``softwalltime convert`` and ``softwalltime generate``: write accounting logs."""
 
 from datetime import UTC, tzinfo
 from pathlib import Path
@@ -18,37 +18,43 @@ from softwalltime.workloads.synthetic import generate as generate_jobs
 
 
 class TimeZone(click.ParamType[tzinfo]):
-    """A time zone by its name in the time zone database."""
+    """A name in the time zone database."""
 
     name = "zone"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tzinfo:
-        """The zone, or a usage error."""
+        """Return the zone, or fail with a usage error."""
         if isinstance(value, tzinfo):
             return value
         try:
             return ZoneInfo(str(value))
         except (ZoneInfoNotFoundError, ValueError, OSError):
-            return self.fail(f"{value!r} is no time zone such as UTC or Europe/Prague", param, ctx)
+            return self.fail(f"{value!r} is not a time zone such as UTC or Europe/Prague", param, ctx)
 
 
 zone_option = click.option(
-    "--time-zone", "zone", type=TimeZone(), default=UTC, show_default="UTC", help="Of the time stamps and files."
+    "--time-zone",
+    "zone",
+    type=TimeZone(),
+    default=UTC,
+    show_default="UTC",
+    help="Time zone of the records and of the daily files.",
 )
 
 
 @click.command()
 @click.argument("trace", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--to", "form", type=click.Choice(["pbs"]), default="pbs", show_default=True, help="What to write.")
-@click.option("--server", type=ServerName(), help="The server's name.  Default: the trace's, up to a dot.")
+@click.option("--to", "form", type=click.Choice(["pbs"]), default="pbs", show_default=True, help="Output format.")
+@click.option(
+    "--server", type=ServerName(), help="Name of the PBS server.  Default: the trace's name up to the first dot."
+)
 @zone_option
 def convert(trace: Path, folder: Path, form: str, server: str | None, zone: tzinfo) -> int:
     """Write a trace as accounting logs.
 
-    TRACE is a file in Standard Workload Format.  FOLDER, which must be new or empty, gets one file a local day with
-    the Q, S and E records that a PBS server would have written (Q and D for a job that never ran), so that all that
-    works on logs can be tried on public traces.
+    TRACE is a file in Standard Workload Format.  FOLDER must be new or empty.  It gets one file for each local day with
+    the Q, S and E records of a PBS server (Q and D for a job that never ran).
 
     \b
     Example:
@@ -72,22 +78,24 @@ def _name(trace: Path) -> str:
 
 @click.command()
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--jobs", type=click.IntRange(1, 10_000_000), default=10_000, show_default=True, metavar="N")
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=1, show_default=True)
-@click.option("--users", type=click.IntRange(1), default=100, show_default=True)
-@click.option("--processors", type=click.IntRange(1), default=128, show_default=True)
+@click.option(
+    "--jobs", type=click.IntRange(1, 10_000_000), default=10_000, show_default=True, metavar="N", help="Number of jobs."
+)
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=1, show_default=True, help="Random seed.")
+@click.option("--users", type=click.IntRange(1), default=100, show_default=True, help="Number of users.")
+@click.option("--processors", type=click.IntRange(1), default=128, show_default=True, help="Size of the machine.")
 @zone_option
 def generate(folder: Path, jobs: int, seed: int, users: int, processors: int, zone: tzinfo) -> None:
-    """Write a made-up workload as accounting logs.
+    """Write a synthetic workload as accounting logs.
 
-    FOLDER must be new or empty.  Arrivals, sizes and runtimes follow Lublin & Feitelson (2003); users repeat
-    themselves and ask for few popular walltimes, as Tsafrir, Etsion & Feitelson (2005) found.  The same options always
-    give the same jobs.
+    FOLDER must be new or empty.  Arrivals, sizes and runtimes follow Lublin & Feitelson (2003).  Users submit similar
+    jobs again and request few popular walltimes, as Tsafrir, Etsion & Feitelson (2005) found.  The same options always
+    generate the same jobs.
 
     \b
     Example:
       softwalltime generate accounting-demo --jobs 10000 --seed 1
     """
-    made = generate_jobs(jobs, seed=seed, users=users, processors=processors)
-    files, records = write_logs(made, folder, zone)
-    click.echo(f"{folder}: {len(made):,} jobs, {records:,} records, {files:,} files")
+    generated = generate_jobs(jobs, seed=seed, users=users, processors=processors)
+    files, records = write_logs(generated, folder, zone)
+    click.echo(f"{folder}: {len(generated):,} jobs, {records:,} records, {files:,} files")

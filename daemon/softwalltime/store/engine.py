@@ -177,7 +177,7 @@ def _connect_advice(reason: str) -> str:
         return advice + other if os.geteuid() == 0 else advice
     if 'database "' in reason:
         return "create it with createdb, or correct the DSN"
-    return "start it, or correct the DSN (--dsn, SOFTWALLTIME_DSN or the configuration file)"
+    return "start it, or correct the DSN (--dsn, SOFTWALLTIME_DSN or the settings file)"
 
 
 def _translate(where: str, context: ExceptionContext) -> StoreError | None:
