@@ -15,6 +15,16 @@ def test_jobs_come_by_submission_and_ties_keep_their_order() -> None:
     assert [each.submission.job_id for each in jobs_of(records).completed] == ["b", "d", "a", "c"]
 
 
+def test_a_held_job_counts_from_when_it_could_run() -> None:
+    held = job(submitted=0, etime=500, end=700, runtime=100, ncpus=1, job_id="held")
+    other = job(submitted=300, etime=300, end=700, runtime=100, ncpus=1, job_id="other")
+    # The etime of another run, after this one's start, says nothing of it.
+    wrong = job(submitted=400, etime=690, end=700, runtime=100, ncpus=1, job_id="wrong")
+    found = jobs_of([held, other, wrong])
+    assert found.submitted == (300, 400, 500)
+    assert [each.submission.job_id for each in found.completed] == ["other", "wrong", "held"]
+
+
 def test_jobs_larger_than_the_machine_are_refused_and_counted() -> None:
     found, refused = jobs_of([job(ncpus=size) for size in (1, 8, 9)]).that_fit(8)
     assert (found.processors, refused) == ((1, 8), 1)

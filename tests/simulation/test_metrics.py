@@ -67,6 +67,12 @@ def test_worse_and_better_count_jobs_that_wait_an_hour_more_or_less() -> None:
     assert measure(WORKLOAD, after, 4).worse_1h is None
 
 
+def test_a_damaged_record_does_not_overflow() -> None:
+    workload = jobs_of([job(runtime=10**12, walltime=10**12, ncpus=2**31 - 1)])
+    metrics = measure(workload, simulate(workload, 2**31 - 1, Policy()), 2**31 - 1)
+    assert metrics.utilisation == 1
+
+
 def test_without_jobs_there_are_no_figures() -> None:
     assert measure(WORKLOAD, outcome(), 4, chosen=np.zeros(4, np.bool_)) == Metrics()
 

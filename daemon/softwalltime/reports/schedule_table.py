@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from softwalltime.formatting import MISSING, duration, number, percent
+from softwalltime.formatting import MISSING, duration, number, percent, printable
 from softwalltime.reports.table import table
 from softwalltime.simulation.differences import Interval
 from softwalltime.simulation.metrics import Metrics
@@ -27,14 +27,14 @@ def schedules_table(metrics: Mapping[str, Metrics], title: str = "policy") -> st
         title, "wait", "median", "p95", "longest", "slowdown", "weighted", "wide p99", "backfilled", "broken", "worse",
         "better", "utilisation",
     )  # fmt: skip
-    return table(header, [_row(name, one) for name, one in metrics.items()])
+    return table(header, [_row(printable(name), one) for name, one in metrics.items()])
 
 
 def changes_table(relative: Changes, differences: Changes) -> str:
     """One line for each policy but the first: how much its figures differ from the first one's."""
     header = ("policy", "wait", "p95", "slowdown", "weighted", "wide p99", "broken")
     rows = [
-        [name, *(_change(changes[metric]) for metric in _CHANGES), _change(differences[name]["broken"])]
+        [printable(name), *(_change(changes[metric]) for metric in _CHANGES), _change(differences[name]["broken"])]
         for name, changes in relative.items()
     ]
     return table(header, rows)

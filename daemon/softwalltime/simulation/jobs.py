@@ -24,9 +24,11 @@ Floats = NDArray[np.float64]
 class Jobs:
     """Jobs in order of submission; jobs submitted at one instant keep their order in the source.
 
-    ``completed`` holds the records; ``submitted`` is in epoch seconds, ``walltime`` and ``runtime`` in seconds,
-    ``processors`` is what the job requested, or was allocated where the request is unknown.  ``left_out`` counts the
-    records that cannot be simulated, by reason.  ``teaches``: whether predictors learn from the job's end.
+    ``completed`` holds the records.  ``submitted`` is when the job could run for the first time, in epoch seconds: the
+    submission, or ``etime`` where it was held or depended on other jobs, which no scheduler can change.  ``walltime``
+    and ``runtime`` are in seconds; ``processors`` is what the job requested, or was allocated where the request is
+    unknown.  ``left_out`` counts the records that cannot be simulated, by reason.  ``teaches``: whether predictors learn
+    from the job's end.
     """
 
     completed: tuple[CompletedJob, ...]
@@ -46,7 +48,7 @@ class Jobs:
 
     def peak(self) -> int:
         """The most processors in use at one time as recorded, and at least the largest job; 0 without jobs."""
-        starts = np.array([job.end - job.runtime for job in self.completed], np.int64)
+        starts = np.array([_start(job) for job in self.completed], np.int64)
         ends = starts + np.array(self.runtime, np.int64)
         size = np.array(self.processors, np.int64)
         times, change = np.concatenate([ends, starts]), np.concatenate([-size, size])
@@ -104,16 +106,26 @@ def jobs_of(completed: Sequence[CompletedJob], teaching: Collection[State] = TEA
             left_out[NO_PROCESSORS] += 1
         else:
             kept.append(job)
-    kept.sort(key=lambda job: job.submission.submitted)
+    kept.sort(key=_eligible)
     return Jobs(
         tuple(kept),
-        tuple(job.submission.submitted for job in kept),
+        tuple(map(_eligible, kept)),
         tuple(job.submission.ncpus or 0 for job in kept),
         tuple(job.submission.walltime or 0 for job in kept),
         tuple(job.runtime for job in kept),
         tuple(job.state in teaching for job in kept),
         {reason: count for reason, count in left_out.items() if count},
     )
+
+
+def _start(job: CompletedJob) -> int:
+    return job.end - job.runtime if job.start is None else job.start
+
+
+def _eligible(job: CompletedJob) -> int:
+    submitted = job.submission.submitted
+    # An etime after the start is of another run of the job, or wrong.
+    return job.etime if job.etime is not None and submitted < job.etime <= _start(job) else submitted
 
 
 def _moved(job: CompletedJob, seconds: int) -> CompletedJob:

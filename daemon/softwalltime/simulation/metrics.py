@@ -83,7 +83,8 @@ def measure(
     every = waits(jobs, outcome)
     wait, duration = every[which], outcome.duration[which]
     size = np.array(jobs.processors, np.int64)[which]
-    area = size * duration
+    # As floats: a damaged record may hold more processor-seconds than an integer of 64 bits.
+    area = size.astype(np.float64) * duration
     makespan = int((outcome.start + outcome.duration)[which].max()) - int(np.array(jobs.submitted)[which].min())
     promise, start = outcome.promise[which], outcome.start[which]
     promised = promise >= 0
