@@ -27,8 +27,8 @@ class Jobs:
     ``completed`` holds the records.  ``submitted`` is when the job could run for the first time, in epoch seconds: the
     submission, or ``etime`` where it was held or depended on other jobs, which no scheduler can change.  ``walltime``
     and ``runtime`` are in seconds; ``processors`` is what the job requested, or was allocated where the request is
-    unknown.  ``left_out`` counts the records that cannot be simulated, by reason.  ``teaches``: whether predictors learn
-    from the job's end.
+    unknown.  ``left_out`` counts the records that cannot be simulated, by reason.  ``teaches``: whether predictors
+    learn from the job's end.
     """
 
     completed: tuple[CompletedJob, ...]
