@@ -24,7 +24,7 @@ ALLOWED = {
     "workloads": {"errors", "jobs"},
     "replay": {"errors", "formatting", "jobs", "policy", "predictors", "states"},
     "simulation": {"errors", "events", "jobs", "policy", "predictors", "replay", "states"},
-    "emulation": {"accounting", "errors", "jobs", "policy", "replay", "states"},
+    "emulation": {"accounting", "errors", "jobs", "policy", "replay", "service", "states"},
     "service": {
         "accounting",
         "errors",

@@ -18,12 +18,14 @@ from sqlalchemy import Engine, text
 
 from softwalltime.errors import StoreError
 from softwalltime.replay.workload import Workload
-from softwalltime.service.latency import LatencyMeter
 from softwalltime.service.metrics import MetricsEndpoint
+from softwalltime.service.status import DecisionCount
 from softwalltime.store.definitions import views
 from softwalltime.store.migrations import check, upgrade
+from softwalltime.store.quality import Quality
 from softwalltime.workloads.synthetic import generate
 from tests.samples import ROOT
+from tests.service.statuses import new_status, working_status
 from tests.store.monitored import NOW, asked, fresh, lately, store
 
 DEPLOY = ROOT / "deploy"
@@ -55,22 +57,11 @@ QUERIES = {
 @pytest.fixture(scope="module")
 def metrics() -> dict[str, set[str]]:
     """Every metric that a daemon serves, with its labels."""
-    from tests.service.test_metrics import STATUS
-
-    meter = LatencyMeter().as_dict()
-    meter["decisions"] = [{"event": "runjob", "mode": "on", "action": "set", "count": 1}]
-    status = {**STATUS, **meter, "accounting": "ok", "requests": {"failed": 1}}
-    status["week"] = [
-        {
-            "mode": "on",
-            "predictor": "v1",
-            "jobs": 1,
-            "accuracy": 1,
-            "request_accuracy": 1,
-            "underestimated": 0,
-            "badly_underestimated": 0,
-        }
-    ]
+    status = working_status(
+        decisions=(DecisionCount("runjob", "on", "set", 1),),
+        requests={"failed": 1},
+        week=(Quality("on", "v1", 1, 1.0, 0.0, 0.0, 1.0),),
+    )
     endpoint = MetricsEndpoint(("127.0.0.1", 0), lambda: status)
     try:
         page = endpoint.page().decode()
@@ -191,9 +182,7 @@ def test_prometheus_itself_takes_what_the_panels_ask_and_answers_it(tmp_path: Pa
 
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed, and SOFTWALLTIME_TEST_PROMTOOL names none")
 def test_prometheus_itself_finds_no_fault_with_the_metrics(tmp_path: Path) -> None:
-    from tests.service.test_metrics import STATUS
-
-    endpoint = MetricsEndpoint(("127.0.0.1", 0), lambda: {**STATUS, **LatencyMeter().as_dict()})
+    endpoint = MetricsEndpoint(("127.0.0.1", 0), new_status)
     page = endpoint.page()
     endpoint.close()
     done = subprocess.run([str(PROMTOOL), "check", "metrics"], input=page, capture_output=True, check=False)

@@ -40,12 +40,8 @@ from softwalltime.store.migrations import head
 from tests.deploy.findings import bad
 from tests.samples import RECORDED_LOG, job
 from tests.service.running import PATIENT
+from tests.service.statuses import working_status
 from tests.store.stored import add_jobs
-
-STATUS = {
-    "version": "1", "ready": True, "store": "ok", "accounting": "ok", "learnt": 5, "behind_seconds": 0, "malformed": 0,
-    "behind_bytes": 0, "from_the_future": 0, "dropped": 0, "policy": {"mode": "shadow", "share": 1.0},
-}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -61,12 +57,14 @@ STATUS = {
         ({"from_the_future": 1}, [("clock", "warning")]),
         ({"malformed": 1}, [("accounting log", "warning")]),
         ({"dropped": 1}, [("record", "warning")]),
+        ({"unstorable": 1}, [("record", "warning")]),
+        ({"retention": "retention deletes nothing by age: why"}, [("retention", "warning")]),
         ({"policy": {"mode": "off", "share": 1.0}}, [("mode", "warning")]),
         ({"policy": {"mode": "on", "share": 0.1}}, []),
     ],
 )
 def test_what_the_daemon_says_of_itself_is_judged(changes: dict[str, object], found: list[tuple[str, str]]) -> None:
-    assert bad(check_daemon(DaemonProbe(0.1, {**STATUS, **changes}), 50, "1")) == found
+    assert bad(check_daemon(DaemonProbe(0.1, working_status(**changes)), 50, "1")) == found
 
 
 @pytest.mark.parametrize(
@@ -81,13 +79,13 @@ def test_what_the_daemon_says_of_itself_is_judged(changes: dict[str, object], fo
 def test_settings_that_were_not_reloaded_are_found(
     policy: SitePolicy | None, version: str, found: list[tuple[str, str]]
 ) -> None:
-    status = {**STATUS, "policy": SitePolicy().model_dump(mode="json")}
+    status = working_status(policy=SitePolicy().model_dump(mode="json"))
     assert bad(check_policy(status, policy, version)) == found
 
 
 @pytest.mark.parametrize(("median", "verdict"), [(0.1, "ok"), (20, "warning"), (60, "problem")])
 def test_a_daemon_that_answers_late_is_found(median: float, verdict: str) -> None:
-    assert next(check_daemon(DaemonProbe(median, STATUS), 50, "1")).verdict == verdict
+    assert next(check_daemon(DaemonProbe(median, working_status()), 50, "1")).verdict == verdict
 
 
 FIRST = b"11/20/2026 10:16:10;Q;1.srv;"

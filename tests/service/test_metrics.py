@@ -1,7 +1,6 @@
 """What Prometheus gets, and that the hook's answers do not suffer from it."""
 
 import http.client
-import json
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -17,11 +16,13 @@ from softwalltime.errors import UsageError
 from softwalltime.jobs import DecisionRecord
 from softwalltime.service import metrics
 from softwalltime.service.client import ask
-from softwalltime.service.latency import BOUNDS, LatencyMeter, percentile
+from softwalltime.service.latency import BOUNDS, Histogram, LatencyMeter
 from softwalltime.service.metrics import BURST, FRESH, PAUSE, MetricsEndpoint
+from softwalltime.service.status import Status
 from softwalltime.settings import load_settings
 from tests.samples import job
 from tests.service.running import PATIENT, Daemon, until
+from tests.service.statuses import new_status
 
 
 def decision(took: int = 100, timeouts: int = 0, exchange: int | None = None, action: str = "set") -> DecisionRecord:
@@ -152,20 +153,9 @@ def test_a_port_in_use_is_told_and_stops_no_prediction(tmp_path: Path, database:
     assert "metrics: cannot listen at 127.0.0.1:" in daemon.output.read_text()
 
 
-STATUS: dict[str, Any] = {
-    "version": "1", "ready": False, "store": "away", "accounting": "not followed", "requests": {}, "week": [],
-    "policy": {"mode": "on", "waiting": "v1", "running": "walltime", "minimum": 60, "share": 1, "rules": []},
-    **dict.fromkeys(
-        ("refused_users", "timeouts", "stored", "lines", "malformed", "interrupted", "disagreeing", "recorded",
-        "dropped", "forgotten", "started", "learnt", "behind_bytes", "behind_seconds", "from_the_future", "to_record",
-        "refreshed"), 0,
-    ),
-}  # fmt: skip
-
-
 @pytest.fixture
 def endpoint() -> Iterator[MetricsEndpoint]:
-    asked = MetricsEndpoint(("127.0.0.1", 0), lambda: {**STATUS, **LatencyMeter().as_dict()})
+    asked = MetricsEndpoint(("127.0.0.1", 0), new_status)
     asked.start()
     yield asked
     asked.close()
@@ -190,9 +180,9 @@ def test_a_page_is_rendered_once_a_second_and_a_client_without_pause_is_slowed_d
     rendered: list[float] = []
     slept: list[float] = []
 
-    def status() -> dict[str, Any]:
+    def status() -> Status:
         rendered.append(now[0])
-        return {**STATUS, **LatencyMeter().as_dict()}
+        return new_status()
 
     endpoint = MetricsEndpoint(("127.0.0.1", 0), status, lambda: now[0], slept.append)
     endpoint.start()
@@ -239,7 +229,7 @@ def test_a_client_that_sends_byte_by_byte_is_hung_up_on(
 
 def test_ipv6_is_an_address_too() -> None:
     try:
-        endpoint = MetricsEndpoint(("::1", 0), lambda: {**STATUS, **LatencyMeter().as_dict()})
+        endpoint = MetricsEndpoint(("::1", 0), new_status)
     except OSError as error:
         pytest.skip(f"this machine has no ::1: {error}")
     endpoint.start()
@@ -257,7 +247,7 @@ def test_times_are_counted_in_classes() -> None:
     counts = meter.answers.counts
     assert (counts[0], counts[1], counts[2], counts[-1], sum(counts)) == (2, 2, 1, 1, 6)
     assert (sum(meter.exchanges.counts), meter.exchanges.total) == (5, 126 + 10**9)
-    assert json.loads(json.dumps(meter.as_dict()))["answer_times"]["bounds_us"] == list(BOUNDS)
+    assert meter.answers.histogram().bounds_us == BOUNDS
 
 
 @pytest.mark.parametrize(
@@ -273,11 +263,18 @@ def test_time_outs_are_counted_once_though_told_again(told: list[int], expected:
     assert meter.timeouts == expected
 
 
-def test_percentiles_by_classes() -> None:
-    assert percentile([0, 0, 0], [10, 20], 0.5) is None
-    assert percentile([4, 4, 0], [10, 20], 0.5) == 10
-    assert percentile([4, 4, 0], [10, 20], 0.75) == 15
-    assert percentile([0, 0, 4], [10, 20], 0.99) == 20
+@pytest.mark.parametrize(
+    ("counts", "share", "expected"),
+    [([0, 0, 0], 0.5, None), ([4, 4, 0], 0.5, 10), ([4, 4, 0], 0.75, 15), ([0, 0, 4], 0.99, 20)],
+)
+def test_percentiles_by_classes(counts: list[int], share: float, expected: float | None) -> None:
+    assert Histogram([10, 20], counts, 0).percentile(share) == expected
+
+
+def test_a_histogram_since_an_earlier_one_is_all_of_it_after_a_restart() -> None:
+    earlier, now = Histogram([10], [1, 2], 30), Histogram([10], [4, 2], 40)
+    assert now.since(earlier) == Histogram([10], [3, 0], 10)
+    assert earlier.since(now) == earlier
 
 
 @pytest.mark.parametrize("address", ["9105", "localhost:", ":9105", "localhost:x", "localhost:70000"])

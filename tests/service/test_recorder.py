@@ -15,7 +15,7 @@ from sqlalchemy import Engine, text
 from softwalltime.jobs import DecisionRecord
 from softwalltime.policy.site import SitePolicy
 from softwalltime.service import request_handler
-from softwalltime.service.daemon import _Daemon
+from softwalltime.service.daemon import PredictionDaemon
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.settings import Settings
 from softwalltime.store.logs import read_malformed
@@ -109,7 +109,7 @@ def test_predictions_that_are_dropped_are_logged_with_their_number(
 ) -> None:
     monkeypatch.setattr(request_handler, "KEPT", 10)
     caplog.set_level(logging.INFO)
-    daemon = _Daemon(Settings(socket=tmp_path / "s"), SitePolicy(mode="on"), "1")
+    daemon = PredictionDaemon(Settings(socket=tmp_path / "s"), SitePolicy(mode="on"), "1")
     try:
         line = b'{"v":1,"op":"predict","event":"queuejob","job":{"user":"alice","walltime":3600}}'
         for _ in range(16):
@@ -120,4 +120,4 @@ def test_predictions_that_are_dropped_are_logged_with_their_number(
             "5 predictions were dropped, because 10 wait to be stored: not reached yet"
         ]
     finally:
-        daemon.server.close()
+        daemon.close()

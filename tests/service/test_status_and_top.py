@@ -20,11 +20,14 @@ from softwalltime.cli import run
 from softwalltime.cli.overview import latency, overview, problems, size, span
 from softwalltime.jobs import CurrentJob
 from softwalltime.service.client import ask
-from softwalltime.service.latency import BOUNDS
+from softwalltime.service.latency import BOUNDS, Histogram
+from softwalltime.service.status import DecisionCount, Status, StatusError
 from softwalltime.store.current import set_current
 from softwalltime.store.engine import connect
+from softwalltime.store.quality import Quality
 from tests.samples import job
 from tests.service.running import PATIENT, Daemon, until
+from tests.service.statuses import new_status, working_status
 
 
 def hook(daemon: Daemon, job_id: str, **told: int) -> None:
@@ -65,7 +68,9 @@ def test_status_prints_mode_figures_and_latencies(daemon: Daemon, capsys: pytest
     text = shown(daemon, capsys, "status")
     assert re.match(rf"softwalltime {__version__}, pid \d+, up .+: ok\n\npredictions\n", text)
     for line in (
-        r"mode +on: soft walltimes are set", r"ready +yes, 2 jobs learned", r"at postqueuejob +set 1, none 1",
+        r"mode +on: soft walltimes are set",
+        r"ready +yes, 2 jobs learned: 0 when the history was loaded \d+ s ago, 2 since",
+        r"at postqueuejob +set 1, none 1",
         r"at runjob +none 1", r"store +ok", r"predictions +3 stored, 0 waiting", r"read +2 lines, 2 jobs stored",
         r"round trip +p50 0\.\d+ ms, p95 0\.\d+ ms, p99 0\.\d+ ms",
     ):  # fmt: skip
@@ -196,18 +201,6 @@ def test_the_status_of_another_version_is_refused(command: str, tmp_path: Path) 
     assert done.stderr.count("\n") == 1
 
 
-WELL: dict[str, Any] = {
-    "version": "1", "pid": 1, "uptime": 5, "ready": True, "store": "ok", "accounting": "ok", "requests": {"predict": 5},
-    "policy": {"mode": "on", "waiting": "v1", "running": "walltime", "minimum": 60, "share": 0.1, "rules": [{}, {}]},
-    "decisions": [], "week": [], "answer_times": {"bounds_us": list(BOUNDS), "counts": [0] * 20, "total_us": 0},
-    "exchange_times": {"bounds_us": list(BOUNDS), "counts": [0] * 20, "total_us": 0}, "settings": "ok",
-    **dict.fromkeys(
-        ("refused_users", "timeouts", "stored", "lines", "malformed", "recorded", "dropped", "learnt", "behind_bytes",
-        "behind_seconds", "from_the_future", "to_record", "refreshed"), 0,
-    ),
-}  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("wrong", "expected"),
     [
@@ -226,6 +219,8 @@ WELL: dict[str, Any] = {
         ({"timeouts": 3, "requests": {"predict": 2000}}, "hook: 3 requests timed out"),
         ({"requests": {"failed": 1}}, "predictors: 1 request "),
         ({"requests": {"refused": 2}}, "requests: 2 invalid lines"),
+        ({"retention": "retention deletes nothing by age: why"}, "store: retention deletes nothing by age: why"),
+        ({"unstorable": 2}, "predictions: 2 refused by PostgreSQL"),
         ({"dropped": 1}, "predictions: 1 lost"),
         ({"to_record": 10_001}, "predictions: 10,001 wait"),
         ({"malformed": 2}, "log: 2 malformed lines"),
@@ -234,7 +229,7 @@ WELL: dict[str, Any] = {
     ],
 )
 def test_each_problem_is_one_line(wrong: dict[str, Any], expected: str | None) -> None:
-    lines = list(problems({**WELL, **wrong}))
+    lines = list(problems(working_status(**{"requests": {"predict": 5}, **wrong})))
     if expected is None:
         assert lines == []
     else:
@@ -243,11 +238,41 @@ def test_each_problem_is_one_line(wrong: dict[str, Any], expected: str | None) -
 
 
 def test_empty_groups_are_omitted() -> None:
-    groups = overview(WELL, 0)
+    policy = {**new_status().policy, "share": 0.1, "rules": [{}, {}]}
+    groups = overview(working_status(policy=policy), 0)
     assert "last seven days" not in groups
     assert groups["predictions"]["mode"] == "on: soft walltimes are set, for 10% of the users (2 exceptions)"
     assert groups["hook"]["answer"] == "-"
-    assert "read" not in overview({**WELL, "accounting": "not followed"}, 0)["accounting log"]
+    assert "read" not in overview(working_status(accounting="not followed"), 0)["accounting log"]
+
+
+def test_the_lag_is_unknown_until_the_logs_have_been_read() -> None:
+    before = overview(working_status(logs_read=False), 0)["accounting log"]["behind"]
+    assert before == "unknown until the logs have been read"
+    assert overview(working_status(), 0)["accounting log"]["behind"] == "nothing"
+
+
+def test_jobs_learned_are_split_at_the_last_load_of_the_history() -> None:
+    groups = overview(working_status(learnt=12, history=10, loaded=940), 1000)
+    assert groups["predictions"]["ready"] == "yes, 12 jobs learned: 10 when the history was loaded 1 min ago, 2 since"
+
+
+def test_a_status_is_the_same_after_json() -> None:
+    status = working_status(
+        week=(Quality("on", "v1", 1, 1.0, 0.0, 0.0, 1.0),), decisions=(DecisionCount("runjob", "on", "set", 1),)
+    )
+    response = json.loads(json.dumps(status.to_json()))
+    read = Status.from_json({**response, "key_of_a_newer_daemon": 1})
+    assert read.week == status.week
+    assert json.loads(json.dumps(read.to_json())) == response
+
+
+def test_a_status_with_other_fields_is_refused_in_one_sentence() -> None:
+    response = new_status().to_json()
+    with pytest.raises(StatusError, match=r"version 1, lacks learnt: restart the daemon"):
+        Status.from_json({name: value for name, value in response.items() if name != "learnt"})
+    with pytest.raises(StatusError, match="restart the daemon"):
+        Status.from_json({**response, "answer_times": {"milliseconds": 1}})
 
 
 def test_durations_and_sizes_have_units() -> None:
@@ -261,4 +286,4 @@ def test_durations_and_sizes_have_units() -> None:
         "7.0 GB",
     ]
     counts = [0, 100, *[0] * 17, 1]
-    assert latency({"bounds_us": list(BOUNDS), "counts": counts}) == "p50 0.04 ms, p95 0.05 ms, p99 0.05 ms"
+    assert latency(Histogram(BOUNDS, counts, 0)) == "p50 0.04 ms, p95 0.05 ms, p99 0.05 ms"

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,9 @@ from softwalltime.cli.options import LazySettings, log_option, store_options
 from softwalltime.jobs import DEFAULT_PROJECT
 from softwalltime.service.client import NoAnswerError, ask
 from softwalltime.settings import load_settings
+
+if TYPE_CHECKING:
+    from softwalltime.service.status import Status
 
 
 @click.command()
@@ -67,39 +70,43 @@ def status(form: str, socket: Path) -> int:
     Example:
       softwalltime status
     """
-    answer = ask(socket, {"op": "status"})
-    answer.pop("v", None)
     if form == "json":
-        click.echo(json.dumps(answer))
-    else:
-        require_same_version(answer)
-        _show(answer)
-    # Older daemons do not report their settings.
-    return 0 if answer["ready"] and answer["store"] == answer.get("settings", "ok") == "ok" else 1
+        response = ask(socket, {"op": "status"})
+        response.pop("v", None)
+        click.echo(json.dumps(response))
+        # Older daemons do not report their settings.
+        return 0 if response["ready"] and response["store"] == response.get("settings", "ok") == "ok" else 1
+    found = ask_status(socket)
+    _show(found)
+    return 0 if found.working else 1
 
 
-def require_same_version(answer: dict[str, Any]) -> None:
-    """Refuse the status of a daemon of another version: its fields may have another meaning.
+def ask_status(socket: Path) -> "Status":
+    """Return the status of a daemon of this version; the fields of another may have another meaning.
 
-    :raises NoAnswerError: names both versions and what to restart.
+    :raises NoAnswerError: if it does not answer, or names both versions and what to restart.
     """
-    if answer.get("version") != __version__:
+    from softwalltime.service.status import Status
+
+    response = ask(socket, {"op": "status"})
+    if response.get("version") != __version__:
         raise NoAnswerError(
-            f"the daemon has version {answer.get('version')}, this command has {__version__}: restart the daemon, or "
+            f"the daemon has version {response.get('version')}, this command has {__version__}: restart the daemon, or "
             "use softwalltime status --format json"
         )
+    return Status.from_json(response)
 
 
-def _show(answer: dict[str, Any]) -> None:
+def _show(status: "Status") -> None:
     """Print the status as text, in a terminal with colours."""
     from softwalltime.cli.overview import overview, problems, span
 
-    wrong = list(problems(answer))
+    wrong = list(problems(status))
     state = click.style("needs attention:" if wrong else "ok", fg="yellow" if wrong else "green", bold=True)
-    click.echo(f"softwalltime {answer['version']}, pid {answer['pid']}, up {span(answer['uptime'])}: {state}")
+    click.echo(f"softwalltime {status.version}, pid {status.pid}, up {span(status.uptime)}: {state}")
     for line in wrong:
         click.echo(f"  ! {line}")
-    for group, lines in overview(answer, time.time()).items():
+    for group, lines in overview(status, time.time()).items():
         click.echo(f"\n{click.style(group, bold=True)}")
         width = max(14, *map(len, lines))
         for name, value in lines.items():

@@ -1,10 +1,12 @@
 """The daemon's status as text: problems and figures."""
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from softwalltime.formatting import percent, plural
-from softwalltime.service.latency import percentile
+from softwalltime.service.latency import Histogram
+from softwalltime.service.status import OK, DecisionCount, Status
 
 LATE = 300
 """Lag of the log, in seconds, above which it is a problem."""
@@ -21,55 +23,50 @@ SHARES = (0.5, 0.95, 0.99)
 _MAGNITUDE = 1000
 
 
-def problems(status: Mapping[str, Any]) -> Iterator[str]:
+def problems(status: Status) -> Iterator[str]:
     """Return one line for each problem, the worst first."""
-    if status["store"] != "ok":
-        yield f"store: {status['store']}; predictions continue from memory"
-    if not status["ready"]:
+    if status.store != OK:
+        yield f"store: {status.store}; predictions continue from memory"
+    if not status.ready:
         yield "not ready: loading the history; no predictions until then"
-    if status["settings"] != "ok":
-        yield f"settings: rejected at the last reload, the old policy remains: {status['settings']}"
-    if status["accounting"] not in ("ok", "not followed"):
-        yield f"accounting: {status['accounting']}"
-    if status["behind_seconds"] > LATE:
+    if status.settings != OK:
+        yield f"settings: rejected at the last reload, the old policy remains: {status.settings}"
+    if status.retention != OK:
+        yield f"store: {status.retention}"
+    if status.followed and status.accounting != OK:
+        yield f"accounting: {status.accounting}"
+    if status.behind_seconds > LATE:
+        yield (f"log: {size(status.behind_bytes)} not stored for {span(status.behind_seconds)}: see the daemon's log")
+    if status.timeouts * RARE > status.requests.get("predict", 0):
         yield (
-            f"log: {size(status['behind_bytes'])} not stored for {span(status['behind_seconds'])}: see the daemon's log"
-        )
-    if status["timeouts"] * RARE > status["requests"].get("predict", 0):
-        yield (
-            f"hook: {plural(status['timeouts'], 'request')} timed out since the start: check the load of this host and "
+            f"hook: {plural(status.timeouts, 'request')} timed out since the start: check the load of this host and "
             "the view softwalltime.hook_latency"
         )
-    if failed := status["requests"].get("failed", 0):
+    if failed := status.requests.get("failed", 0):
         yield f"predictors: {plural(failed, 'request')} failed with an error in a predictor: report it to the author"
-    if refused := status["requests"].get("refused", 0):
+    if refused := status.requests.get("refused", 0):
         yield f"requests: {plural(refused, 'invalid line')}: check that hook and daemon have the same version"
-    if dropped := status["dropped"]:
+    if dropped := status.dropped:
         yield f"predictions: {dropped:,} lost: the store was unreachable too long"
-    if status["to_record"] > MANY_TO_RECORD:
-        yield f"predictions: {status['to_record']:,} waiting to be stored"
-    if malformed := status["malformed"]:
+    if unstorable := status.unstorable:
+        yield f"predictions: {unstorable:,} refused by PostgreSQL: see the table softwalltime.malformed_lines"
+    if status.to_record > MANY_TO_RECORD:
+        yield f"predictions: {status.to_record:,} waiting to be stored"
+    if malformed := status.malformed:
         yield f"log: {plural(malformed, 'malformed line')}: see the table softwalltime.malformed_lines"
-    if status["from_the_future"]:
-        yield f"clock: {plural(status['from_the_future'], 'job')} recorded with an end in the future"
-    if status["refused_users"]:
+    if status.from_the_future:
+        yield f"clock: {plural(status.from_the_future, 'job')} recorded with an end in the future"
+    if status.refused_users:
         yield (
-            f"socket: {plural(status['refused_users'], 'connection')} of users without permission: check the "
+            f"socket: {plural(status.refused_users, 'connection')} of users without permission: check the "
             "socket's folder with softwalltime doctor"
         )
 
 
-def latency(times: Mapping[str, Any]) -> str:
+def latency(times: Histogram) -> str:
     """Format percentiles of a histogram as ``p50 0.08 ms, p95 0.2 ms, p99 0.4 ms``; ``-`` if it is empty."""
-    found = [percentile(times["counts"], times["bounds_us"], share) for share in SHARES]
-    return (
-        ", ".join(
-            f"p{share * 100:g} {milliseconds(time)}"
-            for share, time in zip(SHARES, found, strict=True)
-            if time is not None
-        )
-        or "-"
-    )
+    found = [(share, times.percentile(share)) for share in SHARES]
+    return ", ".join(f"p{share * 100:g} {milliseconds(time)}" for share, time in found if time is not None) or "-"
 
 
 def milliseconds(microseconds: float) -> str:
@@ -100,48 +97,45 @@ def size(count: float) -> str:
     return f"{count:.1f} GB"
 
 
-def overview(status: Mapping[str, Any], now: float) -> dict[str, dict[str, str]]:
+def overview(status: Status, now: float) -> dict[str, dict[str, str]]:
     """Return the figures in groups, by name."""
-    policy = status["policy"]
-    followed = status["accounting"] != "not followed"
+    policy = status.policy
     groups = {
         "predictions": {
             "mode": f"{policy['mode']}: {MODES[policy['mode']]}" + _exceptions(policy),
-            "ready": f"yes, {plural(status['learnt'], 'job')} learned" if status["ready"] else "no",
+            "ready": _ready(status, now) if status.ready else "no",
             "waiting jobs": policy["waiting"],
             "running jobs": policy["running"],
             "minimum": f"{policy['minimum']} s",
         },
         "last seven days": {
-            f"{each['predictor']} ({each['mode']})": (
-                f"accuracy {each['accuracy']:.3f}, underestimated {percent(each['underestimated'])}, "
-                f"badly {percent(each['badly_underestimated'])}, of {plural(each['jobs'], 'job')}"
+            f"{each.predictor} ({each.mode})": (
+                f"accuracy {each.accuracy:.3f}, underestimated {percent(each.underestimated)}, "
+                f"badly {percent(each.badly_underestimated)}, of {plural(each.jobs, 'job')}"
             )
-            for each in status["week"]
+            for each in status.week
         },
         "hook": {
-            "requests": f"{status['requests'].get('predict', 0):,}",
-            **dict(_decisions(status["decisions"])),
-            "answer": latency(status["answer_times"]),
-            "round trip": latency(status["exchange_times"]),
-            "timeouts": f"{status['timeouts']:,}",
+            "requests": f"{status.requests.get('predict', 0):,}",
+            **dict(_decisions(status.decisions)),
+            "answer": latency(status.answer_times),
+            "round trip": latency(status.exchange_times),
+            "timeouts": f"{status.timeouts:,}",
         },
         "store": {
-            "store": status["store"],
-            "predictions": f"{status['recorded']:,} stored, {status['to_record']:,} waiting",
-            "figures": f"refreshed {span(now - status['refreshed'])} ago" if status["refreshed"] else "not yet",
+            "store": status.store,
+            "predictions": f"{status.recorded:,} stored, {status.to_record:,} waiting",
+            "figures": f"refreshed {span(now - status.refreshed)} ago" if status.refreshed else "not yet",
         },
         "accounting log": {
-            "accounting": status["accounting"],
+            "accounting": status.accounting,
             **(
                 {
-                    "read": f"{plural(status['lines'], 'line')}, {plural(status['stored'], 'job')} stored",
-                    "behind": f"{size(status['behind_bytes'])}, for {span(status['behind_seconds'])}"
-                    if status["behind_bytes"] or status["behind_seconds"]
-                    else "nothing",
-                    "malformed": f"{status['malformed']:,}",
+                    "read": f"{plural(status.lines, 'line')}, {plural(status.stored, 'job')} stored",
+                    "behind": _behind(status),
+                    "malformed": f"{status.malformed:,}",
                 }
-                if followed
+                if status.followed
                 else {}
             ),
         },
@@ -159,11 +153,23 @@ def _exceptions(policy: Mapping[str, Any]) -> str:
     )
 
 
-def _decisions(decisions: list[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+def _ready(status: Status, now: float) -> str:
+    """Split the jobs learned: a reload loads the history anew, so that their number may fall."""
+    loaded = f"{status.history:,} when the history was loaded {span(now - status.loaded)} ago"
+    return f"yes, {plural(status.learnt, 'job')} learned: {loaded}, {status.learnt - status.history:,} since"
+
+
+def _behind(status: Status) -> str:
+    if status.behind_bytes or status.behind_seconds:
+        return f"{size(status.behind_bytes)}, for {span(status.behind_seconds)}"
+    return "nothing" if status.logs_read else "unknown until the logs have been read"
+
+
+def _decisions(decisions: Sequence[DecisionCount]) -> Iterator[tuple[str, str]]:
     """Return the number of decisions by event and action."""
-    for event in dict.fromkeys(each["event"] for each in decisions):
-        counts: dict[str, int] = {}
+    for event in dict.fromkeys(each.event for each in decisions):
+        counts: Counter[str] = Counter()
         for each in decisions:
-            if each["event"] == event:
-                counts[each["action"]] = counts.get(each["action"], 0) + each["count"]
+            if each.event == event:
+                counts[each.action] += each.count
         yield f"at {event}", ", ".join(f"{action} {count:,}" for action, count in sorted(counts.items(), reverse=True))

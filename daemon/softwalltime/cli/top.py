@@ -6,7 +6,7 @@ import sys
 import termios
 import time
 import tty
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,17 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from softwalltime.cli.daemon import require_same_version
+from softwalltime.cli.daemon import ask_status
 from softwalltime.cli.options import LazySettings, store_options
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.formatting import printable
-from softwalltime.service.client import NoAnswerError, ask
+from softwalltime.service.client import NoAnswerError
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
     from rich.table import Table
     from sqlalchemy import Engine
 
+    from softwalltime.service.status import DecisionCount, Status
     from softwalltime.store.current import Overview
 
 SHOWN = 10
@@ -52,7 +53,7 @@ class Sample:
     """Status and store at one time (monotonic seconds)."""
 
     at: float
-    status: Mapping[str, Any]
+    status: "Status"
     stored: Stored
 
 
@@ -175,9 +176,7 @@ class _Store:
 
 
 def _take_sample(socket: Path, store: _Store) -> Sample:
-    status = ask(socket, {"op": "status"})
-    require_same_version(status)
-    return Sample(time.monotonic(), status, store.read())
+    return Sample(time.monotonic(), ask_status(socket), store.read())
 
 
 def render(now: Sample, before: Sample) -> "Group":
@@ -192,8 +191,8 @@ def render(now: Sample, before: Sample) -> "Group":
     wrong = list(problems(status))
     head = Text.assemble(
         ("softwalltime top", "bold"),
-        f"  up {span(status['uptime'])}  mode {status['policy']['mode']}  waiting {status['policy']['waiting']}  "
-        f"running {status['policy']['running']}",
+        f"  up {span(status.uptime)}  mode {status.policy['mode']}  waiting {status.policy['waiting']}  "
+        f"running {status.policy['running']}",
     )
     parts: list[RenderableType] = [head, *(Text(f"! {line}", style="yellow") for line in wrong), Text()]
     parts.append(Columns([_requests(now, before), _latencies(now, before), _lag(now)], padding=(0, 4)))
@@ -211,32 +210,32 @@ def _requests(now: Sample, before: Sample) -> "Table":
     """Render decisions by event and action: rate since the last sample, and total."""
     seconds = max(now.at - before.at, 1e-9)
     table = _table("requests", ("event", "action", "per second", "total"), right=2)
-    earlier = {_key(each): each["count"] for each in before.status["decisions"]}
-    for each in now.status["decisions"]:
+    earlier = {_key(each): each.count for each in before.status.decisions}
+    for each in now.status.decisions:
         # After a restart of the daemon the counters begin at 0.
         known = earlier.get(_key(each), 0)
-        since = each["count"] - known if each["count"] >= known else each["count"]
-        table.add_row(each["event"], each["action"], f"{since / seconds:,.1f}", f"{each['count']:,}")
-    rate = max(0, now.status["requests"].get("predict", 0) - before.status["requests"].get("predict", 0)) / seconds
-    table.add_row("all", "", f"{rate:,.1f}", f"{now.status['requests'].get('predict', 0):,}", style="bold")
+        since = each.count - known if each.count >= known else each.count
+        table.add_row(each.event, each.action, f"{since / seconds:,.1f}", f"{each.count:,}")
+    rate = max(0, now.status.requests.get("predict", 0) - before.status.requests.get("predict", 0)) / seconds
+    table.add_row("all", "", f"{rate:,.1f}", f"{now.status.requests.get('predict', 0):,}", style="bold")
     return table
 
 
-def _key(decision: Mapping[str, Any]) -> tuple[Any, ...]:
-    return decision["event"], decision["mode"], decision["action"]
+def _key(decision: "DecisionCount") -> tuple[str, str, str]:
+    return decision.event, decision.mode, decision.action
 
 
 def _latencies(now: Sample, before: Sample) -> "Table":
     """Render latency percentiles since the last sample and in total."""
     from softwalltime.cli.overview import SHARES, milliseconds
-    from softwalltime.service.latency import percentile
 
     table = _table("latency", ("", *(f"p{share * 100:g}" for share in SHARES)), right=1)
-    for name, field in (("answer", "answer_times"), ("round trip", "exchange_times")):
-        times, earlier = now.status[field], before.status[field]
-        new = [count - known for count, known in zip(times["counts"], earlier["counts"], strict=True)]
-        for label, counts in ((f"{name}, now", new if min(new) >= 0 else times["counts"]), (name, times["counts"])):
-            found = [percentile(counts, times["bounds_us"], share) for share in SHARES]
+    for name, times, earlier in (
+        ("answer", now.status.answer_times, before.status.answer_times),
+        ("round trip", now.status.exchange_times, before.status.exchange_times),
+    ):
+        for label, histogram in ((f"{name}, now", times.since(earlier)), (name, times)):
+            found = [histogram.percentile(share) for share in SHARES]
             table.add_row(label, *("-" if time is None else milliseconds(time) for time in found))
     return table
 
@@ -248,12 +247,12 @@ def _lag(now: Sample) -> "Table":
     status = now.status
     table = _table("log and store", ("", ""), right=1)
     for name, value in (
-        ("behind", f"{size(status['behind_bytes'])}, {span(status['behind_seconds'])}"),
-        ("jobs stored", f"{status['stored']:,}"),
-        ("jobs learned", f"{status['learnt']:,}"),
-        ("malformed lines", f"{status['malformed']:,}"),
-        ("decisions to store", f"{status['to_record']:,}"),
-        ("hook timeouts", f"{status['timeouts']:,}"),
+        ("behind", f"{size(status.behind_bytes)}, {span(status.behind_seconds)}"),
+        ("jobs stored", f"{status.stored:,}"),
+        ("jobs learned", f"{status.learnt:,}"),
+        ("malformed lines", f"{status.malformed:,}"),
+        ("decisions to store", f"{status.to_record:,}"),
+        ("hook timeouts", f"{status.timeouts:,}"),
     ):
         table.add_row(name, value)
     return table

@@ -13,6 +13,7 @@ from softwalltime.deployment.ownership import writable_by_others
 from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe, socket_mode
 from softwalltime.deployment.subprocess_call import SubprocessError
 from softwalltime.policy.site import SitePolicy
+from softwalltime.service.status import OK, Status
 
 START = "root: systemctl start softwalltime; journalctl -u softwalltime says why it does not run"
 BEHIND = 60.0
@@ -69,47 +70,52 @@ def check_daemon(look: DaemonProbe | str, deadline_ms: int, version: str) -> Ite
     else:
         yield ok(check, text)
     status = look.status
-    if status["version"] != version:
+    if status.version != version:
         act = "root: systemctl restart softwalltime"
-        yield warning("daemon version", f"it runs {status['version']}, installed is {version}", act)
-    mode = status["policy"]["mode"]
+        yield warning("daemon version", f"it runs {status.version}, installed is {version}", act)
+    mode = status.policy["mode"]
     if mode == "off":
         act = 'mode = "shadow" in the settings, then systemctl reload softwalltime'
         yield warning("mode", "off: nothing is predicted", act)
     elif mode == "shadow":
         yield ok("mode", "shadow: predictions are recorded, nothing is set")
     else:
-        yield ok("mode", f"{mode}, for {status['policy']['share']:.0%} of the users")
+        yield ok("mode", f"{mode}, for {status.policy['share']:.0%} of the users")
     yield from _learning(status)
 
 
-def _learning(status: Mapping[str, Any]) -> Iterator[Finding]:
+def _learning(status: Status) -> Iterator[Finding]:
     check = "learning"
-    if not status["ready"]:
-        yield problem(check, f"it has not learnt the history: {status['store']}", "see the store")
-    elif status["store"] != "ok":
-        yield problem(check, f"it goes on from memory: {status['store']}", "see the store")
+    if not status.ready:
+        yield problem(check, f"it has not learnt the history: {status.store}", "see the store")
+    elif status.store != OK:
+        yield problem(check, f"it goes on from memory: {status.store}", "see the store")
     else:
-        yield ok(check, f"{status['learnt']:,} jobs learnt")
-    if status["accounting"] not in ("ok", "not followed"):
+        yield ok(check, f"{status.learnt:,} jobs learnt")
+    if status.followed and status.accounting != OK:
         act = "root: accounting in the settings; PBS_HOME elsewhere, or logs not readable by all: deploy/OPERATION.md"
-        yield problem("accounting log", status["accounting"], act)
-    elif status["behind_seconds"] > BEHIND:
-        text = f"{status['behind_bytes']:,} bytes not stored yet, since {status['behind_seconds']:.0f} s"
+        yield problem("accounting log", status.accounting, act)
+    elif status.behind_seconds > BEHIND:
+        text = f"{status.behind_bytes:,} bytes not stored yet, since {status.behind_seconds:.0f} s"
         yield warning("accounting log", text, "wait if it is loading the history; else journalctl -u softwalltime")
-    if status["from_the_future"]:
-        text = f"{status['from_the_future']:,} jobs ended later than the hook's clock says it is"
+    if status.from_the_future:
+        text = f"{status.from_the_future:,} jobs ended later than the hook's clock says it is"
         yield warning("clock", text, "let NTP set the clocks of the PBS server and of this host")
-    if status["malformed"]:
+    if status.malformed:
         act = "the daemon's user, who can see the store: softwalltime ingest --malformed"
-        yield warning("accounting log", f"{status['malformed']:,} malformed lines", act)
-    if status["dropped"]:
-        yield warning("record", f"{status['dropped']:,} predictions were not recorded", "see the store")
+        yield warning("accounting log", f"{status.malformed:,} malformed lines", act)
+    if status.retention != OK:
+        yield warning("retention", status.retention, "root: see that the clocks are right; then deploy/OPERATION.md")
+    if status.unstorable:
+        text = f"PostgreSQL refused {status.unstorable:,} predictions"
+        yield warning("record", text, "the daemon's user, who can see the store: softwalltime ingest --malformed")
+    if status.dropped:
+        yield warning("record", f"{status.dropped:,} predictions were not recorded", "see the store")
 
 
-def check_policy(status: Mapping[str, Any], policy: SitePolicy | None, version: str) -> Iterator[Finding]:
+def check_policy(status: Status, policy: SitePolicy | None, version: str) -> Iterator[Finding]:
     """Whether the daemon goes by the policy of the settings, if these have a valid one."""
-    if policy is not None and status["version"] == version and status["policy"] != policy.model_dump(mode="json"):
+    if policy is not None and status.version == version and status.policy != policy.model_dump(mode="json"):
         text = "the daemon goes by another [policy] than the one that is in the settings now"
         yield warning("policy", text, "root: systemctl reload softwalltime")
 

@@ -3,7 +3,6 @@
 import stat
 import statistics
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from softwalltime.accounting.opening import opened
 from softwalltime.deployment.subprocess_call import SubprocessError, call_in_subprocess
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.service.client import ask
+from softwalltime.service.status import Status, StatusError
 from softwalltime.settings import Settings
 from softwalltime.store.logs import HEAD_BYTES, Head
 
@@ -101,7 +101,7 @@ class DaemonProbe:
     """What the daemon said, and how fast: the median of some pings, in milliseconds."""
 
     median: float
-    status: Mapping[str, Any]
+    status: Status
 
 
 def probe_daemon(socket: Path, patience: float = 2.0) -> DaemonProbe:
@@ -109,8 +109,11 @@ def probe_daemon(socket: Path, patience: float = 2.0) -> DaemonProbe:
 
     :raises SubprocessError: if nobody answers, or not in time.
     """
-    found = call_in_subprocess(lambda: _daemon(socket, patience), PINGS * patience)
-    return DaemonProbe(*found)
+    median, response = call_in_subprocess(lambda: _daemon(socket, patience), PINGS * patience)
+    try:
+        return DaemonProbe(median, Status.from_json(response))
+    except StatusError as error:
+        raise SubprocessError(str(error)) from error
 
 
 def _daemon(socket: Path, patience: float) -> list[Any]:

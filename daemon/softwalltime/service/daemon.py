@@ -1,7 +1,7 @@
 """The daemon: answers the hook from memory, and learns beside it.
 
-The socket is served before the history is loaded and whether or not PostgreSQL can be reached: a hook is always
-answered at once, with "none" where nothing is known yet.
+The socket is served before the history is loaded and whether or not PostgreSQL can be reached: a hook always gets a
+response at once, with "none" where nothing is known yet.
 """
 
 import logging
@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from types import FrameType
 
 from softwalltime.accounting.tally import Tally
@@ -23,6 +22,7 @@ from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
 from softwalltime.service.socket_server import SocketServer
+from softwalltime.service.status import NOT_FOLLOWED, OK, DecisionCount, Status
 from softwalltime.service.systemd import notify
 from softwalltime.service.worker import STATEMENT_TIMEOUT, Worker
 from softwalltime.settings import Settings
@@ -32,7 +32,7 @@ from softwalltime.store.statement_timeout import StatementMonitor
 
 ROOT = 0
 SWITCH = 0.0005
-"""Seconds that the thread that learns may keep the interpreter while the thread that answers wants it."""
+"""Seconds that another thread may keep the interpreter while the answering thread waits for it."""
 LEAVING = 10.0
 """Seconds that the daemon waits at its end for predictions to be stored."""
 LEAVING_WORKER = 3.0
@@ -45,14 +45,15 @@ log = logging.getLogger(__name__)
 
 
 def serve(settings: Settings, reload: Callable[[], Settings], version: str = "") -> None:
-    """Answer until SIGTERM or SIGINT; on SIGHUP take over the policy of the reloaded settings.
+    """Answer requests until SIGTERM or SIGINT; on SIGHUP replace the policy by that of the reloaded settings.
 
     :raises UsageError: if the settings are wrong, before anything is started.
     :raises ServerError: if the socket cannot be opened.
     """
     policy = site_policy(settings.policy)
-    daemon = _Daemon(settings, policy, version)
+    daemon = PredictionDaemon(settings, policy, version)
     reload_requested = threading.Event()
+    announced = False
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
         if number == signal.SIGHUP:
@@ -61,22 +62,22 @@ def serve(settings: Settings, reload: Callable[[], Settings], version: str = "")
             daemon.server.stop()
 
     def on_idle() -> None:
+        nonlocal announced
         # One reload for all the SIGHUPs since the last one.
         if reload_requested.is_set():
             reload_requested.clear()
             daemon.reload(reload)
         daemon.log_dropped()
         notify("WATCHDOG=1")
-        if daemon.handler.predictions.ready and not daemon.announced:
-            daemon.announced = True
+        if daemon.handler.predictions.ready and not announced:
+            announced = True
             notify("READY=1\nSTATUS=predicting")
 
     handlers = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH)
     try:
-        daemon.recorder.start()
-        daemon.worker.start()
+        daemon.start()
         log.info("answering at %s: %s", settings.socket, policy)
         with daemon.metrics(settings.metrics_address):
             daemon.server.serve(on_idle)
@@ -84,103 +85,135 @@ def serve(settings: Settings, reload: Callable[[], Settings], version: str = "")
         log.info("stopping")
         daemon.stop()
     finally:
-        daemon.server.close()
+        daemon.close()
         sys.setswitchinterval(before)
         for number, handler in handlers.items():
             signal.signal(number, handler)
 
 
-class _Daemon:
-    """The parts, put together."""
+class PredictionDaemon:
+    """The parts of the daemon, connected: socket server, request handler, worker and recorder.
 
-    def __init__(self, settings: Settings, policy: SitePolicy, version: str) -> None:
-        self.handler = RequestHandler(PredictionService(policy, settings.teaching), self.status)
-        self.follower = Follower(settings.accounting, settings.server, time.monotonic) if settings.accounting else None
+    :param clock: the time, epoch seconds.
+    :param monotonic: a clock for intervals, seconds.
+    :raises ServerError: if the socket cannot be opened.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        policy: SitePolicy,
+        version: str,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
+        self._monotonic = monotonic
+        predictions = PredictionService(policy, settings.teaching, clock)
+        self.handler = RequestHandler(predictions, lambda: self.status().to_json())
+        self.follower = Follower(settings.accounting, settings.server, monotonic) if settings.accounting else None
         retention = Retention(settings.keep_days, settings.keep_jobs_per_user)
         self.monitor = StatementMonitor(STATEMENT_TIMEOUT)
         self.recorder = DecisionRecorder(self.handler.decisions, settings.socket)
         self.worker = Worker(
             self.handler, lambda: open_store(settings, monitor=self.monitor), self.follower, self.recorder,
-            self.monitor, retention, refresh_every=settings.refresh_seconds,
+            self.monitor, retention, clock, settings.refresh_seconds, monotonic,
         )  # fmt: skip
-        self.server = SocketServer(settings.socket, self.handler.answer, askers(), self.handler.note)
-        self.announced = False
-        self.refused = ""
+        self.server = SocketServer(settings.socket, self.handler.answer, allowed_users(), self.handler.note)
+        self._refused = ""
         self._version = version
-        self._started = time.time()
-        self._began = time.monotonic()
+        self._started = clock()
+        self._began = monotonic()
         self._dropped_logged = 0
-        self._next_dropped = 0.0
+        self._next_dropped = float("-inf")
 
-    def status(self) -> dict[str, object]:
-        """What the daemon says of itself: plain names and numbers."""
-        predictions, follower = self.handler.predictions, self.follower
+    def start(self) -> None:
+        """Start the threads."""
+        self.recorder.start()
+        self.worker.start()
+
+    def stop(self) -> None:
+        """End the threads, after the waiting predictions were stored."""
+        self.recorder.stop(LEAVING)
+        if lost := len(self.handler.decisions):
+            state = self._store_state()
+            reason = "the store does not answer" if state == OK else state
+            log.warning("%d predictions could not be recorded: %s", lost, reason)
+        self._next_dropped = float("-inf")
+        self.log_dropped()
+        if not self.worker.stop(LEAVING_WORKER):
+            log.info("stopped while the store was at work; the next start continues from the last commit")
+
+    def close(self) -> None:
+        """Close the socket."""
+        self.server.close()
+
+    def status(self) -> Status:
+        """Return state and counters; safe from any thread."""
+        predictions, follower, handler, worker = self.handler.predictions, self.follower, self.handler, self.worker
         tally = follower.tally if follower else Tally()
-        return {
-            "version": self._version,
-            "pid": os.getpid(),
-            "uptime": int(time.monotonic() - self._began),
-            "ready": predictions.ready,
-            "policy": predictions.policy.model_dump(mode="json"),
-            "settings": self.refused or "ok",
-            "store": self.store_state(),
-            "accounting": self.worker.source_problem or ("ok" if follower else "not followed"),
-            "learnt": predictions.learnt,
-            "stored": tally.stored,
-            "lines": tally.lines,
-            "malformed": tally.malformed,
-            "interrupted": tally.interrupted,
-            "disagreeing": tally.disagreeing,
-            "behind_bytes": follower.behind_bytes if follower else 0,
-            "behind_seconds": round(follower.behind_seconds, 1) if follower else 0,
-            "from_the_future": predictions.from_the_future,
-            "recorded": self.recorder.recorded,
-            "forgotten": self.worker.forgotten,
-            "to_record": len(self.handler.decisions),
-            "dropped": self.handler.dropped,
-            "answered": self.server.answered,
-            "refused_users": self.server.refused,
-            # In one step, as the thread that answers may add to it meanwhile.
-            "requests": dict(sorted(dict(self.handler.counts).items())),
-            **self.handler.meter.as_dict(),
-            "started": int(self._started),
-            "refreshed": self.worker.refreshed,
-            "week": [asdict(quality) for quality in self.worker.week],
-        }
+        # Copies in one step, because the answering thread adds to both.
+        requests, decisions = dict(handler.counts), dict(handler.meter.decisions)
+        return Status(
+            version=self._version,
+            pid=os.getpid(),
+            started=int(self._started),
+            uptime=int(self._monotonic() - self._began),
+            policy=predictions.policy.model_dump(mode="json"),
+            settings=self._refused or OK,
+            ready=predictions.ready,
+            learnt=predictions.learnt,
+            history=worker.history,
+            loaded=worker.loaded,
+            from_the_future=predictions.from_the_future,
+            store=self._store_state(),
+            retention=worker.retention_problem or OK,
+            recorded=self.recorder.recorded,
+            to_record=len(handler.decisions),
+            dropped=handler.dropped,
+            unstorable=self.recorder.malformed,
+            forgotten=worker.forgotten,
+            refreshed=worker.refreshed,
+            week=tuple(worker.week),
+            accounting=worker.source_problem or (OK if follower else NOT_FOLLOWED),
+            logs_read=worker.logs_read,
+            stored=tally.stored,
+            lines=tally.lines,
+            malformed=tally.malformed,
+            interrupted=tally.interrupted,
+            disagreeing=tally.disagreeing,
+            behind_bytes=follower.behind_bytes if follower else 0,
+            behind_seconds=round(follower.behind_seconds, 1) if follower else 0,
+            answered=self.server.answered,
+            requests=dict(sorted(requests.items())),
+            refused_users=self.server.refused,
+            decisions=tuple(DecisionCount(*kind, count) for kind, count in sorted(decisions.items())),
+            timeouts=handler.meter.timeouts,
+            answer_times=handler.meter.answers.histogram(),
+            exchange_times=handler.meter.exchanges.histogram(),
+        )
 
-    def store_state(self) -> str:
+    def _store_state(self) -> str:
         """Return ``ok``, or what is wrong with the store; a statement that waits counts after some seconds."""
         if self.worker.problem:
             return self.worker.problem
         if (waiting := self.monitor.waiting()) > SLOW_STATEMENT:
             return f"PostgreSQL has not answered for {waiting:.0f} s"
-        return self.recorder.problem or "ok"
+        return self.recorder.problem or OK
 
     def log_dropped(self) -> None:
         """Log how many predictions were dropped since the last message, at most once a minute."""
-        dropped, now = self.handler.dropped, time.monotonic()
+        dropped, now = self.handler.dropped, self._monotonic()
         if dropped > self._dropped_logged and now >= self._next_dropped:
             log.error(
                 "%d predictions were dropped, because %d wait to be stored: %s",
-                dropped - self._dropped_logged, len(self.handler.decisions), self.store_state(),
+                dropped - self._dropped_logged, len(self.handler.decisions), self._store_state(),
             )  # fmt: skip
             self._dropped_logged, self._next_dropped = dropped, now + MINUTE
 
-    def stop(self) -> None:
-        """End the threads, after what waits was stored."""
-        self.recorder.stop(LEAVING)
-        if lost := len(self.handler.decisions):
-            state = self.store_state()
-            reason = "the store does not answer" if state == "ok" else state
-            log.warning("%d predictions could not be recorded: %s", lost, reason)
-        self._next_dropped = 0.0
-        self.log_dropped()
-        if not self.worker.stop(LEAVING_WORKER):
-            log.info("stopped while the store was at work; the next start goes on from the last commit")
-
     @contextmanager
     def metrics(self, address: tuple[str, int] | None) -> Iterator[None]:
-        """Serve metrics meanwhile; that they cannot be served is no reason not to predict."""
+        """Serve metrics meanwhile; if that is impossible, log why and predict without them."""
         if address is None:
             yield
             return
@@ -200,19 +233,19 @@ class _Daemon:
             endpoint.close()
 
     def reload(self, load: Callable[[], Settings]) -> None:
-        """Take over another policy and teaching; with wrong ones the old ones stay, and the log says why."""
+        """Replace policy and teaching; keep the old ones and log the reason where the new ones are wrong."""
         try:
             settings = load()
             policy = site_policy(settings.policy)
         except SoftwalltimeError as error:
-            self.refused = str(error)
+            self._refused = str(error)
             log.error("the configuration is wrong, the old policy stays: %s", error)
             return
-        self.refused = ""
+        self._refused = ""
         log.info("reloaded: %s", policy)
-        self.worker.change(PredictionService(policy, settings.teaching))
+        self.worker.change(PredictionService(policy, settings.teaching, self._clock))
 
 
-def askers() -> set[int]:
-    """Who may ask: root, which pbs_server and administrators are, and whoever runs this process."""
+def allowed_users() -> set[int]:
+    """Return who may connect: root, which pbs_server and administrators are, and the user of this process."""
     return {ROOT, os.geteuid()}

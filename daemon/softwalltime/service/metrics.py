@@ -12,7 +12,7 @@ No metric has labels by user, project or job: the monitoring views have figures 
 import logging
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock, Thread
@@ -29,6 +29,9 @@ from prometheus_client.core import (
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
+from softwalltime.service.latency import Histogram
+from softwalltime.service.status import OK, Status
+
 TIMEOUT = 2.0
 """Seconds that a client has to send its request and read the response."""
 FRESH = 1.0
@@ -39,31 +42,35 @@ PAUSE = 0.05
 """Seconds between two connections after ``BURST`` of them: 20 a second."""
 
 COUNTERS = {
-    "refused_users": ("softwalltime_refused_connections", "Connections of users that may not ask"),
-    "timeouts": ("softwalltime_hook_timeouts", "Questions of the hook that timed out, at least, as it told since"),
+    "refused_users": ("softwalltime_refused_connections", "Connections of users that may not connect"),
+    "timeouts": ("softwalltime_hook_timeouts", "Requests of the hook that timed out, a lower bound"),
     "stored": ("softwalltime_jobs_stored", "Completed jobs stored from the accounting log"),
     "lines": ("softwalltime_log_lines", "Lines of the accounting log that were read"),
     "malformed": ("softwalltime_malformed_lines", "Lines that could not be read; see softwalltime.malformed_lines"),
     "interrupted": ("softwalltime_interrupted_runs", "Runs that were stopped for the job to be run again"),
     "disagreeing": ("softwalltime_disagreeing_jobs", "Jobs whose runtime is not end - start"),
     "recorded": ("softwalltime_predictions_recorded", "Predictions stored"),
-    "dropped": ("softwalltime_predictions_dropped", "Predictions that were never stored, as too many waited"),
-    "forgotten": ("softwalltime_rows_forgotten", "Rows deleted because they were older than is to be kept"),
+    "dropped": ("softwalltime_predictions_dropped", "Predictions that were never stored, because too many waited"),
+    "unstorable": (
+        "softwalltime_predictions_unstorable",
+        "Predictions that PostgreSQL refused; see softwalltime.malformed_lines",
+    ),
+    "forgotten": ("softwalltime_rows_forgotten", "Rows deleted by retention"),
 }
-"""Fields of the status that only grow, with name and description of their metrics."""
+"""Fields of the status that only grow, with name and help of their metrics."""
 GAUGES = {
     "started": ("softwalltime_start_time_seconds", "When the daemon was started, epoch seconds"),
     "learnt": ("softwalltime_jobs_learnt", "Jobs that the predictors have learnt since the policy was last loaded"),
     "behind_bytes": ("softwalltime_log_behind_bytes", "Bytes of the accounting log that are not stored yet"),
-    "behind_seconds": ("softwalltime_log_behind_seconds", "For how long there has been something to store"),
-    "from_the_future": ("softwalltime_jobs_from_the_future", "Jobs that ended later than now, by their records"),
+    "behind_seconds": ("softwalltime_log_behind_seconds", "For how long there have been such bytes"),
+    "from_the_future": ("softwalltime_jobs_from_the_future", "Jobs that ended later than now by their records"),
     "to_record": ("softwalltime_predictions_waiting", "Predictions that wait to be stored"),
     "refreshed": (
         "softwalltime_figures_refreshed_seconds",
-        "When the daily figures last were fresh, epoch seconds; 0: never",
+        "When the daily figures were refreshed last, epoch seconds; 0: never",
     ),
 }
-"""Fields of the status that go up and down, with name and description of their metrics."""
+"""Fields of the status that go up and down, with name and help of their metrics."""
 QUALITY = {
     "jobs": ("softwalltime_week_jobs", "Scored jobs that ended in the last seven days"),
     "accuracy": ("softwalltime_week_accuracy_ratio", "Their mean accuracy, min(p, t) / max(p, t)"),
@@ -71,8 +78,14 @@ QUALITY = {
         "softwalltime_week_request_accuracy_ratio",
         "What that accuracy would be with the users' own walltimes",
     ),
-    "underestimated": ("softwalltime_week_underestimated_ratio", "Share of them that outlived the soft walltime"),
-    "badly_underestimated": ("softwalltime_week_badly_underestimated_ratio", "Share of them that did by 30 minutes"),
+    "underestimated": (
+        "softwalltime_week_underestimated_ratio",
+        "Share of them that ran longer than predicted",
+    ),
+    "badly_underestimated": (
+        "softwalltime_week_badly_underestimated_ratio",
+        "Share of them that did by 30 minutes",
+    ),
 }
 """Figures of each predictor over the last seven days, as of the last refresh."""
 
@@ -83,7 +96,7 @@ class MetricsEndpoint(Collector):
     """Serves the metrics of one daemon.
 
     :param address: host and port; port 0 is any free one.
-    :param status: what the daemon says of itself; called in the endpoint's thread.
+    :param status: returns the daemon's status; called in the endpoint's threads.
     :param clock: a monotonic one, in seconds.
     :param sleep: sleeps for that many seconds.
     :raises OSError: if it cannot listen there.
@@ -92,7 +105,7 @@ class MetricsEndpoint(Collector):
     def __init__(
         self,
         address: tuple[str, int],
-        status: Callable[[], Mapping[str, Any]],
+        status: Callable[[], Status],
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -109,12 +122,12 @@ class MetricsEndpoint(Collector):
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens."""
+        """Host and port that it listens on."""
         host, port = self._server.server_address[:2]
         return str(host), port
 
     def start(self) -> None:
-        """Begin."""
+        """Start the threads."""
         self._thread.start()
 
     def close(self) -> None:
@@ -124,7 +137,7 @@ class MetricsEndpoint(Collector):
         self._server.server_close()
 
     def page(self) -> bytes:
-        """The page as of at most a second ago."""
+        """Return the page, at most a second old."""
         with self._rendering:
             now = self._clock()
             if now - self._rendered > FRESH:
@@ -132,58 +145,58 @@ class MetricsEndpoint(Collector):
             return self._page
 
     def collect(self) -> Iterable[Metric]:
-        """The metrics, for the client library."""
+        """Return the metrics to the client library."""
         return families(self._status())
 
 
-def families(status: Mapping[str, Any]) -> Iterator[Metric]:
-    """The metrics of a daemon that says this of itself."""
-    yield InfoMetricFamily("softwalltime_build", "The daemon's version", {"version": str(status["version"])})
-    policy = status["policy"]
+def families(status: Status) -> Iterator[Metric]:
+    """Return the metrics of a status."""
+    yield InfoMetricFamily("softwalltime_build", "The daemon's version", {"version": str(status.version)})
+    policy = status.policy
     terms = {name: str(policy[name]) for name in ("mode", "waiting", "running", "minimum", "share")}
     yield InfoMetricFamily(
-        "softwalltime_policy", "What is predicted for whom", terms | {"rules": str(len(policy["rules"]))}
+        "softwalltime_policy",
+        "Policy: mode, predictors, minimum and share",
+        terms | {"rules": str(len(policy["rules"]))},
     )
-    yield GaugeMetricFamily("softwalltime_ready", "Whether the history has been learnt", int(status["ready"]))
-    yield GaugeMetricFamily("softwalltime_store_up", "Whether the store can be used", int(status["store"] == "ok"))
-    if status["accounting"] != "not followed":
-        fine = status["accounting"] == "ok"
-        yield GaugeMetricFamily("softwalltime_accounting_up", "Whether the accounting log can be read", int(fine))
-    requests = CounterMetricFamily(
-        "softwalltime_requests", "Lines received, by what they asked for", labels=["operation"]
-    )
-    # What goes wrong is there from the beginning: what begins at 1 has not increased, says Prometheus.
-    for operation, count in ({"failed": 0, "refused": 0} | status["requests"]).items():
-        # The others are decisions, which have a metric with more labels.
+    yield GaugeMetricFamily("softwalltime_ready", "Whether the history has been learnt", int(status.ready))
+    refused = int(status.retention != OK)
+    yield GaugeMetricFamily("softwalltime_retention_refused", "Whether retention refuses to delete", refused)
+    yield GaugeMetricFamily("softwalltime_store_up", "Whether the store can be used", int(status.store == OK))
+    if status.followed:
+        readable = status.accounting == OK
+        yield GaugeMetricFamily("softwalltime_accounting_up", "Whether the accounting log can be read", int(readable))
+    requests = CounterMetricFamily("softwalltime_requests", "Requests, by operation", labels=["operation"])
+    # Errors are there from the start, with 0: to Prometheus a counter that begins at 1 has not increased.
+    for operation, count in {"failed": 0, "refused": 0, **status.requests}.items():
+        # Keys with a blank are decisions, which have a metric with more labels.
         if " " not in operation:
             requests.add_metric([operation], count)
     yield requests
     labels = ["event", "mode", "action"]
     decisions = CounterMetricFamily("softwalltime_decisions", "Decisions about jobs", labels=labels)
-    for each in status["decisions"]:
-        decisions.add_metric([each[label] for label in labels], each["count"])
+    for each in status.decisions:
+        decisions.add_metric([each.event, each.mode, each.action], each.count)
     yield decisions
-    yield _histogram("softwalltime_answer_seconds", "Time for an answer to the hook", status["answer_times"])
-    yield _histogram("softwalltime_exchange_seconds", "Time that the hook waited, as it says", status["exchange_times"])
+    yield _histogram("softwalltime_answer_seconds", "Time for a response to the hook", status.answer_times)
+    yield _histogram("softwalltime_exchange_seconds", "Time that the hook waited, as it reports", status.exchange_times)
     for field, (name, description) in COUNTERS.items():
-        yield CounterMetricFamily(name, description, status[field])
+        yield CounterMetricFamily(name, description, getattr(status, field))
     for field, (name, description) in GAUGES.items():
-        yield GaugeMetricFamily(name, description, status[field])
+        yield GaugeMetricFamily(name, description, getattr(status, field))
     for field, (name, description) in QUALITY.items():
         gauge = GaugeMetricFamily(name, description, labels=["mode", "predictor"])
-        for quality in status["week"]:
-            gauge.add_metric([quality["mode"], quality["predictor"]], quality[field])
+        for quality in status.week:
+            gauge.add_metric([quality.mode, quality.predictor], getattr(quality, field))
         yield gauge
 
 
-def _histogram(name: str, description: str, times: Mapping[str, Any]) -> HistogramMetricFamily:
+def _histogram(name: str, description: str, times: Histogram) -> HistogramMetricFamily:
     buckets, below = [], 0
-    for bound, count in zip(
-        [*(f"{bound / 1e6:g}" for bound in times["bounds_us"]), "+Inf"], times["counts"], strict=True
-    ):
+    for bound, count in zip([*(f"{bound / 1e6:g}" for bound in times.bounds_us), "+Inf"], times.counts, strict=True):
         below += count
         buckets.append((bound, below))
-    return HistogramMetricFamily(name, description, buckets=buckets, sum_value=times["total_us"] / 1e6)
+    return HistogramMetricFamily(name, description, buckets=buckets, sum_value=times.total_us / 1e6)
 
 
 class _MetricsServer(ThreadingHTTPServer):

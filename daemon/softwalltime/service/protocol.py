@@ -5,7 +5,7 @@ field.  Unknown fields are ignored, so that a newer hook can talk to an older da
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -180,6 +180,6 @@ def answer_error(message: str) -> bytes:
     return answer({"error": message})
 
 
-def answer(fields: dict[str, Any]) -> bytes:
+def answer(fields: Mapping[str, Any]) -> bytes:
     """One line of JSON in ASCII, whatever texts users chose."""
     return _ENCODE({"v": VERSION, **fields}).encode("ascii") + b"\n"

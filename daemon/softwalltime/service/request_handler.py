@@ -1,7 +1,7 @@
 """From a request line to a response line: predictions from memory, without blocking I/O."""
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import perf_counter
 
 from softwalltime.jobs import DecisionRecord
@@ -25,7 +25,7 @@ KEPT = 100_000
 class RequestHandler:
     """Where lines come in and go out: reads a request, has it decided, keeps the decision for the record."""
 
-    def __init__(self, predictions: PredictionService, status: Callable[[], dict[str, object]]) -> None:
+    def __init__(self, predictions: PredictionService, status: Callable[[], Mapping[str, object]]) -> None:
         self.predictions = predictions
         self.decisions: deque[DecisionRecord] = deque(maxlen=KEPT)
         self.dropped = 0

@@ -22,9 +22,10 @@ from softwalltime.service.follow import INTERVAL, LONGEST_PAUSE, Follower
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
-from softwalltime.store.daily import Quality, recent_quality, refresh
+from softwalltime.store.daily import recent_quality, refresh
 from softwalltime.store.history import last_id, read_history, read_new, set_teaching
-from softwalltime.store.retention import Retention, forget
+from softwalltime.store.quality import Quality
+from softwalltime.store.retention import Forgetting, RefusalReason, Retention, forget
 from softwalltime.store.statement_timeout import StatementMonitor
 
 HOUR = 3600
@@ -77,7 +78,14 @@ class Worker:
         refresh_every: float = HOUR,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.history = 0
+        """Jobs of the history that was loaded last."""
+        self.loaded = 0
+        """When it was loaded, epoch seconds; 0: not yet."""
+        self.logs_read = False
+        """Whether the logs were read to their end once."""
         self.forgotten = 0
+        self.retention_problem = ""
         self.refreshed = 0
         """When the monitoring figures were refreshed last, epoch seconds; 0: not since the start."""
         self.week: list[Quality] = []
@@ -95,8 +103,9 @@ class Worker:
         """The time at which the monotonic clock was 0, by the clock as it was last seen."""
         self._last_id = 0
         self._retention = retention
-        self._forgetting: Iterator[tuple[str, int]] | None = None
+        self._forgetting: Forgetting | None = None
         # Not at once: a daemon in a restart loop deletes nothing.
+        self._forgetting_began = monotonic()
         self._next_forgetting = monotonic() + HOUR
         self._refreshing: Iterator[int] | None = None
         self._refresh_every = refresh_every
@@ -210,6 +219,7 @@ class Worker:
         self._last_id = newest
         predictions.ready = True
         self._handler.predictions = predictions
+        self.history, self.loaded = predictions.learnt, int(self._clock())
         log.info("learnt %d jobs of the history in %.1f s", predictions.learnt, self._monotonic() - begin)
 
     def _until_stopped(self, jobs: Iterator[T]) -> Iterator[T]:
@@ -227,7 +237,7 @@ class Worker:
                 log.error("%s", error)
             self.source_problem = str(error)
         else:
-            self.source_problem = ""
+            self.source_problem, self.logs_read = "", True
 
     def _learn(self, engine: Engine) -> None:
         """Learn the jobs that were stored since, by any process."""
@@ -241,10 +251,19 @@ class Worker:
         if self._forgetting is None:
             if self._monotonic() < self._next_forgetting:
                 return
-            self._next_forgetting = self._monotonic() + DAY
+            self._forgetting_began = self._monotonic()
+            self._next_forgetting = self._forgetting_began + DAY
             self._forgetting = forget(engine, self._retention, int(self._clock()))
         table, rows = next(self._forgetting, ("", 0))
         self.forgotten += rows
+        refused = self._forgetting.refused
+        problem = "; ".join(map(str, refused))
+        if problem and not self.retention_problem:
+            log.error("%s", problem)
+        self.retention_problem = problem
+        if any(refusal.reason is RefusalReason.CLOCK for refusal in refused):
+            # The clock may be set right before the next day.
+            self._next_forgetting = self._forgetting_began + HOUR
         if not table:
             self._forgetting = None
             log.info("deleted rows past their retention", extra={"rows": self.forgotten})

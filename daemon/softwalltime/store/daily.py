@@ -9,7 +9,6 @@ number of seconds.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
 from sqlalchemy import (
@@ -29,6 +28,7 @@ from sqlalchemy import (
     delete,
 )
 
+from softwalltime.store.quality import Quality
 from softwalltime.store.queries import query
 from softwalltime.store.tables import decision_reason, metadata
 
@@ -190,22 +190,6 @@ LOOKED_AT_AGAIN = 1_000
 """Predictions before the last one known that are looked at again: of two daemons with one store, the one that began
 to write first need not be the first to end."""
 _DAY = 86400
-
-
-@dataclass(frozen=True, slots=True)
-class Quality:
-    """How good one predictor was in the last week: shares of 1 over its scored jobs.
-
-    ``request_accuracy`` is what ``accuracy`` would be with the users' own walltimes.
-    """
-
-    mode: str
-    predictor: str
-    jobs: int
-    accuracy: float
-    underestimated: float
-    badly_underestimated: float
-    request_accuracy: float
 
 
 def refresh(engine: Engine, now: int) -> Iterator[int]:

@@ -3,18 +3,18 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from softwalltime.accounting.writer import end_record
 from softwalltime.errors import SoftwalltimeError, SourceError
 from softwalltime.jobs import CompletedJob
+from softwalltime.service.client import NoAnswerError, ask
+from softwalltime.service.status import OK, Status
 from softwalltime.states import State
 
 PATIENCE = 120.0
@@ -77,7 +77,7 @@ class Daemon:
             self._process = subprocess.Popen(  # noqa: S603 - our own command
                 self._command("serve", "--config", str(self._config)), stdout=output, stderr=output, env=_environment()
             )
-        self._until(lambda: self.status().get("ready"), "is ready")
+        self._until(lambda: (status := self.status()) is not None and status.ready, "is ready")
 
     def kill(self) -> None:
         """End it as a crash would: nothing is tidied up."""
@@ -105,17 +105,12 @@ class Daemon:
         """Let a suspended one go on."""
         self._signal(signal.SIGCONT)
 
-    def status(self) -> dict[str, Any]:
-        """What it says of itself; nothing while it does not answer."""
+    def status(self) -> Status | None:
+        """Return the daemon's status; ``None`` while it does not answer."""
         try:
-            with socket.socket(socket.AF_UNIX) as client:
-                client.settimeout(5)
-                client.connect(str(self.socket))
-                client.sendall(b'{"v": 1, "op": "status"}\n')
-                answer = json.loads(b"".join(iter(lambda: client.recv(65536), b"")))
-        except (OSError, ValueError):
-            return {}
-        return dict(answer)
+            return Status.from_json(ask(self.socket, {"op": "status"}))
+        except NoAnswerError:
+            return None
 
     def wait_for(self, teaching: int) -> None:
         """Wait until it knows that many jobs that teach, learnt or kept back until their time has come.
@@ -126,15 +121,15 @@ class Daemon:
 
     def _knows(self, teaching: int) -> bool:
         status = self.status()
-        if not status:
+        if status is None:
             return False
-        known = status["learnt"] + status["from_the_future"]
-        if status["malformed"] or known > self.written:
+        known = status.learnt + status.from_the_future
+        if status.malformed or known > self.written:
             raise DaemonError(
-                f"the daemon has read {status['malformed']:,} records as malformed and knows {known:,} jobs of "
+                f"the daemon has read {status.malformed:,} records as malformed and knows {known:,} jobs of "
                 f"{self.written:,}: {self._last_words()}"
             )
-        return bool(status["ready"] and status["store"] == "ok" and known >= teaching)
+        return status.ready and status.store == OK and known >= teaching
 
     def _until(self, condition: Callable[[], object], what: str) -> None:
         deadline, before = time.monotonic() + PATIENCE, 0
@@ -142,7 +137,7 @@ class Daemon:
             if self._process is None or self._process.poll() is not None:
                 raise DaemonError(f"the daemon has ended: {self._last_words()}")
             status = self.status()
-            known = status.get("stored", 0) + status.get("learnt", 0) + status.get("from_the_future", 0)
+            known = status.stored + status.learnt + status.from_the_future if status is not None else 0
             if known != before:
                 deadline, before = time.monotonic() + PATIENCE, known
             if time.monotonic() > deadline:

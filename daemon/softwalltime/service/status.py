@@ -1,0 +1,146 @@
+"""What the daemon reports of itself: one frozen value for the protocol, the metrics and the commands."""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, dataclass, fields
+from typing import Any
+
+from softwalltime.errors import SoftwalltimeError
+from softwalltime.service.latency import Histogram
+from softwalltime.store.quality import Quality
+
+OK = "ok"
+NOT_FOLLOWED = "not followed"
+
+
+class StatusError(SoftwalltimeError):
+    """A response is no status of this version."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionCount:
+    """How many decisions of this kind were taken since the start."""
+
+    event: str
+    mode: str
+    action: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """State and counters of the daemon; counters begin at its start.
+
+    In JSON, the response to ``{"v":1,"op":"status"}``, the keys are the names of the fields.
+    """
+
+    version: str
+    pid: int
+    started: int
+    """Epoch seconds."""
+    uptime: int
+    """Seconds, by the monotonic clock."""
+
+    policy: Mapping[str, Any]
+    """:class:`softwalltime.policy.site.SitePolicy` as JSON."""
+    settings: str
+    """``ok``, or why the settings were refused at the last reload."""
+    ready: bool
+    """Whether the history was loaded, so that predictions are made."""
+    learnt: int
+    """Jobs that the predictors of this policy have learnt."""
+    history: int = 0
+    """How many of them were in the history that was loaded last."""
+    loaded: int = 0
+    """When it was loaded, epoch seconds; 0: not yet."""
+    from_the_future: int
+    """Jobs that are learnt later, because they ended later than now by their records."""
+
+    store: str
+    """``ok``, or why the store cannot be used."""
+    retention: str = OK
+    """``ok``, or why retention deletes nothing."""
+    recorded: int
+    """Predictions stored."""
+    to_record: int
+    """Predictions that wait to be stored."""
+    dropped: int
+    """Predictions that were never stored, because too many waited."""
+    unstorable: int = 0
+    """Predictions that PostgreSQL refused; softwalltime.malformed_lines has them."""
+    forgotten: int
+    """Rows deleted by retention."""
+    refreshed: int
+    """When the monitoring figures were refreshed last, epoch seconds; 0: not since the start."""
+    week: tuple[Quality, ...]
+    """Quality of each predictor in the week before that."""
+
+    accounting: str
+    """``ok``, ``not followed``, or why the accounting log cannot be read."""
+    logs_read: bool = True
+    """Whether the logs were read to their end once since the start."""
+    stored: int
+    """Completed jobs stored from the log."""
+    lines: int
+    malformed: int
+    """Lines of the log that could not be read."""
+    interrupted: int
+    """Runs that were stopped for the job to be run again."""
+    disagreeing: int
+    """Jobs whose runtime is not end - start."""
+    behind_bytes: int
+    """Bytes of the log that are not stored yet."""
+    behind_seconds: float
+    """For how long there have been such bytes."""
+
+    answered: int
+    """Requests answered."""
+    requests: Mapping[str, int]
+    """Requests by operation, and decisions by event and action."""
+    refused_users: int
+    """Connections of users that may not connect."""
+    decisions: tuple[DecisionCount, ...]
+    timeouts: int
+    """Requests of the hook that timed out, a lower bound."""
+    answer_times: Histogram
+    """How long the daemon took for a response."""
+    exchange_times: Histogram
+    """How long the hook waited for one."""
+
+    @property
+    def followed(self) -> bool:
+        """Whether this daemon reads the accounting log."""
+        return self.accounting != NOT_FOLLOWED
+
+    @property
+    def working(self) -> bool:
+        """Whether it predicts, stores, and runs with the settings of its file."""
+        return self.ready and self.store == OK and self.settings == OK
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as plain names, numbers, lists and dictionaries."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, response: Mapping[str, Any]) -> "Status":
+        """Read a response; unknown keys are ignored.
+
+        :raises StatusError: if a key is missing or has another form, as in another version.
+        """
+        known = {field.name: field.default is MISSING for field in fields(cls)}
+        missing = [name for name, required in known.items() if required and name not in response]
+        if missing:
+            raise StatusError(_of_another_version(response, f"lacks {missing[0]}"))
+        given = {name: value for name, value in response.items() if name in known}
+        try:
+            given["week"] = tuple(Quality(**each) for each in given["week"])
+            given["decisions"] = tuple(DecisionCount(**each) for each in given["decisions"])
+            for name in ("answer_times", "exchange_times"):
+                given[name] = Histogram(**given[name])
+        except TypeError as error:
+            raise StatusError(_of_another_version(response, str(error))) from error
+        return cls(**given)
+
+
+def _of_another_version(response: Mapping[str, Any], reason: str) -> str:
+    version = response.get("version", "unknown")
+    return f"the status of the daemon, version {version}, {reason}: restart the daemon, or ask with its own command"

@@ -1,0 +1,30 @@
+"""The status of a real daemon, with changes, for what reads it."""
+
+import tempfile
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from softwalltime.policy.site import SitePolicy
+from softwalltime.service.daemon import PredictionDaemon
+from softwalltime.service.status import Status
+from softwalltime.settings import Settings
+
+
+@cache
+def new_status() -> Status:
+    """The status of a daemon that was made and not started."""
+    with tempfile.TemporaryDirectory() as folder:
+        daemon = PredictionDaemon(Settings(socket=Path(folder) / "s"), SitePolicy(mode="on"), "1")
+        try:
+            return daemon.status()
+        finally:
+            daemon.close()
+
+
+def working_status(**changes: Any) -> Status:
+    """The status of a daemon that has loaded its history and follows a log."""
+    return replace(
+        new_status(), **{"ready": True, "store": "ok", "accounting": "ok", "logs_read": True, **changes}
+    )  # fmt: skip
