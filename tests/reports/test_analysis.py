@@ -226,3 +226,5 @@ def test_what_the_daemon_recorded_counts_more_than_the_log() -> None:
     ]
     assert found.soft_walltime.tolist() == [700, 800, 600, -1, -1]
     assert names == ["v3", "v3 (shadow)", periods.UNRECORDED, "", ""]
+    assert found.applied.tolist() == [True, False, True, False, False]
+    assert found.shadow.tolist() == [False, True, False, False, False]

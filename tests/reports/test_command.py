@@ -1,5 +1,6 @@
 """``softwalltime report`` as an administrator types it."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -103,11 +104,23 @@ def test_the_recorded_log_of_a_real_server_is_too_short_to_say(
 
 
 @pytest.mark.postgres
-def test_from_the_store_it_knows_which_predictor_was_asked(database: str, engine: Engine, tmp_path: Path) -> None:
+@pytest.mark.parametrize("set_from", [60, 45], ids=["shadow only", "shadow, then set"])
+def test_from_the_store_it_knows_which_predictor_was_asked_and_what_was_set(
+    database: str, engine: Engine, tmp_path: Path, set_from: int
+) -> None:
     jobs = steady_jobs(60)
     decisions = [
-        DecisionRecord(submission.submitted, event, submission, "shadow", "v3", None, soft, "shadow", "")
-        for job in jobs[30:]
+        DecisionRecord(
+            submission.submitted,
+            event,
+            submission,
+            *(
+                ("on", "v3", None, soft, "set", "")
+                if number >= set_from
+                else ("shadow", "v3", None, soft, "shadow", "")
+            ),
+        )
+        for number, job in enumerate(jobs[30:], 30)
         for event, submission, soft in (
             ("postqueuejob", job.submission, 1800),
             ("runjob", job.submission, 5),
@@ -121,10 +134,23 @@ def test_from_the_store_it_knows_which_predictor_was_asked(database: str, engine
         assert {decision.event for decision in read_decisions(connection)} == {"postqueuejob", "queuejob"}
     output = tmp_path / "report.html"
     assert run(["report", "store", "--dsn", database, "-o", str(output), "--no-settings"]) == 0
-    happened = numbers(output.read_text())["happened"]
-    assert happened["adjusted"] == 30
-    assert {week["predictor"] for week in happened["weeks"]} == {"v3 (shadow)"}
-    assert happened["periods"][1]["jobs"] == 30
+    html = output.read_text()
+    happened = numbers(html)["happened"]
+    assert (happened["adjusted"], happened["shadow"]) == (60 - set_from, set_from - 30)
+    said = "30 jobs" if set_from == 60 else "15 jobs"
+    assert re.search(
+        rf"For {said}, submitted \S+ to \S+, a soft walltime was predicted in shadow mode and not set", html
+    )
+    names = {week["predictor"] for week in happened["weeks"]}
+    if set_from == 60:
+        assert names == {"v3 (shadow)"}
+        assert happened["periods"] is None
+        assert "There is no waiting before and after to compare yet." in html
+        assert "Waiting before and after" not in html
+    else:
+        # Nothing was set for the first 45 jobs, of which the last 15 were predicted.
+        assert names == {"v3 (shadow)", "v3"}
+        assert [period["jobs"] for period in happened["periods"]] == [45, 15]
 
 
 def test_a_recorded_trace_shows_the_published_order(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from softwalltime.jobs import DEFAULT_PROJECT
 from softwalltime.replay.workload import Workload
 
 Integers = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
 Rename = Callable[[str, str], str]
 """From the kind of a name (user, project, queue) and the name to the name that is shown."""
 

@@ -15,7 +15,7 @@ from softwalltime.replay.workload import Workload
 from softwalltime.reports.analysis import groups, periods, settings
 from softwalltime.reports.analysis.groups import Group, Shares
 from softwalltime.reports.analysis.halves import Halves, enough, halves, older_half
-from softwalltime.reports.analysis.periods import Period, Week
+from softwalltime.reports.analysis.periods import Period, Span, Week
 from softwalltime.reports.analysis.predictions import Judged, Predictions, judge, predictions
 from softwalltime.reports.analysis.settings import PASSES, Setting
 from softwalltime.reports.analysis.walltimes import Walltimes, walltimes
@@ -52,9 +52,15 @@ class ForWhom:
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """What happened since soft walltimes are set; ``raised`` as in :class:`.analysis.periods.Predicted`."""
+    """What happened since soft walltimes are set; ``raised`` as in :class:`.analysis.periods.Predicted`.
+
+    ``adjusted`` jobs had a soft walltime, ``shadow`` jobs were predicted in shadow mode, where nothing is set, and were
+    submitted in ``shadow_span``.
+    """
 
     adjusted: int
+    shadow: int
+    shadow_span: Span | None
     raised: int
     weeks: list[Week]
     periods: tuple[Period, Period] | None
@@ -175,5 +181,6 @@ def _since(workload: Workload, table: Columns, split: int | None, decisions: Ite
     found = [periods.period(table, span) for span in both or ()]
     pair = (found[0], found[1]) if len(found) == 2 and found[0] is not None and found[1] is not None else None
     return Since(
-        int((predicted.soft_walltime >= 0).sum()), predicted.raised, periods.weeks(table, predicted), pair
+        int(predicted.applied.sum()), int(predicted.shadow.sum()), periods.shadow_span(table, predicted),
+        predicted.raised, periods.weeks(table, predicted), pair,
     )  # fmt: skip

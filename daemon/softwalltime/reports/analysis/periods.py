@@ -13,7 +13,7 @@ from softwalltime.jobs import DecisionRecord
 from softwalltime.replay.metrics import accuracies
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.analysis.predictions import CLASSES, runtime_classes
-from softwalltime.reports.columns import Columns, Integers
+from softwalltime.reports.columns import Booleans, Columns, Integers
 
 BOUNDS = (10, MINUTE, 10 * MINUTE)
 """Runtimes in seconds below which a job counts as that long in its bounded slowdown."""
@@ -30,14 +30,21 @@ _SUBJOB = re.compile(r"\[\d+\]")
 class Predicted:
     """What was predicted for jobs, one entry a job of the workload: the soft walltime, -1 for none, and by whom.
 
-    ``predictor`` is an index into ``names``.  ``raised`` jobs had a soft walltime that was their walltime in the end,
-    as a running job's is where the policy says so: what had been predicted for them is not known.
+    ``predictor`` is an index into ``names``.  ``applied`` says whether PBS had the soft walltime, which it has not in
+    shadow mode.  ``raised`` jobs had a soft walltime that was their walltime in the end, as a running job's is where
+    the policy says so: what had been predicted for them is not known.
     """
 
     soft_walltime: Integers
     predictor: Integers
     names: tuple[str, ...]
+    applied: Booleans
     raised: int = 0
+
+    @property
+    def shadow(self) -> Booleans:
+        """The jobs for which a soft walltime was predicted and not set."""
+        return (self.soft_walltime >= 0) & ~self.applied
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +99,7 @@ def recorded(columns: Columns) -> Predicted:
     soft = np.where(columns.scored, columns.soft_walltime, -1)
     raised = (soft >= 0) & (soft >= columns.walltime)
     soft = np.where(raised | (soft <= 0), -1, soft)
-    return Predicted(soft, np.zeros(len(soft), np.int64), (UNRECORDED,), int(raised.sum()))
+    return Predicted(soft, np.zeros(len(soft), np.int64), (UNRECORDED,), soft >= 0, int(raised.sum()))
 
 
 def weeks(columns: Columns, predicted: Predicted) -> list[Week]:
@@ -115,17 +122,24 @@ def weeks(columns: Columns, predicted: Predicted) -> list[Week]:
 
 
 def spans(columns: Columns, predicted: Predicted, split: int | None) -> tuple[Span, Span] | None:
-    """All that was submitted before ``split``, and from then on; without it, the first job with a soft walltime parts.
+    """Return what was submitted before ``split`` (epoch seconds) and what from then on.
 
-    ``None`` where no job has one, or none was submitted before the first that has.
+    Without ``split`` they are parted by the first job whose soft walltime was set: in shadow mode jobs are scheduled by
+    their walltimes.  ``None`` where no job has one, or none was submitted before the first that has.
     """
     if split is None:
-        soft = np.flatnonzero((predicted.soft_walltime >= 0) | (columns.soft_walltime > 0))
+        soft = np.flatnonzero(predicted.applied | (columns.soft_walltime > 0))
         if not len(soft):
             return None
         split = int(columns.submitted[soft[0]])
     first, last = int(columns.submitted.min()), int(columns.submitted.max()) + 1
     return (Span(first, split), Span(split, last)) if first < split < last else None
+
+
+def shadow_span(columns: Columns, predicted: Predicted) -> Span | None:
+    """Return when the jobs that were predicted in shadow mode were submitted, ``None`` where there are none."""
+    submitted = columns.submitted[predicted.shadow]
+    return Span(int(submitted.min()), int(submitted.max()) + 1) if len(submitted) else None
 
 
 def period(columns: Columns, span: Span) -> Period | None:
@@ -200,7 +214,7 @@ def from_decisions(workload: Workload, decisions: Iterable[DecisionRecord], know
         for job_id in {own, _SUBJOB.sub("[]", own, count=1)}:
             runs.setdefault(job_id, []).append(index)
     nameless = _Nameless(workload)
-    soft, predictor = known.soft_walltime.copy(), known.predictor.copy()
+    soft, predictor, applied = known.soft_walltime.copy(), known.predictor.copy(), known.applied.copy()
     names = list(known.names)
     for decision in chain((first,), made):
         if decision.soft_walltime is None:
@@ -217,7 +231,8 @@ def from_decisions(workload: Workload, decisions: Iterable[DecisionRecord], know
                 if name not in names:
                     names.append(name)
                 soft[index], predictor[index] = kept, names.index(name)
-    return Predicted(soft, predictor, tuple(names), known.raised)
+                applied[index] = kept >= 0 and decision.action == "set"
+    return Predicted(soft, predictor, tuple(names), applied, known.raised)
 
 
 class _Nameless:

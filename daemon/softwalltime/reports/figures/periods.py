@@ -54,8 +54,9 @@ def by_week(found: Sequence[Week]) -> Picture:
     return Picture(
         "by-week",
         "Predicted against actual, by week",
-        "The jobs that had a soft walltime, by the week in which they ended (UTC) and by predictor: mean accuracy, "
-        "with that of the same jobs' walltimes dotted; share underestimated; number of jobs.",
+        "The jobs with a predicted soft walltime, by the week in which they ended (UTC) and by predictor: mean "
+        "accuracy, with that of the same jobs' walltimes dotted; share underestimated; number of jobs. Of a predictor "
+        "marked shadow nothing was set.",
         "Predictions should lie well above the dotted line. A share of underestimated jobs that grows means that "
         "jobs have changed, or that the predictor's settings no longer fit.",
         f"{CHLUMSKY}, section 4",
