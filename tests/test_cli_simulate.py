@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import sys
 from dataclasses import fields
 from pathlib import Path
@@ -56,6 +57,7 @@ def test_the_table_shows_both_and_says_what_the_columns_mean(logs: str, capsys: 
     assert "| fcfs+easy waiting=factor:0.5 |" in text
     assert "broken: of the starts promised" in text
     assert "fcfs+easy, by size:" in text
+    assert re.search(r"\| fcfs\+easy waiting=factor:0\.5 \| +[+-]\d+\.\d% \|.* [+-]\d+\.\d pp \|", text)
 
 
 def test_shaken_workloads_give_intervals_and_the_same_ones_again(logs: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -74,7 +74,8 @@ def test_a_start_counts_at_once_with_all_that_was_requested() -> None:
         for user, submitted, name in (("a", 0, "0"), ("b", 0, "x"), ("a", 5, "1"), ("a", 5, "2"), ("b", 5, "3"))
     ]
     # Runtimes are equal, so both processors are free at one instant.
-    assert started(jobs_of(records), 2, order="fairshare", backfill="none")[2:4] == ["1", "3"]
+    for backfill in ("none", "pbs"):
+        assert started(jobs_of(records), 2, order="fairshare", backfill=backfill)[2:4] == ["1", "3"]
 
 
 def test_usage_is_halved_every_day() -> None:

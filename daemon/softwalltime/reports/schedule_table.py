@@ -17,7 +17,7 @@ broken: of the starts promised to top jobs, how many came later; worse, better: 
 less than under the first policy."""
 CHANGES_LEGEND = """\
 Change against the first policy, workload by workload; in brackets the 95% confidence interval of the mean, which needs
-shaken workloads (--shake).  broken: in percentage points."""
+shaken workloads (--shake).  pp: percentage points."""
 _CHANGES = ("wait_mean", "wait_p95", "bsld10_mean", "weighted_wait", "wide_wait_p99")
 
 
@@ -34,7 +34,11 @@ def changes_table(relative: Changes, differences: Changes) -> str:
     """One line for each policy but the first: how much its figures differ from the first one's."""
     header = ("policy", "wait", "p95", "slowdown", "weighted", "wide p99", "broken")
     rows = [
-        [printable(name), *(_change(changes[metric]) for metric in _CHANGES), _change(differences[name]["broken"])]
+        [
+            printable(name),
+            *(_change(changes[metric]) for metric in _CHANGES),
+            _change(differences[name]["broken"], " pp"),
+        ]
         for name, changes in relative.items()
     ]
     return table(header, rows)
@@ -52,9 +56,10 @@ def _row(name: str, metrics: Metrics) -> list[str]:
     ]
 
 
-def _change(change: Interval) -> str:
+def _change(change: Interval, unit: str = "%") -> str:
     if change.mean is None:
         return MISSING
+    mean = f"{100 * change.mean:+.1f}{unit}"
     if change.low is None or change.high is None:
-        return f"{change.mean:+.1%}"
-    return f"{change.mean:+.1%} [{change.low:+.1%}, {change.high:+.1%}]"
+        return mean
+    return f"{mean} [{100 * change.low:+.1f}, {100 * change.high:+.1f}]"

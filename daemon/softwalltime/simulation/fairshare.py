@@ -20,7 +20,7 @@ class FairShare(Order):
 
     Usage is processors x seconds run (``fairshare_usage_res: ncpus*walltime``).  Every 24 h since the first submission
     it is halved, but not below 1.  A running job counts with all that it requested, from its start on (OpenPBS,
-    fairshare.cpp: ``decay_fairshare_tree``, ``update_usage_on_run``).
+    fairshare.cpp: ``decay_fairshare_tree``, ``update_usage_on_run``).  EASY ranks its candidates once in a pass.
     """
 
     changes_on_start: ClassVar[bool] = True

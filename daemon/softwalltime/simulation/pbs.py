@@ -1,5 +1,6 @@
 """PBS's scheduling cycle, as its source and measurements on a real server show it."""
 
+from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ class PbsCycle:
     """One cycle of pbs_sched (OpenPBS, src/scheduler: fifo.cpp, job_info.cpp, simulate.cpp).
 
     1. A running job is planned to end at its start + soft walltime, or whole multiples of it (:mod:`running`).
-    2. The jobs are sorted.  For each one in order:
+    2. The jobs are sorted, after each start anew where that changes the order (fair share).  For each one in order:
        a class of jobs that was found not runnable is skipped: same walltime and resources, whatever the soft walltime,
        unless ``soft_walltime`` is among the ``resources`` of sched_config (``classes_by_value``);
        a job runs if it fits now and until now + its value, with what is planned for top jobs;
@@ -50,7 +51,9 @@ class PbsCycle:
         top_jobs = 0
         overtaken = False
         values: Sequence[int] = engine.values.waiting
-        for job in self._ordered(now):
+        ordered = deque(self._ordered(now))
+        while ordered:
+            job = ordered.popleft()
             kind = machine.kind(job)
             key = (jobs.walltime[job], kind, values[job]) if self._by_value else (jobs.walltime[job], kind)
             if key in marked:
@@ -60,6 +63,9 @@ class PbsCycle:
                 engine.start(job, now)
                 engine.backfilled[job] = overtaken
                 calendar.occupy(job, now, now + seconds)
+                if self._order is not None and self._order.changes_on_start:
+                    left = set(ordered)
+                    ordered = deque(each for each in self._ordered(now) if each in left)
                 continue
             overtaken = True
             if top_jobs < self._depth:
