@@ -315,7 +315,11 @@ def ask_postgres(config, question, deadline):
     finally:
         connection.finish()
     if seconds is None:
-        return {"v": PROTOCOL, "action": "none", "basis": predictor + " knows nothing better"}
+        basis = predictor + " knows nothing better"
+        if job["soft_walltime"] in (None, job["walltime"]):
+            return {"v": PROTOCOL, "action": "none", "basis": basis}
+        # As the daemon decides: PBS keeps the soft walltime that a job has, only the walltime takes it back.
+        return {"v": PROTOCOL, "action": "set", "soft_walltime": job["walltime"], "basis": basis}
     return {"v": PROTOCOL, "action": "set", "soft_walltime": int(seconds), "basis": predictor}
 
 

@@ -1,5 +1,6 @@
 """Jobs for tests: short ways to write them, hypothesis strategies for arbitrary ones, and the recorded traces."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import strategies as st
 
 from softwalltime.jobs import CompletedJob, Submission
+from softwalltime.replay.workload import Workload
 
 ROOT = Path(__file__).resolve().parents[1]
 TRACES = ROOT.parent / "shared" / "traces"
@@ -32,6 +34,12 @@ def job(
     submission = replace(submission, **{k: v for k, v in more.items() if k in fields})
     completed = CompletedJob(submission, "srv", end - runtime, end, runtime)
     return replace(completed, **{k: v for k, v in more.items() if k not in fields})
+
+
+def events(workload: Workload) -> Iterator[tuple[int, int]]:
+    """The submissions and ends of a workload in order: kind, and index of the job."""
+    for kinds, numbers in workload.stream():
+        yield from zip(kinds, numbers, strict=True)
 
 
 times = st.integers(1, 10**12 - 1)

@@ -22,9 +22,9 @@ ALLOWED = {
     "policy": {"errors", "events", "jobs", "predictors", "reasons"},
     "store": {"errors", "jobs", "reasons", "resources", "settings", "states"},
     "workloads": {"errors", "jobs"},
-    "replay": {"errors", "formatting", "jobs", "policy", "predictors", "states"},
+    "replay": {"errors", "events", "formatting", "jobs", "policy", "predictors", "states"},
     "simulation": {"errors", "events", "jobs", "policy", "predictors", "replay", "states"},
-    "emulation": {"accounting", "errors", "jobs", "policy", "replay", "service", "states"},
+    "emulation": {"accounting", "errors", "events", "jobs", "policy", "replay", "service", "states"},
     "service": {
         "accounting",
         "errors",

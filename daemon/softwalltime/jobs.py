@@ -7,7 +7,7 @@ world (an accounting log, a trace, a hook, the store) builds these, so nothing p
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from softwalltime.reasons import Reason, sentence
 from softwalltime.states import State, state_of
@@ -145,11 +145,11 @@ class Alter:
     soft_walltime: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
+class Prediction(NamedTuple):
     """A predicted runtime in seconds, not yet rounded or clamped, and what it rests on.
 
-    The basis is kept as a template and its values, because predictions are made far more often than read.
+    The basis is kept as a template and its values, because predictions are made far more often than read.  A named
+    tuple and no frozen dataclass: it is made in a quarter of the time, and one is made for every job of a replay.
     """
 
     seconds: float
@@ -162,8 +162,7 @@ class Prediction:
         return self.template.format(*self.values)
 
 
-@dataclass(frozen=True, slots=True)
-class ColdStart:
+class ColdStart(NamedTuple):
     """No prediction, the reason and the reason's values; usually too little is known of the user.
 
     A predictor of another package whose reason is not in :class:`Reason` gives ``Reason.OTHER`` and its own sentence.

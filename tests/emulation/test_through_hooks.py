@@ -23,16 +23,17 @@ from softwalltime.cli import run as command
 from softwalltime.emulation.pbs.events import Site, postqueued
 from softwalltime.emulation.pbs.hook import HookScript
 from softwalltime.emulation.through_hooks.alters import RecordedAlter, read_alters
-from softwalltime.emulation.through_hooks.comparison import compare
+from softwalltime.emulation.through_hooks.comparison import Comparison, compare
 from softwalltime.emulation.through_hooks.daemon import DaemonError
 from softwalltime.emulation.through_hooks.faults import EACH, KINDS, plan
 from softwalltime.emulation.through_hooks.garbage import ANSWERS, Garbage
-from softwalltime.emulation.through_hooks.run import Report, Setting, run
-from softwalltime.emulation.through_hooks.timeline import HOST, Kind, Timeline
+from softwalltime.emulation.through_hooks.run import EmulationOptions, EmulationResult, run
+from softwalltime.emulation.through_hooks.timeline import HOST, Timeline
 from softwalltime.errors import SourceError
+from softwalltime.events import Kind
 from softwalltime.jobs import CompletedJob
 from softwalltime.predictors.registry import make
-from softwalltime.replay.drive import Outcome, drive
+from softwalltime.replay.drive import ReplayResult, drive, drive_specs
 from softwalltime.replay.workload import Workload
 from softwalltime.states import TEACHING
 from softwalltime.store.embedded.server import embedded_postgres
@@ -48,9 +49,9 @@ def given(dsn: str) -> Iterator[str]:
     yield dsn
 
 
-def setting(dsn: str, **more: object) -> Setting:
+def setting(dsn: str, **more: object) -> EmulationOptions:
     """What most tests run with."""
-    return Setting(resources.hook(), lambda _: given(dsn), TEACHING, **more)
+    return EmulationOptions(resources.hook(), lambda _: given(dsn), TEACHING, **more)
 
 
 def part(name: str, first: int, last: int) -> Workload:
@@ -62,7 +63,9 @@ def part(name: str, first: int, last: int) -> Workload:
     return Workload(jobs[first:last])
 
 
-def passed(workload: Workload, spec: str, chosen: Setting, alters: list[RecordedAlter] | None = None) -> Report:
+def passed(
+    workload: Workload, spec: str, chosen: EmulationOptions, alters: list[RecordedAlter] | None = None
+) -> EmulationResult:
     """Through the hooks, on a server that has postqueuejob."""
     return run(Timeline(workload, alters or [], now=int(time.time())), spec, chosen)
 
@@ -89,7 +92,7 @@ def test_every_soft_walltime_is_identical_in_fast_replay_hook_and_daemon_and_sql
     comparison = compare(workload, report, fast)
     assert (comparison.differing, comparison.shown, comparison.sound) == (0, (), True)
     assert (report.unanswered, report.timeouts, report.faults) == (0, 0, 0)
-    assert report.outcome.soft_walltimes.tolist() == fast.soft_walltimes.tolist()
+    assert report.replayed.soft_walltimes.tolist() == fast.soft_walltimes.tolist()
     assert (fast.soft_walltimes > 0).sum() > 50, "too little was predicted to prove anything"
     # And by SQL, from what the daemon stored.
     statement = text(
@@ -117,12 +120,27 @@ def test_a_hook_that_asks_the_sql_functions_gets_the_same(database: str) -> None
     assert (fast.soft_walltimes > 0).sum() > 20
 
 
+@pytest.mark.parametrize("transport", ["daemon", "postgres"])
+@pytest.mark.parametrize("running", ["v3", "v1", "keep"])
+def test_the_prediction_at_start_is_that_of_the_fast_replay_too(database: str, transport: str, running: str) -> None:
+    if transport == "postgres" and running == "keep":
+        pytest.skip("the SQL functions know no policy")
+    workload = part("SDSC-SP2-1998", 0, 300)
+    fast = drive_specs(workload, "v1", running)
+    report = passed(workload, "v1", setting(database, transport=transport, running=running))
+    assert compare(workload, report, fast) == Comparison(0, 0, (), True)
+    assert (fast.at_start >= 0).sum() > 20
+    assert ((fast.at_start != fast.soft_walltimes) & (workload.started >= 0)).any() == (running != "keep")
+    report.replayed.at_start[0] += 1
+    assert compare(workload, report, fast).differing == 1
+
+
 def test_a_server_without_postqueuejob_gives_the_same(database: str) -> None:
     workload = part("SDSC-SP2-1998", 0, 400)
     timeline = Timeline(workload, now=int(time.time()), postqueuejob=False)
     report = run(timeline, "v1", setting(database))
     assert compare(workload, report, drive(workload, make("v1"))).sound
-    assert report.events == len(timeline.happenings), "one for each submission, one for each start"
+    assert report.events == len(timeline.events), "one for each submission, one for each start"
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -131,7 +149,7 @@ def test_whatever_fails_every_job_is_accepted_and_what_follows_is_as_if_it_had_n
 ) -> None:
     monkeypatch.setattr("softwalltime.emulation.through_hooks.faults.EACH", 1)
     workload = Workload(generate(800, seed=seed, users=10))
-    chosen = Setting(
+    chosen = EmulationOptions(
         resources.hook(), lambda folder: embedded_postgres(folder, durable=False), TEACHING, faults=KINDS, seed=seed,
         portion=200,
     )  # fmt: skip
@@ -158,9 +176,11 @@ def test_a_difference_is_seen(database: str) -> None:
 
 def test_a_fault_excuses_a_job_that_got_none_and_nothing_else() -> None:
     workload = Workload([job(job_id=f"{number}.srv", submitted=number) for number in range(4)])
-    expected = Outcome(np.array([100, 100, 100, -1]), 1.0)
-    found = Outcome(np.array([-1, -1, 200, 100]), 1.0)
-    report = Report(found, np.array([True, False, True, True]), 12, 12, 0, 0, 0, 1)
+    none = np.array([-1, -1, -1, -1])
+    disturbed = np.array([True, False, True, True])
+    expected = ReplayResult(np.array([100, 100, 100, -1]), none, 1.0)
+    found = ReplayResult(np.array([-1, -1, 200, 100]), none, 1.0)
+    report = EmulationResult(found, disturbed, ~disturbed, none < -1, 12, 12, 0, 0, 0, 1)
     comparison = compare(workload, report, expected)
     assert (comparison.lost, comparison.differing) == (1, 3)
     assert comparison.shown[0] == "job 1.srv: none through the hooks, 100 s in the fast replay"
@@ -172,7 +192,7 @@ def test_the_recorded_log_goes_through_with_its_arrays_and_alters(capsys: pytest
     workload = Workload(list(read_jobs([RECORDED_LOG], Tally())))
     timeline = Timeline(workload, read_alters([RECORDED_LOG]), now=NOW)
     assert len(timeline.alters) == 3
-    assert figures["events"] == len(timeline.happenings) + len(timeline.submissions)
+    assert figures["events"] == len(timeline.events) + len(timeline.submissions)
     assert (figures["accepted"], figures["invalid"], figures["differing"]) == (figures["events"], 0, 0)
 
 
@@ -188,7 +208,7 @@ def test_a_job_that_is_altered_below_its_soft_walltime_is_accepted(database: str
         RecordedAlter("3[1].srv", 6000, {"walltime": "00:04:00"}),
     ]
     report = passed(workload, "v1", setting(database), alters)
-    assert report.outcome.soft_walltimes.tolist() == [-1, -1, 600, 600, 600]
+    assert report.replayed.soft_walltimes.tolist() == [-1, -1, 600, 600, 600]
     # Both events of four submissions, five starts, four alters: PBS would refuse each of these alters but for the hook.
     assert (report.events, report.accepted, report.invalid, report.unanswered) == (17, 17, 0, 0)
 
@@ -217,10 +237,10 @@ def test_jobs_are_learnt_in_the_order_of_the_fast_replay_and_all_lies_in_the_fut
         for n in range(200)
     ]
     found = timeline(jobs)
-    assert min(each.time for each in found.happenings) > NOW
-    assert all(one.time <= other.time for one, other in pairwise(found.happenings))
+    assert min(each.time for each in found.events) > NOW
+    assert all(one.time <= other.time for one, other in pairwise(found.events))
     learnt = [int(each.submission.job_id.partition(".")[0]) for each in found.ends if each.state in TEACHING]
-    assert learnt == [event for event in found.workload.order if event < len(jobs)]
+    assert learnt == [number for number in found.workload.ends().tolist() if found.workload.teaches[number]]
     assert len(found.ends) == len(jobs)
     for each in found.ends:
         assert each.end > each.submission.submitted
@@ -240,7 +260,7 @@ def test_an_array_is_submitted_once_and_each_of_its_subjobs_starts() -> None:
     assert [each.job_id for each in (each.submission for each in found.jobs)][1:4] == [
         f"1[{index}].{HOST}" for index in (1, 2, 5)
     ]
-    assert sum(each.kind is Kind.STARTED for each in found.happenings) == 5
+    assert sum(each.kind is Kind.STARTED for each in found.events) == 5
 
 
 def test_a_job_without_user_or_project_has_what_pbs_would_give_it() -> None:
@@ -296,16 +316,16 @@ def test_what_is_no_log_or_broken_tells_of_no_alter(tmp_path: Path) -> None:
 # ---- Faults -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("happenings", [0, 1, 10, 5000, 123_456])
-def test_a_plan_covers_everything_once_and_comes_again(happenings: int) -> None:
-    stretches = plan(KINDS, happenings, Random(3))
+@pytest.mark.parametrize("events", [0, 1, 10, 5000, 123_456])
+def test_a_plan_covers_everything_once_and_comes_again(events: int) -> None:
+    stretches = plan(KINDS, events, Random(3))
     covered = [number for each in stretches for number in range(each.begin, each.end)]
-    assert covered == list(range(happenings))
-    assert stretches == plan(KINDS, happenings, Random(3))
-    if happenings > 1000:
+    assert covered == list(range(events))
+    assert stretches == plan(KINDS, events, Random(3))
+    if events > 1000:
         kinds = [each.kind for each in stretches if each.kind]
         assert sorted(kinds) == sorted(KINDS * EACH)
-        assert stretches != plan(KINDS, happenings, Random(4))
+        assert stretches != plan(KINDS, events, Random(4))
 
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: repr(answer[:50]))

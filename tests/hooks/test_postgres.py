@@ -89,6 +89,13 @@ def test_a_starting_job_may_have_a_predictor_of_its_own(ask: Ask, history: str, 
     assert ask(event, history, settings={"running": "last2+900"}).soft_walltime == 1500
 
 
+def test_a_starting_job_that_nothing_is_known_of_is_raised_to_its_walltime_as_by_the_daemon(
+    ask: Ask, history: str, site: Site
+) -> None:
+    event = started(submission(user="bob"), site=site, now=NOW, soft_walltime=600)
+    assert ask(event, history, settings={"running": "last2"}).soft_walltime == 3600
+
+
 def test_texts_of_users_are_parameters(ask: Ask, history: str, site: Site) -> None:
     assert (
         ask(postqueued(submission(project="'; drop schema softwalltime cascade; --"), site=site), history).soft_walltime

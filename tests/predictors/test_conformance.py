@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from softwalltime.events import Kind
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction
 from softwalltime.policy.clamp import soft_walltime
 from softwalltime.predictors.base import History, Predictor
 from softwalltime.predictors.registry import available
 from softwalltime.replay.workload import Workload
 from softwalltime.workloads.synthetic import generate
-from tests.samples import job
+from tests.samples import events, job
 
 every_predictor = pytest.mark.parametrize("predictor", available(), ids=lambda predictor: predictor.name)
 
@@ -27,12 +28,11 @@ def fresh(predictor: type[Predictor]) -> Predictor:
 
 
 def answers(predictor: Predictor, workload: Workload) -> Iterator[Prediction | ColdStart]:
-    count = len(workload.jobs)
-    for event in workload.order:
-        if event < count:
-            predictor.learn(workload.jobs[event])
+    for kind, number in events(workload):
+        if kind == Kind.ENDED:
+            predictor.learn(workload.jobs[number])
         else:
-            submission = workload.jobs[event - count].submission
+            submission = workload.jobs[number].submission
             yield predictor.predict(submission, submission.submitted)
 
 
@@ -75,11 +75,10 @@ def test_it_is_deterministic(predictor: type[Predictor], workload: Workload) -> 
 @every_predictor
 def test_asking_changes_no_later_answer(predictor: type[Predictor], workload: Workload) -> None:
     asked_often, asked_once = fresh(predictor), fresh(predictor)
-    count = len(workload.jobs)
-    for event in workload.order:
-        completed = workload.jobs[event % count]
+    for kind, number in events(workload):
+        completed = workload.jobs[number]
         submission = completed.submission
-        if event < count:
+        if kind == Kind.ENDED:
             asked_often.learn(completed)
             asked_once.learn(completed)
             asked_often.predict(submission, completed.end)
@@ -88,23 +87,6 @@ def test_asking_changes_no_later_answer(predictor: type[Predictor], workload: Wo
             now = submission.submitted
             first = asked_often.predict(submission, now)
             assert asked_often.predict(submission, now) == first == asked_once.predict(submission, now)
-
-
-@every_predictor
-def test_it_learns_only_from_what_ended(predictor: type[Predictor], workload: Workload) -> None:
-    # Whatever the job itself will do, what is predicted for it at its submission is the same.
-    first, second = fresh(predictor), fresh(predictor)
-    count = len(workload.jobs)
-    half = workload.order[: len(workload.order) // 2]
-    for event in half:
-        if event < count:
-            first.learn(workload.jobs[event])
-            second.learn(workload.jobs[event])
-    submission = workload.jobs[half[-1] % count].submission
-    later = job("somebody-else", submitted=submission.submitted, end=submission.submitted + 9)
-    before = first.predict(submission, submission.submitted)
-    second.predict(later.submission, submission.submitted)
-    assert second.predict(submission, submission.submitted) == before
 
 
 @every_predictor

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, Engine, text
 
+from softwalltime.events import Kind
 from softwalltime.jobs import CompletedJob, DecisionRecord
 from softwalltime.policy.site import SitePolicy
 from softwalltime.replay.workload import Workload
@@ -16,7 +17,7 @@ from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.request_handler import RequestHandler
 from softwalltime.store.daily import refresh
 from softwalltime.store.predictions import add_decisions
-from tests.samples import job
+from tests.samples import events, job
 from tests.store.stored import add_jobs
 
 HOUR, DAY = 3600, 86400
@@ -61,16 +62,14 @@ def asked(workload: Workload, **policy: Any) -> tuple[list[DecisionRecord], np.n
     predictions = PredictionService(SitePolicy(**policy), clock=lambda: clock[0])
     predictions.ready = True
     handler = RequestHandler(predictions, dict)
-    count = len(workload.jobs)
     decisions: list[DecisionRecord] = []
-    soft_walltimes = np.full(count, -1, np.int64)
-    for event in workload.order:
-        if event < count:
-            job = workload.jobs[event]
+    soft_walltimes = np.full(len(workload.jobs), -1, np.int64)
+    for kind, number in events(workload):
+        job = workload.jobs[number]
+        if kind == Kind.ENDED:
             clock[0] = max(clock[0], job.end)
             predictions.learn([job])
             continue
-        job = workload.jobs[event - count]
         of = job.submission
         clock[0] = max(clock[0], of.submitted)
         asked_about = {
@@ -83,7 +82,7 @@ def asked(workload: Workload, **policy: Any) -> tuple[list[DecisionRecord], np.n
         decision = handler.decisions.pop()
         decisions.append(decision)
         if decision.soft_walltime is not None:
-            soft_walltimes[event - count] = decision.soft_walltime
+            soft_walltimes[number] = decision.soft_walltime
     return decisions, soft_walltimes
 
 

@@ -7,12 +7,13 @@ from sqlalchemy import Engine, text
 
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
+from softwalltime.events import Kind
 from softwalltime.jobs import CompletedJob, Prediction
 from softwalltime.policy.clamp import soft_walltime
 from softwalltime.predictors.registry import make
 from softwalltime.replay.workload import Workload
 from softwalltime.workloads.synthetic import generate
-from tests.samples import job, trace
+from tests.samples import events, job, trace
 from tests.store.stored import add_jobs
 
 # What is asked in Python, and the same in SQL for one row of the store.
@@ -72,13 +73,12 @@ def loaded(request: pytest.FixtureRequest, module_engine: Engine) -> tuple[Engin
 def test_every_prediction_is_equal_to_the_last_bit(loaded: tuple[Engine, Workload], spec: str) -> None:
     engine, workload = loaded
     predictor = make(spec)
-    count = len(workload.jobs)
     in_python: dict[str, tuple[float | None, int | None]] = {}
-    for event in workload.order:
-        if event < count:
-            predictor.learn(workload.jobs[event])
+    for kind, number in events(workload):
+        if kind == Kind.ENDED:
+            predictor.learn(workload.jobs[number])
         else:
-            asked = workload.jobs[event - count].submission
+            asked = workload.jobs[number].submission
             answer = predictor.predict(asked, asked.submitted)
             seconds = answer.seconds if isinstance(answer, Prediction) else None
             in_python[asked.job_id] = seconds, soft_walltime(answer, asked)

@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
+from softwalltime.errors import UsageError
 from softwalltime.policy.clamp import MINIMUM
+from softwalltime.policy.site import KEEP, WALLTIME
 from softwalltime.predictors.registry import BASELINE, make, split_specs
 from softwalltime.settings import SERVER_NAME, Settings, load_settings
 
@@ -68,6 +71,35 @@ def predictors_options(command: Callable[..., Any]) -> Callable[..., Any]:
         for spec in specs:
             make(spec)
         return command(*args, specs=specs, **kwargs)
+
+    return wrapped
+
+
+def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--waiting`` and ``--running``: predictors as a site's policy names them, with those of ``--predictors``.
+
+    The command gets the predictors for waiting jobs as ``specs``, the baseline first, and the one for running jobs, or
+    ``walltime`` or ``keep``, as ``running``, which is ``None`` where neither option was given.
+    """
+
+    @predictors_options
+    @click.option("--waiting", metavar="SPEC", help="The predictor for waiting jobs, in place of --predictors.")
+    @click.option(
+        "--running", metavar="SPEC",
+        help="Predict at the start too, by this predictor, or walltime, or keep.  Default with --waiting: walltime.",
+    )  # fmt: skip
+    @wraps(command)
+    def wrapped(*args: Any, specs: tuple[str, ...], waiting: str | None, running: str | None, **kwargs: Any) -> Any:
+        if waiting is not None:
+            given = click.get_current_context().get_parameter_source
+            if ParameterSource.COMMANDLINE in (given("listed"), given("single")):
+                raise UsageError("--waiting: cannot be combined with --predictors or --predictor")
+            make(waiting)
+            specs = tuple(dict.fromkeys((BASELINE, waiting)))
+            running = running or WALLTIME
+        if running not in (None, WALLTIME, KEEP):
+            make(running)
+        return command(*args, specs=specs, running=running, **kwargs)
 
     return wrapped
 

@@ -7,14 +7,17 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
+import numpy as np
+from numpy.typing import NDArray
 
-from softwalltime.cli.options import LazySettings, minimum_option, predictors_options, store_options
+from softwalltime.cli.options import LazySettings, minimum_option, policy_options, store_options
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.sources import load_jobs, problems
 from softwalltime.cli.through_hooks import HooksOptions, hooks_options, replay_through_hooks
 from softwalltime.errors import SourceError
-from softwalltime.predictors.registry import BASELINE, make
-from softwalltime.replay.drive import Outcome, drive
+from softwalltime.policy.site import WALLTIME
+from softwalltime.predictors.registry import BASELINE
+from softwalltime.replay.drive import ReplayResult, drive_specs
 from softwalltime.replay.metrics import WARM_UP, Scores, score
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.table import LEGEND, scores_table
@@ -22,7 +25,7 @@ from softwalltime.reports.table import LEGEND, scores_table
 
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
-@predictors_options
+@policy_options
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.option(
     "--dump",
@@ -34,14 +37,16 @@ from softwalltime.reports.table import LEGEND, scores_table
 @hooks_options
 @store_options
 def replay(
-    sources: tuple[str, ...], specs: tuple[str, ...], form: str, dump: Path | None, limit: int | None, minimum: int,
-    hooks: HooksOptions | None, settings: LazySettings,
+    sources: tuple[str, ...], specs: tuple[str, ...], running: str | None, form: str, dump: Path | None,
+    limit: int | None, minimum: int, hooks: HooksOptions | None, settings: LazySettings,
 ) -> int:  # fmt: skip
     """Measure predictors on recorded jobs.
 
     A SOURCE is an accounting log or a folder of logs, a trace in Standard Workload Format, or the word "store" for the
     ingested jobs.  Each predictor predicts a job at its submission and learns from it at its end, as it would have at
     the time.  The command changes nothing.
+
+    --running SPEC predicts each job at its start too, as the hook does, and reports both predictions.
 
     With --through-hooks each submission, start and alter of a job runs the PBS hook, which asks a daemon that follows
     an accounting log.  Daemon and PostgreSQL are started for the run and removed afterwards.  Each soft walltime is
@@ -51,6 +56,7 @@ def replay(
     Example:
       softwalltime replay /var/spool/pbs/server_priv/accounting
       softwalltime replay KTH-SP2.swf.gz --predictors v1,v3,percentile:p=95,keys=user
+      softwalltime replay KTH-SP2.swf.gz --waiting v1 --running v3
       softwalltime replay KTH-SP2.swf.gz --through-hooks --faults kill-daemon,garbage
     """
     # Fail before minutes of work.
@@ -58,30 +64,45 @@ def replay(
         raise SourceError(f"{dump}: cannot be written: the folder does not exist or is not writable")
     jobs, tally = load_jobs(sources, settings)
     workload = Workload(jobs, limit, settings().teaching)
-    predictors = {spec: make(spec) for spec in specs}
     with progress_bar("replaying", len(workload.jobs) * len(specs)) as progress:
-        outcomes = {spec: drive(workload, predictor, minimum, progress) for spec, predictor in predictors.items()}
-    results = replay_through_hooks(hooks, workload, sources, outcomes, minimum, settings) if hooks else {}
-    outcomes |= {spec: result.report.outcome for spec, result in results.items()}
-    scores = {
-        spec: (score(workload, outcome.soft_walltimes), score(workload, outcome.soft_walltimes, WARM_UP))
-        for spec, outcome in outcomes.items()
-    }
+        results = {spec: drive_specs(workload, spec, running or WALLTIME, minimum, progress) for spec in specs}
+    hooked = replay_through_hooks(hooks, workload, sources, results, minimum, settings, running) if hooks else {}
+    results |= {spec: one.result.replayed for spec, one in hooked.items()}
+    scores = {spec: _scores(workload, result.soft_walltimes) for spec, result in results.items()}
+    at_start: dict[str, tuple[Scores, Scores]] = {}
+    if running is not None:
+        at_start = {spec: _scores(workload, result.at_start) for spec, result in results.items() if spec != BASELINE}
     if dump is not None:
-        _dump(dump, workload, {spec: outcome for spec, outcome in outcomes.items() if spec != BASELINE})
+        _dump(dump, workload, {spec: result for spec, result in results.items() if spec != BASELINE}, running)
     source = " ".join(sources)
     if form == "json":
-        through_hooks = {spec: result.figures() for spec, result in results.items()}
-        document = _document(source, workload, scores, outcomes)
+        through_hooks = {spec: one.figures() for spec, one in hooked.items()}
+        document = _document(source, workload, scores, results)
+        if running is not None:
+            document |= {"running": {"predictor": running, **_both(at_start)}}
         click.echo(json.dumps(document | ({"through_hooks": through_hooks} if hooks else {})))
     else:
         click.echo(f"{source}: {len(workload.jobs):,} jobs, {int(workload.scored.sum()):,} scored{_left_out(workload)}")
-        click.echo(f"\n{scores_table(scores)}\n\n{LEGEND}")
-        for spec, result in results.items():
-            click.echo(f"\nthrough the hooks, {spec}: {result.summary()}")
+        click.echo(f"\n{scores_table(scores)}\n")
+        if running is not None:
+            click.echo(f"From the start on, running jobs by {running}:\n\n{scores_table(at_start)}\n")
+        click.echo(LEGEND)
+        for spec, one in hooked.items():
+            click.echo(f"\nthrough the hooks, {spec}: {one.summary()}")
     for line in problems(tally):
         click.echo(line, err=True)
-    return 1 if tally.broken or not all(result.sound for result in results.values()) else 0
+    return 1 if tally.broken or not all(one.sound for one in hooked.values()) else 0
+
+
+def _scores(workload: Workload, soft_walltimes: NDArray[np.int64]) -> tuple[Scores, Scores]:
+    return score(workload, soft_walltimes), score(workload, soft_walltimes, WARM_UP)
+
+
+def _both(scores: dict[str, tuple[Scores, Scores]]) -> dict[str, object]:
+    return {
+        "predictors": {spec: asdict(overall) for spec, (overall, _) in scores.items()},
+        "after_warm_up": {spec: asdict(warmed_up) for spec, (_, warmed_up) in scores.items()},
+    }
 
 
 def _left_out(workload: Workload) -> str:
@@ -89,7 +110,7 @@ def _left_out(workload: Workload) -> str:
 
 
 def _document(
-    source: str, workload: Workload, scores: dict[str, tuple[Scores, Scores]], outcomes: dict[str, Outcome]
+    source: str, workload: Workload, scores: dict[str, tuple[Scores, Scores]], results: dict[str, ReplayResult]
 ) -> dict[str, object]:
     return {
         "source": source,
@@ -97,20 +118,22 @@ def _document(
         "scored": int(workload.scored.sum()),
         "skipped": workload.skipped(),
         "predictors": {
-            spec: {**asdict(overall), "jobs_per_second": round(outcomes[spec].jobs_per_second)}
+            spec: {**asdict(overall), "jobs_per_second": round(results[spec].jobs_per_second)}
             for spec, (overall, _) in scores.items()
         },
         "after_warm_up": {spec: asdict(warmed_up) for spec, (_, warmed_up) in scores.items()},
     }
 
 
-def _dump(path: Path, workload: Workload, outcomes: dict[str, Outcome]) -> None:
-    columns = [outcome.soft_walltimes.tolist() for outcome in outcomes.values()]
+def _dump(path: Path, workload: Workload, results: dict[str, ReplayResult], running: str | None) -> None:
+    columns = {spec: result.soft_walltimes.tolist() for spec, result in results.items()}
+    if running is not None:
+        columns |= {f"{spec} at start": result.at_start.tolist() for spec, result in results.items()}
     try:
         with path.open("w", newline="", encoding="utf-8") as stream:
             writer = csv.writer(stream)
-            writer.writerow(["job_id", *outcomes])
-            for job, *values in zip(workload.jobs, *columns, strict=True):
+            writer.writerow(["job_id", *columns])
+            for job, *values in zip(workload.jobs, *columns.values(), strict=True):
                 writer.writerow([job.submission.job_id, *("" if value < 0 else value for value in values)])
     except OSError as error:
         raise SourceError(f"{path}: cannot be written: {error.strerror}") from error

@@ -15,13 +15,14 @@ from softwalltime.cli.interruption import check_interruption
 from softwalltime.cli.options import LazySettings
 from softwalltime.cli.progress import progress_bar
 from softwalltime.errors import UsageError
+from softwalltime.policy.site import KEEP, WALLTIME
 from softwalltime.predictors.registry import BASELINE
-from softwalltime.replay.drive import Outcome
+from softwalltime.replay.drive import ReplayResult
 from softwalltime.replay.workload import Workload
 
 if TYPE_CHECKING:
     from softwalltime.emulation.through_hooks.comparison import Comparison
-    from softwalltime.emulation.through_hooks.run import Report
+    from softwalltime.emulation.through_hooks.run import EmulationResult
 
 LEAST = 60
 """Least soft walltime that the hook sets, in seconds."""
@@ -85,7 +86,7 @@ def _among(kinds: tuple[str, ...]) -> str:
 class HooksResult:
     """Result of one predictor through the hooks, compared with the fast replay."""
 
-    report: "Report"
+    result: "EmulationResult"
     comparison: "Comparison"
 
     @property
@@ -95,33 +96,33 @@ class HooksResult:
 
     def figures(self) -> dict[str, object]:
         """Return the figures for JSON."""
-        report, comparison = self.report, self.comparison
+        result, comparison = self.result, self.comparison
         return {
-            "events": report.events,
-            "accepted": report.accepted,
-            "invalid": report.invalid,
-            "unanswered": report.unanswered,
-            "timeouts": report.timeouts,
-            "faults": report.faults,
+            "events": result.events,
+            "accepted": result.accepted,
+            "invalid": result.invalid,
+            "unanswered": result.unanswered,
+            "timeouts": result.timeouts,
+            "faults": result.faults,
             "lost": comparison.lost,
             "differing": comparison.differing,
             "sound": comparison.sound,
-            "seconds": round(report.outcome.seconds, 3),
-            "jobs_per_second": round(report.outcome.jobs_per_second),
+            "seconds": round(result.replayed.seconds, 3),
+            "jobs_per_second": round(result.replayed.jobs_per_second),
         }
 
     def summary(self) -> str:
         """Return the figures as a sentence."""
-        report, comparison = self.report, self.comparison
-        refused = report.events - report.accepted
+        result, comparison = self.result, self.comparison
+        refused = result.events - result.accepted
         parts = [
-            f"{report.events:,} events, {f'{refused:,} NOT ACCEPTED' if refused else 'all accepted'}",
-            f"{report.invalid:,} invalid soft walltimes",
-            f"{report.unanswered:,} without an answer ({report.timeouts:,} timeouts)",
-            f"{report.outcome.seconds:.1f} s, {report.outcome.jobs_per_second:,.0f} jobs/s",
+            f"{result.events:,} events, {f'{refused:,} NOT ACCEPTED' if refused else 'all accepted'}",
+            f"{result.invalid:,} invalid soft walltimes",
+            f"{result.unanswered:,} without an answer ({result.timeouts:,} timeouts)",
+            f"{result.replayed.seconds:.1f} s, {result.replayed.jobs_per_second:,.0f} jobs/s",
         ]
-        if report.faults:
-            parts.append(f"{report.faults} faults, {comparison.lost:,} soft walltimes lost")
+        if result.faults:
+            parts.append(f"{result.faults} faults, {comparison.lost:,} soft walltimes lost")
         verdict = "identical to the fast replay"
         if comparison.differing:
             verdict = "\n".join((f"{comparison.differing:,} DIFFER from the fast replay:", *comparison.shown))
@@ -132,13 +133,15 @@ def replay_through_hooks(
     hooks: HooksOptions,
     workload: Workload,
     sources: tuple[str, ...],
-    fast: Mapping[str, Outcome],
+    fast: Mapping[str, ReplayResult],
     minimum: int,
     settings: LazySettings,
+    running: str | None = None,
 ) -> dict[str, HooksResult]:
     """Replay the workload through the hooks, once for each predictor except the baseline.
 
-    :param fast: the outcomes of the fast replay.
+    :param fast: the results of the fast replay.
+    :param running: the predictor for running jobs; ``None``: the walltime.
     """
     if hooks.transport == "postgres":
         # Before the first import of psycopg: pbs_server needs its Python implementation too.
@@ -152,7 +155,7 @@ def replay_through_hooks(
     from softwalltime.cli.sources import STORE
     from softwalltime.emulation.through_hooks.alters import read_alters
     from softwalltime.emulation.through_hooks.comparison import compare
-    from softwalltime.emulation.through_hooks.run import Setting, run
+    from softwalltime.emulation.through_hooks.run import EmulationOptions, run
     from softwalltime.emulation.through_hooks.timeline import Timeline
     from softwalltime.store.embedded.server import embedded_postgres
 
@@ -160,7 +163,10 @@ def replay_through_hooks(
         return embedded_postgres(folder, durable=False)
 
     teaching = settings().teaching
-    setting = Setting(resources.hook(), postgres, teaching, hooks.transport, minimum, hooks.faults, hooks.seed)
+    running = running or WALLTIME
+    options = EmulationOptions(
+        resources.hook(), postgres, teaching, hooks.transport, minimum, hooks.faults, hooks.seed, running=running
+    )
     alters = read_alters(expand(Path(source) for source in sources if source != STORE))
     results = {}
     # The baseline never predicts.
@@ -174,6 +180,6 @@ def replay_through_hooks(
 
         for spec in specs:
             timeline = Timeline(workload, alters, now=int(time.time()), postqueuejob=hooks.postqueuejob)
-            report = run(timeline, spec, setting, interruptible)
-            results[spec] = HooksResult(report, compare(workload, report, fast[spec]))
+            result = run(timeline, spec, options, interruptible)
+            results[spec] = HooksResult(result, compare(workload, result, fast[spec], at_start=running != KEEP))
     return results

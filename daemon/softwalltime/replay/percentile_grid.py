@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from softwalltime.events import Kind
 from softwalltime.jobs import Submission
 from softwalltime.policy.clamp import MINIMUM
 from softwalltime.predictors.percentile import Percentile, PercentileOptions
-from softwalltime.replay.drive import strides
 from softwalltime.replay.workload import Workload
 
 
@@ -66,17 +66,17 @@ def drive_percentiles(
     ranks = [percentile / 100 for percentile in percentiles]
     unknown = [np.nan] * len(ranks)
     rows: list[list[float]] = [unknown] * count
-    for events in strides(workload, progress):
-        for event in events:
-            if event < count:
-                learn(jobs[event])
+    for kinds, numbers in workload.stream(progress=progress):
+        for kind, number in zip(kinds, numbers, strict=True):
+            if kind == Kind.ENDED:
+                learn(jobs[number])
             else:
-                submission = jobs[event - count].submission
+                submission = jobs[number].submission
                 # A shrink-to-fit job gets no soft walltime, whatever is predicted.
                 if submission.walltime and not submission.shrink_to_fit:
                     shares = predict(submission, submission.submitted, ranks)
                     if shares is not None:
-                        rows[event - count] = shares
+                        rows[number] = shares
     return np.array(rows, np.float64).reshape(count, len(ranks)).T
 
 

@@ -3,20 +3,24 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from softwalltime.emulation.through_hooks.run import Report
-from softwalltime.replay.drive import Outcome
+from softwalltime.emulation.through_hooks.run import EmulationResult
+from softwalltime.replay.drive import ReplayResult
 from softwalltime.replay.workload import Workload
 
 SHOWN = 3
 """How many jobs that differ are named."""
 
+Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How many jobs have another soft walltime than they should, the first of them in words, and whether all is well.
+    """How many soft walltimes are not those of the fast replay, the first of them in words, and whether all is well.
 
-    ``lost`` jobs have none because something was wrong when they were submitted, which is as it should be.
+    ``lost`` soft walltimes are missing because of a fault at that moment, which is no error.
     """
 
     differing: int
@@ -25,22 +29,41 @@ class Comparison:
     sound: bool
 
 
-def compare(workload: Workload, report: Report, fast: Outcome) -> Comparison:
+def compare(workload: Workload, result: EmulationResult, fast: ReplayResult, *, at_start: bool = True) -> Comparison:
     """Whether every event was accepted, every soft walltime valid, and each the one of the fast replay.
 
-    A job that was submitted while a fault lasted may have none instead, but no other one.
+    A job that was submitted, or started, while a fault lasted may have none instead, but no other one.  The fast replay
+    knows no alters, so jobs that were altered while they waited are not compared at their start.
+
+    :param at_start: compare the soft walltimes from the start on too; not for the policy ``keep``, under which these
+        are what the hook had set before.
     """
-    found, expected = report.outcome.soft_walltimes, fast.soft_walltimes
-    unequal = found != expected
-    lost = unequal & report.disturbed & (found < 0)
-    differing = np.flatnonzero(unequal & ~lost).tolist()
-    shown = tuple(
-        f"job {workload.jobs[number].submission.job_id}: {_words(int(found[number]))} through the hooks, "
+    replayed = result.replayed
+    different, lost = _differing(replayed.soft_walltimes, fast.soft_walltimes, result.disturbed)
+    shown = _shown(workload, different, replayed.soft_walltimes, fast.soft_walltimes, "")
+    if at_start:
+        later, lost_later = _differing(replayed.at_start, fast.at_start, result.disturbed_at_start, ~result.altered)
+        shown += _shown(workload, later, replayed.at_start, fast.at_start, " at its start")
+        different, lost = different + later, lost + lost_later
+    sound = not different and result.accepted == result.events and not result.invalid
+    return Comparison(len(different), lost, tuple(shown[:SHOWN]), sound)
+
+
+def _differing(
+    found: Integers, expected: Integers, disturbed: Flags, compared: Flags | bool = True
+) -> tuple[list[int], int]:
+    """The jobs that differ without a fault as the reason, and how many lost theirs by a fault."""
+    unequal = (found != expected) & compared
+    lost = unequal & disturbed & (found < 0)
+    return np.flatnonzero(unequal & ~lost).tolist(), int(lost.sum())
+
+
+def _shown(workload: Workload, different: list[int], found: Integers, expected: Integers, when: str) -> list[str]:
+    return [
+        f"job {workload.jobs[number].submission.job_id}: {_words(int(found[number]))}{when} through the hooks, "
         f"{_words(int(expected[number]))} in the fast replay"
-        for number in differing[:SHOWN]
-    )
-    sound = not differing and report.accepted == report.events and not report.invalid
-    return Comparison(len(differing), int(lost.sum()), shown, sound)
+        for number in different[:SHOWN]
+    ]
 
 
 def _words(seconds: int) -> str:

@@ -15,34 +15,34 @@ KINDS = ("kill-daemon", "suspend-daemon", "stop-postgres", "garbage")
 EACH = 3
 """How often each kind of fault comes in one run."""
 LONGEST = 300
-"""Happenings for which a fault lasts at most."""
+"""Events for which a fault lasts at most."""
 
 
 _STRIDE = 1000
-"""Happenings between two reports of progress."""
+"""Events between two reports of progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Happenings, from one to before another, while something is wrong, or nothing is (``""``)."""
+    """Events, from one to before another, while something is wrong, or nothing is (``""``)."""
 
     kind: str
     begin: int
     end: int
 
 
-def plan(kinds: Sequence[str], happenings: int, random: Random) -> list[Stretch]:
-    """All happenings in stretches, with each kind of fault some times and never two at once."""
+def plan(kinds: Sequence[str], events: int, random: Random) -> list[Stretch]:
+    """All events in stretches, with each kind of fault some times and never two at once."""
     wanted = [kind for kind in kinds for _ in range(EACH)]
     random.shuffle(wanted)
-    # Each has as many happenings to itself: it begins in the first half of them, and is over at the end.
-    half = happenings // (2 * len(wanted) or 1)
+    # Each has as many events to itself: it begins in the first half of them, and is over at the end.
+    half = events // (2 * len(wanted) or 1)
     found: list[Stretch] = []
     for number, kind in enumerate(wanted if half else ()):
         begin = 2 * half * number + random.randrange(half)
         found += _calm(found[-1].end if found else 0, begin)
         found.append(Stretch(kind, begin, begin + random.randint(1, min(LONGEST, half))))
-    return [*found, *_calm(found[-1].end if found else 0, happenings)]
+    return [*found, *_calm(found[-1].end if found else 0, events)]
 
 
 def _calm(begin: int, end: int) -> list[Stretch]:

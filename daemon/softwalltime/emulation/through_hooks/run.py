@@ -1,4 +1,4 @@
-"""A predictor's passage through hook and daemon, from the first submission to the last start."""
+"""Drive one predictor through hook and daemon, from the first submission to the last start."""
 
 import gc
 import json
@@ -20,12 +20,14 @@ from softwalltime.emulation.pbs.hook import HookScript
 from softwalltime.emulation.through_hooks.daemon import Daemon
 from softwalltime.emulation.through_hooks.faults import Stretch, Trouble, plan
 from softwalltime.emulation.through_hooks.log_writer import LogWriter
-from softwalltime.emulation.through_hooks.server import TIMEOUTS, Server
+from softwalltime.emulation.through_hooks.server import TIMEOUTS, EmulatedServer
 from softwalltime.emulation.through_hooks.store import OpenPostgres, Store
-from softwalltime.emulation.through_hooks.timeline import Kind, Timeline
+from softwalltime.emulation.through_hooks.timeline import Timeline
 from softwalltime.errors import SourceError
+from softwalltime.events import Kind
 from softwalltime.policy.clamp import MINIMUM
-from softwalltime.replay.drive import Outcome
+from softwalltime.policy.site import WALLTIME
+from softwalltime.replay.drive import ReplayResult
 from softwalltime.states import State
 
 PORTION = 10_000
@@ -39,12 +41,12 @@ LOSSY = {"daemon": ("kill-daemon", "suspend-daemon", "garbage"), "postgres": ("s
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class EmulationOptions:
     """What a replay through the hooks is run with.
 
     ``hook`` is the hook file, beside which its configuration lies; ``transport`` is the hook's, ``minimum`` the least
     soft walltime in seconds, ``teaching`` how jobs must have ended to teach; ``faults`` are kinds of faults, which come
-    by ``seed``; ``portion`` is how many jobs' ends are written at once.
+    by ``seed``; ``portion`` is how many jobs' ends are written at once; ``running`` is the predictor for running jobs.
     """
 
     hook: Path
@@ -55,20 +57,24 @@ class Setting:
     faults: Sequence[str] = ()
     seed: int = 1
     portion: int = PORTION
+    running: str = WALLTIME
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class EmulationResult:
     """What came of one run.
 
-    ``outcome`` holds the soft walltime of every job at its submission, as the fast replay's does; ``disturbed`` says
-    which jobs were submitted while something was wrong that may cost them their soft walltime.  ``events`` were fired,
-    of which ``accepted`` passed, ``invalid`` left the job with a soft walltime that PBS must not be given, and
-    ``unanswered`` got no answer, ``timeouts`` of them within the deadline; ``faults`` were brought about.
+    ``replayed`` holds the soft walltimes of every job, as the fast replay's result does; ``disturbed`` and
+    ``disturbed_at_start`` say which jobs were submitted, or started, while something was wrong that may cost them their
+    soft walltime; ``altered`` which were altered while they waited.  ``events`` were fired, of which ``accepted``
+    passed, ``invalid`` left the job with a soft walltime that PBS must not be given, and ``unanswered`` got no answer,
+    ``timeouts`` of them within the deadline; ``faults`` were brought about.
     """
 
-    outcome: Outcome
+    replayed: ReplayResult
     disturbed: NDArray[np.bool_]
+    disturbed_at_start: NDArray[np.bool_]
+    altered: NDArray[np.bool_]
     events: int
     accepted: int
     invalid: int
@@ -77,7 +83,9 @@ class Report:
     faults: int
 
 
-def run(timeline: Timeline, spec: str, setting: Setting, progress: Callable[[int], None] = lambda _: None) -> Report:
+def run(
+    timeline: Timeline, spec: str, options: EmulationOptions, progress: Callable[[int], None] = lambda _: None
+) -> EmulationResult:
     """Let the hook set soft walltimes by the predictor ``spec``, whatever happens.
 
     :param progress: told the number of jobs done since it was last told.
@@ -87,96 +95,111 @@ def run(timeline: Timeline, spec: str, setting: Setting, progress: Callable[[int
     with tempfile.TemporaryDirectory(prefix="softwalltime-replay-", dir="/tmp") as name, ExitStack() as stack:
         folder = Path(name)
         folder.chmod(0o755)
-        store = Store(folder / "store", setting.postgres)
+        store = Store(folder / "store", options.postgres)
         stack.callback(store.stop)
         dsn = store.start()
-        policy = {"mode": "on", "waiting": spec, "running": "walltime", "minimum": setting.minimum}
-        daemon = Daemon(folder, dsn, policy, setting.teaching)
+        policy = {"mode": "on", "waiting": spec, "running": options.running, "minimum": options.minimum}
+        daemon = Daemon(folder, dsn, policy, options.teaching)
         stack.callback(daemon.stop)
         daemon.prepare()
         daemon.start()
         stack.enter_context(_quiet())
         begin = perf_counter()
-        log = LogWriter(daemon, timeline.ends, setting.portion)
-        if setting.transport == "postgres":
+        log = LogWriter(daemon, timeline.ends, options.portion)
+        if options.transport == "postgres":
             # The functions are told what time it is, so all may lie in the store; then nobody else is needed.
             log.reach(timeline.ends[-1].end)
             daemon.stop()
-        random = Random(f"{setting.seed} {spec}")  # noqa: S311 - it must come out the same again
+        random = Random(f"{options.seed} {spec}")  # noqa: S311 - it must come out the same again
         mad = folder / "mad.sock"
         trouble = Trouble(daemon, log, store, mad, random, PAUSE)
-        stretches = plan(setting.faults, len(timeline.happenings), random)
+        stretches = plan(options.faults, len(timeline.events), random)
         # A copy: somebody might import another version of it while this runs.
-        hook = Path(shutil.copy(setting.hook, folder))
-        server = Server(timeline, HookScript(hook), setting.minimum)
-        configurations = _configurations(folder, spec, setting, dsn, daemon.socket, mad)
-        disturbed = _fire(server, timeline, log, trouble, stretches, configurations, progress)
+        hook = Path(shutil.copy(options.hook, folder))
+        server = EmulatedServer(timeline, HookScript(hook), options.minimum)
+        configurations = _configurations(folder, spec, options, dsn, daemon.socket, mad)
+        disturbed, at_start = _fire(server, timeline, log, trouble, stretches, configurations, progress)
         seconds = perf_counter() - begin
         faults = sum(bool(stretch.kind) for stretch in stretches)
-        return _report(timeline, server, disturbed, seconds, faults)
+        altered = {alter.submission for alter in timeline.alters if alter.job is None}
+        return EmulationResult(
+            _replayed(timeline, server, seconds),
+            np.array([disturbed[number] for number in timeline.of_job], np.bool_),
+            np.array(at_start, np.bool_),
+            np.array([number in altered for number in timeline.of_job], np.bool_),
+            server.events,
+            server.accepted,
+            server.invalid,
+            server.unanswered,
+            server.timeouts,
+            faults,
+        )
 
 
-def _report(timeline: Timeline, server: Server, disturbed: Sequence[bool], seconds: float, faults: int) -> Report:
-    """The jobs' share in what came of their submissions."""
-    soft_walltimes = [server.at_submission[number] for number in timeline.of_job]
-    return Report(
-        Outcome(np.array([-1 if soft is None else soft for soft in soft_walltimes], np.int64), seconds),
-        np.array([disturbed[number] for number in timeline.of_job], np.bool_),
-        server.events,
-        server.accepted,
-        server.invalid,
-        server.unanswered,
-        server.timeouts,
-        faults,
-    )
+def _replayed(timeline: Timeline, server: EmulatedServer, seconds: float) -> ReplayResult:
+    """The soft walltimes by job; subjobs have that of their array."""
+    waits = [server.at_submission[number] for number in timeline.of_job]
+    at_start = _numbers(server.at_start)
+    at_start[at_start == timeline.workload.walltime] = -1
+    return ReplayResult(_numbers(waits), at_start, seconds)
+
+
+def _numbers(values: Sequence[int | None]) -> NDArray[np.int64]:
+    return np.array([-1 if value is None else value for value in values], np.int64)
 
 
 def _fire(
-    server: Server,
+    server: EmulatedServer,
     timeline: Timeline,
     log: LogWriter,
     trouble: Trouble,
     stretches: Sequence[Stretch],
     configurations: dict[str, Path],
     progress: Callable[[int], None],
-) -> list[bool]:
-    """Let everything happen; returns which submissions were made while what was wrong might cost them something."""
+) -> tuple[list[bool], list[bool]]:
+    """Fire all events; returns which submissions, and which jobs' starts, a fault may have cost a soft walltime."""
     disturbed = [False] * len(timeline.submissions)
-    share = len(timeline.jobs) / len(timeline.happenings)
+    disturbed_at_start = [False] * len(timeline.jobs)
+    share = len(timeline.jobs) / len(timeline.events)
     done = 0
     for stretch in stretches:
         trouble.begin(stretch.kind)
-        for happening in timeline.happenings[stretch.begin : stretch.end]:
-            if happening.time >= log.due:
+        for event in timeline.events[stretch.begin : stretch.end]:
+            if event.time >= log.due:
                 # While something is wrong nobody might read it.
                 trouble.end()
-                log.reach(happening.time)
-            server.happen(happening, configurations.get(trouble.kind, configurations[""]))
-            if happening.kind is Kind.SUBMITTED:
-                disturbed[happening.number] = trouble.kind in configurations and trouble.kind != ""
+                log.reach(event.time)
+            server.handle(event, configurations.get(trouble.kind, configurations[""]))
+            lossy = trouble.kind in configurations and trouble.kind != ""
+            if event.kind is Kind.SUBMITTED:
+                disturbed[event.number] = lossy
+            elif event.kind is Kind.STARTED:
+                disturbed_at_start[event.number] = lossy
         trouble.end()
         progress(int(stretch.end * share) - done)
         done = int(stretch.end * share)
-    return disturbed
+    return disturbed, disturbed_at_start
 
 
-def _configurations(folder: Path, spec: str, setting: Setting, dsn: str, daemon: Path, mad: Path) -> dict[str, Path]:
+def _configurations(
+    folder: Path, spec: str, options: EmulationOptions, dsn: str, daemon: Path, mad: Path
+) -> dict[str, Path]:
     """Configurations of the hook, as it is shipped but for what must differ, by what is wrong (``""``: nothing)."""
     try:
-        shipped = json.loads(setting.hook.with_suffix(".json").read_text(encoding="utf-8"))
+        shipped = json.loads(options.hook.with_suffix(".json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise SourceError(f"{setting.hook.with_suffix('.json')}: cannot be read: {error}") from error
+        raise SourceError(f"{options.hook.with_suffix('.json')}: cannot be read: {error}") from error
     usual = {
         **shipped,
-        "transport": setting.transport,
+        "transport": options.transport,
         "socket": str(daemon),
-        "postgres": {"dsn": dsn, "psycopg_path": "", "waiting": spec, "running": "walltime"},
-        "minimum": setting.minimum,
+        "postgres": {"dsn": dsn, "psycopg_path": "", "waiting": spec, "running": options.running},
+        "minimum": options.minimum,
         "breaker_seconds": PAUSE,
         "log": "errors",
     }
     changes: dict[str, dict[str, object]] = {"": {"deadline_ms": PATIENT}}
-    changes |= {kind: {"socket": str(mad)} if kind == "garbage" else {} for kind in LOSSY[setting.transport]}
+    changes |= {kind: {"socket": str(mad)} if kind == "garbage" else {} for kind in LOSSY[options.transport]}
     files = {}
     for kind, changed in changes.items():
         files[kind] = folder / f"hook-{kind or 'usual'}.json"

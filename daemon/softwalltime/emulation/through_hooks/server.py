@@ -7,14 +7,15 @@ from pathlib import Path
 from softwalltime.accounting.values import duration
 from softwalltime.emulation.pbs.events import Event, altered, postqueued, queued, started
 from softwalltime.emulation.pbs.hook import HookScript, Outcome
-from softwalltime.emulation.through_hooks.timeline import Happening, Kind, Timeline
+from softwalltime.emulation.through_hooks.timeline import TimedEvent, Timeline
+from softwalltime.events import Kind
 from softwalltime.jobs import Submission
 
 TIMEOUTS = "SOFTWALLTIME_HOOK_TIMEOUTS"
 """Environment variable in which the hook counts its time-outs in a row."""
 
 
-class Server:
+class EmulatedServer:
     """One server with one hook, at which nothing has happened yet.
 
     :param minimum: least soft walltime in seconds.
@@ -24,6 +25,8 @@ class Server:
         self.events = self.accepted = self.invalid = self.unanswered = self.timeouts = 0
         self.at_submission: list[int | None] = [None] * len(timeline.submissions)
         """The soft walltime that each submission got, in seconds."""
+        self.at_start: list[int | None] = [None] * len(timeline.jobs)
+        """The soft walltime that each job had once it started, in seconds."""
         self._timeline = timeline
         self._script = script
         self._minimum = minimum
@@ -34,15 +37,15 @@ class Server:
         # Of other running jobs nobody asks again.
         self._altered_later = {alter.job for alter in timeline.alters}
 
-    def happen(self, happening: Happening, configuration: Path) -> None:
-        """Let something happen: fire its events, with this configuration of the hook."""
-        match happening.kind:
+    def handle(self, event: TimedEvent, configuration: Path) -> None:
+        """Run the hook for all that PBS fires at this event, with this configuration of the hook."""
+        match event.kind:
             case Kind.SUBMITTED:
-                self._submit(happening.number, configuration)
+                self._submit(event.number, configuration)
             case Kind.STARTED:
-                self._start(happening.number, happening.time, configuration)
+                self._start(event.number, event.time, configuration)
             case Kind.ALTERED:
-                self._alter(happening.number, happening.time, configuration)
+                self._alter(event.number, event.time, configuration)
 
     def _submit(self, number: int, configuration: Path) -> None:
         submission, site = self._waiting[number], self._timeline.site
@@ -59,9 +62,9 @@ class Server:
         if submitted_as in self._timeline.indices:
             submission = replace(submission, job_id=self._timeline.jobs[number].submission.job_id)
         event = started(submission, site=self._timeline.site, now=now, soft_walltime=self._soft[submitted_as])
-        outcome = self._fire(event, submission, configuration)
+        self.at_start[number] = soft = self._fire(event, submission, configuration).soft_walltime
         if number in self._altered_later:
-            self._running[number] = submission, outcome.soft_walltime
+            self._running[number] = submission, soft
 
     def _alter(self, number: int, now: int, configuration: Path) -> None:
         alter = self._timeline.alters[number]

@@ -3,13 +3,13 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from enum import IntEnum
 from typing import NamedTuple
 
 from softwalltime.accounting.writer import as_pbs
 from softwalltime.emulation.pbs.events import Site
 from softwalltime.emulation.through_hooks.alters import RecordedAlter
 from softwalltime.errors import SourceError
+from softwalltime.events import Kind
 from softwalltime.jobs import DEFAULT_PROJECT, CompletedJob, Submission
 from softwalltime.replay.workload import Workload
 
@@ -23,16 +23,8 @@ _LAST = 253_402_300_799
 _SUBJOB = re.compile(r"(\d+)\[(\d+)\](.*)", re.DOTALL)
 
 
-class Kind(IntEnum):
-    """What happens, in the order in which it does at one instant; ends come first of all."""
-
-    SUBMITTED = 1
-    ALTERED = 2
-    STARTED = 3
-
-
-class Happening(NamedTuple):
-    """What fires events: when (virtual time), what, and to which submission, start (a job) or alter."""
+class TimedEvent(NamedTuple):
+    """An event of the emulated server: when (virtual time), what, and of which submission, start (a job) or alter."""
 
     time: int
     kind: Kind
@@ -40,7 +32,7 @@ class Happening(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Alter:
+class TimelineAlter:
     """An alter of what waits, a job or a whole array (``job`` is ``None``), or of a running job."""
 
     submission: int
@@ -52,8 +44,8 @@ class Timeline:
     """All that happens to the jobs of a workload.
 
     ``jobs`` are the workload's as they are here, ``submissions`` what users submitted, arrays whole; ``of_job`` says
-    for each job which of them it came from, ``indices`` which indices those have that are arrays.  ``happenings`` are
-    in their order, ``ends`` the jobs in the order in which they are learnt.
+    for each job which of them it came from, ``indices`` which indices those have that are arrays.  ``events`` are in
+    their order, ``ends`` the jobs in the order in which they are learnt.
 
     Logs say of a job what it asked for in the end: an altered job is submitted, here and in the fast replay, with what
     its alters made of it.
@@ -70,16 +62,12 @@ class Timeline:
         self.submissions: list[Submission] = []
         self.of_job: list[int] = []
         self.indices: dict[int, str] = {}
-        self.alters: list[Alter] = []
+        self.alters: list[TimelineAlter] = []
         self._shift = now + AHEAD - (workload.jobs[0].submission.submitted if workload.jobs else 0)
         self.jobs = self._submit(workload.jobs)
-        count = len(self.jobs)
-        # The workload's order is that of learning; the sort leaves it, and puts what teaches nothing in its place.
-        learnt = [event for event in workload.order if event < count]
-        others = sorted(set(range(count)).difference(learnt))
-        self.ends = sorted((self.jobs[number] for number in learnt + others), key=lambda job: job.end)
-        self.happenings = sorted([*self._submissions(), *self._starts(), *self._alters(alters)])
-        if self.ends and max(self.ends[-1].end, self.happenings[-1].time) > _LAST:
+        self.ends = [self.jobs[number] for number in workload.ends().tolist()]
+        self.events = sorted([*self._submissions(), *self._starts(), *self._alters(alters)])
+        if self.ends and max(self.ends[-1].end, self.events[-1].time) > _LAST:
             raise SourceError("the jobs lie too far apart in time: one of them must have a wrong date")
         self.site = Site(
             host=HOST,
@@ -93,8 +81,8 @@ class Timeline:
         arrays: dict[tuple[str, str, Submission], int] = {}
         indices: dict[int, list[int]] = {}
         found = []
-        for job in jobs:
-            moved = self._moved(job)
+        for index, job in enumerate(jobs):
+            moved = self._moved(index)
             subjob = _SUBJOB.fullmatch(job.submission.job_id)
             if subjob is None:
                 number = len(self.submissions)
@@ -113,9 +101,9 @@ class Timeline:
         self.indices = {number: ",".join(map(str, sorted(members))) for number, members in indices.items()}
         return found
 
-    def _moved(self, job: CompletedJob) -> CompletedJob:
-        """The job in virtual time, with what PBS always has."""
-        job = as_pbs(job, HOST)
+    def _moved(self, number: int) -> CompletedJob:
+        """The job with this index in virtual time, with what PBS always has."""
+        job = as_pbs(self.workload.jobs[number], HOST)
         submission = replace(
             job.submission,
             user=job.submission.user or NOBODY,
@@ -125,29 +113,25 @@ class Timeline:
         return replace(
             job,
             submission=submission,
-            start=None if job.start is None else self._later(job.start, submission.submitted),
-            # As in the workload: who ends before being submitted must not teach what is then asked.
-            end=self._later(job.end, submission.submitted + 1),
+            start=None if job.start is None else int(self.workload.started[number]) + self._shift,
+            end=int(self.workload.ended[number]) + self._shift,
             qtime=submission.submitted,
             etime=submission.submitted,
             soft_walltime=None,
         )
 
-    def _later(self, time: int, least: int) -> int:
-        return max(time + self._shift, least)
-
-    def _submissions(self) -> list[Happening]:
+    def _submissions(self) -> list[TimedEvent]:
         return [
-            Happening(submission.submitted, Kind.SUBMITTED, number)
+            TimedEvent(submission.submitted, Kind.SUBMITTED, number)
             for number, submission in enumerate(self.submissions)
         ]
 
-    def _starts(self) -> list[Happening]:
+    def _starts(self) -> list[TimedEvent]:
         return [
-            Happening(job.start, Kind.STARTED, number) for number, job in enumerate(self.jobs) if job.start is not None
+            TimedEvent(job.start, Kind.STARTED, number) for number, job in enumerate(self.jobs) if job.start is not None
         ]
 
-    def _alters(self, alters: Iterable[RecordedAlter]) -> list[Happening]:
+    def _alters(self, alters: Iterable[RecordedAlter]) -> list[TimedEvent]:
         """The alters of jobs that were there at that time; an array's are those of what it was submitted as."""
         named: dict[str, list[int]] = {}
         for number, job in enumerate(self.workload.jobs):
@@ -164,10 +148,10 @@ class Timeline:
             ]
             runs = [] if "[]" in alter.job_id else [number for number in there if self._runs(number, time)]
             waits = dict.fromkeys(self.of_job[number] for number in there if number not in runs)
-            altered = [Alter(self.of_job[number], number, alter.resources) for number in runs]
-            altered += [Alter(number, None, alter.resources) for number in waits]
+            altered = [TimelineAlter(self.of_job[number], number, alter.resources) for number in runs]
+            altered += [TimelineAlter(number, None, alter.resources) for number in waits]
             for each in altered:
-                found.append(Happening(time, Kind.ALTERED, len(self.alters)))
+                found.append(TimedEvent(time, Kind.ALTERED, len(self.alters)))
                 self.alters.append(each)
         return found
 

@@ -1,0 +1,105 @@
+"""The fast replay: what predictors are told and asked, when, and that every decision is the policy's."""
+
+import numpy as np
+import pytest
+
+from softwalltime.events import Kind
+from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.policy.decide import decide
+from softwalltime.policy.site import KEEP, WALLTIME, Terms
+from softwalltime.predictors.registry import make
+from softwalltime.replay.drive import drive, drive_specs
+from softwalltime.replay.workload import Workload
+from softwalltime.workloads.synthetic import generate
+from tests.samples import job
+from tests.spy import Entry, ObservingSpy, Spy, assert_nothing_was_known_early
+
+
+@pytest.fixture(scope="module")
+def workload() -> Workload:
+    return Workload(generate(3000, seed=7))
+
+
+@pytest.mark.parametrize("spy", [Spy, ObservingSpy])
+def test_a_predictor_knows_exactly_what_has_ended_when_it_is_asked(spy: type[Spy]) -> None:
+    jobs = [job(job_id=str(n), submitted=n // 3 * 50, end=n // 3 * 50 + n % 7 * 25, runtime=10) for n in range(300)]
+    workload, waiting, running = Workload(jobs), spy(), spy()
+    drive(workload, waiting, running=running)
+    for each in (waiting, running):
+        assert_nothing_was_known_early(each.entries, workload)
+        assert len(each.learnt) == len(jobs)
+    asked = [(entry.job_id, entry.time) for entry in waiting.entries if entry.did == "predict"]
+    assert asked == [(each.submission.job_id, each.submission.submitted) for each in workload.jobs]
+    asked_at_start = {(entry.job_id, entry.time) for entry in running.entries if entry.did == "predict"}
+    assert asked_at_start == {(each.submission.job_id, int(t)) for each, t in zip(jobs, workload.started, strict=True)}
+
+
+def test_one_predictor_for_both_is_taught_once() -> None:
+    spy = Spy()
+    drive(Workload([job(submitted=0, end=200, runtime=100)]), spy, running=spy)
+    assert spy.entries == [Entry("predict", "1.srv", 0), Entry("predict", "1.srv", 100), Entry("learn", "1.srv", 200)]
+
+
+def test_a_predictor_that_observes_sees_the_life_of_every_job_after_it_is_asked() -> None:
+    spy = ObservingSpy()
+    never = CompletedJob(job(job_id="gone", submitted=20).submission, "srv", None, 30, 0, exit_status=-1)
+    rerun = job(job_id="rerun", submitted=250, end=400, exit_status=-11)
+    drive(Workload([job(job_id="ran", submitted=0, end=200, runtime=100), never, rerun]), spy)
+    assert spy.entries == [
+        Entry("predict", "ran", 0), Entry("Submitted", "ran", 0),
+        Entry("predict", "gone", 20), Entry("Submitted", "gone", 20), Entry("Deleted", "gone", 30),
+        Entry("Started", "ran", 100), Entry("Ended", "ran", 200), Entry("learn", "ran", 200),
+        Entry("predict", "rerun", 250), Entry("Submitted", "rerun", 250), Entry("Started", "rerun", 300),
+        Entry("Ended", "rerun", 400),
+    ]  # fmt: skip
+
+
+def test_a_record_with_impossible_times_teaches_nothing_before_it_is_asked() -> None:
+    spy = Spy()
+    early = job(job_id="early", submitted=100, end=50, runtime=10)
+    at_once = job(job_id="at-once", submitted=300, end=400, runtime=10)
+    jobs = [early, CompletedJob(at_once.submission, "srv", 400, 400, 10)]
+    drive(Workload(jobs), spy, running=spy)
+    assert [entry[:2] for entry in spy.entries] == [
+        (did, each.submission.job_id) for each in jobs for did in ("predict", "predict", "learn")
+    ]
+
+
+@pytest.mark.parametrize("waiting", ["v1", "v3", "percentile:keys=user", "factor:0.5", "request"])
+@pytest.mark.parametrize("running", [WALLTIME, KEEP, "v2", "same"])
+def test_every_soft_walltime_is_the_decision_of_the_policy(workload: Workload, waiting: str, running: str) -> None:
+    running = waiting if running == "same" else running
+    found = drive_specs(workload, waiting, running)
+    predictors = {spec: make(spec) for spec in {waiting, running} - {WALLTIME, KEEP}}
+    terms, has, now = Terms("on", waiting, running, 60), [None] * len(workload.jobs), 0
+
+    def predict(spec: str, submission: Submission) -> Prediction | ColdStart:
+        return predictors[spec].predict(submission, now)
+
+    at_submission = list(has)
+    for kinds, numbers in workload.stream(everything=True):
+        for kind, number in zip(kinds, numbers, strict=True):
+            each = workload.jobs[number]
+            now = int(workload.event(kind, number).time)
+            if kind == Kind.ENDED and workload.teaches[number]:
+                for predictor in predictors.values():
+                    predictor.learn(each)
+            elif kind in (Kind.SUBMITTED, Kind.STARTED):
+                decision = decide(terms, kind, each.submission, has[number], predict)
+                if decision.action == "set":
+                    has[number] = decision.soft_walltime
+                if kind == Kind.SUBMITTED:
+                    at_submission[number] = has[number]
+    assert found.soft_walltimes.tolist() == [-1 if value is None else value for value in at_submission]
+    running_now = np.array([-1 if value is None else value for value in has])
+    running_now[(running_now == workload.walltime) | (workload.started < 0)] = -1
+    assert found.at_start.tolist() == running_now.tolist()
+    if waiting not in ("request",):
+        assert (found.soft_walltimes >= 0).sum() > 100
+
+
+def test_all_jobs_count_as_progress_once(workload: Workload) -> None:
+    for running in (WALLTIME, "v3"):
+        told: list[int] = []
+        drive_specs(workload, "v1", running, progress=told.append)
+        assert sum(told) == len(workload.jobs)

@@ -1,0 +1,81 @@
+"""A predictor that writes down what a driver asks and tells it, and when: every driver is run with it."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import ClassVar, NamedTuple
+
+import pytest
+
+from softwalltime.events import Ended, Event
+from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.predictors import registry
+from softwalltime.predictors.base import Options, Predictor
+from softwalltime.replay.workload import Workload
+
+
+class Entry(NamedTuple):
+    """``did`` is ``learn``, ``predict`` or the kind of an observed event; ``time`` what the predictor was told."""
+
+    did: str
+    job_id: str
+    time: int
+
+
+class Spy(Predictor):
+    """Predicts nothing that rests on a job: 100 s and the number of jobs that it has learnt."""
+
+    name: ClassVar[str] = "spy"
+    summary: ClassVar[str] = "writes down what it is asked and told"
+    source: ClassVar[str] = "the tests"
+
+    def __init__(self, options: Options | None = None) -> None:
+        super().__init__(options or Options())
+        self.entries: list[Entry] = []
+        self.learnt: list[CompletedJob] = []
+
+    def learn(self, job: CompletedJob) -> None:
+        self.learnt.append(job)
+        self.entries.append(Entry("learn", job.submission.job_id, job.end))
+
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+        self.entries.append(Entry("predict", submission.job_id, now))
+        return Prediction(100.0 + len(self.learnt), "{} jobs learnt", (len(self.learnt),))
+
+
+class ObservingSpy(Spy):
+    """Writes down the events too."""
+
+    name: ClassVar[str] = "observing-spy"
+
+    def __init__(self, options: Options | None = None) -> None:
+        super().__init__(options)
+        self.observed: list[Event] = []
+
+    def observe(self, event: Event) -> None:
+        self.observed.append(event)
+        submission = event.job.submission if isinstance(event, Ended) else event.submission
+        self.entries.append(Entry(type(event).__name__, submission.job_id, event.time))
+
+
+@contextmanager
+def registered(*predictors: type[Predictor]) -> Iterator[None]:
+    """Let the registry know these predictors meanwhile, by their names."""
+    known = (*registry.entries(), *(registry.Entry(each.name, "the tests", each) for each in predictors))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "entries", lambda: known)
+        yield
+
+
+def assert_nothing_was_known_early(entries: Iterable[Entry], workload: Workload) -> None:
+    """Assert of a driver: at every question all jobs that had ended by then are learnt, none later, and each once.
+
+    The workload's jobs all teach, and their ids are unique.
+    """
+    ended = {each.submission.job_id: int(end) for each, end in zip(workload.jobs, workload.ended, strict=True)}
+    learnt: set[str] = set()
+    for did, job_id, time in entries:
+        if did == "learn":
+            assert job_id not in learnt, f"{job_id} was learnt twice"
+            learnt.add(job_id)
+        elif did == "predict":
+            assert learnt == {known for known, end in ended.items() if end <= time}, f"asked about {job_id} at {time}"
