@@ -1,10 +1,10 @@
--- Two roles that may read the monitoring views and nothing else: softwalltime_monitor all of them, and
--- softwalltime_monitor_anonymous those without user names.  Nobody can log in as them; give them to those who can:
+-- Two roles that can only read monitoring views: softwalltime_monitor all of them, softwalltime_monitor_anonymous those
+-- without user names.  They cannot log in; grant them to login roles:
 --
---   psql -d softwalltime -f monitoring-role.sql           -- as the database's owner or a superuser; may be repeated
+--   psql -d softwalltime -f monitoring-role.sql           -- as owner of the database or superuser; can be repeated
 --   create role grafana login password '...' in role softwalltime_monitor_anonymous;
 --
--- softwalltime db upgrade, which may make views anew, lets them read those again.
+-- softwalltime db upgrade may recreate views, and grants them again.
 
 DO $$
 DECLARE

@@ -1,18 +1,18 @@
--- Roles with the least rights, for sites that want the daemon to own nothing:
+-- Roles with the least privileges, for sites where the daemon must not own the tables:
 --
 --   softwalltime_owner    owns the schema; only softwalltime db upgrade, downgrade and check need it
---   softwalltime          the daemon: reads logs in, predicts, records, forgets; changes no table
---   softwalltime_ingest   softwalltime ingest --follow, at sites without the daemon: reads logs in, and no more
---   softwalltime_hook     hooks that ask PostgreSQL themselves: reads what a prediction takes, and no more
+--   softwalltime          the daemon: ingests logs, predicts, records, deletes old rows; changes no table
+--   softwalltime_ingest   softwalltime ingest --follow, at sites without the daemon: ingests logs
+--   softwalltime_hook     hooks that query PostgreSQL themselves: reads what a prediction needs
 --
--- Run it as a superuser in the database, before the first softwalltime db upgrade and again after every one; it may be
--- repeated.  The roles can log in and have no password: give them one, or let pg_hba.conf know them.
+-- Run this file as a superuser in the database, before the first softwalltime db upgrade and after every upgrade; it can be
+-- repeated.  The roles can log in and have no password: set one, or configure pg_hba.conf.
 --
 --   createdb --encoding UTF8 --template template0 softwalltime && psql -d softwalltime -f roles.sql
 --   softwalltime db upgrade --dsn "dbname=softwalltime options='-c role=softwalltime_owner'"
 --   psql -d softwalltime -f roles.sql
 --
--- Who may look at the monitoring views is said by monitoring-role.sql.
+-- monitoring-role.sql grants access to the monitoring views.
 
 DO $$
 DECLARE
@@ -25,7 +25,7 @@ BEGIN
         EXECUTE format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), role);
     END LOOP;
     EXECUTE format('GRANT CREATE ON DATABASE %I TO softwalltime_owner', current_database());
-    -- Jobs wait in a temporary table until those that are known already have been sorted out.
+    -- Ingest copies jobs to a temporary table first, to skip known jobs.
     EXECUTE format('GRANT TEMPORARY ON DATABASE %I TO softwalltime, softwalltime_ingest', current_database());
 END
 $$;

@@ -114,7 +114,7 @@ def host(packages: Packages, bootable: Path) -> Iterator[Machine]:
         found.run(f"sed -i 's/^# dsn/dsn/; s#^accounting = .*#accounting = \"{accounting}\"#' /etc/softwalltime/*.toml")
         for command in guide_commands():
             found.run(command)
-        (drop_in,) = blocks("What runs where, as whom", "ini")
+        (drop_in,) = blocks("Processes and users", "ini")
         found.run("mkdir -p /etc/systemd/system/softwalltime.service.d")
         (found.root / "etc/systemd/system/softwalltime.service.d/override.conf").write_text(drop_in)
         found.run("systemctl daemon-reload; systemctl start softwalltime")
@@ -141,7 +141,7 @@ def test_logs_that_are_not_everybodys_are_readable_by_the_acl(host: Machine) -> 
     if host.run("command -v setfacl", check=False) == "":
         pytest.skip("the machine has no setfacl")
     host.run(f"chmod 0700 {folder}; chmod 0600 {folder}/*")
-    (command,) = (block for block in blocks("What runs where, as whom") if "setfacl" in block)
+    (command,) = (block for block in blocks("Processes and users") if "setfacl" in block)
     host.run(command.replace("/var/spool/pbs", "/scratch/pbs"))
     host.run(f"umask 077; head -1 {folder}/{RECORDED_LOG.name} > {folder}/20261121")
     # Where the daemon is, as nobody but root comes there otherwise.

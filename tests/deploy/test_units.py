@@ -72,9 +72,9 @@ def test_it_runs_as_its_own_user_without_any_capability(service: Path) -> None:
 
 
 def test_both_units_have_the_same_sandbox() -> None:
-    boxes = [service.read_text().partition("# Everything else that it does not need.")[2] for service in SERVICES]
+    boxes = [service.read_text().partition("# Sandbox.")[2] for service in SERVICES]
     daemon, ingest = (set(box.partition("[Install]")[0].splitlines()) for box in reversed(boxes))
-    # The kernel must tell the daemon, and only the daemon, whether it is root who asks.
+    # Only the daemon must see that the peer is root.
     assert {line for line in daemon ^ ingest if not line.startswith("#")} == {"PrivateUsers=yes"}
     assert "PrivateUsers=yes" in ingest
 
