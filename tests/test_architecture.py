@@ -39,6 +39,17 @@ ALLOWED = {
     },
     "deployment": {"accounting", "errors", "policy", "resources", "service", "settings", "store"},
     "reports": {"errors", "formatting", "jobs", "policy", "predictors", "replay", "simulation"},
+    "experiments": {
+        "errors",
+        "formatting",
+        "jobs",
+        "policy",
+        "predictors",
+        "replay",
+        "reports",
+        "simulation",
+        "states",
+    },
 }
 # The command line stands on top of everything.
 MODULES = sorted(PACKAGE.rglob("*.py"))

@@ -9,6 +9,7 @@ from softwalltime import __version__
 from softwalltime.cli.daemon import explain, predict, serve, status
 from softwalltime.cli.doctor import doctor
 from softwalltime.cli.downgrade import downgrade
+from softwalltime.cli.experiment import experiment
 from softwalltime.cli.install import install, uninstall
 from softwalltime.cli.interruption import handle_signals
 from softwalltime.cli.predictors import predictors
@@ -37,7 +38,7 @@ def cli() -> None:
 
 for command in (replay, report, sweep, ingest, predictors, convert, generate, db, serve, status, top, predict, explain):
     cli.add_command(command)
-for command in (simulate, install, uninstall, doctor):
+for command in (simulate, experiment, install, uninstall, doctor):
     cli.add_command(command)
 db.add_command(downgrade)
 

@@ -1,0 +1,60 @@
+"""The figures of one schedule that the papers use."""
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softwalltime.replay.metrics import accuracies
+from softwalltime.simulation.engine import Outcome
+from softwalltime.simulation.jobs import Floats, Jobs
+from softwalltime.simulation.metrics import bounded_slowdowns, measure, waits
+from softwalltime.simulation.policies import Policy
+
+Figures = dict[str, float | None]
+"""By name; ``None`` where no job gives one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """What became of a workload under a policy; ``counted`` says which jobs the figures are of."""
+
+    jobs: Jobs
+    outcome: Outcome
+    processors: int
+    policy: Policy
+    counted: NDArray[np.bool_]
+
+
+def schedule_figures(schedule: Schedule) -> Figures:
+    """The figures of :class:`softwalltime.simulation.metrics.Metrics` over the counted jobs, and some more.
+
+    ``jobs``; ``bsld600_mean``: bounded slowdown with 600 s; ``priority_wait``: mean wait weighted by priority at the
+    start (Tang et al. 2013, eq. 4); ``accuracy_mean`` and ``underestimated``: of the values that jobs waited with.
+    """
+    jobs, outcome, counted = schedule.jobs, schedule.outcome, schedule.counted
+    metrics = measure(jobs, outcome, schedule.processors, None, counted)
+    found: Figures = {name: value for name, value in asdict(metrics).items() if name != "jobs_per_second"}
+    count = int(counted.sum())
+    found["jobs"] = float(count)
+    if not count:
+        return found | dict.fromkeys(("bsld600_mean", "priority_wait", "accuracy_mean", "underestimated"))
+    wait, run = waits(jobs, outcome)[counted], outcome.duration[counted]
+    estimate = outcome.waiting[counted]
+    found["bsld600_mean"] = float(bounded_slowdowns(wait, run, 600).mean())
+    priority = _priorities(schedule)[counted]
+    total = float(priority.sum())
+    found["priority_wait"] = float((wait * priority).sum() / total) if total else 0.0
+    found["accuracy_mean"] = float(accuracies(estimate, run).mean())
+    found["underestimated"] = float((estimate < run).mean())
+    return found
+
+
+def _priorities(schedule: Schedule) -> Floats:
+    """Each job's priority at its start: WFP by the user's walltime (Tang et al. 2013, eq. 5), else its wait."""
+    wait = waits(schedule.jobs, schedule.outcome).astype(np.float64)
+    if schedule.policy.order != "wfp":
+        return wait
+    relative = wait / np.array(schedule.jobs.walltime, np.float64)
+    found: Floats = relative * relative * relative * np.array(schedule.jobs.processors, np.float64)
+    return found

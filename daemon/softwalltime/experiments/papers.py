@@ -1,0 +1,35 @@
+"""The papers by the name of their command."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from softwalltime.experiments import chlumsky2022, fan2017, li2004, rubio2021, tang2013
+from softwalltime.experiments.study import Study
+from softwalltime.experiments.tables import Report
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """One paper: its citation, and the function that repeats its experiment.
+
+    The function is given a study and further predictors to compare, as specifications.
+    """
+
+    citation: str
+    repeat: Callable[[Study, Sequence[str]], Report]
+
+
+PAPERS = {
+    module.__name__.rpartition(".")[2]: Paper(module.CITATION, module.repeat)
+    for module in (tang2013, chlumsky2022, fan2017, rubio2021, li2004)
+}
+"""The papers by the name of their command."""
+
+
+def repeat(name: str, study: Study, more: Sequence[str] = ()) -> Report:
+    """Repeat a paper's experiment on a trace.
+
+    :param name: one of :data:`PAPERS`.
+    :param more: further predictors, which the papers that compare predictors run as well.
+    """
+    return PAPERS[name].repeat(study, more)

@@ -1,0 +1,141 @@
+"""Start times predicted by running the scheduler forward from a queue's state (Li et al. 2004, section 3)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from softwalltime.jobs import Prediction
+from softwalltime.predictors.base import Predictor
+from softwalltime.simulation.engine import Outcome, simulate
+from softwalltime.simulation.jobs import Integers, Jobs
+from softwalltime.simulation.policies import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The queue when a job is submitted: positions of the running and the waiting jobs, the submitted one last.
+
+    ``now`` is the submission in epoch seconds; ends at that instant have happened, starts have not.
+    """
+
+    now: int
+    running: tuple[int, ...]
+    waiting: tuple[int, ...]
+
+
+def states(jobs: Jobs, outcome: Outcome, sample: Sequence[int]) -> list[State]:
+    """The state at the submission of each job of the sample, in a schedule of first come, first served.
+
+    :param sample: positions of jobs, ascending.
+    """
+    end = outcome.start + outcome.duration
+    found = []
+    first = 0
+    for job in sample:
+        now = jobs.submitted[job]
+        # Jobs before ``first`` have ended by now, and stay so.
+        while first < job and end[first] <= now:
+            first += 1
+        known = np.arange(first, job + 1)
+        started, ended = outcome.start[known] < now, end[known] <= now
+        running = known[started & ~ended]
+        running = running[np.argsort(outcome.start[running], kind="stable")]
+        found.append(State(now, tuple(running.tolist()), tuple(known[~started].tolist())))
+    return found
+
+
+def predicted_runtimes(
+    jobs: Jobs, outcome: Outcome, sample: Sequence[State], predictor: Predictor | None, minimum: int
+) -> list[tuple[list[int], list[int]]]:
+    """Seconds that the running jobs of each state will still run, and that its waiting jobs will run.
+
+    A predictor has learnt the jobs that ended in the schedule by then; ``None`` predicts the walltime.  A job that runs
+    longer than predicted is given the next whole multiple, as PBS does; nothing is beyond the walltime.
+    """
+    completed = jobs.completed
+    ends = (outcome.start + outcome.duration).tolist()
+    by_end = sorted(range(len(jobs)), key=ends.__getitem__) if predictor is not None else []
+    learnt = 0
+    found = []
+    for state in sample:
+        now = state.now
+        while learnt < len(by_end) and ends[by_end[learnt]] <= now:
+            job = by_end[learnt]
+            learnt += 1
+            if predictor is not None and jobs.teaches[job]:
+                start = int(outcome.start[job])
+                predictor.learn(
+                    replace(completed[job], start=start, end=ends[job], runtime=ends[job] - start)
+                )  # fmt: skip
+
+        def runtime(job: int, elapsed: int, now: int = now) -> int:
+            limit = jobs.walltime[job]
+            if predictor is None:
+                return limit
+            answer = predictor.predict(completed[job].submission, now, elapsed)
+            seconds = answer.seconds if isinstance(answer, Prediction) else float(limit)
+            value = min(max(int(np.ceil(seconds)), minimum), limit) if seconds < limit else limit
+            return min(limit, value * (elapsed // value + 1))
+
+        remaining = []
+        for job in state.running:
+            elapsed = now - int(outcome.start[job])
+            remaining.append(max(runtime(job, elapsed) - elapsed, 1))
+        found.append((remaining, [runtime(job, 0) for job in state.waiting]))
+    return found
+
+
+def actual_runtimes(outcome: Outcome, sample: Sequence[State]) -> list[tuple[list[int], list[int]]]:
+    """The same, as no predictor can know it: a bound."""
+    end = outcome.start + outcome.duration
+    return [
+        (
+            [int(end[job]) - state.now for job in state.running],
+            [int(outcome.duration[job]) for job in state.waiting],
+        )
+        for state in sample
+    ]
+
+
+def forward(
+    jobs: Jobs, outcome: Outcome, state: State, remaining: Sequence[int], runtimes: Sequence[int], processors: int,
+    policy: Policy,
+) -> int:  # fmt: skip
+    """The predicted wait of the job that was just submitted, in seconds.
+
+    The scheduler plans with walltimes, what happens are the predicted runtimes, and no further job comes.  ``policy``
+    is first come, first served: running jobs are submitted first, all fit, and so start at once.
+    """
+    members = [*state.running, *state.waiting]
+    limits = [jobs.walltime[job] - (state.now - int(outcome.start[job])) for job in state.running]
+    limits += [jobs.walltime[job] for job in state.waiting]
+    # A job that outlives its walltime here has seconds left, however few.
+    limits = [max(limit, seconds) for limit, seconds in zip(limits, (*remaining, *runtimes), strict=True)]
+    taken = jobs.chosen(members)
+    queue = replace(
+        taken,
+        submitted=(state.now,) * len(members),
+        walltime=tuple(limits),
+        runtime=(*remaining, *runtimes),
+        teaches=(False,) * len(members),
+    )
+    return int(simulate(queue, processors, policy).start[-1]) - state.now
+
+
+def work_ahead(jobs: Jobs, outcome: Outcome, state: State, processors: int) -> float:
+    """The wait by a linear scale: processor-seconds requested ahead of the job, over the processors.
+
+    What the EDG middleware did, as far as section 1 tells: walltimes and the jobs in the queue.
+    """
+    work = sum(
+        jobs.processors[job] * max(jobs.walltime[job] - (state.now - int(outcome.start[job])), 0)
+        for job in state.running
+    )
+    work += sum(jobs.processors[job] * jobs.walltime[job] for job in state.waiting[:-1])
+    return work / processors
+
+
+def waits_of(outcome: Outcome, sample: Sequence[State]) -> Integers:
+    """The actual waits of the submitted jobs."""
+    return np.array([int(outcome.start[state.waiting[-1]]) - state.now for state in sample], np.int64)

@@ -1,0 +1,103 @@
+"""What all experiments are given: the jobs of one trace, the machine, the seeds, the processes."""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softwalltime.errors import SourceError, UsageError
+from softwalltime.formatting import plural
+from softwalltime.jobs import CompletedJob
+from softwalltime.policy.clamp import MINIMUM
+from softwalltime.replay.workload import Workload
+from softwalltime.simulation.jobs import Jobs, jobs_of
+from softwalltime.states import TEACHING, State
+
+Bar = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
+"""Makes a progress bar from a title and a total; the value is told every further amount that was done."""
+
+
+def no_bar(_title: str, _total: int) -> AbstractContextManager[Callable[[int], None]]:
+    """Show nothing."""
+    return nullcontext(lambda _: None)
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """One trace and how it is to be simulated.
+
+    ``completed`` are its records, ``jobs`` those that a machine with so many ``processors`` can run.  ``shake`` is
+    empty for the recorded workload; with it, there is one shaken workload for each seed.  ``minimum`` is the least
+    estimate in seconds.  ``processes`` is the number of processes, ``None`` for one a core.
+    """
+
+    source: str
+    completed: tuple[CompletedJob, ...]
+    jobs: Jobs
+    refused: int
+    processors: int
+    shake: str = ""
+    seeds: tuple[int, ...] = (0,)
+    minimum: int = MINIMUM
+    processes: int | None = 1
+    teaching: tuple[State, ...] = tuple(sorted(TEACHING))
+    bar: Bar = field(default=no_bar, compare=False)
+
+    @property
+    def workload(self) -> Workload:
+        """The jobs in event order, as recorded."""
+        return Workload(self.completed, teaching=self.teaching)
+
+    def settings(self) -> dict[str, object]:
+        """What was simulated, for the head of a report."""
+        if not self.shake:
+            return {"workload": "as recorded"}
+        return {"workload": f"shaken ({self.shake})", "seeds": " ".join(map(str, self.seeds))}
+
+
+def study_of(
+    source: str, completed: Iterable[CompletedJob], processors: int | None = None, limit: int | None = None,
+    months: Sequence[int] = (), seeds: Sequence[int] = (), processes: int | None = 1,
+    teaching: Iterable[State] = TEACHING, bar: Bar = no_bar,
+) -> Study:  # fmt: skip
+    """The study of a trace.
+
+    :param processors: size of the machine; by default the most in use at one time.
+    :param limit: only the first so many jobs, in order of submission, of those months.
+    :param months: calendar months of the trace (UTC) to use, counted from 1; all by default.
+    :param seeds: a workload shaken by weeks for each; the recorded one if there are none.
+    :raises SourceError: if no job can be simulated.
+    """
+    records = sorted(completed, key=lambda job: job.submission.submitted)
+    if months and records:
+        labels = months_of([job.submission.submitted for job in records]).tolist()
+        names = list(dict.fromkeys(labels))
+        for month in months:
+            if not 1 <= month <= len(names):
+                raise UsageError(f"{source} spans {plural(len(names), 'month')}: there is no month {month}")
+        wanted = {names[month - 1] for month in months}
+        records = [job for job, label in zip(records, labels, strict=True) if label in wanted]
+    records = records[:limit]
+    jobs = jobs_of(records, tuple(teaching))
+    if not len(jobs):
+        raise SourceError(f"no job in {source} has a runtime, a walltime and processors")
+    size = processors or jobs.peak()
+    jobs, refused = jobs.that_fit(size)
+    if not len(jobs):
+        raise UsageError(f"every job of {source} is larger than {plural(size, 'processor')}: correct --processors")
+    return Study(
+        source, tuple(records), jobs, refused, size, "week" if seeds else "", tuple(seeds) or (0,),
+        processes=processes, teaching=tuple(sorted(teaching)), bar=bar,
+    )  # fmt: skip
+
+
+def months_of(times: Sequence[int]) -> NDArray[np.str_]:
+    """The calendar months (UTC) of times in epoch seconds, which compare as they follow each other.
+
+    >>> months_of([1_700_000_000]).tolist()
+    ['2023-11']
+    """
+    found: NDArray[np.str_] = np.array(times, "datetime64[s]").astype("datetime64[M]").astype(str)
+    return found

@@ -1,0 +1,265 @@
+"""Tang, Desai, Buettner & Lan, "Job scheduling with adjusted runtime estimates on production supercomputers" (2013).
+
+Walltimes times a percentile of the share that like jobs used: which keys, percentile, window and threshold (section 4),
+and what that does to waits, applied to all jobs or only while they wait (section 6).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from softwalltime.experiments.study import Study
+from softwalltime.experiments.tables import Cell, Column, Report, Table
+from softwalltime.experiments.trials import Trials, month_names, simulate_all
+from softwalltime.formatting import DAY
+from softwalltime.predictors.percentile import PercentileOptions
+from softwalltime.replay.metrics import Scores, score
+from softwalltime.replay.percentile_grid import drive_percentiles, soft_walltimes
+from softwalltime.simulation.policies import WALLTIME, Policy
+
+CITATION = "Tang, Desai, Buettner & Lan, J. Parallel Distrib. Comput. 73 (2013)"
+KEYS = {
+    "user": ("user",),
+    "project": ("project",),
+    "double": ("user", "project"),
+    "triple": ("user", "project", "walltime"),
+}
+"""The key types (section 4.1)."""
+PERCENTILES = (100, 95, 90, 85, 80, 70, 50)
+MONTHS = (1, 2, 3, 6, 12)
+"""Time windows of figures 8 to 10, in months of 30 days."""
+EVER = 36_500 * DAY
+THRESHOLD = 0.5
+SCHEMES = (95, 85, 70)
+"""Percentiles of figures 13 to 17."""
+ORDERS = {"wfp": "WFP", "fcfs": "FCFS"}
+STRATEGIES = ("regular", "selective")
+FIGURES = {
+    ("wfp", "regular"): "fig14", ("wfp", "selective"): "fig15",
+    ("fcfs", "regular"): "fig16", ("fcfs", "selective"): "fig17",
+}  # fmt: skip
+BASELINE = "baseline"
+METRICS = {"wait_mean": "wait", "slowdown_mean": "slowdown", "priority_wait": "weighted wait"}
+
+PUBLISHED_GAINS = {
+    ("wfp", "regular", 95): "wait -15%",
+    ("wfp", "regular", 85): "wait -15%, slowdown -16%, weighted -19%",
+    ("wfp", "regular", 70): "least effective",
+    ("wfp", "selective", 95): "as regular; weighted worse",
+    ("wfp", "selective", 85): "-22%, -22%, -28%",
+    ("wfp", "selective", 70): "better than regular",
+    ("fcfs", "regular", 95): "wait -2%",
+    ("fcfs", "regular", 85): "within 4%",
+    ("fcfs", "regular", 70): "slowdown +8%",
+    ("fcfs", "selective", 85): "about -20%, -20%, -15%",
+    ("fcfs", "selective", 70): "about -20%, -20%, -15%",
+}
+"""Average relative gains of wait, slowdown and weighted wait, as changes (figures 14(d) to 17(d), sections 6.2, 7)."""
+PUBLISHED_ACCURACY = {
+    ("triple", 70): "accuracy 0.679",
+    ("triple", 85): "median 0.71; UE 9-17%, BE 1.2-2.2% for 80 to 90",
+}
+"""Figures 4, 5 and 11; section 4.2."""
+
+DIFFERENCES = (
+    (
+        "Other machines: Intrepid (40,960 nodes, partitions of a torus) cannot be simulated from the public log; "
+        "processors are interchangeable here."
+    ),
+    (
+        "The paper does not say what becomes of an estimate that runs out; here PBS's rule (whole multiples, at "
+        "most the walltime)."
+    ),
+    (
+        "Each month is simulated by itself, as in the paper, after the month before it as an uncounted warm-up that "
+        "fills the machine and teaches; the first month is only a warm-up."
+    ),
+    ("Section 6 names no threshold of the adjustment; none is used in the simulations. Estimates are at least 60 s."),
+    "The weights of the weighted wait are the priorities by the user's walltime under every scheme.",
+)
+
+
+def repeat(study: Study, more: Sequence[str] = ()) -> Report:
+    """Repeat figures 4 to 10 by replay and figures 13 to 17 by simulation."""
+    trials = simulate_all(study, policies(study), monthly=True)
+    settings = study.settings() | {"months simulated": len(trials.parts)}
+    tables = (*_accuracy_tables(study), _monthly_accuracy(trials), *_gain_tables(trials), *_monthly_tables(trials))
+    return Report(
+        "tang2013", CITATION, study.source, len(study.jobs), study.refused, study.processors, settings,
+        (*DIFFERENCES, *_warnings(study)), {}, tables,
+    )  # fmt: skip
+
+
+def policies(study: Study) -> dict[str, Policy]:
+    """The baseline and each scheme, regular and selective, under each order."""
+    found = {}
+    for order in ORDERS:
+        plain = Policy(order=order, minimum=study.minimum)
+        found[f"{order} {BASELINE}"] = plain
+        for strategy in STRATEGIES:
+            for percentile in SCHEMES:
+                spec = f"percentile:p={percentile},keys={'+'.join(KEYS['triple'])},window=30d,least=10"
+                running = spec if strategy == "regular" else WALLTIME
+                found[_name(order, strategy, percentile)] = replace(plain, waiting=spec, running=running, ordering=spec)
+    return found
+
+
+def _name(order: str, strategy: str, percentile: int) -> str:
+    return f"{order} {strategy} p{percentile}"
+
+
+def _warnings(study: Study) -> list[str]:
+    projects = {job.submission.project for job in study.jobs.completed}
+    found = []
+    if len(projects) <= 1:
+        found.append("The trace has no projects: the double key is the user, the triple key user and walltime.")
+    if len(month_names(study.jobs)) == 1:
+        found.append("One month: there is no warm-up, and no interval without seeds.")
+    return found
+
+
+def _accuracy_tables(study: Study) -> tuple[Table, ...]:
+    """Figures 4 to 10."""
+    workload = study.workload
+    passes = len(KEYS) + 2 * len(MONTHS)
+    by_key: list[tuple[Cell, ...]] = []
+    by_threshold: list[tuple[Cell, ...]] = []
+    by_window: list[tuple[Cell, ...]] = []
+    original = score(workload, np.full(len(workload.jobs), -1, np.int64))
+    by_key.append(("walltime", "", *_scores(original), "accuracy 0.50"))
+    with study.bar("replaying", passes * len(workload.jobs)) as progress:
+        for key, fields in KEYS.items():
+            windows = (None, *MONTHS) if key in ("double", "triple") else (None,)
+            for months in windows:
+                window = EVER if months is None else months * 30 * DAY
+                options = PercentileOptions(keys=fields, window=window, least=10)
+                shares = drive_percentiles(workload, options, PERCENTILES, progress)
+                for percentile, row in zip(PERCENTILES, shares, strict=True):
+                    plain = score(workload, soft_walltimes(workload, row, None, study.minimum))
+                    published = PUBLISHED_ACCURACY.get((key, percentile), "")
+                    if months is None:
+                        by_key.append((key, f"p{percentile}", *_scores(plain), published))
+                    if months is None and key in ("double", "triple"):
+                        held = score(workload, soft_walltimes(workload, row, THRESHOLD, study.minimum))
+                        by_threshold.append((key, f"p{percentile}", *_two(plain), *_two(held), _drop(plain, held)))
+                    if key in ("double", "triple"):
+                        shown = "all" if months is None else f"{months} months"
+                        by_window.append((key, f"p{percentile}", shown, *_scores(plain)))
+    figures = (
+        Column("accuracy", "accuracy", "accuracy"), Column("accuracy_median", "median", "accuracy"),
+        Column("na", "NA", "share"), Column("oe", "OE", "share"), Column("ue", "UE", "share"),
+        Column("be", "BE", "share"),
+    )  # fmt: skip
+    first, second = Column("keys", "keys"), Column("percentile", "percentile")
+    return (
+        Table(
+            "fig4_5", "Figures 4 and 5: accuracy by keys and percentile, all earlier jobs",
+            (first, second, *figures, Column("published", "published")), tuple(by_key),
+            "the more keys, and the lower the percentile down to 70, the higher the accuracy (figure 4); NA: not "
+            "adjusted, OE: overestimated, UE and BE: underestimated by at most and by more than 30 min (figure 5).",
+        ),
+        Table(
+            "fig6_7", "Figures 6 and 7: a threshold of 0.5",
+            (first, second, Column("ue", "UE", "share"), Column("be", "BE", "share"),
+                Column("ue_threshold", "UE, threshold", "share"), Column("be_threshold", "BE, threshold", "share"),
+                Column("change", "change of UE + BE", "change"),
+            ),
+            tuple(by_threshold), "17 to 35% fewer underestimates with the triple key (section 4.2.3).",
+        ),
+        Table(
+            "fig8_10", "Figures 8 to 10: accuracy by time window",
+            (first, second, Column("window", "window"), *figures), tuple(sorted(by_window, key=_window_order)),
+            "one month is at least as accurate as all jobs but at p70, with fewer UE and BE (figures 8 to 10).",
+            detail=True,
+        ),
+    )  # fmt: skip
+
+
+def _window_order(row: tuple[Cell, ...]) -> tuple[str, int]:
+    return str(row[0]), -int(str(row[1])[1:])
+
+
+def _scores(scores: Scores) -> tuple[Cell, ...]:
+    return scores.accuracy_mean, scores.accuracy_median, scores.not_adjusted, scores.over, *_two(scores)
+
+
+def _two(scores: Scores) -> tuple[Cell, Cell]:
+    """UE and BE: our ``underestimated`` counts both."""
+    badly = scores.badly_underestimated or 0.0
+    return (scores.underestimated or 0.0) - badly, badly
+
+
+def _drop(plain: Scores, held: Scores) -> float | None:
+    before = plain.underestimated
+    return None if not before else (held.underestimated or 0.0) / before - 1
+
+
+def _monthly_accuracy(trials: Trials) -> Table:
+    columns = (
+        Column("month", "month"), Column("jobs", "jobs", "count"), Column(BASELINE, "walltime", "accuracy"),
+        *(Column(f"p{percentile}", f"p{percentile}", "accuracy") for percentile in SCHEMES),
+    )  # fmt: skip
+    names = [f"wfp {BASELINE}", *(_name("wfp", "selective", percentile) for percentile in SCHEMES)]
+    rows = tuple(
+        (part, trials.mean(names[0], "jobs", part), *(trials.mean(name, "accuracy_mean", part) for name in names))
+        for part in trials.parts
+    )
+    published = "about 0.5 with walltimes and above 0.6 with each scheme; p70 is best in every month (figure 13)."
+    return Table("fig13", "Figure 13: accuracy by month", columns, rows, published, detail=True)
+
+
+def _gain_tables(trials: Trials) -> list[Table]:
+    columns = (
+        Column("percentile", "scheme"),
+        *(Column(key, title, "change") for key, title in METRICS.items()),
+        Column("wait_pooled", "wait, all jobs", "change"),
+        *(Column(f"{key}_better", f"{title}: better in") for key, title in METRICS.items()),
+        Column("broken", "broken promises", "share"),
+        Column("published", "published"),
+    )
+    found = []
+    for (order, strategy), figure in FIGURES.items():
+        baseline = f"{order} {BASELINE}"
+        rows: list[tuple[Cell, ...]] = [
+            (BASELINE, *[None] * (2 * len(METRICS) + 1), trials.mean(baseline, "broken"), "")
+        ]  # fmt: skip
+        for percentile in SCHEMES:
+            name = _name(order, strategy, percentile)
+            rows.append(
+                (
+                    f"p{percentile}",
+                    *(trials.change(name, baseline, metric) for metric in METRICS),
+                    trials.pooled(name, baseline, "wait_mean"),
+                    *(trials.better(name, baseline, metric) for metric in METRICS),
+                    trials.mean(name, "broken"),
+                    PUBLISHED_GAINS.get((order, strategy, percentile), ""),
+                )
+            )
+        title = f"Figure {figure[3:]}(d): {ORDERS[order]}, {strategy} adjustment, mean change over months"
+        found.append(Table(f"{figure}d", title, columns, tuple(rows), f"gains of figure {figure[3:]}(d), as changes."))
+    return found
+
+
+def _monthly_tables(trials: Trials) -> list[Table]:
+    """Figures 14 to 17 (a) to (c): each month."""
+    found = []
+    for (order, strategy), figure in FIGURES.items():
+        baseline = f"{order} {BASELINE}"
+        columns = [Column("month", "month"), Column("wait", "baseline wait", "duration")]
+        columns += [
+            Column(f"{metric}_p{percentile}", f"{title} p{percentile}", "change")
+            for metric, title in METRICS.items()
+            for percentile in SCHEMES
+        ]
+        rows = []
+        for part in trials.parts:
+            changes: list[Cell] = []
+            for metric in METRICS:
+                for percentile in SCHEMES:
+                    values = trials.changes(_name(order, strategy, percentile), baseline, metric)[part]
+                    changes.append(sum(values) / len(values) if values else None)
+            rows.append((part, trials.mean(baseline, "wait_mean", part), *changes))
+        title = f"Figure {figure[3:]}(a) to (c): {ORDERS[order]}, {strategy} adjustment, by month"
+        found.append(Table(figure, title, tuple(columns), tuple(rows), "", detail=True))
+    return found

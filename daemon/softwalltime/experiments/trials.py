@@ -1,0 +1,212 @@
+"""Many simulations of one study, on all processes, and their paired relative changes."""
+
+import math
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softwalltime.experiments.figures import Figures, Schedule, schedule_figures
+from softwalltime.experiments.study import Study, months_of
+from softwalltime.replay.sweep.snapshot import load, take
+from softwalltime.replay.sweep.workers import local_workers
+from softwalltime.simulation.differences import Interval, interval
+from softwalltime.simulation.jobs import Jobs, jobs_of
+from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.shaking import shaken
+from softwalltime.simulation.tasks import run
+from softwalltime.states import State
+
+Measure = Callable[[Schedule], Figures]
+"""A function of a module, because other processes must find it."""
+Count = Callable[[Jobs], NDArray[np.bool_]]
+"""Says which jobs of a whole workload are measured; also a function of a module."""
+
+WHOLE = "all"
+"""The part that is the whole workload."""
+LEAST = 50
+"""A month with fewer jobs is no part: its means would say nothing."""
+_FEW = 20_000
+"""Simulated jobs up to which this process does the work: starting others takes longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a workload that is simulated by itself; ``counted`` leaves out the jobs of the warm-up."""
+
+    name: str
+    jobs: Jobs
+    counted: NDArray[np.bool_]
+
+
+def every_job(jobs: Jobs) -> NDArray[np.bool_]:
+    """All jobs are measured."""
+    return np.ones(len(jobs), np.bool_)
+
+
+def month_names(jobs: Jobs) -> list[str]:
+    """The calendar months (UTC) of a workload that are simulated by themselves.
+
+    The first one is only a warm-up for the second.  A workload of one month is not split.
+    """
+    names, counts = np.unique(months_of(jobs.submitted), return_counts=True)
+    chosen = [str(name) for name, count in zip(names[1:], counts[1:], strict=True) if count >= LEAST]
+    return chosen or [WHOLE]
+
+
+def part_of(jobs: Jobs, name: str, count: Count = every_job) -> Part:
+    """The whole workload, or one month after the month before it, which fills the machine and teaches."""
+    if name == WHOLE:
+        return Part(WHOLE, jobs, count(jobs))
+    labels = months_of(jobs.submitted)
+    counted = labels == name
+    before = labels[labels < name]
+    chosen = np.flatnonzero(counted | (labels == before[-1]) if len(before) else counted)
+    return Part(name, jobs.chosen(chosen.tolist()), counted[chosen])
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """The figures of each policy on each part of each workload: ``found[policy name][part, seed]``."""
+
+    found: dict[str, dict[tuple[str, int], Figures]]
+
+    @property
+    def parts(self) -> list[str]:
+        """The parts, in order."""
+        return list(dict.fromkeys(part for cells in self.found.values() for part, _ in cells))
+
+    def mean(self, policy: str, figure: str, part: str | None = None) -> float | None:
+        """The mean of a figure over parts and seeds, or over the seeds of one part; ``None`` without a value."""
+        cells = self.found[policy].items()
+        values = [
+            value for (name, _), cell in cells if part in (None, name) and (value := cell[figure]) is not None
+        ]  # fmt: skip
+        return math.fsum(values) / len(values) if values else None
+
+    def change(self, policy: str, baseline: str, figure: str) -> Interval:
+        """The mean relative change against another policy on the same workloads, with its 95% interval.
+
+        Over the parts where there are several, each the mean of its seeds; else over the seeds.
+        """
+        by_part = self.changes(policy, baseline, figure)
+        if len(by_part) == 1:
+            return interval(next(iter(by_part.values())))
+        return interval([math.fsum(values) / len(values) for values in by_part.values() if values])
+
+    def changes(self, policy: str, baseline: str, figure: str) -> dict[str, list[float]]:
+        """The relative changes of each part, one for each seed for which both policies have a figure other than 0."""
+        found: dict[str, list[float]] = {part: [] for part in self.parts}
+        for key, cell in self.found[policy].items():
+            mine, other = cell[figure], self.found[baseline][key][figure]
+            if mine is not None and other:
+                found[key[0]].append((mine - other) / other)
+        return found
+
+    def pooled(self, policy: str, baseline: str, figure: str) -> float | None:
+        """The relative change of the mean over all jobs of all parts and seeds: a month counts by its jobs."""
+        sums = []
+        for name in (policy, baseline):
+            cells = [(cell["jobs"], cell[figure]) for cell in self.found[name].values()]
+            sums.append(math.fsum(count * value for count, value in cells if count is not None and value is not None))
+        return (sums[0] - sums[1]) / sums[1] if sums[1] else None
+
+    def better(self, policy: str, baseline: str, figure: str) -> str:
+        """In how many of the parts the mean is lower than the other policy's, as ``11 of 12``."""
+        pairs = [(self.mean(policy, figure, part), self.mean(baseline, figure, part)) for part in self.parts]
+        both = [(mine, other) for mine, other in pairs if mine is not None and other is not None]
+        return f"{sum(mine < other for mine, other in both)} of {len(both)}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    path: Path
+    teaching: tuple[State, ...]
+    processors: int
+    shake: str
+    seed: int
+    part: str
+    policies: tuple[tuple[str, Policy], ...]
+    measure: Measure
+    count: Count
+
+
+_Cells = list[tuple[str, str, int, Figures]]
+
+
+def simulate_all(
+    study: Study, policies: dict[str, Policy], monthly: bool = False, measure: Measure = schedule_figures,
+    count: Count = every_job,
+) -> Trials:  # fmt: skip
+    """Simulate each policy on each workload of the study, or on each month of it by itself.
+
+    :param count: which jobs of a whole workload are measured; months have their warm-up instead.
+    """
+    named = tuple(policies.items())
+    # The recorded months, although a shaken workload may reach others.
+    names = month_names(study.jobs) if monthly else [WHOLE]
+    split = names != [WHOLE]
+    total = len(policies) * len(study.seeds) * len(study.jobs) * (2 if split else 1)
+    found: dict[str, dict[tuple[str, int], Figures]] = {name: {} for name in policies}
+    with ExitStack() as stack:
+        progress = stack.enter_context(study.bar("simulating", total))
+
+        def add(cells: _Cells) -> None:
+            for name, part, seed, figures in cells:
+                found[name][part, seed] = figures
+
+        workers = local_workers(study.processes)
+        if workers.processes == 1 or total <= _FEW:
+            for seed in study.seeds:
+                workload = shaken(study.jobs, study.shake, seed) if study.shake else study.jobs
+                for name in names:
+                    add(_cells(part_of(workload, name, count), named, study.processors, seed, measure, progress))
+        else:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="softwalltime-experiment-")))
+            path = folder / "jobs.json"
+            take(study.jobs.completed, study.teaching, path)
+            pieces = [named] if split else [(each,) for each in named]
+            tasks = [
+                _Task(path, study.teaching, study.processors, study.shake, seed, name, piece, measure, count)
+                for seed in study.seeds
+                for name in names
+                for piece in pieces
+            ]
+            with closing(workers.do(_evaluate, tasks)) as done:
+                for cells in done:
+                    add(cells)
+                    progress(total // len(tasks))
+    keys = [(part, seed) for part in names for seed in study.seeds]
+    return Trials({policy: {key: cells[key] for key in keys} for policy, cells in found.items()})
+
+
+def _cells(
+    part: Part, policies: Sequence[tuple[str, Policy]], processors: int, seed: int, measure: Measure,
+    progress: Callable[[int], None] = lambda _: None,
+) -> _Cells:  # fmt: skip
+    return [
+        (
+            name, part.name, seed,
+            measure(
+                Schedule(part.jobs, run(part.jobs, processors, policy, progress), processors, policy, part.counted)
+            ),
+        )
+        for name, policy in policies
+    ]  # fmt: skip
+
+
+_recent: tuple[tuple[Path, int], Jobs] | None = None
+
+
+def _evaluate(task: _Task) -> _Cells:
+    global _recent
+    key = (task.path, task.seed)
+    if _recent is None or _recent[0] != key:
+        jobs = jobs_of(load(task.path).jobs, task.teaching)
+        _recent = key, shaken(jobs, task.shake, task.seed) if task.shake else jobs
+    part = part_of(_recent[1], task.part, task.count)
+    return _cells(part, task.policies, task.processors, task.seed, task.measure)

@@ -1,0 +1,198 @@
+"""The experiments on a small synthetic workload: what is compared with what, and that the tables hold together."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from softwalltime.experiments import chlumsky2022, fan2017, li2004, rubio2021, tang2013
+from softwalltime.experiments.papers import PAPERS, repeat
+from softwalltime.experiments.start_times import actual_runtimes, forward, states, waits_of
+from softwalltime.experiments.study import Study
+from softwalltime.experiments.tables import Report, Table
+from softwalltime.simulation.engine import simulate
+from softwalltime.simulation.policies import RUNTIME, WALLTIME, Policy
+
+
+@pytest.fixture(scope="module")
+def reports(study: Study) -> dict[str, Report]:
+    return {name: repeat(name, study) for name in PAPERS}
+
+
+def rows(report: Report, key: str) -> list[dict]:
+    table = next(table for table in report.tables if table.key == key)
+    return table.document()["rows"]
+
+
+def tables(reports: dict[str, Report]) -> Iterator[Table]:
+    for report in reports.values():
+        yield from report.tables
+
+
+@pytest.mark.parametrize("name", list(PAPERS))
+def test_a_report_says_what_was_simulated_and_what_differs(reports: dict[str, Report], name: str, study: Study) -> None:
+    report = reports[name]
+    assert report.paper == name
+    assert report.jobs == len(study.jobs)
+    assert len(report.differences) >= 3
+    assert len({table.key for table in report.tables}) == len(report.tables) >= 2
+    text = report.markdown(details=True)
+    for table in report.tables:
+        assert table.title in text
+    assert "Differences from the paper:" in text
+    for missing in report.unavailable:
+        assert f"Not available: {missing}" in text
+    json.dumps(report.document(), allow_nan=False)
+
+
+def test_every_table_has_rows_and_names_the_published_figures_source(reports: dict[str, Report]) -> None:
+    for table in tables(reports):
+        assert table.rows, table.key
+        assert all(len(row) == len(table.columns) for row in table.rows)
+        assert len({column.key for column in table.columns}) == len(table.columns)
+        if "published" in {column.key for column in table.columns}:
+            assert any(word in table.published for word in ("figure", "table", "section")), table.key
+
+
+def test_the_same_study_gives_the_same_report(reports: dict[str, Report], study: Study) -> None:
+    assert repeat("rubio2021", study).document() == reports["rubio2021"].document()
+
+
+def test_tang_adjusts_all_jobs_or_only_waiting_ones(study: Study) -> None:
+    policies = tang2013.policies(study)
+    assert len(policies) == 2 * (1 + 2 * 3)
+    for name, policy in policies.items():
+        if "baseline" in name:
+            assert policy.waiting == policy.running == policy.ordering == WALLTIME
+        else:
+            assert policy.waiting == policy.ordering
+            assert "keys=user+project+walltime,window=30d" in policy.waiting
+            assert policy.running == (policy.waiting if "regular" in name else WALLTIME)
+
+
+def test_tang_figures_4_to_10_add_up(reports: dict[str, Report]) -> None:
+    report = reports["tang2013"]
+    found = rows(report, "fig4_5")
+    assert [row["keys"] for row in found if row["percentile"] in ("", "p85")] == ["walltime", *tang2013.KEYS]
+    for row in found:
+        assert row["na"] + row["oe"] + row["ue"] + row["be"] == pytest.approx(1)
+    under = [row["ue"] + row["be"] for row in found if row["keys"] == "user"]
+    assert under == sorted(under), "the lower the percentile, the more jobs are underestimated"
+    for row in rows(report, "fig6_7"):
+        assert row["ue_threshold"] + row["be_threshold"] <= row["ue"] + row["be"]
+    windows = {row["window"] for row in rows(report, "fig8_10")}
+    assert windows == {"all", "1 months", "2 months", "3 months", "6 months", "12 months"}
+
+
+def test_tang_months_are_paired_with_the_baseline(reports: dict[str, Report]) -> None:
+    report = reports["tang2013"]
+    months = [row["month"] for row in rows(report, "fig14")]
+    assert months == [row["month"] for row in rows(report, "fig13")]
+    for figure in tang2013.FIGURES.values():
+        summary = rows(report, f"{figure}d")
+        assert [row["percentile"] for row in summary] == ["baseline", "p95", "p85", "p70"]
+        by_month = [row["wait_mean_p85"] for row in rows(report, figure)]
+        assert summary[2]["wait_mean"]["mean"] == pytest.approx(sum(by_month) / len(by_month))
+
+
+def test_chlumsky_compares_on_one_workload(reports: dict[str, Report], study: Study) -> None:
+    report = reports["chlumsky2022"]
+    under = {row["predictor"]: row["underestimated"] for row in rows(report, "fig4")}
+    assert list(under) == ["request", "v1", "v2", "v3", "v4"]
+    assert under["request"] == 0
+    assert under["v2"] <= under["v1"]
+    for system in chlumsky2022.SYSTEMS:
+        found = rows(report, f"section4_{system.replace('+', '_')}")
+        assert [row["estimate"] for row in found] == [WALLTIME, "v1", "v2", "v3", "v4"]
+        assert found[0]["wait_change"] is None
+        change = found[1]["wait_mean"] / found[0]["wait_mean"] - 1
+        assert found[1]["wait_change"]["mean"] == pytest.approx(change)
+    assert rows(report, "section4_fcfs_easy")[0]["broken"] == 0, "walltimes are upper bounds"
+    policy = chlumsky2022.policies(study, ["v3"])["fcfs+easy v3"]
+    assert (policy.waiting, policy.running) == ("v3", "usage"), "asked again at the start"
+
+
+def test_chlumsky_classes_hold_all_jobs(reports: dict[str, Report]) -> None:
+    everyone = rows(reports["chlumsky2022"], "fig7")[0]
+    for what in ("runtime", "walltime"):
+        assert sum(everyone[f"{what}_{name}"] for name in chlumsky2022.CLASSES) == pytest.approx(1)
+
+
+def test_fan_runs_what_there_is_and_names_the_rest(reports: dict[str, Report]) -> None:
+    report = reports["fan2017"]
+    run = {row["spec"] for row in rows(report, "fig8_9")}
+    assert set(fan2017.COMPARED) <= run | set(report.unavailable)
+    assert "last2" in run
+    assert not run & set(report.unavailable)
+    methods = rows(report, "fig12")
+    assert [row["method"] for row in methods[:4]] == list(fan2017.METHODS)
+    under_wfp = {row["spec"]: row["wait"] for row in rows(report, "fig10_11")}
+    for row in methods:
+        assert row["wait"] == {"S00": None, "S11": under_wfp[row["spec"]]}.get(row["method"], row["wait"])
+
+
+def test_fan_selects_what_uses_the_adjusted_runtime(study: Study) -> None:
+    policies = fan2017.policies(study, ["v1"], ["v1"])
+    order_only, backfilling_only = policies["S01 v1"], policies["S10 v1"]
+    assert (order_only.waiting, order_only.running, order_only.ordering) == (WALLTIME, WALLTIME, "v1")
+    assert (backfilling_only.waiting, backfilling_only.running, backfilling_only.ordering) == ("v1", "v1", WALLTIME)
+
+
+def test_fan_leaves_out_the_first_month(study: Study) -> None:
+    counted = fan2017.after_first_month(study.jobs)
+    assert not counted[0]
+    assert counted[-1]
+
+
+def test_rubio_corrects_with_and_without_prediction(reports: dict[str, Report], study: Study) -> None:
+    report = reports["rubio2021"]
+    policies = rubio2021.policies(study, {"EASY++": "last2"})
+    assert policies["EASY++ (power)"].correction == "power"
+    assert policies["simple"].waiting == policies["simple"].running == "constant:600"
+    for key in ("table4", "table5"):
+        found = rows(report, key)
+        names = [row["policy"] for row in found]
+        assert names[0] == "user-estimate"
+        assert {"EASY++ (power)", "EASY++ (simple)", "power", "simple"} <= set(names)
+        assert set(names) <= set(rubio2021.PUBLISHED_WAIT)
+        for row in found:
+            assert all(row[f"published_{system}"] is not None for system in rubio2021.SYSTEMS)
+    alone = next(row for row in rows(report, "table4") if row["policy"] == "simple")
+    assert alone["extensions"] > 0
+    assert rubio2021.after_warm_up(study.jobs).sum() == len(study.jobs) - len(study.jobs) // 100
+
+
+def test_a_further_predictor_is_run_as_well(study: Study) -> None:
+    found = rows(repeat("rubio2021", study, ["v3"]), "table5")
+    assert {"v3 (power)", "v3 (simple)"} <= {row["policy"] for row in found}
+
+
+def test_li_predicts_starts_exactly_where_nothing_later_can_matter(study: Study) -> None:
+    # Without backfilling no later job can start before the submitted one, so true runtimes give true starts.
+    plain = Policy(backfill="none")
+    outcome = simulate(study.jobs, 16, plain)
+    sample = states(study.jobs, outcome, li2004.sampled(study.jobs, 200))
+    predicted = [
+        forward(study.jobs, outcome, state, remaining, runtimes, 16, plain)
+        for state, (remaining, runtimes) in zip(sample, actual_runtimes(outcome, sample), strict=True)
+    ]
+    assert max(predicted) > 0
+    assert predicted == waits_of(outcome, sample).tolist()
+
+
+def test_li_predicts_the_last_jobs_start_exactly_with_backfilling(study: Study) -> None:
+    for last in (400, 900, 1500, 2000):
+        jobs = study.jobs.chosen(range(last))
+        outcome = simulate(jobs, 16, li2004.POLICY)
+        (state,) = states(jobs, outcome, [last - 1])
+        ((remaining, runtimes),) = actual_runtimes(outcome, [state])
+        assert forward(jobs, outcome, state, remaining, runtimes, 16, li2004.POLICY) == waits_of(outcome, [state])[0]
+
+
+def test_li_compares_runtimes_from_each_source(reports: dict[str, Report]) -> None:
+    report = reports["li2004"]
+    found = {row["source"]: row for row in rows(report, "table4")}
+    assert {li2004.LINEAR, WALLTIME, "last2", RUNTIME} <= set(found)
+    assert set(li2004.COMPARED) <= set(found) | set(report.unavailable)
+    assert len({row["wait"] for row in found.values()}) == 1, "all are compared with the same starts"
+    assert found[RUNTIME]["mae"] < found[WALLTIME]["mae"] < found[li2004.LINEAR]["mae"]

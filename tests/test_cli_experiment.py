@@ -1,0 +1,79 @@
+"""``softwalltime experiment`` as a reader of the papers types it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from softwalltime.cli import run
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("generated") / "accounting"
+    assert run(["generate", str(folder), "--jobs", "1200", "--seed", "5"]) == 0
+    return str(folder)
+
+
+def test_a_paper_is_repeated_on_each_trace(logs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert run(["experiment", "rubio2021", logs, logs, "--limit", "400", "--format", "json", "-j", "1"]) == 0
+    first, second = json.loads(capsys.readouterr().out)["experiments"]
+    assert first == second
+    assert first["source"] == logs
+    assert first["jobs"] <= 400
+    assert set(first["tables"]) == {"table4", "table5"}
+    row = first["tables"]["table4"]["rows"][1]
+    assert row["change"]["low"] is None, "one workload gives no interval"
+
+
+def test_seeds_give_intervals(logs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    arguments = ["experiment", "rubio2021", logs, "--seeds", "31-33", "--processors", "64", "-j", "1"]
+    assert run([*arguments, "--format", "json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["experiments"]
+    change = found["tables"]["table4"]["rows"][1]["change"]
+    assert change["low"] < change["mean"] < change["high"]
+    assert found["settings"]["seeds"] == "31 32 33"
+
+
+def test_without_a_trace_there_is_a_synthetic_workload(capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert run(["experiment", "tang2013", "--limit", "800", "-j", "1", "--details"]) == 0
+    text = capsys.readouterr().out
+    assert "synthetic workload of 4,000 jobs" in text
+    assert "### Figure 15(d)" in text
+    assert "### Figure 13" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["tang1999"], "'tang1999' is not one of"),
+        (["tang2013", "/nowhere.swf"], "/nowhere.swf: No such file"),
+        (["fan2017", "--predictor", "v9"], "no predictor is called 'v9'"),
+        (["tang2013", "--months", "400", "--limit", "10"], "there is no month 400"),
+        (["tang2013", "--months", "0"], "there is no month 0"),
+    ],
+)
+def test_wrong_use_gets_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert run(["experiment", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+
+
+def test_a_trace_in_standard_workload_format_is_named_by_path(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [
+        f"{number} {number * 300} -1 {200 + number % 7 * 100} 4 -1 -1 4 3600 -1 1 {number % 5} 1 1 1 -1 -1 -1"
+        for number in range(1, 301)
+    ]
+    path = tmp_path / "small.swf"
+    path.write_text("; UnixStartTime: 1000000000\n" + "\n".join(lines) + "\n")
+    assert run(["experiment", "li2004", str(path), "--processors", "8", "--format", "json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["experiments"]
+    assert found["jobs"] == 300
