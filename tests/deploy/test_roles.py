@@ -61,7 +61,7 @@ def test_the_daemon_ingests_learns_predicts_records_reckons_and_forgets(as_role:
     settings = load_settings(dsn=as_role("softwalltime"), keep_days=1)
     with open_store(settings) as engine:
         assert sum(refresh(engine, int(time.time()))) > 0
-    assert run(["db", "prune", "--config", str(with_keep_days(tmp_path, as_role("softwalltime")))]) == 0
+    assert run(["db", "prune", "--force", "--config", str(with_keep_days(tmp_path, as_role("softwalltime")))]) == 0
 
 
 def with_keep_days(folder: Path, dsn: str) -> Path:

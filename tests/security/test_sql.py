@@ -26,9 +26,9 @@ STATEMENT = re.compile(
 FILES = sorted([*(ROOT / "daemon" / "softwalltime").rglob("*.py"), *(ROOT / "migrations").rglob("*.py")])
 ALLOWED = {
     # What is put into a statement that is neither a constant of its module nor a table's own name, and why it may be.
-    ("functions.py", "signature"): "PostgreSQL's own words for a function of ours: oid::regprocedure, quoted by it",
-    ("views.py", "name"): "of a view in our own schema, which only its owner can make",
-    ("views.py", "how"): "RESTRICT or CASCADE, by the two callers",
+    ("definitions.py", "signature"): "PostgreSQL's own words for a function of ours: oid::regprocedure, quoted by it",
+    ("definitions.py", "name"): "of a view in our own schema, which only its owner can make",
+    ("definitions.py", "how"): "RESTRICT or CASCADE, by the two callers",
 }
 
 
