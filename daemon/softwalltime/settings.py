@@ -126,18 +126,20 @@ def load_settings(config: Path | None = None, **overrides: object) -> Settings:
         raise UsageError(_explain(error, given, files)) from error
 
 
-def _read_files(config: Path | None) -> dict[Path, dict[str, Any]]:
-    """Return the contents by file, in order of precedence."""
+def settings_files(config: Path | None = None) -> list[Path]:
+    """Return the files that :func:`load_settings` reads, in order of precedence."""
     if config is None and (named := os.environ.get(f"{_PREFIX}CONFIG")):
         config = Path(named)
     if config is not None:
-        return {config: _read_file(config)}
-    contents = {}
-    for file in (user_file(), SYSTEM_FILE):
-        # Skip a missing file and one that only the daemon can read: it may contain a password.
-        if os.access(file, os.R_OK) and not (file != SYSTEM_FILE and _another_users(file)):
-            contents[file] = _read_file(file)
-    return contents
+        return [config]
+    # Skip a missing file and one that only the daemon can read: it may contain a password.
+    files = (user_file(), SYSTEM_FILE)
+    return [file for file in files if os.access(file, os.R_OK) and not (file != SYSTEM_FILE and _another_users(file))]
+
+
+def _read_files(config: Path | None) -> dict[Path, dict[str, Any]]:
+    """Return the contents by file, in order of precedence."""
+    return {file: _read_file(file) for file in settings_files(config)}
 
 
 def hidden_file() -> Path | None:

@@ -42,7 +42,7 @@ class Site:
         """The exit status, and the verdict of each check, the worst where there are several."""
         done = self.softwalltime("doctor", "--format", "json", "--config", str(self.daemon.config))
         worst: dict[str, str] = {}
-        order = ("skipped", "ok", "warning", "problem")
+        order = ("skipped", "ok", "advice", "warning", "problem")
         for finding in json.loads(done.output):
             check, verdict = finding["check"], finding["verdict"]
             worst[check] = max(verdict, worst.get(check, "skipped"), key=order.index)

@@ -101,6 +101,7 @@ STORE = StoreProbe("9", "9", 0.0, READ, True, "alice", 600)
         (replace(STORE, revision=""), [("store", "problem")]),
         (replace(STORE, jobs=False), [("history", "warning")]),
         (replace(STORE, ahead=-30.0), [("clock", "warning")]),
+        (replace(STORE, retention="retention deletes nothing by age: why"), [("retention", "warning")]),
     ],
 )
 def test_what_is_wrong_with_the_store_is_found(look: StoreProbe | str, found: list[tuple[str, str]]) -> None:

@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.deployment.ownership import file_writable_by_others, writable_by_others, writable_by_others_below
+from softwalltime.cli import run
+from softwalltime.deployment.ownership import (
+    file_writable_by_others,
+    settings_writable_by_others,
+    writable_by_others,
+    writable_by_others_below,
+)
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="files of another owner are made")
 SOMEBODY = 65534
@@ -86,3 +92,27 @@ def test_what_is_not_there_is_an_error(folder: Path) -> None:
     (folder / "broken").symlink_to(folder / "none")
     with pytest.raises(FileNotFoundError):
         writable_by_others_below(folder)
+
+
+def test_serve_as_root_refuses_settings_that_others_can_change_and_doctor_reports_them(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = folder / "softwalltime.toml"
+    config.write_text(f'dsn = "postgresql://127.0.0.1:1/none"\nsocket = "{folder}/s"\naccounting = "{folder}"\n')
+    assert settings_writable_by_others(config) is None
+    os.chown(config, SOMEBODY, -1)
+    link = folder / "link.toml"
+    link.symlink_to(config)
+    for named in (config, link):
+        assert run(["serve", "--config", str(named)]) == 2
+        error = capsys.readouterr().err
+        assert f"{config} belongs to another user, and root must not run with settings of another user" in error
+        assert f"chown root {config}" in error
+    run(["doctor", "--config", str(config), "--format", "json"])
+    assert f"{config} belongs to another user; serve refuses such settings where it runs as root" in (
+        capsys.readouterr().out
+    )
+    assert not (folder / "s").exists()
+    os.chown(config, 0, -1)
+    config.chmod(0o664)
+    assert run(["serve", "--config", str(config)]) == 2

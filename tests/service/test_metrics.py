@@ -279,7 +279,7 @@ def test_a_histogram_since_an_earlier_one_is_all_of_it_after_a_restart() -> None
 
 @pytest.mark.parametrize("address", ["9105", "localhost:", ":9105", "localhost:x", "localhost:70000"])
 def test_an_address_that_is_none_is_refused(address: str) -> None:
-    with pytest.raises(UsageError, match=r"metrics: .*a host and a port are expected"):
+    with pytest.raises(UsageError, match=r"metrics: .*must be host and port"):
         load_settings(metrics=address)
 
 

@@ -1,6 +1,7 @@
 """``softwalltime serve``, ``status``, ``predict`` and ``explain``: run the daemon, and query it."""
 
 import json
+import os
 import time
 from collections.abc import Callable
 from functools import wraps
@@ -12,9 +13,10 @@ import click
 from softwalltime import __version__
 from softwalltime.accounting.values import clock, duration
 from softwalltime.cli.options import LazySettings, log_option, store_options
+from softwalltime.errors import UsageError
 from softwalltime.jobs import DEFAULT_PROJECT
 from softwalltime.service.client import NoAnswerError, ask
-from softwalltime.settings import load_settings
+from softwalltime.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from softwalltime.service.status import Status
@@ -38,12 +40,29 @@ def serve(socket: Path | None, accounting: Path | None, log_format: str, setting
     from softwalltime.service.daemon import serve as run
     from softwalltime.service.logs import set_up_logging
 
+    config: Path | None = click.get_current_context().params["config"]
+
+    def load() -> Settings:
+        loaded = settings(socket=socket, accounting=accounting)
+        _require_own_settings(config)
+        return loaded
+
     set_up_logging(log_format)
-    run(
-        settings(socket=socket, accounting=accounting),
-        lambda: settings(socket=socket, accounting=accounting),
-        __version__,
-    )
+    run(load(), load, __version__)
+
+
+def _require_own_settings(config: Path | None) -> None:
+    """Refuse settings that another user could change, where the daemon runs as root.
+
+    :raises UsageError: names the path and the command that corrects it.
+    """
+    from softwalltime.deployment.ownership import settings_writable_by_others
+
+    if os.geteuid() == 0 and (found := settings_writable_by_others(config)) is not None:
+        raise UsageError(
+            f"settings: {found.path} {found.reason}, and root must not run with settings of another user: run "
+            f"{found.remedy}, or run the daemon as user softwalltime"
+        )
 
 
 def client_options(command: Callable[..., Any]) -> Callable[..., Any]:

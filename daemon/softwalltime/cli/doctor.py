@@ -18,7 +18,8 @@ def doctor(config: Path | None, form: str) -> int:
     """Check PBS, hook, daemon and store, and name who must fix each problem.
 
     Run it as root on the host of the PBS server.  On other hosts and as another user it skips the checks that it cannot
-    make and names them.  It changes nothing.  The exit status is 1 if there is a problem; warnings do not count.
+    make and names them.  It changes nothing.  The exit status is 1 if there is a problem; advice
+    about choices of the site and warnings do not count.
 
     \b
     Example:
@@ -35,5 +36,5 @@ def doctor(config: Path | None, form: str) -> int:
         click.echo(json.dumps([asdict(finding) for finding in findings]))
     counts = Counter(finding.verdict for finding in findings)
     wrong = ", ".join(plural(counts[verdict], verdict) for verdict in ("problem", "warning"))
-    click.echo(f"{wrong}, {counts['skipped']} skipped", err=True)
+    click.echo(f"{wrong}, {counts['advice']} advice, {counts['skipped']} skipped", err=True)
     return 1 if counts["problem"] else 0

@@ -1,9 +1,12 @@
-"""Checks of PBS's own settings: whether its scheduler plans ahead, and what its queues make of soft walltimes."""
+"""Checks of PBS's settings: whether its scheduler plans ahead, and how its queues use walltimes.
+
+These are choices of the site, so what limits soft walltimes is advice and not an error.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
 
-from softwalltime.deployment.finding import Finding, ok, problem, skipped, warning
+from softwalltime.deployment.finding import Finding, advice, ok, skipped, warning
 from softwalltime.deployment.pbs import Thing, Things, year_of
 
 _OPTION = re.compile(r"^\s*(\w+)\s*:\s*(\S+)(?:\s+(\S+))?", re.MULTILINE)
@@ -16,7 +19,7 @@ _FALSE = re.compile(r"false|0+")
 
 
 def check_scheduler(server: Things, files: Mapping[str, str | None], version: str) -> Iterator[Finding]:
-    """Soft walltimes do something in the calendar of top jobs and nowhere else: are there top jobs?
+    """Check whether there are top jobs: soft walltimes work in the calendar of top jobs and nowhere else.
 
     :param files: sched_config of each scheduler, ``None`` where it cannot be read.
     :param version: of PBS.
@@ -30,29 +33,29 @@ def check_scheduler(server: Things, files: Mapping[str, str | None], version: st
 
 
 def _ordering(file: str, options: Mapping[str, set[str]], version: str) -> Finding:
-    """Whether the scheduler plans ahead by these options of the file."""
+    """Check whether the scheduler plans ahead with these options of a sched_config."""
     check = "strict ordering"
-    # It also makes the scheduler keep to the order of the jobs: nothing to be done without a thought.
+    # strict_ordering also changes the order of the jobs, so it is for the site to decide.
     act = f"a PBS manager, if that is the site's policy: strict_ordering: true ALL in {file}, kill -HUP the scheduler"
-    nothing = "so that no job is a top job, nothing is planned ahead, and soft walltimes do nothing"
+    nothing = "so no job is a top job, nothing is planned ahead, and soft walltimes have no effect"
     strict, starving = (_set(options, name, _TRUE) for name in ("strict_ordering", "help_starving_jobs"))
     if (strict or starving) and _set(options, "backfill", _FALSE):
-        return problem(check, f"{file}: backfill is false", "a PBS manager: backfill: true ALL in it")
+        return advice(check, f"{file}: backfill is false", "a PBS manager: backfill: true ALL in it")
     if strict:
         return ok(check, f"{file}: jobs are planned ahead")
     year = None if version == _UNCLEAR else year_of(version)
     if not starving or (year is not None and year > _LAST_WITH_STARVING):
         also = "; help_starving_jobs sets nothing in this version" if starving else ""
-        return problem(check, f"{file}: strict_ordering is not true{also}, {nothing}", act)
+        return advice(check, f"{file}: strict_ordering is not true{also}, {nothing}", act)
     if year is None:
         text = f"{file}: strict_ordering is not true, and help_starving_jobs sets nothing since 2021"
         calls = f"{version}, as all of 2020 to 2023 did" if version else "nothing"
-        return problem(check, f"{text}; of its version this PBS says {calls}", act)
-    return warning(check, f"{file}: help_starving_jobs alone: only jobs that starve are planned ahead", act)
+        return advice(check, f"{text}; of its version this PBS says {calls}", act)
+    return advice(check, f"{file}: help_starving_jobs alone: only jobs that starve are planned ahead", act)
 
 
 def _set(options: Mapping[str, set[str]], name: str, value: re.Pattern[str]) -> bool:
-    """Whether an option has such a value, at prime or other times."""
+    """Return whether an option has such a value, at prime or non-prime time."""
     return any(value.fullmatch(each) for each in options.get(name, ()))
 
 
@@ -60,22 +63,25 @@ def _depth(server: Things) -> Iterator[Finding]:
     check = "backfill_depth"
     attributes = server.get(("server", ""), Thing())
     if attributes.get("scheduling", "True").lower() == "false":
-        yield problem("scheduling", "the server's scheduling is off", "qmgr -c 'set server scheduling = True'")
+        yield warning("scheduling", "the server's scheduling is off", "qmgr -c 'set server scheduling = True'")
     depth = attributes.get("backfill_depth")
     off = [name for (kind, name), thing in server.items() if kind == "queue" and thing.get("backfill_depth") == "0"]
     if depth == "0":
-        yield problem(check, "0 on the server: nothing is backfilled", "qmgr -c 'set server backfill_depth = 10'")
+        yield advice(check, "0 on the server: nothing is backfilled", "qmgr -c 'set server backfill_depth = 10'")
     elif off:
         act = f"qmgr -c 'set queue {off[0]} backfill_depth = 10'"
-        yield warning(check, f"0 in {', '.join(off)}: nothing is planned there", act)
+        yield advice(check, f"0 in {', '.join(off)}: nothing is planned there", act)
     elif depth in ("", "1"):
-        yield ok(check, "1: the first waiting job only is promised a start; with more, soft walltimes matter to more")
+        yield ok(
+            check,
+            "1: only the first waiting job is promised a start; with a greater depth, more jobs are",
+        )
     else:
         yield ok(check, f"{depth} waiting jobs are promised a start")
 
 
 def options_of(text: str) -> dict[str, set[str]]:
-    """The options of a sched_config, each with its values at prime and other times."""
+    """Return the options of a sched_config, each with its values at prime and non-prime time."""
     found: dict[str, set[str]] = {}
     plain = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
     for name, value, _ in _OPTION.findall(plain):
@@ -84,10 +90,10 @@ def options_of(text: str) -> dict[str, set[str]]:
 
 
 def check_queues(server: Things) -> Iterator[Finding]:
-    """Queues that choose by walltime, and queues that give none.
+    """Check for queues that accept jobs by walltime, and for queues without a default walltime.
 
-    A job that is routed by its walltime stays where that leads, however short its soft walltime is (Chlumsky and
-    Klusacek 2022, section 3.3).
+    A job stays in the queue that its walltime led to, however short its soft walltime is (Chlumsky and Klusacek 2022,
+    section 3.3).
     """
     queues = {name: thing for (kind, name), thing in server.items() if kind == "queue"}
     limited = [
@@ -96,15 +102,15 @@ def check_queues(server: Things) -> Iterator[Finding]:
         if any(thing.get(f"resources_{end}.walltime") for end in ("min", "max")) and thing.get("queue_type")[:1] != "R"
     ]
     if limited:
-        yield warning(
+        yield advice(
             "queue limits",
-            f"{', '.join(limited)}: the walltime decides which jobs may come there, and a job that asks for a long one "
-            "stays in a long queue though its soft walltime is short",
-            "know it; nothing is wrong.  Limits on jobs or cores instead let soft walltimes do more",
+            f"{', '.join(limited)}: accepts jobs by walltime, and a job with a long walltime stays in a long queue "
+            "though its soft walltime is short",
+            "nothing is wrong; limits on jobs or cores instead let soft walltimes do more",
         )
     else:
-        yield ok("queue limits", "no queue chooses its jobs by their walltime")
-    # Where there is no default, PBS gives a job the maximum.
+        yield ok("queue limits", "no queue accepts jobs by walltime")
+    # Without a default, PBS gives a job the maximum.
     sources = ("resources_default.walltime", "resources_max.walltime")
     everywhere = any(server.get(("server", ""), Thing()).get(source) for source in sources)
     without = [
@@ -113,9 +119,9 @@ def check_queues(server: Things) -> Iterator[Finding]:
         if thing.get("queue_type")[:1] == "E" and not everywhere and not any(thing.get(source) for source in sources)
     ]
     if without:
-        yield warning(
+        yield advice(
             "default walltimes",
-            f"{', '.join(without)}: jobs that ask for no walltime have none, and get no soft walltime",
+            f"{', '.join(without)}: jobs that request no walltime have none, and get no soft walltime",
             f"qmgr -c 'set queue {without[0]} resources_default.walltime = 24:00:00', or as fits",
         )
     else:

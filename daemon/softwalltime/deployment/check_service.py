@@ -141,6 +141,8 @@ def check_store(look: StoreProbe | str, dsn: str | None, *, answers: bool = Fals
         yield problem("store", text, "root: runuser -u softwalltime -- softwalltime db upgrade, or as its owner")
         return
     yield ok("store", f"reached; tables at revision {look.revision}")
+    if look.retention:
+        yield warning("retention", look.retention, "root: see that the clocks are right; then deploy/OPERATION.md")
     if not look.jobs:
         yield warning("history", "no job is in the store", "start the daemon, or softwalltime ingest the logs")
     if abs(look.ahead) > CLOCKS:

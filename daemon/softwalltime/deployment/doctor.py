@@ -4,7 +4,7 @@ import os
 import pwd
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,11 +21,13 @@ from softwalltime.deployment.check_service import (
     check_trial,
 )
 from softwalltime.deployment.finding import Finding, ok, problem, skipped
+from softwalltime.deployment.ownership import settings_writable_by_others
 from softwalltime.deployment.pbs import HooksHiddenError, Pbs, PbsError, Things, find
 from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe
 from softwalltime.deployment.subprocess_call import SubprocessError
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.policy.site import SitePolicy, site_policy
+from softwalltime.service.status import OK
 from softwalltime.settings import Settings, hidden_file, load_settings
 
 ACCOUNT = "softwalltime"
@@ -75,6 +77,9 @@ class Doctor:
             self.unknown = f"{hidden} is not for this user to read: run this as root"
             yield skipped("settings", self.unknown)
             return settings
+        if (found := settings_writable_by_others(self.config, _owners())) is not None:
+            text = f"{found.path} {found.reason}; serve refuses such settings where it runs as root"
+            yield problem("settings", text, f"root: {found.remedy}")
         try:
             self.policy = site_policy(settings.policy) if settings.policy else None
         except SoftwalltimeError as error:
@@ -138,6 +143,9 @@ class Doctor:
             return store
         if settings.dsn is not None:
             store = _or_why(lambda: probes.probe_store(settings, daemon_user(settings)))
+        if isinstance(store, StoreProbe) and isinstance(daemon, DaemonProbe) and daemon.status.retention != OK:
+            # The daemon has reported it already.
+            store = replace(store, retention="")
         yield from check_store(store, settings.dsn, answers=isinstance(daemon, DaemonProbe))
         return store
 
@@ -167,6 +175,11 @@ def _or_why(work: Callable[[], T]) -> T | str:
         return work()
     except SubprocessError as error:
         return str(error)
+
+
+def _owners() -> set[int]:
+    """Return who may own the settings: root, this user, and the daemon's."""
+    return {0, os.geteuid(), *(account.pw_uid for account in pwd.getpwall() if account.pw_name == ACCOUNT)}
 
 
 def daemon_user(settings: Settings) -> str:

@@ -1,14 +1,14 @@
-"""What a check found, and who must act."""
+"""Result of one check, and who must fix it."""
 
 from dataclasses import dataclass
 from typing import Literal
 
-Verdict = Literal["ok", "warning", "problem", "skipped"]
+Verdict = Literal["ok", "advice", "warning", "problem", "skipped"]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the doctor's: what was checked, how it is, and what somebody must do about it (empty: nothing)."""
+    """One line of ``doctor``: the check, its result, and what to do by whom (empty: nothing)."""
 
     check: str
     verdict: Verdict
@@ -16,25 +16,30 @@ class Finding:
     act: str = ""
 
     def __str__(self) -> str:
-        """The line."""
+        """Return the line."""
         return f"{self.verdict:<9}{self.check:<22}{self.text}{f'  -> {self.act}' if self.act else ''}"
 
 
 def ok(check: str, text: str) -> Finding:
-    """All is well."""
+    """Return the finding that nothing needs to be done."""
     return Finding(check, "ok", text)
 
 
+def advice(check: str, text: str, act: str) -> Finding:
+    """Return the finding that a choice of the site limits what soft walltimes can do."""
+    return Finding(check, "advice", text, act)
+
+
 def warning(check: str, text: str, act: str) -> Finding:
-    """It works, but not as well as it could."""
+    """Return the finding that something works, but not as well as it could."""
     return Finding(check, "warning", text, act)
 
 
 def problem(check: str, text: str, act: str) -> Finding:
-    """It does not work."""
+    """Return the finding that something does not work."""
     return Finding(check, "problem", text, act)
 
 
 def skipped(check: str, text: str) -> Finding:
-    """It cannot be seen from here; says why."""
+    """Return the finding that a check could not be made, with the reason."""
     return Finding(check, "skipped", text)

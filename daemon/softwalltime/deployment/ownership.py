@@ -1,4 +1,4 @@
-"""Who else may change what is in a folder, or put another in its place: root must not trust what a user can write."""
+"""Paths that users other than their owners can change or replace; root must not trust them."""
 
 import os
 import stat
@@ -6,12 +6,14 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from softwalltime.settings import settings_files
+
 ROOT = 0
 
 
 @dataclass(frozen=True, slots=True)
 class WritableByOthers:
-    """A path that others may change, why they may, and what root does about it."""
+    """A path that other users can change, the reason, and the command that corrects it."""
 
     path: Path
     reason: str
@@ -19,16 +21,16 @@ class WritableByOthers:
 
 
 def writable_by_others(folder: Path, owners: Collection[int] = (ROOT,)) -> WritableByOthers | None:
-    """The first of the folder and those above it that somebody else than its ``owners`` (user ids) may change.
+    """Return the first of the folder and its parents that a user other than ``owners`` (user ids) can change.
 
-    Links on the way count too: who owns one decides where it leads.
+    Symbolic links in the path count too, because the owner of a link decides where it leads.
 
-    :raises OSError: if there is no such folder, or it cannot be seen from here.
+    :raises OSError: if the folder does not exist or cannot be examined.
     """
     written = folder.absolute()
     real = folder.resolve(strict=True)
     links = (each for each in (written, *written.parents) if each.is_symlink())
-    # In a sticky folder such as /tmp nobody can replace what is another's; in this one nobody may even add anything.
+    # In a sticky parent such as /tmp only the owner can replace a file.  To the folder itself nobody may add one.
     looks = [(real, False), *((each, True) for each in (*real.parents, *links))]
     return next(
         (found for each, above in looks if (found := _writable_by_others(each, owners, above=above)) is not None), None
@@ -36,9 +38,9 @@ def writable_by_others(folder: Path, owners: Collection[int] = (ROOT,)) -> Writa
 
 
 def writable_by_others_below(folder: Path, seen: frozenset[Path] = frozenset()) -> WritableByOthers | None:
-    """As :func:`writable_by_others` for root alone, and of all that is in the folder, or that links in it lead to.
+    """As :func:`writable_by_others` with root as owner, also of the folder's contents and the targets of its links.
 
-    :param seen: folders that were looked at already, as links may lead in a circle.
+    :param seen: folders examined already, because links may form a circle.
     :raises OSError: as :func:`writable_by_others`.
     """
     if folder in seen:
@@ -58,12 +60,28 @@ def writable_by_others_below(folder: Path, seen: frozenset[Path] = frozenset()) 
     return writable_by_others(folder)
 
 
-def file_writable_by_others(file: Path) -> WritableByOthers | None:
-    """As :func:`writable_by_others` for root alone, of a file.
+def file_writable_by_others(file: Path, owners: Collection[int] = (ROOT,)) -> WritableByOthers | None:
+    """Return as :func:`writable_by_others` what of a file, its folder and those above it others may change.
 
     :raises OSError: as :func:`writable_by_others`.
     """
-    return _writable_by_others(file, (ROOT,), above=False) or writable_by_others(file.parent)
+    return _writable_by_others(file, owners, above=False) or writable_by_others(file.parent, owners)
+
+
+def settings_writable_by_others(config: Path | None, owners: Collection[int] = (ROOT,)) -> WritableByOthers | None:
+    """Return the first path by which a user other than the owners may change the settings.
+
+    :param config: settings file; ``None``: the default ones.
+    """
+    for file in settings_files(config):
+        try:
+            found = file_writable_by_others(file, owners) or file_writable_by_others(file.resolve(strict=True), owners)
+        except OSError:
+            # A file that cannot be read is reported where it is read; a pipe has no path.
+            continue
+        if found is not None:
+            return found
+    return None
 
 
 def _writable_by_others(path: Path, owners: Collection[int], *, above: bool) -> WritableByOthers | None:

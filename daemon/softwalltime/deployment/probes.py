@@ -53,6 +53,8 @@ class StoreProbe:
     """Of the job that was stored last."""
     walltime: int | None
     project: str = ""
+    retention: str = ""
+    """Why retention deletes nothing; empty: nothing stands against it."""
 
     def read_of(self, log: "LogProbe") -> int | None:
         """Bytes that were read of this log; ``None`` if it is not known."""
@@ -69,9 +71,9 @@ def probe_store(settings: Settings, user: str) -> StoreProbe:
     :raises SubprocessError: if it cannot be reached, or not in time.
     """
     found = call_in_subprocess(lambda: _store(settings), SLOW, user)
-    revision, newest, ahead, positions, jobs, *last = found
+    revision, newest, ahead, positions, jobs, user_name, walltime, project, refused = found
     read = (ReadSoFar(name, offset, Head(size, bytes.fromhex(digest))) for name, offset, size, digest in positions)
-    return StoreProbe(revision, newest, ahead, tuple(read), jobs, *last)
+    return StoreProbe(revision, newest, ahead, tuple(read), jobs, user_name, walltime, project, refused)
 
 
 def _store(settings: Settings) -> list[Any]:
@@ -80,6 +82,7 @@ def _store(settings: Settings) -> list[Any]:
     from softwalltime.store.logs import read_positions
     from softwalltime.store.migrations import current, head
     from softwalltime.store.opening import open_engine
+    from softwalltime.store.retention import Retention, refusals
 
     with open_engine(settings) as engine:
         revision = current(engine)
@@ -87,13 +90,15 @@ def _store(settings: Settings) -> list[Any]:
             before = time.time()
             ahead = clock(connection) - (before + time.time()) / 2
             if revision != head():
-                return [revision, head(), ahead, [], False, "", None, ""]
+                return [revision, head(), ahead, [], False, "", None, "", ""]
             positions = [
                 [each.server, each.offset, each.head.length, each.head.digest.hex()]
                 for each in read_positions(connection)
             ]
             newest = newest_job(connection)
-        return [revision, head(), ahead, positions, newest is not None, *(newest or ("", None, ""))]
+            retention = Retention(settings.keep_days, settings.keep_jobs_per_user)
+            refused = "; ".join(map(str, refusals(connection, retention, int(time.time()))))
+        return [revision, head(), ahead, positions, newest is not None, *(newest or ("", None, "")), refused]
 
 
 @dataclass(frozen=True, slots=True)
