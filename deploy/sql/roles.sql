@@ -33,6 +33,7 @@ $$;
 DO $$
 DECLARE
     relation record;
+    columns text;
     daemon text;
     ingest text;
     hook text;
@@ -65,6 +66,15 @@ BEGIN
             daemon := 'SELECT, INSERT, UPDATE, DELETE';
             ingest := NULL;
             hook := NULL;
+        END IF;
+        -- Ids are PostgreSQL's alone to give (INSERT ... OVERRIDING SYSTEM VALUE is refused): they are the order in
+        -- which rows became known, and a row that was deleted and inserted again shows by its new id.
+        SELECT string_agg(format('%I', attname), ', ') INTO columns
+        FROM pg_attribute
+        WHERE attrelid = relation.oid AND attnum > 0 AND NOT attisdropped AND attidentity = '';
+        IF EXISTS (SELECT FROM pg_attribute WHERE attrelid = relation.oid AND attidentity <> '') THEN
+            daemon := replace(daemon, 'INSERT', format('INSERT (%s)', columns));
+            ingest := replace(ingest, 'INSERT', format('INSERT (%s)', columns));
         END IF;
         EXECUTE format(
             'REVOKE ALL ON %s FROM softwalltime, softwalltime_ingest, softwalltime_hook', relation.oid::regclass

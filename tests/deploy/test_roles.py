@@ -54,6 +54,7 @@ def test_the_daemon_ingests_learns_predicts_records_reckons_and_forgets(as_role:
     daemon.start()
     until(lambda: daemon.status()["learnt"] >= 42)
     daemon.append([job("alice", job_id=f"{number}.s", end=int(time.time()) - 60) for number in (900001, 900002)])
+    until(lambda: daemon.status()["learnt"] >= 44)
     until(lambda: daemon.predict(job_id="900003.s")["action"] == "set")
     until(lambda: daemon.status()["recorded"] > 0)
     assert daemon.status()["store"] == "ok"
@@ -82,8 +83,16 @@ def test_a_hook_gets_its_prediction(as_role: As) -> None:
             assert connection.execute(asked, [predictor]).fetchone() == (None,)
 
 
+OVERRIDING = """
+    INSERT INTO softwalltime.completed_jobs (id, ctime, end_time, runtime, state, server, job_id)
+    OVERRIDING SYSTEM VALUE VALUES (1, 1, 1, 1, 'finished', 's', '1.s')
+"""
 FORBIDDEN = {
     "softwalltime": [
+        # Its id would be that of a job that was deleted.
+        OVERRIDING,
+        "INSERT INTO softwalltime.predictions (id, predicted_at) OVERRIDING SYSTEM VALUE VALUES (1, 1)",
+        "INSERT INTO softwalltime.completed_jobs OVERRIDING SYSTEM VALUE SELECT * FROM softwalltime.completed_jobs",
         "DROP TABLE softwalltime.predictions",
         "ALTER TABLE softwalltime.completed_jobs ADD COLUMN x int",
         "TRUNCATE softwalltime.completed_jobs",
@@ -99,6 +108,7 @@ FORBIDDEN = {
         "SELECT pg_read_file('/etc/passwd')",
     ],
     "softwalltime_ingest": [
+        OVERRIDING,
         "SELECT * FROM softwalltime.predictions",
         "DELETE FROM softwalltime.completed_jobs",
         "UPDATE softwalltime.completed_jobs SET runtime = 1",
@@ -122,6 +132,19 @@ def test_nothing_else_is_allowed(as_role: As, role: str) -> None:
         for statement in FORBIDDEN[role]:
             with pytest.raises(errors.InsufficientPrivilege):
                 connection.execute(statement.encode())
+
+
+def test_a_daemon_taken_over_may_do_what_the_threat_model_says(as_role: As) -> None:
+    with psycopg.connect(as_role("softwalltime"), autocommit=True) as connection:
+        add = """
+            INSERT INTO softwalltime.completed_jobs (ctime, end_time, runtime, state, server, job_id)
+            VALUES (1, 1, 1, 'finished', 's', '1.s') RETURNING id
+        """
+        first = connection.execute(add).fetchone()
+        connection.execute("DELETE FROM softwalltime.completed_jobs")
+        assert connection.execute(add).fetchone() > first, "a job that was replaced shows by its id"
+        with connection.transaction():
+            connection.execute("LOCK softwalltime.completed_jobs")
 
 
 def test_the_store_is_as_it_should_be_for_its_owner(as_role: As, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from softwalltime import resources
+from softwalltime.cli import run
 from softwalltime.errors import StoreError, UsageError
 from softwalltime.settings import load_settings
 from softwalltime.store.definitions import functions
@@ -192,10 +193,22 @@ def test_functions_of_others_and_whole_new_signatures_are_no_obstacle(engine: En
 
 def test_a_database_of_a_newer_version_is_left_alone(engine: Engine) -> None:
     _run(engine, "UPDATE softwalltime.alembic_version SET version_num = '9999'")
-    for use in (upgrade, require_head, lambda engine: downgrade(engine, "base")):
-        with pytest.raises(StoreError, match="at revision 9999, which this version of softwalltime does not know"):
+    for use in (upgrade, require_head, check, lambda engine: downgrade(engine, "base")):
+        with pytest.raises(
+            StoreError,
+            match=rf"at revision 9999, which .* does not know, .*: install that version, or run .* downgrade {head()}$",
+        ):
             use(engine)
-    assert check(engine) == [f"revision: it is 9999, {head()} is needed"]
+
+
+def test_db_check_advises_no_upgrade_of_a_newer_store(
+    database: str, engine: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _run(engine, "UPDATE softwalltime.alembic_version SET version_num = '9999'")
+    assert run(["db", "check", "--dsn", database]) == 1
+    said = capsys.readouterr()
+    assert "db upgrade" not in said.out + said.err
+    assert "install that version, or run its softwalltime db downgrade" in said.err
 
 
 @pytest.mark.parametrize("revision", ["7777", "no such", "+9"])

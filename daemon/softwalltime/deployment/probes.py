@@ -80,12 +80,13 @@ def _store(settings: Settings) -> list[Any]:
     from softwalltime.store.engine import clock
     from softwalltime.store.history import newest_job
     from softwalltime.store.logs import read_positions
-    from softwalltime.store.migrations import current, head
+    from softwalltime.store.migrations import current, head, require_known
     from softwalltime.store.opening import open_engine
     from softwalltime.store.retention import Retention, refusals
 
     with open_engine(settings) as engine:
         revision = current(engine)
+        require_known(revision)
         with engine.connect() as connection:
             before = time.time()
             ahead = clock(connection) - (before + time.time()) / 2

@@ -60,7 +60,7 @@ def upgrade(engine: Engine, revision: str = "head") -> None:
         if not connection.execute(text("SELECT to_regnamespace(:schema) IS NOT NULL"), {"schema": SCHEMA}).scalar_one():
             connection.execute(CreateSchema(SCHEMA))
         before = _current(connection)
-        _require_known(before)
+        require_known(before)
         if before != head():
             remove_views(connection)
         _alembic(command.upgrade, connection, revision)
@@ -75,7 +75,7 @@ def downgrade(engine: Engine, revision: str) -> None:
     :raises UsageError: if there is no such revision.
     """
     with _changing(engine) as connection:
-        _require_known(_current(connection))
+        require_known(_current(connection))
         # They are those of the head and may need what an older revision lacks; that version brings its own.
         remove_views(connection)
         remove_functions(connection)
@@ -102,21 +102,26 @@ def require_head(engine: Engine) -> None:
     :raises StoreError: says what to run.
     """
     revision = current(engine)
-    _require_known(revision)
+    require_known(revision)
     if revision != head():
         state = f"is at revision {revision}" if revision else "has no tables of softwalltime"
         raise StoreError(f"the database {state}, but {head()} is needed; run softwalltime db upgrade")
 
 
 def check(engine: Engine) -> list[str]:
-    """What differs between the database and what this version needs; one line each, none if nothing does.
+    """Return what differs between the database and what this version needs, one line each.
 
     Changes nothing, but needs the privileges of an upgrade.
+
+    :raises StoreError: if a newer version of this package upgraded the database.
     """
     with engine.connect() as connection, connection.begin() as transaction:
         lock(connection, Lock.MIGRATE)
         found = []
-        if (revision := _current(connection)) != head():
+        revision = _current(connection)
+        # Its tables are those of a newer version: what they differ in says nothing.
+        require_known(revision)
+        if revision != head():
             found.append(f"revision: it is {revision or 'none'}, {head()} is needed")
         context = MigrationContext.configure(connection, opts=COMPARISON)
         found += [line for difference in compare_metadata(context, metadata) for line in _lines(difference)]
@@ -178,11 +183,15 @@ def _current(connection: Connection) -> str:
     return context.get_current_revision() or ""
 
 
-def _require_known(revision: str) -> None:
+def require_known(revision: str) -> None:
+    """Refuse a revision of a newer version.
+
+    :raises StoreError: says what to do.
+    """
     if revision and revision not in {script.revision for script in _script().walk_revisions()}:
         raise StoreError(
-            f"the database is at revision {revision}, which this version of softwalltime does not know: a newer one "
-            "was here; install that"
+            f"the database is at revision {revision}, which this version of softwalltime does not know, because a "
+            f"newer version upgraded it: install that version, or run its softwalltime db downgrade {head()}"
         )
 
 
