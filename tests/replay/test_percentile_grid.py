@@ -15,9 +15,17 @@ from softwalltime.predictors.registry import make
 from softwalltime.replay.drive import drive
 from softwalltime.replay.percentile_grid import drive_percentiles, soft_walltimes
 from softwalltime.replay.workload import Workload
-from softwalltime.reports.analysis.settings import KEYS, PERCENTILES, THRESHOLDS, WINDOWS, best, different_keys, spec
-from softwalltime.reports.analysis.settings import settings as grid
-from softwalltime.reports.columns import columns
+from softwalltime.reports.analysis.settings import (
+    KEYS,
+    PERCENTILES,
+    THRESHOLDS,
+    WINDOWS,
+    best_setting,
+    different_keys,
+    spec,
+)
+from softwalltime.reports.analysis.settings import evaluate_settings as grid
+from softwalltime.reports.columns import make_columns
 from tests.reports.fixtures import DAY, steady_jobs
 from tests.samples import job, trace
 
@@ -59,19 +67,19 @@ def test_a_recorded_trace_gets_the_same_soft_walltimes(keys: tuple[str, ...]) ->
 def test_the_grid_holds_every_setting_once_and_tells_of_its_progress() -> None:
     workload = Workload(steady_jobs(400))
     told: list[int] = []
-    found = grid(workload, columns(workload), progress=told.append)
+    found = grid(workload, make_columns(workload), progress=told.append)
     specs = [setting.halves.spec for setting in found]
     assert len(specs) == len(set(specs)) == len(KEYS) * len(WINDOWS) * len(PERCENTILES) * len(THRESHOLDS)
     assert sum(told) == len(KEYS) * len(WINDOWS) * 400
-    chosen = best(found, 0.2)
+    chosen = best_setting(found, 0.2)
     assert chosen is not None
     alone = drive(workload, make(chosen.halves.spec)).soft_walltimes
     scored = np.flatnonzero(workload.scored)[4:]
     soft = np.where(alone >= 0, alone, workload.walltime)[scored]
     assert chosen.halves.whole.underestimated == pytest.approx((soft < workload.runtime[scored]).mean())
-    assert best(found, -0.1) is None
+    assert best_setting(found, -0.1) is None
 
 
 def test_projects_that_do_not_differ_are_not_tried_as_keys() -> None:
-    assert different_keys(columns(Workload(steady_jobs(10, project="p")))) == (KEYS[0], KEYS[-1])
-    assert different_keys(columns(Workload(steady_jobs(10)))) == KEYS
+    assert different_keys(make_columns(Workload(steady_jobs(10, project="p")))) == (KEYS[0], KEYS[-1])
+    assert different_keys(make_columns(Workload(steady_jobs(10)))) == KEYS

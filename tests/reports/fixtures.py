@@ -8,9 +8,9 @@ from typing import Any
 
 from softwalltime.jobs import CompletedJob
 from softwalltime.replay.workload import Workload
-from softwalltime.reports.columns import Columns, columns
+from softwalltime.reports.columns import Columns, make_columns
 from softwalltime.reports.page import Origin, render
-from softwalltime.reports.report import Choices, Report, report
+from softwalltime.reports.report import Report, ReportOptions, make_report
 from tests.samples import job
 
 SPECS = ("request", "v1", "v2", "v3", "v4", "percentile")
@@ -19,12 +19,12 @@ DAY = 86400
 
 def table(jobs: Sequence[CompletedJob]) -> Columns:
     """The columns of these jobs."""
-    return columns(Workload(jobs))
+    return make_columns(Workload(jobs))
 
 
 def made(jobs: Sequence[CompletedJob], *, grid: bool = False, **more: Any) -> Report:
     """The report on these jobs."""
-    return report(Workload(jobs), Choices(SPECS, grid=grid, **more))
+    return make_report(Workload(jobs), ReportOptions(SPECS, grid=grid, **more))
 
 
 def page(found: Report, title: str = "Site", **more: Any) -> str:

@@ -7,12 +7,12 @@ from softwalltime.jobs import DecisionRecord, Submission
 from softwalltime.replay.metrics import score
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.analysis import periods
-from softwalltime.reports.analysis.groups import groups, shares
-from softwalltime.reports.analysis.halves import halves
+from softwalltime.reports.analysis.groups import group_jobs, summarize_users
+from softwalltime.reports.analysis.halves import evaluate_halves
 from softwalltime.reports.analysis.periods import Span, bounded_slowdown
-from softwalltime.reports.analysis.predictions import judge, outcomes, predictions
-from softwalltime.reports.analysis.walltimes import walltimes
-from softwalltime.reports.columns import columns
+from softwalltime.reports.analysis.predictions import analyze_predictions, evaluate, outcome_shares
+from softwalltime.reports.analysis.walltimes import analyze_walltimes
+from softwalltime.reports.columns import make_columns
 from tests.reports.fixtures import DAY, made, steady_jobs, table
 from tests.samples import job
 
@@ -25,7 +25,7 @@ def test_r_is_capped_at_1_and_cpu_hours_weigh_by_processors() -> None:
         job(submitted=1, runtime=4000, walltime=3600, ncpus=1),
         job(submitted=2, runtime=0, walltime=3600),
     ]
-    found = walltimes(table(jobs))
+    found = analyze_walltimes(table(jobs))
     assert found is not None
     assert found.jobs == 2
     assert found.mean_r == pytest.approx(0.55)
@@ -37,7 +37,7 @@ def test_r_is_capped_at_1_and_cpu_hours_weigh_by_processors() -> None:
 
 def test_popular_walltimes_come_first_and_tell_how_many_were_killed() -> None:
     jobs = [job(submitted=n, runtime=600 * (n + 1), walltime=w) for n, w in enumerate([1800, 3600, 3600, 1800, 1800])]
-    found = walltimes(table(jobs))
+    found = analyze_walltimes(table(jobs))
     assert found is not None
     assert [(one.walltime, one.jobs) for one in found.popular] == [(1800, 3), (3600, 2)]
     assert found.popular[0].killed == pytest.approx(2 / 3)
@@ -49,7 +49,7 @@ def test_a_heat_map_holds_every_job_once() -> None:
         job(submitted=n, runtime=runtime, walltime=DAY, ncpus=ncpus)
         for n, (ncpus, runtime) in enumerate([(1, 5), (2, 10), (3, 10), (4, 3600), (None, 59)])
     ]
-    found = walltimes(table(jobs))
+    found = analyze_walltimes(table(jobs))
     assert found is not None
     heat = found.by_runtime
     assert heat.cpus == (1, 2, 4)
@@ -60,8 +60,8 @@ def test_a_heat_map_holds_every_job_once() -> None:
 
 
 def test_r_is_told_by_month_where_there_are_few_quarters_and_else_by_quarter() -> None:
-    few = walltimes(table([job(submitted=n * 30 * DAY, runtime=500) for n in range(4)]))
-    many = walltimes(table([job(submitted=n * 30 * DAY, runtime=500) for n in range(24)]))
+    few = analyze_walltimes(table([job(submitted=n * 30 * DAY, runtime=500) for n in range(4)]))
+    many = analyze_walltimes(table([job(submitted=n * 30 * DAY, runtime=500) for n in range(24)]))
     assert few is not None
     assert many is not None
     assert (few.period, few.periods[0].label, few.periods[0].jobs) == ("month", "1970-01", 2)
@@ -74,30 +74,30 @@ def test_r_is_told_by_month_where_there_are_few_quarters_and_else_by_quarter() -
     [(-1, (1, 0, 0, 0)), (6000, (0, 1, 0, 0)), (5000, (0, 1, 0, 0)), (4000, (0, 0, 1, 0)), (3000, (0, 0, 0, 1))],
 )
 def test_each_job_is_one_of_na_oe_ue_be(soft: int, expected: tuple[int, ...]) -> None:
-    judged = judge(table([job(runtime=5000, walltime=7200)]), "x", np.array([soft]))
-    assert outcomes(judged) == expected
+    judged = evaluate(table([job(runtime=5000, walltime=7200)]), "x", np.array([soft]))
+    assert outcome_shares(judged) == expected
 
 
 def test_the_figures_of_a_predictor_agree_with_those_of_the_replay() -> None:
     jobs = steady_jobs(200)
     workload = Workload(jobs)
-    found = columns(workload)
+    found = make_columns(workload)
     soft = np.where(np.arange(200) % 4, found.walltime // np.array([2, 8])[np.arange(200) % 2], -1)
-    judged, scores = judge(found, "x", soft), score(workload, soft)
-    not_adjusted, over, under, badly = outcomes(judged)
+    judged, scores = evaluate(found, "x", soft), score(workload, soft)
+    not_adjusted, over, under, badly = outcome_shares(judged)
     assert not_adjusted == pytest.approx(scores.not_adjusted)
     assert over == pytest.approx(scores.over)
     assert under + badly == pytest.approx(scores.underestimated)
     assert badly == pytest.approx(scores.badly_underestimated)
     assert judged.accuracy.mean() == pytest.approx(scores.accuracy_mean)
     assert np.abs(judged.error).mean() == pytest.approx(scores.mean_absolute_error)
-    assert halves(found, "x", soft).whole.jobs == 198
+    assert evaluate_halves(found, "x", soft).whole.jobs == 198
 
 
 def test_errors_come_in_order_and_boxes_by_how_long_jobs_ran() -> None:
     runtimes = [2 * HOUR, 2 * HOUR + 1, 24 * HOUR, 24 * HOUR + 1]
     jobs = [job(submitted=n, runtime=runtime, walltime=48 * HOUR) for n, runtime in enumerate(runtimes)]
-    found = predictions(table(jobs), judge(table(jobs), "x", np.full(4, 10 * HOUR)))
+    found = analyze_predictions(table(jobs), evaluate(table(jobs), "x", np.full(4, 10 * HOUR)))
     assert found.errors.tolist() == [-14 * HOUR - 1, -14 * HOUR, 8 * HOUR - 1, 8 * HOUR]
     assert [box.jobs for box in found.by_runtime] == [1, 2, 1]
     assert found.by_runtime[0].percentiles == (8 * HOUR,) * 5
@@ -107,7 +107,7 @@ def test_errors_come_in_order_and_boxes_by_how_long_jobs_ran() -> None:
 
 def test_an_accuracy_by_cpu_hours_is_that_of_the_large_jobs() -> None:
     jobs = [job(runtime=100, walltime=1000, ncpus=1), job(submitted=1, runtime=1000, walltime=1000, ncpus=99)]
-    found = predictions(table(jobs), judge(table(jobs), "x", np.array([-1, -1])))
+    found = analyze_predictions(table(jobs), evaluate(table(jobs), "x", np.array([-1, -1])))
     assert found.accuracy_by_cpu_hours == pytest.approx((0.1 * 100 + 1.0 * 99_000) / 99_100)
 
 
@@ -119,13 +119,13 @@ def test_a_group_is_better_off_by_the_errors_of_its_jobs() -> None:
         job("c", submitted=3, runtime=900, walltime=1000),
     ]
     found = table(jobs)
-    users = groups(found, judge(found, "x", np.array([200, 200, 100, -1])), found.user)
+    users = group_jobs(found, evaluate(found, "x", np.array([200, 200, 100, -1])), found.user)
     assert [user.name for user in users] == ["a", "b", "c"]
     first = users[0]
     assert (first.jobs, first.error, first.walltime_error) == (2, 100, 2 * DAY - 200)
     assert (first.underestimated, first.adjusted) == (0.5, 1)
     assert first.accuracy == pytest.approx((0.5 + 2 / 3) / 2)
-    told = shares(users)
+    told = summarize_users(users)
     assert (told.better, told.worse, told.same, told.better_by_a_day) == pytest.approx((1 / 3, 1 / 3, 1 / 3, 1 / 3))
     assert told.worst == 700
 
@@ -200,7 +200,7 @@ def test_what_was_decided_before_a_job_had_an_id_is_that_of_the_job_submitted_th
         decision("", 4996, 400),
     ]
     workload = Workload(jobs)
-    found = periods.from_decisions(workload, recorded, periods.recorded(columns(workload)))
+    found = periods.from_decisions(workload, recorded, periods.recorded_predictions(make_columns(workload)))
     assert found.soft_walltime.tolist() == [700, 800, 600, -1, -1, -1]
 
 
@@ -220,7 +220,7 @@ def test_what_the_daemon_recorded_counts_more_than_the_log() -> None:
         decision("9.srv", 5000, 300),
     ]
     workload = Workload(jobs)
-    found = periods.from_decisions(workload, recorded, periods.recorded(columns(workload)))
+    found = periods.from_decisions(workload, recorded, periods.recorded_predictions(make_columns(workload)))
     names = [
         found.names[code] if soft >= 0 else "" for code, soft in zip(found.predictor, found.soft_walltime, strict=True)
     ]

@@ -48,8 +48,8 @@ def test_predictors_target_and_settings_are_as_asked_for(accounting: Path, tmp_p
     assert run(["report", str(accounting), "-o", str(output), *arguments]) == 0
     document = numbers(output.read_text())
     assert list(document["scores"]) == ["request", "v1", "percentile:p=95,keys=user", "v3"]
-    assert document["choices"]["target"] == 0.025
-    assert document["choices"]["split"] == 1769904000
+    assert document["options"]["target"] == 0.025
+    assert document["options"]["split"] == 1769904000
     assert document["settings"] == []
 
 

@@ -9,7 +9,7 @@ import pytest
 from softwalltime.jobs import CompletedJob
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.pseudonyms import Pseudonyms
-from softwalltime.reports.report import Choices, Report, report, work
+from softwalltime.reports.report import Report, ReportOptions, make_report, total_work
 from tests.reports.fixtures import DAY, SPECS, Elements, made, numbers, page, steady_jobs
 from tests.samples import job
 
@@ -168,7 +168,7 @@ def test_with_pseudonyms_no_name_is_left_anywhere() -> None:
         for n, one in enumerate(jobs)
     ]  # fmt: skip
     pseudonyms = Pseudonyms(b"0123456789abcdef", queues=True)
-    found = report(Workload(hidden), Choices(SPECS, grid=False), pseudonyms)
+    found = make_report(Workload(hidden), ReportOptions(SPECS, grid=False), pseudonyms)
     html = page(found, pseudonyms=True)
     assert "secret" not in html
     assert html.count(pseudonyms("user", "secretuser3")) >= 2
@@ -235,13 +235,13 @@ def test_ten_thousand_users_fit_on_the_page() -> None:
 def test_progress_adds_up_to_all_the_work() -> None:
     for jobs in (steady_jobs(300), steady_jobs(300, project="p"), no_walltimes()):
         told: list[int] = []
-        choices = Choices(SPECS)
-        report(Workload(jobs), choices, progress=told.append)
-        assert sum(told) == pytest.approx(work(choices, len(jobs)), rel=0.01)
+        options = ReportOptions(SPECS)
+        make_report(Workload(jobs), options, progress=told.append)
+        assert sum(told) == pytest.approx(total_work(options, len(jobs)), rel=0.01)
 
 
 def test_without_any_predictor_the_walltimes_are_told_of_all_the_same() -> None:
-    html = page(report(Workload(steady_jobs(1200)), Choices(("request",), grid=False)))
+    html = page(make_report(Workload(steady_jobs(1200)), ReportOptions(("request",), grid=False)))
     text = Elements(html).text
     assert "none of the 0 predictors" in text
     assert "There is no predictor" in text

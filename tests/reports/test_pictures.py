@@ -2,7 +2,16 @@
 
 import pytest
 
-from softwalltime.reports.figures.picture import INK, SERIES, beside, drawing, embeddable, looks, time_axis, wrapped
+from softwalltime.reports.figures.picture import (
+    INK,
+    SERIES,
+    annotate_bar,
+    drawing,
+    format_time_axis,
+    make_embeddable,
+    select_styles,
+    wrap_label,
+)
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -11,8 +20,8 @@ def drawn(name: str = "x") -> str:
     with drawing(2) as picture:
         picture.ax.plot([1, 86400], [1, 2], color=SERIES[3], marker="o", label="$10^{x}$ <&>")
         picture.ax.set_xscale("log")
-        time_axis(picture.ax.xaxis, 1, 86400)
-        beside(picture.ax, 1, 1, "計算")
+        format_time_axis(picture.ax.xaxis, 1, 86400)
+        annotate_bar(picture.ax, 1, 1, "計算")
         picture.legend()
         return picture.svg(name)
 
@@ -46,19 +55,19 @@ def test_an_axis_with_two_sides_has_0_in_the_middle() -> None:
     with drawing(2) as picture:
         picture.ax.plot([-90000, 90000], [0, 1])
         picture.ax.set_xscale("symlog", linthresh=60)
-        time_axis(picture.ax.xaxis, -90000, 90000, signed=True)
+        format_time_axis(picture.ax.xaxis, -90000, 90000, signed=True)
         svg = picture.svg("x")
     assert [label for label in (f"{MINUS}1 d", f"{MINUS}1 h", "0", "1 h", "1 d") if f">{label}</text>" not in svg] == []
 
 
 def test_what_is_no_svg_of_matplotlib_is_refused() -> None:
     with pytest.raises(ValueError, match="not an SVG"):
-        embeddable("<svg/>", "x")
+        make_embeddable("<svg/>", "x")
 
 
 def test_a_long_predictor_is_wrapped_where_its_options_begin_and_the_recommended_one_is_called_so() -> None:
     spec = "percentile:p=95,keys=user+project,window=30d"
-    assert wrapped(spec).splitlines() == ["percentile:p=95,", "keys=user+project,", "window=30d"]
-    found = looks(["request", "v1", spec], spec)
+    assert wrap_label(spec).splitlines() == ["percentile:p=95,", "keys=user+project,", "window=30d"]
+    found = select_styles(["request", "v1", spec], spec)
     assert [found[name].label for name in ("request", "v1", spec)] == ["request", "v1", "recommended"]
     assert found["v1"].color != found["request"].color

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from softwalltime.replay.metrics import Scores
-from softwalltime.reports.published import published_order
+from softwalltime.reports.published import compare_published_order
 from tests.reports.fixtures import made
 from tests.samples import job
 
@@ -13,7 +13,7 @@ def told(*runtimes: int, walltime: int = 7200) -> str:
         job(submitted=n * 5 * walltime, runtime=runtimes[n % len(runtimes)], walltime=walltime, job_id=f"{n}.srv")
         for n in range(200)
     ]
-    return published_order(made(jobs).scores)
+    return compare_published_order(made(jobs).scores)
 
 
 def test_the_order_is_the_same_where_runtimes_vary() -> None:
@@ -34,10 +34,10 @@ def test_v3_may_be_behind_v2() -> None:
     some = Scores(100, 0.5, 0.5, 0.0, 0.0, 0.5, 0.5, 1.0, 0.0)
     under = {"v1": 0.4, "v2": 0.1, "v3": 0.2}
     scores = {spec: (replace(some, underestimated=share), some) for spec, share in under.items()}
-    assert "another order: v3 rests on the share of the walltime" in published_order(scores)
+    assert "another order: v3 rests on the share of the walltime" in compare_published_order(scores)
 
 
 def test_where_one_of_them_is_missing_nothing_is_said() -> None:
     scores = dict(made([job(), job(submitted=5)]).scores)
     del scores["v2"]
-    assert published_order(scores) == ""
+    assert compare_published_order(scores) == ""

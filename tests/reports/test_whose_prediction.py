@@ -9,7 +9,7 @@ from sqlalchemy import Engine
 from softwalltime.jobs import CompletedJob, DecisionRecord
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.analysis import periods
-from softwalltime.reports.columns import columns
+from softwalltime.reports.columns import make_columns
 from tests.store.monitored import HOUR, NOW, decision, ended, found, fresh, store
 
 pytestmark = pytest.mark.postgres
@@ -64,7 +64,7 @@ def test_the_report_and_the_stores_figures_agree_on_it(engine: Engine) -> None:
     adjusted = 0
     for some, decisions in cases:
         workload = Workload(some)
-        predicted = periods.from_decisions(workload, decisions, periods.recorded(columns(workload)))
+        predicted = periods.from_decisions(workload, decisions, periods.recorded_predictions(make_columns(workload)))
         for job, soft, code in zip(workload.jobs, predicted.soft_walltime, predicted.predictor, strict=True):
             row = stored[job.submission.queue]
             planned = int(soft) if soft >= 0 else job.submission.walltime or 0

@@ -84,11 +84,11 @@ def report(
     jobs, tally = load_jobs(sources, settings)
     decisions = _decisions(settings) if STORE in sources else []
     workload = Workload(jobs, limit)
-    choices = reports.Choices(
+    options = reports.ReportOptions(
         specs, target / 100, minimum, not no_settings, int(split.replace(tzinfo=UTC).timestamp()) if split else None
     )
-    with progress_bar("analyzing", reports.work(choices, len(workload.jobs))) as progress:
-        found = reports.report(workload, choices, rename or (lambda kind, name: name), decisions, progress)
+    with progress_bar("analyzing", reports.total_work(options, len(workload.jobs))) as progress:
+        found = reports.make_report(workload, options, rename or (lambda kind, name: name), decisions, progress)
     # A folder name may identify a user.
     shown = () if rename else sources
     text = page.render(found, page.Origin(title, shown, tally.malformed, rename is not None))

@@ -60,7 +60,7 @@ class Columns:
         return np.maximum(self.ncpus, 1) * self.runtime
 
 
-def columns(workload: Workload, rename: Rename = lambda kind, name: name) -> Columns:
+def make_columns(workload: Workload, rename: Rename = lambda kind, name: name) -> Columns:
     """The columns of a workload, with the names as ``rename`` has them."""
     jobs = workload.jobs
 

@@ -16,7 +16,7 @@ SCHEMA = 1
 _DIGITS = 6
 
 
-def document(report: Report, title: str, sources: list[str]) -> dict[str, Any]:
+def to_document(report: Report, title: str, sources: list[str]) -> dict[str, Any]:
     """Everything that the report found, as plain values; shares between 0 and 1, times and durations in seconds."""
     plain: dict[str, Any] = {
         "schema": SCHEMA,
@@ -31,7 +31,7 @@ def document(report: Report, title: str, sources: list[str]) -> dict[str, Any]:
     return plain
 
 
-def embedded(found: dict[str, Any]) -> str:
+def to_embedded_json(found: dict[str, Any]) -> str:
     """As JSON that can stand in a page: no character in it can end the element that it stands in."""
     text = json.dumps(found, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -11,14 +11,14 @@ from markupsafe import Markup
 from softwalltime import __version__, formatting
 from softwalltime.reports import recommendation
 from softwalltime.reports.analysis import periods, predictions, settings
-from softwalltime.reports.document import document, embedded
+from softwalltime.reports.document import to_document, to_embedded_json
 from softwalltime.reports.figures import groups as group_figures
 from softwalltime.reports.figures import periods as period_figures
 from softwalltime.reports.figures import predictions as prediction_figures
 from softwalltime.reports.figures import settings as setting_figures
 from softwalltime.reports.figures import walltimes as walltime_figures
-from softwalltime.reports.figures.picture import Picture, looks
-from softwalltime.reports.published import published_order
+from softwalltime.reports.figures.picture import Picture, select_styles
+from softwalltime.reports.published import compare_published_order
 from softwalltime.reports.report import Report
 
 TOP = 10
@@ -48,7 +48,7 @@ def render(report: Report, origin: Origin) -> str:
         "day": formatting.day, "exact_percent": formatting.exact_percent, "plural": formatting.plural,
         "breakable": _breakable,
     }  # fmt: skip
-    found = document(report, origin.title, list(origin.sources))
+    found = to_document(report, origin.title, list(origin.sources))
     # matplotlib has escaped all texts in them.
     pictures = {
         section: [(picture, Markup(picture.svg)) for picture in drawn]  # noqa: S704 - drawn by ourselves
@@ -60,10 +60,10 @@ def render(report: Report, origin: Origin) -> str:
         origin=origin,
         version=__version__,
         pictures=pictures,
-        numbers=Markup(embedded(found)),  # noqa: S704  # every < is written as \u003c
+        numbers=Markup(to_embedded_json(found)),  # noqa: S704  # every < is written as \u003c
         outcomes=prediction_figures.OUTCOMES,
         extension_classes=_extension_classes(),
-        published=published_order(report.scores),
+        published=compare_published_order(report.scores),
         improved=sorted(whom.users, key=lambda user: (-user.gain, user.name))[:TOP] if whom else [],
         deteriorated=[
             user for user in sorted(whom.users, key=lambda user: (user.gain, user.name))[:TOP] if user.gain < 0
@@ -72,9 +72,9 @@ def render(report: Report, origin: Origin) -> str:
         else [],
         largest=LARGEST,
         rules=recommendation,
-        classes=periods.pair(report.happened.periods) if report.happened.periods else [],
+        classes=periods.pair_classes(report.happened.periods) if report.happened.periods else [],
         bounds=list(enumerate(periods.BOUNDS)),
-        frontier=[(target, settings.best(report.settings, target)) for target in _targets(report.choices.target)],
+        frontier=[(each, settings.best_setting(report.settings, each)) for each in _targets(report.options.target)],
     )  # fmt: skip
 
 
@@ -83,37 +83,37 @@ def _pictures(report: Report) -> dict[str, list[Picture]]:
     drawn: dict[str, list[Picture]] = {"walltimes": [], "predictors": [], "whom": [], "settings": [], "since": []}
     if report.walltimes is not None:
         drawn["walltimes"] = [
-            walltime_figures.distribution_of_r(report.walltimes),
-            walltime_figures.runtimes_and_walltimes(report.walltimes),
-            walltime_figures.r_by_period(report.walltimes),
-            walltime_figures.popular_walltimes(report.walltimes),
-            *walltime_figures.heat_maps(report.walltimes),
+            walltime_figures.draw_r_distribution(report.walltimes),
+            walltime_figures.draw_runtimes_and_walltimes(report.walltimes),
+            walltime_figures.draw_r_by_period(report.walltimes),
+            walltime_figures.draw_popular_walltimes(report.walltimes),
+            *walltime_figures.draw_heat_maps(report.walltimes),
         ]
     if report.predictions:
         drawn["predictors"] = _of_predictors(report)
     whom = report.for_whom
     if whom is not None:
         drawn["whom"] = [
-            group_figures.users(whom.users, whom.shares, whom.spec),
-            group_figures.dumbbells(whom.projects, "by-project", report.project_field, whom.spec),
-            group_figures.dumbbells(whom.queues, "by-queue", "queue", whom.spec),
+            group_figures.draw_users(whom.users, whom.shares, whom.spec),
+            group_figures.draw_dumbbells(whom.projects, "by-project", report.project_field, whom.spec),
+            group_figures.draw_dumbbells(whom.queues, "by-queue", "queue", whom.spec),
         ]
     if report.settings and report.walltimes is not None:
         baseline = report.scores[next(iter(report.scores))][1].accuracy_mean or 0.0
         drawn["settings"] = [
-            setting_figures.settings_plane(report.settings, baseline, report.choices.target, report.best),
-            setting_figures.by_percentile(report.settings),
-            setting_figures.by_window_and_threshold(report.settings),
+            setting_figures.draw_settings_plane(report.settings, baseline, report.options.target, report.best),
+            setting_figures.draw_percentiles(report.settings),
+            setting_figures.draw_windows_and_thresholds(report.settings),
         ]
     if report.happened.weeks:
-        drawn["since"].append(period_figures.by_week(report.happened.weeks))
+        drawn["since"].append(period_figures.draw_weeks(report.happened.weeks))
     if report.happened.periods is not None:
-        drawn["since"].append(period_figures.waits(report.happened.periods))
+        drawn["since"].append(period_figures.draw_waits(report.happened.periods))
     return drawn
 
 
 def _of_predictors(report: Report) -> list[Picture]:
-    look = looks([one.spec for one in report.predictions], report.recommendation.predictor)
+    look = select_styles([one.spec for one in report.predictions], report.recommendation.predictor)
     scores = {spec: overall for spec, (overall, _) in report.scores.items()}
     # Of the grid, what differs from the predictor's default in the percentile alone.
     curve = [
@@ -122,12 +122,12 @@ def _of_predictors(report: Report) -> list[Picture]:
         if one.window == setting_figures.DEFAULT_WINDOW and one.threshold is None and len(one.keys) == 3
     ]
     return [
-        prediction_figures.plane(scores, look, curve, report.choices.target),
-        prediction_figures.error_curves(report.predictions, look),
-        prediction_figures.boxes_by_runtime(report.predictions, look),
-        prediction_figures.boxes_by_queue(report.predictions, look),
-        prediction_figures.outcome_bars(report.predictions, look),
-        prediction_figures.accuracy_curves(report.predictions, look),
+        prediction_figures.draw_plane(scores, look, curve, report.options.target),
+        prediction_figures.draw_error_curves(report.predictions, look),
+        prediction_figures.draw_boxes_by_runtime(report.predictions, look),
+        prediction_figures.draw_boxes_by_queue(report.predictions, look),
+        prediction_figures.draw_outcomes(report.predictions, look),
+        prediction_figures.draw_accuracy_curves(report.predictions, look),
     ]
 
 

@@ -9,7 +9,7 @@ PUBLISHED = {"v1": "over 40%", "v2": "31%", "v3": "under 12%"}
 """Shares of underestimated jobs (Chlumský & Klusáček 2022)."""
 
 
-def published_order(scores: Mapping[str, tuple[Scores, Scores]]) -> str:
+def compare_published_order(scores: Mapping[str, tuple[Scores, Scores]]) -> str:
     """A paragraph on the order of v1, v2 and v3, and why it is another one here if it is; empty if one is missing."""
     if any(spec not in scores or not scores[spec][0].jobs for spec in PUBLISHED):
         return ""

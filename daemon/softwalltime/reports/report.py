@@ -14,17 +14,17 @@ from softwalltime.replay.metrics import WARM_UP, Scores, score
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.analysis import groups, periods, settings
 from softwalltime.reports.analysis.groups import Group, Shares
-from softwalltime.reports.analysis.halves import Halves, enough, halves, older_half
-from softwalltime.reports.analysis.periods import Period, Span, Week
-from softwalltime.reports.analysis.predictions import Judged, Predictions, judge, predictions
-from softwalltime.reports.analysis.settings import PASSES, Setting
-from softwalltime.reports.analysis.walltimes import Walltimes, walltimes
-from softwalltime.reports.columns import Columns, Integers, Rename, columns
+from softwalltime.reports.analysis.halves import Halves, evaluate_halves, has_both_halves, older_half
+from softwalltime.reports.analysis.periods import PeriodWaits, Span, Week
+from softwalltime.reports.analysis.predictions import Evaluation, Predictions, analyze_predictions, evaluate
+from softwalltime.reports.analysis.settings import PASSES, PercentileSetting
+from softwalltime.reports.analysis.walltimes import Walltimes, analyze_walltimes
+from softwalltime.reports.columns import Columns, Integers, Rename, make_columns
 from softwalltime.reports.recommendation import Choice, Recommendation, choose, conclude, queues_to_leave_out
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
+class ReportOptions:
     """What the report is to be about.
 
     ``target`` is the greatest share of jobs that a recommended predictor may underestimate, ``minimum`` the least soft
@@ -63,14 +63,14 @@ class Since:
     shadow_span: Span | None
     raised: int
     weeks: list[Week]
-    periods: tuple[Period, Period] | None
+    periods: tuple[PeriodWaits, PeriodWaits] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """The figures, in the order in which an administrator asks; what the jobs do not give is ``None`` or empty."""
 
-    choices: Choices
+    options: ReportOptions
     jobs: int
     scored: int
     skipped: dict[str, int]
@@ -83,20 +83,20 @@ class Report:
     predictions: tuple[Predictions, ...]
     shares: dict[str, Shares]
     for_whom: ForWhom | None
-    settings: list[Setting]
-    best: Setting | None
+    settings: list[PercentileSetting]
+    best: PercentileSetting | None
     happened: Since
     recommendation: Recommendation
 
 
-def work(choices: Choices, jobs: int) -> int:
+def total_work(options: ReportOptions, jobs: int) -> int:
     """How much :func:`report` will tell its progress in all."""
-    return jobs * (len(choices.specs) + (PASSES if choices.grid else 0) + 1)
+    return jobs * (len(options.specs) + (PASSES if options.grid else 0) + 1)
 
 
-def report(
+def make_report(
     workload: Workload,
-    choices: Choices,
+    options: ReportOptions,
     rename: Rename = lambda kind, name: name,
     decisions: Iterable[DecisionRecord] = (),
     progress: Callable[[int], None] = lambda _: None,
@@ -107,28 +107,28 @@ def report(
     :param decisions: what the daemon recorded, if the jobs come from its store.
     :param progress: told the amount of work done since it was last told, :func:`work` in all.
     """
-    table = columns(workload, rename)
-    soft = {spec: drive(workload, make(spec), choices.minimum, progress).soft_walltimes for spec in choices.specs}
-    grid = settings.settings(workload, table, choices.minimum, progress) if choices.grid else []
+    table = make_columns(workload, rename)
+    soft = {spec: drive(workload, make(spec), options.minimum, progress).soft_walltimes for spec in options.specs}
+    grid = settings.evaluate_settings(workload, table, options.minimum, progress) if options.grid else []
 
-    tried = {spec: halves(table, spec, each) for spec, each in soft.items()} if enough(table) else {}
+    tried = {spec: evaluate_halves(table, spec, each) for spec, each in soft.items()} if has_both_halves(table) else {}
     walltime = tried.pop(BASELINE, None)
     candidates = [*tried.values(), *(setting.halves for setting in grid)]
     submitted = table.submitted[table.scored]
     days = float(submitted[-1] - submitted[0]) / DAY if len(submitted) else 0.0
-    choice = choose(walltime, candidates, choices.target, len(submitted), days)
+    choice = choose(walltime, candidates, options.target, len(submitted), days)
     if isinstance(choice, Choice):
         spec = choice.predictor.spec
         if spec not in soft:
-            soft[spec] = drive(workload, make(spec), choices.minimum).soft_walltimes
-        advice, focus = _conclude(table, choice, soft[spec], choices.target), spec
+            soft[spec] = drive(workload, make(spec), options.minimum).soft_walltimes
+        advice, focus = _conclude(table, choice, soft[spec], options.target), spec
     else:
-        focus = min(tried, key=lambda spec: _distance(tried[spec], choices.target), default="")
+        focus = min(tried, key=lambda spec: _distance(tried[spec], options.target), default="")
         advice = choice
-    judged = {spec: judge(table, spec, each) for spec, each in soft.items()} if len(submitted) else {}
+    judged = {spec: evaluate(table, spec, each) for spec, each in soft.items()} if len(submitted) else {}
     progress(len(workload.jobs))
     return Report(
-        choices=choices,
+        options=options,
         jobs=len(workload.jobs),
         scored=int(table.scored.sum()),
         skipped=workload.skipped(),
@@ -136,18 +136,18 @@ def report(
         since=int(table.submitted.min()),
         until=int(table.submitted.max()),
         project_field=table.project_field,
-        walltimes=walltimes(table),
+        walltimes=analyze_walltimes(table),
         scores={spec: (score(workload, each), score(workload, each, WARM_UP)) for spec, each in soft.items()},
-        predictions=tuple(predictions(table, one) for one in judged.values()),
+        predictions=tuple(analyze_predictions(table, one) for one in judged.values()),
         shares={
-            spec: groups.shares(groups.groups(table, one, table.user))
+            spec: groups.summarize_users(groups.group_jobs(table, one, table.user))
             for spec, one in judged.items()
             if spec != BASELINE
         },
         for_whom=_for_whom(table, judged[focus]) if focus in judged else None,
         settings=grid,
-        best=settings.best(grid, choices.target),
-        happened=_since(workload, table, choices.split, decisions),
+        best=settings.best_setting(grid, options.target),
+        happened=_since(workload, table, options.split, decisions),
         recommendation=advice,
     )
 
@@ -155,11 +155,11 @@ def report(
 def _conclude(table: Columns, choice: Choice, soft: Integers, target: float) -> Recommendation:
     """The recommendation of the predictor that was chosen, with queues left out."""
     spec = choice.predictor.spec
-    queues = groups.groups(table, judge(table, spec, soft), table.queue, older_half(table))
+    queues = groups.group_jobs(table, evaluate(table, spec, soft), table.queue, older_half(table))
     leave_out = queues_to_leave_out(queues, target)
     names = {queue.name for queue in leave_out}
     out = np.array([name in names for name in table.queue.names], np.bool_)[table.queue.codes]
-    without = halves(table, spec, np.where(out, -1, soft))
+    without = evaluate_halves(table, spec, np.where(out, -1, soft))
     return conclude(choice, without, target, leave_out, int(table.scored.sum()))
 
 
@@ -168,19 +168,19 @@ def _distance(one: Halves, target: float) -> tuple[float, float]:
     return max(0.0, one.whole.underestimated - target), -one.whole.accuracy
 
 
-def _for_whom(table: Columns, focus: Judged) -> ForWhom:
+def _for_whom(table: Columns, focus: Evaluation) -> ForWhom:
     users, projects, queues = (
-        groups.groups(table, focus, names) for names in (table.user, table.project, table.queue)
+        groups.group_jobs(table, focus, names) for names in (table.user, table.project, table.queue)
     )  # fmt: skip
-    return ForWhom(focus.spec, groups.shares(users), users, projects, queues)
+    return ForWhom(focus.spec, groups.summarize_users(users), users, projects, queues)
 
 
 def _since(workload: Workload, table: Columns, split: int | None, decisions: Iterable[DecisionRecord]) -> Since:
-    predicted = periods.from_decisions(workload, decisions, periods.recorded(table))
-    both = periods.spans(table, predicted, split)
-    found = [periods.period(table, span) for span in both or ()]
+    predicted = periods.from_decisions(workload, decisions, periods.recorded_predictions(table))
+    both = periods.split_spans(table, predicted, split)
+    found = [periods.summarize_period(table, span) for span in both or ()]
     pair = (found[0], found[1]) if len(found) == 2 and found[0] is not None and found[1] is not None else None
     return Since(
         int(predicted.applied.sum()), int(predicted.shadow.sum()), periods.shadow_span(table, predicted),
-        predicted.raised, periods.weeks(table, predicted), pair,
+        predicted.raised, periods.summarize_weeks(table, predicted), pair,
     )  # fmt: skip

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softwalltime.formatting import DAY
-from softwalltime.reports.analysis.predictions import Judged
+from softwalltime.reports.analysis.predictions import Evaluation
 from softwalltime.reports.columns import Columns, Names
 
 
@@ -45,7 +45,7 @@ class Shares:
     """The greatest deterioration of a user's mean absolute error, in seconds; 0 if nobody is worse off."""
 
 
-def groups(columns: Columns, judged: Judged, names: Names, part: slice = slice(None)) -> list[Group]:
+def group_jobs(columns: Columns, judged: Evaluation, names: Names, part: slice = slice(None)) -> list[Group]:
     """The groups that have scored jobs, the one with the most jobs first.
 
     :param part: which of the scored jobs count.
@@ -76,7 +76,7 @@ def groups(columns: Columns, judged: Judged, names: Names, part: slice = slice(N
     return sorted(found, key=lambda group: (-group.jobs, group.name))
 
 
-def shares(users: list[Group]) -> Shares:
+def summarize_users(users: list[Group]) -> Shares:
     """Who is better off; of at least one user."""
     gains = np.array([user.gain for user in users])
     return Shares(

@@ -31,7 +31,7 @@ class Halves:
     newer: Part
 
 
-def enough(columns: Columns) -> bool:
+def has_both_halves(columns: Columns) -> bool:
     """Whether there are jobs to judge in both halves."""
     scored = int(columns.scored.sum())
     return scored - int(scored * WARM_UP) >= 2
@@ -44,7 +44,7 @@ def older_half(columns: Columns) -> slice:
     return slice(warm_up, warm_up + (scored - warm_up) // 2)
 
 
-def halves(columns: Columns, spec: str, soft: Integers) -> Halves:
+def evaluate_halves(columns: Columns, spec: str, soft: Integers) -> Halves:
     """Judge soft walltimes (-1 for none); there must be :func:`enough` jobs."""
     older = older_half(columns)
     chosen = np.flatnonzero(columns.scored)

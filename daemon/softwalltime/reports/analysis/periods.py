@@ -83,7 +83,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Period:
+class PeriodWaits:
     """The jobs submitted in one period.  ``load``: the CPU hours that they used, per day."""
 
     span: Span
@@ -94,7 +94,7 @@ class Period:
     classes: tuple[Waits, ...]
 
 
-def recorded(columns: Columns) -> Predicted:
+def recorded_predictions(columns: Columns) -> Predicted:
     """What the log itself tells: each job's last soft walltime."""
     soft = np.where(columns.scored, columns.soft_walltime, -1)
     raised = (soft >= 0) & (soft >= columns.walltime)
@@ -102,7 +102,7 @@ def recorded(columns: Columns) -> Predicted:
     return Predicted(soft, np.zeros(len(soft), np.int64), (UNRECORDED,), soft >= 0, int(raised.sum()))
 
 
-def weeks(columns: Columns, predicted: Predicted) -> list[Week]:
+def summarize_weeks(columns: Columns, predicted: Predicted) -> list[Week]:
     """Predicted against actual, by week and predictor, in order of time."""
     chosen = np.flatnonzero(columns.scored & (predicted.soft_walltime >= 0))
     if not len(chosen):
@@ -121,7 +121,7 @@ def weeks(columns: Columns, predicted: Predicted) -> list[Week]:
     ]
 
 
-def spans(columns: Columns, predicted: Predicted, split: int | None) -> tuple[Span, Span] | None:
+def split_spans(columns: Columns, predicted: Predicted, split: int | None) -> tuple[Span, Span] | None:
     """Return what was submitted before ``split`` (epoch seconds) and what from then on.
 
     Without ``split`` they are parted by the first job whose soft walltime was set: in shadow mode jobs are scheduled by
@@ -142,7 +142,7 @@ def shadow_span(columns: Columns, predicted: Predicted) -> Span | None:
     return Span(int(submitted.min()), int(submitted.max()) + 1) if len(submitted) else None
 
 
-def period(columns: Columns, span: Span) -> Period | None:
+def summarize_period(columns: Columns, span: Span) -> PeriodWaits | None:
     """How the jobs submitted in a span of time waited; ``None`` where none ran whose start is known."""
     chosen = np.flatnonzero(
         (columns.submitted >= span.since)
@@ -158,7 +158,7 @@ def period(columns: Columns, span: Span) -> Period | None:
         if of_class.any():
             classes.append(_waits(name, wait[of_class], runtime[of_class]))
     days = max((span.until - span.since) / DAY, 1 / 24)
-    return Period(
+    return PeriodWaits(
         span,
         len(chosen),
         len(np.unique(columns.user.codes[chosen])),
@@ -185,7 +185,7 @@ def _waits(name: str, wait: Integers, runtime: Integers) -> Waits:
     )
 
 
-def pair(periods: Sequence[Period]) -> list[tuple[str, list[Waits | None]]]:
+def pair_classes(periods: Sequence[PeriodWaits]) -> list[tuple[str, list[Waits | None]]]:
     """The classes' names, each with what it had in every period, ``None`` where it had no jobs."""
     names = [ALL, *CLASSES]
     by_name = [{waits.name: waits for waits in period.classes} for period in periods]

@@ -27,7 +27,7 @@ QUEUES = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class Evaluation:
     """One predictor's soft walltimes over the scored jobs, against their runtimes."""
 
     spec: str
@@ -76,14 +76,16 @@ class Predictions:
     by_queue: tuple[Box, ...]
 
 
-def judge(columns: Columns, spec: str, soft_walltimes: Integers) -> Judged:
+def evaluate(columns: Columns, spec: str, soft_walltimes: Integers) -> Evaluation:
     """Set a predictor's soft walltimes (-1 for none, one a job) against the runtimes of the scored jobs."""
     soft = soft_walltimes[columns.scored]
     adjusted = soft >= 0
-    return Judged(spec, adjusted, np.where(adjusted, soft, columns.walltime[columns.scored]), columns.t[columns.scored])
+    return Evaluation(
+        spec, adjusted, np.where(adjusted, soft, columns.walltime[columns.scored]), columns.t[columns.scored]
+    )
 
 
-def outcomes(judged: Judged) -> tuple[float, float, float, float]:
+def outcome_shares(judged: Evaluation) -> tuple[float, float, float, float]:
     """Shares of NA, OE, UE and BE (Tang et al. 2013)."""
     miss = judged.t - judged.p
     under = miss > 0
@@ -96,7 +98,7 @@ def outcomes(judged: Judged) -> tuple[float, float, float, float]:
     )
 
 
-def predictions(columns: Columns, judged: Judged) -> Predictions:
+def analyze_predictions(columns: Columns, judged: Evaluation) -> Predictions:
     """The figures of one predictor over the scored jobs, of which there must be one."""
     error, accuracy = judged.error, judged.accuracy
     count = len(error)
@@ -106,16 +108,16 @@ def predictions(columns: Columns, judged: Judged) -> Predictions:
     reached = [float((extended >= least).mean()) for least in EXTENSIONS]
     return Predictions(
         spec=judged.spec,
-        outcomes=outcomes(judged),
+        outcomes=outcome_shares(judged),
         errors=ordered[np.linspace(0, count - 1, min(POINTS, count)).round().astype(np.int64)],
         accuracies=np.searchsorted(np.sort(accuracy), np.linspace(0, 1, 101), side="right") / count,
         accuracy_by_cpu_hours=float(np.average(accuracy, weights=cpu)),
         extensions=tuple(here - after for here, after in zip(reached, [*reached[1:], 0.0], strict=True)),
         by_runtime=tuple(
-            box(name, error[chosen]) for name, chosen in zip(CLASSES, runtime_classes(judged.t), strict=True)
+            make_box(name, error[chosen]) for name, chosen in zip(CLASSES, runtime_classes(judged.t), strict=True)
         ),
         by_queue=tuple(
-            box(columns.queue.names[queue], error[columns.queue.codes[columns.scored] == queue])
+            make_box(columns.queue.names[queue], error[columns.queue.codes[columns.scored] == queue])
             for queue in largest_queues(columns)
         ),
     )
@@ -133,7 +135,7 @@ def largest_queues(columns: Columns) -> list[int]:
     return [queue for queue in order if counts[queue]][:QUEUES]
 
 
-def box(label: str, error: Integers) -> Box:
+def make_box(label: str, error: Integers) -> Box:
     """The percentiles of some jobs' errors."""
     if not len(error):
         return Box(label, 0, None)

@@ -9,7 +9,7 @@ from softwalltime.policy.clamp import MINIMUM
 from softwalltime.predictors.percentile import PercentileOptions
 from softwalltime.replay.percentile_grid import drive_percentiles, soft_walltimes
 from softwalltime.replay.workload import Workload
-from softwalltime.reports.analysis.halves import Halves, enough, halves
+from softwalltime.reports.analysis.halves import Halves, evaluate_halves, has_both_halves
 from softwalltime.reports.columns import Columns
 
 PERCENTILES = (50, 60, 70, 80, 85, 90, 95, 97, 99)
@@ -22,7 +22,7 @@ PASSES = len(KEYS) * len(WINDOWS)
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class PercentileSetting:
     """One setting of the percentile predictor, its window in days, and its figures."""
 
     keys: tuple[str, ...]
@@ -40,15 +40,15 @@ def different_keys(columns: Columns) -> tuple[tuple[str, ...], ...]:
     return KEYS[0], KEYS[-1]
 
 
-def settings(
+def evaluate_settings(
     workload: Workload, columns: Columns, minimum: int = MINIMUM, progress: Callable[[int], None] = lambda _: None
-) -> list[Setting]:
+) -> list[PercentileSetting]:
     """Every setting of the grid, judged; empty where too few jobs can be judged.
 
     :param minimum: least soft walltime in seconds.
     :param progress: told the number of jobs done, ``PASSES`` times the workload in all.
     """
-    if not enough(columns):
+    if not has_both_halves(columns):
         progress(PASSES * len(workload.jobs))
         return []
     found = []
@@ -58,8 +58,8 @@ def settings(
         shares = drive_percentiles(workload, options, PERCENTILES, progress)
         for (percentile, row), threshold in product(zip(PERCENTILES, shares, strict=True), THRESHOLDS):
             soft = soft_walltimes(workload, row, threshold, minimum)
-            judged = halves(columns, spec(keys, percentile, window, threshold), soft)
-            found.append(Setting(keys, percentile, window, threshold, judged))
+            judged = evaluate_halves(columns, spec(keys, percentile, window, threshold), soft)
+            found.append(PercentileSetting(keys, percentile, window, threshold, judged))
     progress((PASSES - len(passes)) * len(workload.jobs))
     return found
 
@@ -70,7 +70,7 @@ def spec(keys: tuple[str, ...], percentile: int, window: int, threshold: float |
     return f"percentile:p={percentile},keys={'+'.join(keys)},window={window}d{last}"
 
 
-def best(found: list[Setting], target: float) -> Setting | None:
+def best_setting(found: list[PercentileSetting], target: float) -> PercentileSetting | None:
     """The most accurate setting that underestimates at most the share ``target`` of all jobs."""
     within = [setting for setting in found if setting.halves.whole.underestimated <= target]
     return max(

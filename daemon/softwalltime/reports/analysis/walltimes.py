@@ -32,7 +32,7 @@ class Popular:
 
 
 @dataclass(frozen=True, slots=True)
-class Period:
+class PeriodUsage:
     """R of the jobs submitted in one month or quarter."""
 
     label: str
@@ -70,7 +70,7 @@ class Walltimes:
     grid: Floats
     runtimes: Floats
     walltimes: Floats
-    periods: tuple[Period, ...]
+    periods: tuple[PeriodUsage, ...]
     period: str
     popular: tuple[Popular, ...]
     different: int
@@ -79,7 +79,7 @@ class Walltimes:
     cpu_hours: HeatMap
 
 
-def walltimes(columns: Columns) -> Walltimes | None:
+def analyze_walltimes(columns: Columns) -> Walltimes | None:
     """The figures over the scored jobs; ``None`` if there is no such job."""
     scored = np.flatnonzero(columns.scored)
     if not len(scored):
@@ -116,7 +116,7 @@ def walltimes(columns: Columns) -> Walltimes | None:
     )
 
 
-def _periods(submitted: NDArray[np.int64], r: Floats) -> tuple[str, tuple[Period, ...]]:
+def _periods(submitted: NDArray[np.int64], r: Floats) -> tuple[str, tuple[PeriodUsage, ...]]:
     """R by quarter, or by month where there are fewer than five quarters."""
     days, which = np.unique(submitted // DAY, return_inverse=True)
     months = np.array([_month(day * DAY) for day in days], np.int64)[which]
@@ -127,7 +127,7 @@ def _periods(submitted: NDArray[np.int64], r: Floats) -> tuple[str, tuple[Period
         chosen = r[numbers == value]
         label = f"{value // 4} Q{value % 4 + 1}" if by_quarter else f"{value // 12}-{value % 12 + 1:02}"
         low, middle, high = np.percentile(chosen, (25, 50, 75)).tolist()
-        found.append(Period(label, len(chosen), float(chosen.mean()), (low, middle, high)))
+        found.append(PeriodUsage(label, len(chosen), float(chosen.mean()), (low, middle, high)))
     return "quarter" if by_quarter else "month", tuple(found)
 
 

@@ -7,7 +7,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 
 from softwalltime.formatting import duration, percent, plural
 from softwalltime.reports.analysis.groups import Group, Shares
-from softwalltime.reports.figures.picture import MUTED, SERIES, Picture, drawing, shortened, time_axis
+from softwalltime.reports.figures.picture import MUTED, SERIES, Picture, drawing, format_time_axis, shorten_label
 from softwalltime.reports.figures.walltimes import CHLUMSKY
 
 SHOWN = 800
@@ -16,7 +16,7 @@ LARGEST = 15
 """Projects and queues drawn at most."""
 
 
-def users(found: Sequence[Group], shares: Shares, spec: str) -> Picture:
+def draw_users(found: Sequence[Group], shares: Shares, spec: str) -> Picture:
     """Mean absolute errors by user, sorted, with the numbers of jobs."""
     name, title = "users", "Every user's error, of the walltime and of the prediction"
     ordered = sorted(found, key=lambda user: (user.walltime_error, user.name))
@@ -57,7 +57,7 @@ def users(found: Sequence[Group], shares: Shares, spec: str) -> Picture:
         above.set_yscale("log")
         low, high = float(min(walltime.min(), error.min())), float(max(walltime.max(), error.max()))
         above.set(ylim=(max(1, low / 1.6), high * 1.6), ylabel="mean absolute error", xlim=(0.3, len(drawn) + 0.7))
-        time_axis(above.yaxis, max(1, low / 1.6), high * 1.6)
+        format_time_axis(above.yaxis, max(1, low / 1.6), high * 1.6)
         below.bar(places, [user.jobs for user in drawn], 1.0, color=MUTED, alpha=0.6, edgecolor="none")
         below.set_yscale("log")
         below.set(ylabel="jobs", xlabel="users, by the error of their walltimes")
@@ -75,7 +75,7 @@ def users(found: Sequence[Group], shares: Shares, spec: str) -> Picture:
     )  # fmt: skip
 
 
-def dumbbells(found: Sequence[Group], name: str, noun: str, spec: str) -> Picture:
+def draw_dumbbells(found: Sequence[Group], name: str, noun: str, spec: str) -> Picture:
     """Accuracy of walltime and prediction of each project or queue."""
     drawn = found[:LARGEST]
     title = f"Accuracy by {noun}"
@@ -122,7 +122,10 @@ def dumbbells(found: Sequence[Group], name: str, noun: str, spec: str) -> Pictur
             text = f"{percent(group.underestimated)} under, {plural(group.jobs, 'job')}"
             ax.text(1.02, float(place), text, transform=ax.get_yaxis_transform(), va="center", fontsize=8)
         ax.set(
-            yticks=places, yticklabels=[shortened(group.name) for group in drawn], xlim=(0, 1), xlabel="mean accuracy"
+            yticks=places,
+            yticklabels=[shorten_label(group.name) for group in drawn],
+            xlim=(0, 1),
+            xlabel="mean accuracy",
         )
         ax.set_ylim(len(drawn) - 0.4, -0.6)
         ax.tick_params(axis="y", length=0)

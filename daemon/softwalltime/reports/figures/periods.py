@@ -3,22 +3,22 @@
 from collections.abc import Sequence
 
 from softwalltime.formatting import DAY, day, duration, percent, plural
-from softwalltime.reports.analysis.periods import BOUNDS, Period, Waits, Week, pair
+from softwalltime.reports.analysis.periods import BOUNDS, PeriodWaits, Waits, Week, pair_classes
 from softwalltime.reports.figures.picture import (
     DASHES,
     MARKERS,
     MUTED,
     SERIES,
     Picture,
-    beside,
+    annotate_bar,
     drawing,
-    percent_axis,
-    time_axis,
+    format_percent_axis,
+    format_time_axis,
 )
 from softwalltime.reports.figures.walltimes import CHLUMSKY
 
 
-def by_week(found: Sequence[Week]) -> Picture:
+def draw_weeks(found: Sequence[Week]) -> Picture:
     """Predicted against actual by week and predictor."""
     names = list(dict.fromkeys(week.predictor for week in found))
     with drawing(4.4, rows=3, sharex=True, height_ratios=(2.2, 2, 1)) as picture:
@@ -41,7 +41,7 @@ def by_week(found: Sequence[Week]) -> Picture:
             base.update({week.start: low + week.jobs for week, low in zip(weeks, bottom, strict=True)})
         accuracy.set(ylim=(0, 1), ylabel="mean accuracy")
         under.set(ylim=(0, None), ylabel="underestimated")
-        percent_axis(under.yaxis)
+        format_percent_axis(under.yaxis)
         jobs.set_ylabel("jobs")
         starts = sorted({week.start for week in found})[:: max(1, len({week.start for week in found}) // 7)]
         jobs.set_xticks([start / DAY for start in starts], [day(start) for start in starts])
@@ -66,9 +66,9 @@ def by_week(found: Sequence[Week]) -> Picture:
     )
 
 
-def waits(periods: Sequence[Period]) -> Picture:
+def draw_waits(periods: Sequence[PeriodWaits]) -> Picture:
     """Waits and bounded slowdowns by class, two periods side by side."""
-    rows = pair(periods)
+    rows = pair_classes(periods)
     labels = [name for name, _ in rows]
     labels_of_periods = ("before", "after")
     with drawing(1.1 + 0.42 * len(rows), columns=2, sharey=True) as picture:
@@ -91,13 +91,13 @@ def waits(periods: Sequence[Period]) -> Picture:
                     label=label if not place else None,
                 )
                 right.barh(y, one.slowdowns[1], 0.36, color=color, alpha=alpha, edgecolor="none")
-                beside(left, max(one.mean, 1), y, duration(one.mean))
-                beside(right, one.slowdowns[1], y, f"{one.slowdowns[1]:.3g}")
+                annotate_bar(left, max(one.mean, 1), y, duration(one.mean))
+                annotate_bar(right, one.slowdowns[1], y, f"{one.slowdowns[1]:.3g}")
         every = [one for _, both in rows for one in both if one]
         top = max(max(one.mean for one in every), 60)
         left.set_xscale("log")
         left.set(xlim=(1, top * 8), title="mean wait", yticks=range(len(rows)), yticklabels=labels)
-        time_axis(left.xaxis, 1, top)
+        format_time_axis(left.xaxis, 1, top)
         right.set(
             title=f"mean bounded slowdown ({duration(BOUNDS[1])})",
             xlim=(0, max(one.slowdowns[1] for one in every) * 1.2),

@@ -115,10 +115,10 @@ class Drawing:
         """The picture, ready to stand in a page."""
         stream = io.StringIO()
         self.figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
-        return embeddable(stream.getvalue(), name)
+        return make_embeddable(stream.getvalue(), name)
 
 
-def embeddable(svg: str, name: str) -> str:
+def make_embeddable(svg: str, name: str) -> str:
     """Matplotlib's SVG as a part of a page: ids made its own, colours the page's, no font of its own."""
     header = _HEADER.match(svg)
     if header is None:
@@ -136,13 +136,13 @@ def embeddable(svg: str, name: str) -> str:
     return f'{opening} viewBox="{header.group(1)}" {names}>{body.strip()}'
 
 
-def beside(ax: Axes, x: float, y: float, text: str) -> None:
+def annotate_bar(ax: Axes, x: float, y: float, text: str) -> None:
     """Write to the right of a bar's end."""
     # A blank would not do: SVG drops it.
     ax.annotate(text, (x, y), (4, 0), textcoords="offset points", va="center", fontsize=8)
 
 
-def time_axis(axis: Axis, low: float, high: float, *, signed: bool = False) -> None:
+def format_time_axis(axis: Axis, low: float, high: float, *, signed: bool = False) -> None:
     """Ticks of a logarithmic axis of durations from ``low`` to ``high`` seconds, as 1 min, 10 min, 1 h, 1 d.
 
     :param signed: on both sides of 0, as ``symlog`` has it.
@@ -157,18 +157,18 @@ def time_axis(axis: Axis, low: float, high: float, *, signed: bool = False) -> N
     axis.set_major_formatter(FuncFormatter(lambda value, _: duration(value) if value else "0"))
 
 
-def percent_axis(axis: Axis, digits: int = 0) -> None:
+def format_percent_axis(axis: Axis, digits: int = 0) -> None:
     """Ticks of shares as per cent."""
     axis.set_major_formatter(PercentFormatter(1, decimals=digits))
 
 
-def heat_colors() -> LinearSegmentedColormap:
+def make_heat_colormap() -> LinearSegmentedColormap:
     """From nearly nothing to the page's heat colour, by opacity, which works on any ground."""
     color = tuple(int(HEAT[place : place + 2], 16) / 255 for place in (1, 3, 5))
     return LinearSegmentedColormap.from_list("heat", [(*color, 0.06), (*color, 1.0)], 24)
 
 
-def wrapped(label: str, width: int = 20) -> str:
+def wrap_label(label: str, width: int = 20) -> str:
     """A predictor with its options on as many lines as it needs: broken after a colon, a comma or a plus."""
     lines = [""]
     for part in re.split(r"(?<=[:,+])", label):
@@ -178,13 +178,13 @@ def wrapped(label: str, width: int = 20) -> str:
     return "\n".join(lines)
 
 
-def shortened(label: str, width: int = 22) -> str:
+def shorten_label(label: str, width: int = 22) -> str:
     """A name cut to ``width`` characters."""
     return label if len(label) <= width else label[: width - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Style:
     """How one predictor is drawn in every figure."""
 
     label: str
@@ -193,12 +193,12 @@ class Look:
     marker: str
 
 
-def looks(specs: Sequence[str], recommended: str | None) -> dict[str, Look]:
+def select_styles(specs: Sequence[str], recommended: str | None) -> dict[str, Style]:
     """A look for each predictor: the first is the users' own walltime, in grey; the recommended one stands out."""
-    found = {specs[0]: Look(specs[0], MUTED, "-", "o")}
+    found = {specs[0]: Style(specs[0], MUTED, "-", "o")}
     for number, spec in enumerate(specs[1:]):
         color, dash, marker = SERIES[number % len(SERIES)], DASHES[number % len(DASHES)], MARKERS[number % len(MARKERS)]
-        found[spec] = Look(wrapped(spec), color, dash, marker)
+        found[spec] = Style(wrap_label(spec), color, dash, marker)
     if recommended is not None:
-        found[recommended] = Look("recommended", INK, "-", "*")
+        found[recommended] = Style("recommended", INK, "-", "*")
     return found

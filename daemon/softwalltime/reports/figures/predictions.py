@@ -12,18 +12,18 @@ from softwalltime.reports.figures.picture import (
     MUTED,
     ON_COLOR,
     SERIES,
-    Look,
     Picture,
+    Style,
     drawing,
-    percent_axis,
-    shortened,
-    time_axis,
+    format_percent_axis,
+    format_time_axis,
+    shorten_label,
 )
 from softwalltime.reports.figures.walltimes import CHLUMSKY, TANG
 
 
-def plane(
-    scores: Mapping[str, Scores], look: Mapping[str, Look], curve: Sequence[tuple[int, float, float]], target: float
+def draw_plane(
+    scores: Mapping[str, Scores], look: Mapping[str, Style], curve: Sequence[tuple[int, float, float]], target: float
 ) -> Picture:
     """Accuracy against underestimation.
 
@@ -60,7 +60,7 @@ def plane(
             xlim=(0, right * 1.06), ylim=(max(0, min(every) - 0.06), min(1, max(every) + 0.06)),
             xlabel="jobs underestimated", ylabel="mean accuracy",
         )  # fmt: skip
-        percent_axis(ax.xaxis)
+        format_percent_axis(ax.xaxis)
         picture.legend(3)
         svg = picture.svg("plane")
     best = max(scores, key=lambda spec: scores[spec].accuracy_mean or 0)
@@ -81,7 +81,7 @@ def plane(
     )
 
 
-def error_curves(found: Sequence[Predictions], look: Mapping[str, Look]) -> Picture:
+def draw_error_curves(found: Sequence[Predictions], look: Mapping[str, Style]) -> Picture:
     """Errors in ascending order on a log scale."""
     top = max(int(np.abs(one.errors).max()) for one in found)
     with drawing(3.6) as picture:
@@ -97,8 +97,8 @@ def error_curves(found: Sequence[Predictions], look: Mapping[str, Look]) -> Pict
             xlabel="jobs, the most underestimated first",
             ylabel="size of the error",
         )
-        time_axis(ax.yaxis, 1, max(top, 100))
-        percent_axis(ax.xaxis)
+        format_time_axis(ax.yaxis, 1, max(top, 100))
+        format_percent_axis(ax.xaxis)
         picture.legend(4)
         svg = picture.svg("errors")
     return Picture(
@@ -118,7 +118,7 @@ def error_curves(found: Sequence[Predictions], look: Mapping[str, Look]) -> Pict
     )
 
 
-def boxes_by_runtime(found: Sequence[Predictions], look: Mapping[str, Look]) -> Picture:
+def draw_boxes_by_runtime(found: Sequence[Predictions], look: Mapping[str, Style]) -> Picture:
     """Errors by short, medium and long jobs."""
     rows = [(one.spec, one.by_runtime) for one in found]
     return Picture(
@@ -134,7 +134,7 @@ def boxes_by_runtime(found: Sequence[Predictions], look: Mapping[str, Look]) -> 
     )
 
 
-def boxes_by_queue(found: Sequence[Predictions], look: Mapping[str, Look]) -> Picture:
+def draw_boxes_by_queue(found: Sequence[Predictions], look: Mapping[str, Style]) -> Picture:
     """Errors by queue."""
     name, title, source = "boxes-queue", "Errors by queue", f"{CHLUMSKY}, fig. 7"
     rows = [(one.spec, one.by_queue) for one in found]
@@ -148,7 +148,7 @@ def boxes_by_queue(found: Sequence[Predictions], look: Mapping[str, Look]) -> Pi
     return Picture(name, title, shows, read, source, _boxes_alt(rows), _boxes(rows, look, name))
 
 
-def _boxes(rows: Sequence[tuple[str, Sequence[Box]]], look: Mapping[str, Look], name: str) -> str:
+def _boxes(rows: Sequence[tuple[str, Sequence[Box]]], look: Mapping[str, Style], name: str) -> str:
     """A panel for each kind of jobs, in it a box for each predictor."""
     panels = len(rows[0][1])
     across = min(3, panels)
@@ -175,12 +175,12 @@ def _boxes(rows: Sequence[tuple[str, Sequence[Box]]], look: Mapping[str, Look], 
             one = rows[0][1][panel]
             if not one.jobs:
                 ax.text(0.5, 0.5, "no such job", transform=ax.transAxes, ha="center", va="center", color=MUTED)
-            ax.set_title(f"{shortened(one.label)}\n", loc="left")
+            ax.set_title(f"{shorten_label(one.label)}\n", loc="left")
             ax.text(0, 1.02, plural(one.jobs, "job"), transform=ax.transAxes, fontsize=8, color=MUTED)
             ax.axvline(0, color=INK, linewidth=0.9)
             ax.set_xscale("symlog", linthresh=MINUTE, linscale=0.5)
             ax.set(xlim=(low * 1.5, high * 1.5), ylim=(len(rows) - 0.4, -0.6))
-            time_axis(ax.xaxis, low * 1.5, high * 1.5, signed=True)
+            format_time_axis(ax.xaxis, low * 1.5, high * 1.5, signed=True)
             ax.tick_params(axis="x", labelsize=7.5, labelbottom=True)
             ax.set_yticks(range(len(rows)), labels)
             ax.tick_params(axis="y", length=0)
@@ -205,7 +205,7 @@ OUTCOMES = (
 )  # fmt: skip
 
 
-def outcome_bars(found: Sequence[Predictions], look: Mapping[str, Look]) -> Picture:
+def draw_outcomes(found: Sequence[Predictions], look: Mapping[str, Style]) -> Picture:
     """NA, OE, UE, BE of each predictor."""
     labels = [look[one.spec].label for one in found]
     colors = ((MUTED, 0.35), (SERIES[0], 0.75), (SERIES[4], 0.85), (SERIES[1], 0.95))
@@ -232,7 +232,7 @@ def outcome_bars(found: Sequence[Predictions], look: Mapping[str, Look]) -> Pict
         ax.invert_yaxis()
         ax.tick_params(axis="y", length=0)
         ax.grid(visible=False, axis="y")
-        percent_axis(ax.xaxis)
+        format_percent_axis(ax.xaxis)
         picture.legend(2)
         svg = picture.svg("outcomes")
     return Picture(
@@ -253,7 +253,7 @@ def outcome_bars(found: Sequence[Predictions], look: Mapping[str, Look]) -> Pict
     )
 
 
-def accuracy_curves(found: Sequence[Predictions], look: Mapping[str, Look]) -> Picture:
+def draw_accuracy_curves(found: Sequence[Predictions], look: Mapping[str, Style]) -> Picture:
     """Cumulative accuracy."""
     grid = np.linspace(0, 1, 101)
     with drawing(3.3) as picture:
@@ -267,7 +267,7 @@ def accuracy_curves(found: Sequence[Predictions], look: Mapping[str, Look]) -> P
                 label=look[one.spec].label,
             )
         ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="accuracy", ylabel="share of jobs up to it")
-        percent_axis(ax.yaxis)
+        format_percent_axis(ax.yaxis)
         picture.legend(4)
         svg = picture.svg("accuracies")
     return Picture(

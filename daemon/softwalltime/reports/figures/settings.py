@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from softwalltime.formatting import exact_percent, percent, plural
-from softwalltime.reports.analysis.settings import PERCENTILES, THRESHOLDS, WINDOWS, Setting
+from softwalltime.reports.analysis.settings import PERCENTILES, THRESHOLDS, WINDOWS, PercentileSetting
 from softwalltime.reports.figures.picture import (
     DASHES,
     INK,
@@ -11,14 +11,16 @@ from softwalltime.reports.figures.picture import (
     SERIES,
     Picture,
     drawing,
-    percent_axis,
+    format_percent_axis,
 )
 from softwalltime.reports.figures.walltimes import TANG
 
 DEFAULT_WINDOW = 30
 
 
-def settings_plane(found: Sequence[Setting], walltimes: float, target: float, best: Setting | None) -> Picture:
+def draw_settings_plane(
+    found: Sequence[PercentileSetting], walltimes: float, target: float, best: PercentileSetting | None
+) -> Picture:
     """All settings at once.
 
     :param walltimes: the users' own mean accuracy.
@@ -45,7 +47,7 @@ def settings_plane(found: Sequence[Setting], walltimes: float, target: float, be
                 color=INK, markeredgewidth=1.4, label=f"the most accurate within {exact_percent(target)}",
             )  # fmt: skip
         ax.set(xlabel="jobs underestimated", ylabel="mean accuracy", xlim=(0, None))
-        percent_axis(ax.xaxis)
+        format_percent_axis(ax.xaxis)
         picture.legend(3)
         svg = picture.svg("settings-plane")
     said = (
@@ -68,7 +70,7 @@ def settings_plane(found: Sequence[Setting], walltimes: float, target: float, be
     )
 
 
-def by_percentile(found: Sequence[Setting]) -> Picture:
+def draw_percentiles(found: Sequence[PercentileSetting]) -> Picture:
     """Accuracy and underestimation over the percentile, by kind of key."""
     keys = _keys(found)
     chosen = {
@@ -84,7 +86,7 @@ def by_percentile(found: Sequence[Setting]) -> Picture:
             right.plot(x, [one.halves.whole.underestimated for one in chosen[key]], **look)
         left.set(xlabel="percentile P", ylabel="mean accuracy", title="accuracy")
         right.set(xlabel="percentile P", ylabel="jobs underestimated", title="underestimation", ylim=(0, None))
-        percent_axis(right.yaxis)
+        format_percent_axis(right.yaxis)
         picture.legend(4)
         svg = picture.svg("by-percentile")
     return Picture(
@@ -105,7 +107,7 @@ def by_percentile(found: Sequence[Setting]) -> Picture:
     )
 
 
-def by_window_and_threshold(found: Sequence[Setting]) -> Picture:
+def draw_windows_and_thresholds(found: Sequence[PercentileSetting]) -> Picture:
     """Accuracy against underestimation by window and threshold, for the finest key."""
     key = _keys(found)[-1]
     with drawing(2.9, columns=2, sharey=True, sharex=True) as picture:
@@ -133,7 +135,7 @@ def by_window_and_threshold(found: Sequence[Setting]) -> Picture:
                     marker=MARKERS[number], markersize=4, linestyle=DASHES[number], label=label,
                 )  # fmt: skip
             ax.set(xlabel="jobs underestimated", title=title)
-            percent_axis(ax.xaxis)
+            format_percent_axis(ax.xaxis)
             ax.legend(loc="lower right")
         left.set(ylabel="mean accuracy", xlim=(0, None))
         svg = picture.svg("by-window")
@@ -150,7 +152,7 @@ def by_window_and_threshold(found: Sequence[Setting]) -> Picture:
     )
 
 
-def _keys(found: Sequence[Setting]) -> list[tuple[str, ...]]:
+def _keys(found: Sequence[PercentileSetting]) -> list[tuple[str, ...]]:
     return list(dict.fromkeys(one.keys for one in found))
 
 

@@ -12,18 +12,18 @@ from softwalltime.reports.figures.picture import (
     MUTED,
     SERIES,
     Picture,
-    beside,
+    annotate_bar,
     drawing,
-    heat_colors,
-    percent_axis,
-    time_axis,
+    format_percent_axis,
+    format_time_axis,
+    make_heat_colormap,
 )
 
 TANG = "Tang, Desai, Buettner & Lan 2013"
 CHLUMSKY = "Chlumský & Klusáček 2022"
 
 
-def distribution_of_r(found: Walltimes) -> Picture:
+def draw_r_distribution(found: Walltimes) -> Picture:
     """How much of their walltime jobs use."""
     with drawing(2.9) as picture:
         ax = picture.ax
@@ -40,8 +40,8 @@ def distribution_of_r(found: Walltimes) -> Picture:
         )  # fmt: skip
         ax.set(xlim=(0, 1), xlabel="R = runtime / walltime", ylabel="share")
         ax.grid(visible=False, axis="x")
-        percent_axis(ax.xaxis)
-        percent_axis(ax.yaxis)
+        format_percent_axis(ax.xaxis)
+        format_percent_axis(ax.yaxis)
         picture.legend(4)
         svg = picture.svg("r-distribution")
     return Picture(
@@ -57,7 +57,7 @@ def distribution_of_r(found: Walltimes) -> Picture:
     )
 
 
-def runtimes_and_walltimes(found: Walltimes) -> Picture:
+def draw_runtimes_and_walltimes(found: Walltimes) -> Picture:
     """Both distributions on one axis."""
     with drawing(2.9) as picture:
         ax = picture.ax
@@ -66,8 +66,8 @@ def runtimes_and_walltimes(found: Walltimes) -> Picture:
         ax.plot(found.grid, found.walltimes, color=SERIES[1], linestyle=(0, (5, 1.5)), label="walltime")
         ax.set_xscale("log")
         ax.set(xlim=(1, found.grid[-1]), ylim=(0, 1.02), xlabel="duration", ylabel="share of jobs up to it")
-        time_axis(ax.xaxis, 1, found.grid[-1])
-        percent_axis(ax.yaxis)
+        format_time_axis(ax.xaxis, 1, found.grid[-1])
+        format_percent_axis(ax.yaxis)
         picture.legend(2)
         svg = picture.svg("runtimes")
     half = [
@@ -87,7 +87,7 @@ def runtimes_and_walltimes(found: Walltimes) -> Picture:
     )
 
 
-def r_by_period(found: Walltimes) -> Picture:
+def draw_r_by_period(found: Walltimes) -> Picture:
     """Whether users get better."""
     name, title = "r-by-period", f"Mean R by {found.period}"
     shows = (
@@ -107,7 +107,7 @@ def r_by_period(found: Walltimes) -> Picture:
         above.fill_between(places, low, high, color=SERIES[0], alpha=0.16, linewidth=0, label="middle half of the jobs")
         above.plot(places, means, color=SERIES[0], marker="o", markersize=4, label="mean R")
         above.set(ylim=(0, 1), ylabel="R")
-        percent_axis(above.yaxis)
+        format_percent_axis(above.yaxis)
         below.bar(places, [period.jobs for period in found.periods], color=MUTED, alpha=0.55, edgecolor="none")
         below.set_ylabel("jobs")
         below.yaxis.set_major_formatter(FuncFormatter(_thousands))
@@ -125,7 +125,7 @@ def r_by_period(found: Walltimes) -> Picture:
     )  # fmt: skip
 
 
-def popular_walltimes(found: Walltimes) -> Picture:
+def draw_popular_walltimes(found: Walltimes) -> Picture:
     """Which walltimes users choose."""
     names = [walltime(one.walltime) for one in found.popular]
     places = np.arange(len(names))
@@ -144,11 +144,11 @@ def popular_walltimes(found: Walltimes) -> Picture:
             label="times their mean R: what they use",
         )
         for place, share, one in zip(places, shares, found.popular, strict=True):
-            beside(ax, share, float(place), f"{share:.1%}, mean R {one.mean_r:.2f}")
+            annotate_bar(ax, share, float(place), f"{share:.1%}, mean R {one.mean_r:.2f}")
         ax.set(yticks=places, yticklabels=names, xlabel="share of jobs", xlim=(0, float(shares.max()) * 1.3))
         ax.invert_yaxis()
         ax.grid(visible=False, axis="y")
-        percent_axis(ax.xaxis)
+        format_percent_axis(ax.xaxis)
         picture.legend(2)
         svg = picture.svg("popular")
     total = float(shares.sum())
@@ -165,7 +165,7 @@ def popular_walltimes(found: Walltimes) -> Picture:
     )
 
 
-def heat_maps(found: Walltimes) -> tuple[Picture, Picture, Picture]:
+def draw_heat_maps(found: Walltimes) -> tuple[Picture, Picture, Picture]:
     """Jobs by size and runtime, jobs by size and walltime, CPU hours by size and runtime."""
     return (
         _heat_map(
@@ -194,7 +194,7 @@ def _heat_map(found: HeatMap, name: str, title: str, axis: str, what: str, sourc
     top = float(found.shares.max())
     row, column = np.unravel_index(int(found.shares.argmax()), found.shares.shape)
     norm = LogNorm(max(top / 1000, 1e-6), top * 1.0001)
-    colors = heat_colors()
+    colors = make_heat_colormap()
     with drawing(1.2 + 0.2 * max(rows, 3)) as picture:
         ax = picture.ax
         shown = np.ma.masked_less(found.shares, norm.vmin or 0)
