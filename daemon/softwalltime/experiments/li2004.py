@@ -29,11 +29,11 @@ from softwalltime.simulation.shaking import shaken
 from softwalltime.simulation.tasks import run
 
 CITATION = "Li, Chen, Tao, Groep & Wolters, CCGrid 2004"
-COMPARED = ("templates", "last2", "usage", "percentile:p=50")
-"""The paper's predictor, and three that the registry has."""
+COMPARED = ("templates", "last2", "usage", "percentile:p=50", "memorizer:window=30d")
+"""The paper's predictor, and others."""
 LINEAR = "linear scale"
 """The EDG's prediction, as far as the paper describes it."""
-SAMPLE = 400
+SAMPLE = 1000
 """Submissions at which start times are predicted, spread evenly over each workload."""
 POLICY = Policy()
 """The site's scheduler: first come, first served, EASY, walltimes."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from softwalltime.events import Kind
 from softwalltime.jobs import Submission
 from softwalltime.policy.clamp import MINIMUM
+from softwalltime.predictors.like_jobs import percentile
 from softwalltime.predictors.percentile import Percentile, PercentileOptions
 from softwalltime.replay.workload import Workload
 
@@ -25,26 +26,12 @@ class _Family(Percentile):
 
         ``now`` never goes back in a replay, so what is too old is forgotten for good.
         """
-        oldest = now - self._window
-        while self._by_end and self._by_end[0][0] < oldest:
-            _, old = self._by_end.popleft()
-            old.forget_first()
-            if not old.sorted:
-                del self._like[old.key]
-        like = self._like.get(self._key(submission))
-        shares = like.sorted if like is not None else []
+        self._recent.forget(now - self._window)
+        shares = self._recent.values(self._key(submission), now)
         count = len(shares)
         if count < self._least:
             return None
-        found = []
-        for percentile in percentiles:
-            rank = percentile * (count - 1)
-            below = int(rank)
-            share = shares[below]
-            if rank != below:
-                share += (rank - below) * (shares[below + 1] - share)
-            found.append(share)
-        return found
+        return [percentile(shares, each) for each in percentiles]
 
 
 def drive_percentiles(
