@@ -140,7 +140,13 @@ def _options(predictor: type[Predictor], spec: str, given: dict[str, str]) -> Op
 
 def _own() -> Iterable[Entry]:
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        for _, member in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
+        try:
+            imported = importlib.import_module(module.name)
+        except ImportError as error:
+            # A predictor whose optional package is missing is the only one in its module, which has its name.
+            yield Entry(module.name.rpartition(".")[2], "softwalltime", None, str(error))
+            continue
+        for _, member in inspect.getmembers(imported, inspect.isclass):
             if member.__module__ == module.name and issubclass(member, Predictor) and not inspect.isabstract(member):
                 yield Entry(member.name, "softwalltime", member)
 

@@ -1,0 +1,150 @@
+"""Boosted regression trees, refitted on a schedule; needs scikit-learn to fit, and nothing to predict."""
+
+from bisect import insort
+from importlib.util import find_spec
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.predictors.base import History, Options, Predictor
+from softwalltime.predictors.like_jobs import Window
+from softwalltime.reasons import Reason
+
+# Importing it takes a second and much memory, which only a command that fits should spend.
+if find_spec("sklearn") is None:
+    raise ImportError("scikit-learn is missing: pip install 'pbs-softwalltime[learned]'", name="sklearn")
+
+_LEAST = 50
+"""Jobs below which no model is fitted."""
+
+Tree = list[tuple[int, float, int, int]]
+"""Nodes: feature, threshold, left and right child; feature -1 is a leaf, with its value in place of the threshold."""
+
+
+class AdaBoostOptions(Options):
+    """Options of ``adaboost``."""
+
+    window: Window = 30 * 86400
+    every: int = Field(default=7, ge=1, le=365, description="days between two fits")
+    trees: int = Field(default=20, ge=1, le=1000, description="number of trees")
+    depth: int = Field(default=8, ge=1, le=30, description="greatest depth of a tree")
+    most: int = Field(default=10_000, ge=_LEAST, description="jobs to fit to, the last ones of the window")
+    seed: int = Field(default=1, ge=0, le=2**32 - 1, description="of the random draws of boosting")
+
+
+class AdaBoost(Predictor):
+    """AdaBoost.R2 over decision trees, by user, walltime, processors and memory.
+
+    A user stands for the mean runtime of their jobs in the window.  The model is fitted to the jobs of the window when
+    the first job ends after each multiple of ``every`` days since 1970, so that a restart gives the same model.
+    """
+
+    name: ClassVar[str] = "adaboost"
+    summary: ClassVar[str] = "regression trees boosted by AdaBoost, fitted to the last W days every N days"
+    source: ClassVar[str] = "Rubio, Villapando, Matira & Aborot 2021, section 4.3; Drucker 1997 (AdaBoost.R2)"
+    options_type: ClassVar[type[Options]] = AdaBoostOptions
+
+    def __init__(self, options: AdaBoostOptions) -> None:
+        super().__init__(options)
+        self._window = options.window
+        self._every = options.every * 86400
+        self._period: int | None = None
+        # End, id, user, walltime, processors, memory and runtime of each job of the window, in order of end.
+        self._rows: list[tuple[int, str, str, int, int, int, int]] = []
+        self._users: dict[str, float] = {}
+        self._anybody = 0.0
+        self._trees: list[Tree] = []
+        self._weights: list[float] = []
+        self._fitted_to = 0
+
+    @property
+    def history(self) -> History:
+        """What the last fit was made of, and what came since."""
+        return History(seconds=self._window + self._every)
+
+    def learn(self, job: CompletedJob) -> None:
+        """Keep the job if it ran; fit first where a new period begins with it."""
+        if job.runtime <= 0:
+            return
+        period = job.end // self._every
+        if self._period is None:
+            self._period = period
+        elif period > self._period:
+            self._period = period
+            self._fit(period * self._every)
+        submission = job.submission
+        insort(
+            self._rows,
+            (
+                job.end,
+                submission.job_id,
+                submission.user,
+                submission.walltime or 0,
+                submission.ncpus or 0,
+                submission.mem or 0,
+                job.runtime,
+            ),
+        )
+
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+        """The median of the trees' predictions, weighted as boosting weights them."""
+        if not self._trees:
+            return ColdStart(Reason.OTHER, ("no model has been fitted yet: too few jobs have ended",))
+        user = self._users.get(submission.user, self._anybody)
+        features = [user, submission.walltime or 0, submission.ncpus or 0, submission.mem or 0]
+        # The trees were made of numbers in 32 bits.
+        x = np.array(features, np.float32).tolist()
+        found = sorted(zip((_value(tree, x) for tree in self._trees), self._weights, strict=True))
+        half = 0.5 * sum(self._weights)
+        below = 0.0
+        for seconds, weight in found:  # noqa: B007 - the last one is used
+            below += weight
+            if below >= half:
+                break
+        return Prediction(max(seconds, 0.0), "{} boosted trees fitted to {} jobs", (len(self._trees), self._fitted_to))
+
+    def _fit(self, before: int) -> None:
+        """Fit to the jobs that ended in the window before this time, and forget older ones."""
+        from sklearn.ensemble import AdaBoostRegressor  # type: ignore[import-untyped]  # it has no types
+        from sklearn.tree import DecisionTreeRegressor  # type: ignore[import-untyped]  # it has no types
+
+        options = self.options
+        assert isinstance(options, AdaBoostOptions)  # noqa: S101 - by options_type
+        self._rows = [row for row in self._rows if row[0] >= before - self._window]
+        rows = [row for row in self._rows if row[0] < before][-options.most :]
+        self._trees, self._weights, self._fitted_to = [], [], len(rows)
+        if len(rows) < _LEAST:
+            return
+        sums: dict[str, tuple[int, int]] = {}
+        for row in rows:
+            total, count = sums.get(row[2], (0, 0))
+            sums[row[2]] = total + row[6], count + 1
+        self._users = {user: total / count for user, (total, count) in sums.items()}
+        runtime = np.array([row[6] for row in rows], np.float64)
+        self._anybody = float(runtime.mean())
+        features = np.array([(self._users[row[2]], *row[3:6]) for row in rows], np.float32)
+        model = AdaBoostRegressor(
+            DecisionTreeRegressor(max_depth=options.depth),
+            n_estimators=options.trees, loss="linear", random_state=options.seed,
+        ).fit(features, runtime)  # fmt: skip
+        self._weights = [float(weight) for weight in model.estimator_weights_[: len(model.estimators_)]]
+        self._trees = [
+            [
+                (int(feature), float(threshold), int(left), int(right)) if left >= 0 else (-1, float(value), -1, -1)
+                for feature, threshold, left, right, value in zip(
+                    tree.feature, tree.threshold, tree.children_left, tree.children_right, tree.value[:, 0, 0],
+                    strict=True,
+                )
+            ]
+            for tree in (estimator.tree_ for estimator in model.estimators_)
+        ]  # fmt: skip
+
+
+def _value(tree: Tree, x: list[float]) -> float:
+    """The tree's prediction for these features."""
+    feature, threshold, left, right = tree[0]
+    while feature >= 0:
+        feature, threshold, left, right = tree[left if x[feature] <= threshold else right]
+    return threshold
