@@ -1,5 +1,5 @@
 -- name: last2_plus
--- last2 and a margin (v2): 15 minutes, unless extra says otherwise.
+-- last2 plus a margin (v2), by default 15 minutes.
 CREATE OR REPLACE FUNCTION softwalltime.last2_plus(for_user text, as_of bigint, extra double precision DEFAULT 900)
 RETURNS double precision
 LANGUAGE sql STABLE PARALLEL SAFE

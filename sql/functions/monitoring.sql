@@ -1,5 +1,5 @@
 -- name: length_class
--- Queues end at round walltimes, so jobs are counted by these: how many fit below a limit is then known exactly.
+-- Queue limits are round walltimes: counts by these classes are exact for such limits.
 CREATE OR REPLACE FUNCTION softwalltime.length_class(seconds bigint)
 RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -19,10 +19,10 @@ AS $$
 $$;
 
 COMMENT ON FUNCTION softwalltime.length_class(bigint) IS
-'The least of the usual limits, from 5 minutes to 30 days, within which so many seconds are; 2147483647: beyond all.';
+'The smallest usual queue limit, from 5 minutes to 30 days, of at least this many seconds; 2147483647: none.';
 
 -- name: grant_monitoring
--- Called at each upgrade, which may make views anew, and by deploy/sql/monitoring-role.sql.
+-- Called by deploy/sql/monitoring-role.sql, and by each upgrade, because an upgrade may recreate views.
 CREATE OR REPLACE FUNCTION softwalltime.grant_monitoring()
 RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -47,5 +47,5 @@ END
 $$;
 
 COMMENT ON FUNCTION softwalltime.grant_monitoring() IS
-'Lets the roles softwalltime_monitor and softwalltime_monitor_anonymous, where they exist, read the views: all, and
-those without user names.';
+'Grants SELECT on the views to the roles softwalltime_monitor (all views) and softwalltime_monitor_anonymous (views
+without user names), if they exist.';

@@ -40,11 +40,11 @@ BEGIN
                 AND job.end_time BETWEEN as_of - window_seconds AND as_of;
         ELSE
             RAISE invalid_parameter_value USING
-                MESSAGE = format('percentile: keys are %L', keys),
-                HINT = 'They are user, project, user+project or user+project+walltime.';
+                MESSAGE = format('percentile: unknown keys %L', keys),
+                HINT = 'Known keys: user, project, user+project or user+project+walltime.';
     END CASE;
     IF for_walltime > 0 AND alike >= at_least THEN
-        -- greatest() passes over a threshold that is null.
+        -- greatest() ignores a null threshold.
         RETURN greatest(share, threshold) * for_walltime;
     END IF;
     RETURN NULL;

@@ -1,5 +1,5 @@
 -- name: predict
--- Any published predictor by its name or alias, with its default options.
+-- Calls a published predictor by its name or alias, with its default options.
 CREATE OR REPLACE FUNCTION softwalltime.predict(
     predictor text,
     for_user text,
@@ -25,7 +25,7 @@ BEGIN
         ELSE
             RAISE invalid_parameter_value USING
                 MESSAGE = format('no predictor in SQL is called %L', predictor),
-                HINT = 'There are last2 (v1), last2+900 (v2), usage (v3), usage-long (v4) and percentile.';
+                HINT = 'Known predictors: last2 (v1), last2+900 (v2), usage (v3), usage-long (v4), percentile.';
     END CASE;
 END
 $$;

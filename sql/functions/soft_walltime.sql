@@ -1,7 +1,7 @@
 -- name: soft_walltime
--- From a predicted runtime to the soft walltime to set, in whole seconds; null: set none.  The rule of policy.py: rounded
--- up, clamped to [minimum, walltime]; none where that leaves the walltime itself, on a cold start, for a job without
--- walltime and for a shrink-to-fit job, which PBS does not allow one.
+-- Converts a predicted runtime to the soft walltime in whole seconds; null: set none.  The rule of policy/clamp.py: round
+-- up and clamp to [minimum, walltime]; none if that is the walltime, on a cold start, for a job without a walltime, and
+-- for a shrink-to-fit job, for which PBS allows none.
 CREATE OR REPLACE FUNCTION softwalltime.soft_walltime(
     seconds double precision,
     walltime bigint,
@@ -13,7 +13,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
     SELECT CASE WHEN rounded < walltime THEN rounded END
     FROM (
-        -- PostgreSQL's NaN is greater than any number, so that it is no prediction here either.
+        -- NaN is greater than any number in PostgreSQL, and so is no prediction.
         SELECT CASE
             WHEN seconds < walltime AND walltime > 0 AND shrink_to_fit IS NOT TRUE
             THEN ceil(greatest(seconds, minimum))::bigint

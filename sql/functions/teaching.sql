@@ -1,5 +1,5 @@
 -- name: teaching
--- How jobs must have ended to teach a predictor: the site's setting, as the daemon last wrote it down.
+-- The job states from which predictors learn: the site's setting, as the daemon last stored it.
 CREATE OR REPLACE FUNCTION softwalltime.teaching()
 RETURNS softwalltime.job_state[]
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -8,4 +8,4 @@ AS $$
 $$;
 
 COMMENT ON FUNCTION softwalltime.teaching() IS
-'The states of jobs that teach the predictors: how they ended.';
+'The job states from which predictors learn.';

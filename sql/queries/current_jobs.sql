@@ -72,7 +72,7 @@ FROM unnest(
 WHERE known.job_id = altered.job_id AND known.server = altered.server;
 
 -- name: count_now
--- How many jobs run, wait, and run beyond their soft walltime.
+-- Count the jobs that run, wait, and run beyond their soft walltime.
 SELECT
     count(*) FILTER (WHERE state = 'runs') AS running,
     count(*) FILTER (WHERE state = 'waits') AS waiting,
@@ -80,14 +80,14 @@ SELECT
 FROM softwalltime.jobs_now;
 
 -- name: most_overdue
--- The :shown jobs that run furthest beyond their soft walltimes, as text to show.
+-- Return the :shown jobs that are furthest beyond their soft walltimes, as text.
 SELECT job_id, user_name, queue, soft_walltime::text, overdue::text, killed_in::text
 FROM softwalltime.jobs_overdue
 ORDER BY overdue DESC
 LIMIT :shown;
 
 -- name: last_decisions
--- The :shown newest decisions, as text to show.
+-- Return the :shown newest decisions, as text.
 SELECT
     to_char(to_timestamp(predicted_at), 'HH24:MI:SS'), event, coalesce(nullif(job_id, ''), '-'), user_name, action,
     coalesce(make_interval(secs => soft_walltime)::text, '-'), coalesce(make_interval(secs => walltime)::text, '-'),

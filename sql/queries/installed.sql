@@ -1,7 +1,7 @@
--- What the database holds of sql/functions and sql/views.
+-- Functions and views that the database has, to compare with sql/functions and sql/views.
 
 -- name: installed_functions
--- Functions of these names: signature, and all that defines them.
+-- Return the functions with these names: signature and definition.
 SELECT
     function.proname || '(' || pg_get_function_identity_arguments(function.oid) || ')' AS signature,
     (
@@ -12,14 +12,14 @@ FROM pg_proc AS function
 WHERE function.pronamespace = to_regnamespace(:schema) AND function.proname = ANY (:names);
 
 -- name: outdated_functions
--- Functions of these names with other signatures than these.
+-- Return the functions with these names and other signatures than these.
 SELECT function.oid::regprocedure::text
 FROM pg_proc AS function
 WHERE function.pronamespace = to_regnamespace(:schema) AND function.proname = ANY (:names)
     AND function.oid <> ALL (SELECT kept::regprocedure::oid FROM unnest(CAST(:signatures AS text[])) AS kept);
 
 -- name: installed_views
--- Views of the schema: name, and all that defines them.
+-- Return the views of the schema: name and definition.
 SELECT
     relation.relname AS name,
     pg_get_viewdef(relation.oid) || coalesce(obj_description(relation.oid, 'pg_class'), '') || (

@@ -1,12 +1,12 @@
 -- Daily and monthly figures, on which most views are built.  See store/daily.py.
 
 -- name: jobs_of_day
--- All that is told of the jobs that ended on one day.  A job's prediction is the last that was made while it waited;
--- a subjob's (5[3].srv) may be its array's (5[].srv).  Ids begin anew one day, hence the time of submission, with a
--- minute for clocks; t, p and what is made of them are as in replay/metrics.py.  What was predicted at queuejob has no
--- id: it is that of the job with its user, walltime and time of submission, to some seconds, since the hook runs before
--- PBS sets that time.  Where one user submits several of the kind at once, each has the nearest, of its project first.
--- "+ 0", "<> ''" and "|| ''" keep PostgreSQL from the wrong index: ids are looked up by id, what has none by time.
+-- Compute all figures of the jobs that ended on one day.  The prediction of a job is the last one made while it waited,
+-- and of a subjob (5[3].srv) also that of its array (5[].srv).  PBS reuses ids, so a prediction must also fit the
+-- submission time, with a minute for differing clocks.  t, p and the metrics are those of replay/metrics.py.  A
+-- prediction at queuejob has no id: it belongs to the job with its user, walltime and submission time within 3 s,
+-- because the hook runs before PBS sets that time; of several such jobs each has the nearest prediction, its own project
+-- first.  "+ 0", "<> ''" and "|| ''" make the planner use the index by id for ids and the index by time for the rest.
 WITH ended AS (
     SELECT
         job.queue, job.project, job.user_name, job.walltime, job.state, job.ncpus, job.ctime,
@@ -105,13 +105,13 @@ SELECT
 FROM outcome
 CROSS JOIN softwalltime.monitoring
 CROSS JOIN LATERAL (SELECT greatest(outcome.waited, 0)::double precision AS wait) AS waited
--- Bounded at 10 s, so that jobs that died at once do not count for all (Feitelson et al. 1997).
+-- Bounded at 10 s: otherwise jobs that end at once dominate the mean (Feitelson et al. 1997).
 CROSS JOIN LATERAL (SELECT greatest(1, (wait + outcome.t) / greatest(outcome.t, 10)) AS slowdown) AS slowed
 WHERE outcome.waited IS NOT NULL
 GROUP BY 2, 3, 4;
 
 -- name: decisions_of_day
--- What was decided on one day, by what and why.  A daemon of an older version records no reason.
+-- Count the decisions of one day by predictor, action and reason.  Daemons of older versions record no reason.
 INSERT INTO softwalltime.daily_decisions (day, event, mode, predictor, action, reason, requests)
 SELECT
     :day, event, mode, predictor, action,
@@ -128,8 +128,8 @@ WHERE predicted_at >= :from AND predicted_at < :to
 GROUP BY 2, 3, 4, 5, 6;
 
 -- name: hook_of_day
--- How long the hook waited on one day.  It says how many time-outs in a row there were before each question: what is
--- more than the question before said is new, and so is all of it where that is no more.
+-- Compute the hook's latency on one day.  Each request carries the number of consecutive timeouts before it: an increase
+-- over the previous request is new; without an increase all of them are new.
 INSERT INTO softwalltime.daily_hook (
     day, requests, timeouts, most_timeouts, answer_p50, answer_p95, answer_p99, answer_most, exchange_p50,
     exchange_p95, exchange_p99, exchange_most
@@ -155,7 +155,7 @@ FROM (
 WHERE requests > 0;
 
 -- name: fewer_jobs
--- Whether there are fewer jobs to score than the figures of that day tell of.
+-- Return whether fewer scored jobs are stored than the figures of that day count.
 SELECT
     (SELECT coalesce(sum(jobs), 0) FROM softwalltime.daily_scores WHERE day = :day) > (
         SELECT count(*) FROM softwalltime.completed_jobs
@@ -163,25 +163,25 @@ SELECT
     );
 
 -- name: fewer_predictions
--- Whether there are fewer predictions than the figures of that day tell of.
+-- Return whether fewer predictions are stored than the figures of that day count.
 SELECT
     (SELECT coalesce(sum(requests), 0) FROM softwalltime.daily_decisions WHERE day = :day) > (
         SELECT count(*) FROM softwalltime.predictions WHERE predicted_at >= :from AND predicted_at < :to
     );
 
 -- name: month_is_stale
--- Whether more days of that month are still to be reckoned, so that it is worth waiting with the month.
+-- Return whether more days of that month are stale, so that the month is computed after them.
 SELECT EXISTS (
     SELECT FROM softwalltime.stale_days
     WHERE day >= :month AND day < :next_month AND day <= (to_timestamp(:now) AT TIME ZONE 'UTC')::date
 );
 
 -- name: forget_month
--- To be made anew.
+-- Delete the figures of one month before they are computed again.
 DELETE FROM softwalltime.monthly_scores WHERE month = :month;
 
 -- name: scores_of_month
--- The days of one month added up.
+-- Add up the days of one month.
 INSERT INTO softwalltime.monthly_scores (
     month, mode, predictor, queue, project, user_name, jobs, adjusted, underestimated, badly_underestimated, over,
     killed, accuracy, absolute_error, request_error, runtime, walltime, share, extensions, longest_walltime,
@@ -196,7 +196,7 @@ WHERE day >= :month AND day < :next_month
 GROUP BY mode, predictor, queue, project, user_name;
 
 -- name: recent_quality
--- Each predictor's figures over the last seven days.
+-- Return each predictor's figures over the last seven days.
 SELECT mode, predictor, jobs, accuracy, underestimated, badly_underestimated, request_accuracy
 FROM softwalltime.drift
 WHERE jobs > 0

@@ -1,23 +1,23 @@
 -- Marks the days whose figures are to be computed again.  See store/daily.py.
 
 -- name: first_known
--- How far the figures reach; one refresher at a time goes on from here.
+-- Return the ids up to which jobs and predictions are included; the lock lets one refresh run at a time.
 SELECT jobs_id, predictions_id FROM softwalltime.monitoring WHERE id = 1 FOR UPDATE;
 
 -- name: last_job
--- The last of the next so many jobs that have become known.
+-- Return the id of the last of the next :batch jobs.
 SELECT max(id) FROM (
     SELECT id FROM softwalltime.completed_jobs WHERE id > :after ORDER BY id LIMIT :batch
 ) AS next;
 
 -- name: last_prediction
--- The last of the next so many predictions that were recorded.
+-- Return the id of the last of the next :batch predictions.
 SELECT max(id) FROM (
     SELECT id FROM softwalltime.predictions WHERE id > :after ORDER BY id LIMIT :batch
 ) AS next;
 
 -- name: mark_jobs
--- Days on which these jobs ended.  A day beyond the year 9999 is a clock gone wrong.
+-- Mark the days on which these jobs ended.  Days after the year 9999 are ignored: a clock was wrong.
 INSERT INTO softwalltime.stale_days
 SELECT DISTINCT date '1970-01-01' + (end_time / 86400)::integer
 FROM softwalltime.completed_jobs
@@ -25,8 +25,8 @@ WHERE id > :after AND id <= :upto AND end_time BETWEEN 0 AND 253402300799
 ON CONFLICT DO NOTHING;
 
 -- name: mark_predictions
--- Days of these predictions; and of their jobs, if those are known to have ended already.  Whose those without an id are:
--- see jobs_of_day.  "LIMIT", "+ 0" and the rest keep PostgreSQL from comparing all jobs with all predictions.
+-- Mark the days of these predictions, and the days on which their jobs ended.  See jobs_of_day for predictions without
+-- an id.  "LIMIT" and "+ 0" keep the planner from comparing all jobs with all predictions.
 INSERT INTO softwalltime.stale_days
 SELECT date '1970-01-01' + (new.predicted_at / 86400)::integer
 FROM softwalltime.predictions AS new
@@ -55,7 +55,8 @@ WHERE job.end_time BETWEEN (
 ON CONFLICT DO NOTHING;
 
 -- name: marked
--- Remembers how far; the time of the first soft walltime stays known when that prediction is forgotten.
+-- Store the ids up to which jobs and predictions are included, and the time at which a soft walltime was first set, which
+-- stays known when that prediction is deleted.
 UPDATE softwalltime.monitoring
 SET jobs_id = :jobs_id,
     predictions_id = :predictions_id,
@@ -66,7 +67,7 @@ SET jobs_id = :jobs_id,
 WHERE id = 1;
 
 -- name: next_stale_day
--- The newest first: it is looked at most.
+-- Take the newest stale day, because recent days are read most.
 DELETE FROM softwalltime.stale_days
 WHERE day = (
     SELECT max(day) FROM softwalltime.stale_days WHERE day <= (to_timestamp(:now) AT TIME ZONE 'UTC')::date
@@ -74,5 +75,5 @@ WHERE day = (
 RETURNING day;
 
 -- name: refreshed
--- All that was known when the refresh began is in the figures.
+-- Store when the refresh began: everything stored by then is in the figures.
 UPDATE softwalltime.monitoring SET refreshed_at = to_timestamp(:now) WHERE id = 1;

@@ -2,33 +2,33 @@
 -- they are never updated; to find each again by its key the planner may read the whole table.
 
 -- name: newest_end
--- The end of the newest job that ended by :latest, and how many jobs ended later than that by their records.
+-- Return the end of the newest job that ended by :latest, and the number of jobs that ended later by their records.
 SELECT
     (SELECT max(end_time) FROM softwalltime.completed_jobs WHERE end_time <= :latest) AS newest,
     (SELECT count(*) FROM softwalltime.completed_jobs WHERE end_time > :latest) AS later;
 
 -- name: count_old_jobs
--- How many jobs ended before :before.
+-- Count the jobs that ended before :before.
 SELECT count(*) FROM softwalltime.completed_jobs WHERE end_time < :before;
 
 -- name: count_old_predictions
--- How many predictions were made before :before.
+-- Count the predictions made before :before.
 SELECT count(*) FROM softwalltime.predictions WHERE predicted_at < :before;
 
 -- name: count_earlier_jobs
--- How many jobs ended by :latest, counted up to :enough.  ORDER BY keeps the planner at the index.
+-- Count the jobs that ended by :latest, up to :enough.  ORDER BY makes the planner use the index.
 SELECT count(*) FROM (
     SELECT FROM softwalltime.completed_jobs WHERE end_time <= :latest ORDER BY end_time LIMIT :enough
 ) AS earlier;
 
 -- name: count_kept_jobs
--- How many jobs ended at :before or later, counted up to :enough.
+-- Count the jobs that ended at :before or later, up to :enough.
 SELECT count(*) FROM (
     SELECT FROM softwalltime.completed_jobs WHERE end_time >= :before ORDER BY end_time LIMIT :enough
 ) AS kept;
 
 -- name: count_kept_predictions
--- How many predictions were made at :before or later, counted up to :enough.
+-- Count the predictions made at :before or later, up to :enough.
 SELECT count(*) FROM (
     SELECT FROM softwalltime.predictions WHERE predicted_at >= :before ORDER BY predicted_at LIMIT :enough
 ) AS kept;
@@ -63,8 +63,8 @@ DELETE FROM softwalltime.current_jobs
 WHERE start_time + walltime + :grace < :now AND NOT is_array;
 
 -- name: crowded_users
--- For each user with more than :kept jobs that ran, the end and id of the newest job to delete.  Goes from user to user
--- through the index by user, without reading their other jobs.
+-- Return for each user with more than :kept jobs that ran the end and id of the newest job to delete.  Skips from user to
+-- user through the index by user, without reading their other jobs.
 WITH RECURSIVE users AS (
     SELECT min(user_name) AS user_name FROM softwalltime.completed_jobs WHERE runtime > 0
     UNION ALL

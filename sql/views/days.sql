@@ -1,5 +1,5 @@
 -- name: scores_by_day
--- With the median, which only exists by day.
+-- Includes the median, which exists only by day.
 CREATE OR REPLACE VIEW softwalltime.scores_by_day AS
 SELECT
     score.day,
@@ -21,29 +21,29 @@ JOIN softwalltime.daily_medians AS median USING (day, mode, predictor)
 WHERE score.mode IN ('shadow', 'on')
 GROUP BY 1, 2, 3;
 
-COMMENT ON VIEW softwalltime.scores_by_day IS 'Predictions against what came of the jobs by day and predictor.';
-COMMENT ON COLUMN softwalltime.scores_by_day.day IS 'of the jobs'' end, in UTC';
+COMMENT ON VIEW softwalltime.scores_by_day IS 'Predictions compared with runtimes by day and predictor.';
+COMMENT ON COLUMN softwalltime.scores_by_day.day IS 'day of the jobs'' end, in UTC';
 COMMENT ON COLUMN softwalltime.scores_by_day.mode IS 'shadow or on';
-COMMENT ON COLUMN softwalltime.scores_by_day.predictor IS 'which was asked, with its options';
+COMMENT ON COLUMN softwalltime.scores_by_day.predictor IS 'predictor with its options';
 COMMENT ON COLUMN softwalltime.scores_by_day.jobs IS 'scored jobs: they ran and had a walltime';
 COMMENT ON COLUMN softwalltime.scores_by_day.accuracy IS
 'mean of min(p, t) / max(p, t), 0 to 1; t: runtime, at most the walltime; p: soft walltime, else the walltime';
 COMMENT ON COLUMN softwalltime.scores_by_day.accuracy_median IS 'median of the same';
 COMMENT ON COLUMN softwalltime.scores_by_day.underestimated IS
-'share with p < t: the scheduler had to extend them, or would have had to (UE and BE)';
+'share with p < t: the scheduler extends their soft walltime (UE and BE)';
 COMMENT ON COLUMN softwalltime.scores_by_day.badly_underestimated IS 'share underestimated by more than 30 minutes (BE)';
-COMMENT ON COLUMN softwalltime.scores_by_day.overestimated IS 'share with a soft walltime that held (OE)';
+COMMENT ON COLUMN softwalltime.scores_by_day.overestimated IS 'share with a soft walltime of at least t (OE)';
 COMMENT ON COLUMN softwalltime.scores_by_day.not_adjusted IS
 'share without a soft walltime below the walltime (NA)';
 COMMENT ON COLUMN softwalltime.scores_by_day.mean_absolute_error IS 'mean of |p - t|, seconds';
 COMMENT ON COLUMN softwalltime.scores_by_day.mean_request_error IS
-'mean of walltime - t, seconds: what the users'' own requests are off';
+'mean of walltime - t, seconds: error of the users'' walltimes';
 COMMENT ON COLUMN softwalltime.scores_by_day.extensions IS
-'how often the scheduler has to extend a soft walltime, per job';
-COMMENT ON COLUMN softwalltime.scores_by_day.request_accuracy IS 'what accuracy would be with the users'' own walltimes';
+'extensions of the soft walltime by the scheduler, per job';
+COMMENT ON COLUMN softwalltime.scores_by_day.request_accuracy IS 'accuracy of the users'' walltimes';
 
 -- name: coverage
--- Jobs without a known prediction: before the daemon, and while it was down.
+-- Jobs without a known prediction: submitted before the daemon was installed, or while it was down.
 CREATE OR REPLACE VIEW softwalltime.coverage AS
 SELECT
     day,
@@ -54,15 +54,15 @@ SELECT
 FROM softwalltime.daily_scores
 GROUP BY 1;
 
-COMMENT ON VIEW softwalltime.coverage IS 'For how many jobs the daemon was asked, by day.';
-COMMENT ON COLUMN softwalltime.coverage.day IS 'of the jobs'' end, in UTC';
-COMMENT ON COLUMN softwalltime.coverage.jobs IS 'all scored jobs: they ran and had a walltime';
-COMMENT ON COLUMN softwalltime.coverage.asked IS 'share about which a request of the hook is recorded';
-COMMENT ON COLUMN softwalltime.coverage.would_have IS 'share that would have had a soft walltime (mode shadow)';
-COMMENT ON COLUMN softwalltime.coverage.had IS 'share that had one (mode on)';
+COMMENT ON VIEW softwalltime.coverage IS 'Share of jobs for which the daemon was asked, by day.';
+COMMENT ON COLUMN softwalltime.coverage.day IS 'day of the jobs'' end, in UTC';
+COMMENT ON COLUMN softwalltime.coverage.jobs IS 'scored jobs: they ran and had a walltime';
+COMMENT ON COLUMN softwalltime.coverage.asked IS 'share with a recorded request of the hook';
+COMMENT ON COLUMN softwalltime.coverage.would_have IS 'share with a soft walltime predicted in mode shadow, not set';
+COMMENT ON COLUMN softwalltime.coverage.had IS 'share with a soft walltime in mode on';
 
 -- name: extensions
--- What underestimating costs the scheduler; in mode shadow what it would.
+-- The cost of underestimates for the scheduler; in mode shadow, hypothetical.
 CREATE OR REPLACE VIEW softwalltime.extensions AS
 SELECT
     day,
@@ -78,19 +78,19 @@ WHERE mode IN ('shadow', 'on')
 GROUP BY 1, 2, 3;
 
 COMMENT ON VIEW softwalltime.extensions IS
-'How often the scheduler extends soft walltimes that jobs outlive, by day and predictor.';
-COMMENT ON COLUMN softwalltime.extensions.day IS 'of the jobs'' end, in UTC';
-COMMENT ON COLUMN softwalltime.extensions.mode IS 'shadow (it would) or on';
-COMMENT ON COLUMN softwalltime.extensions.predictor IS 'which was asked, with its options';
+'Extensions by the scheduler of soft walltimes that jobs exceed, by day and predictor.';
+COMMENT ON COLUMN softwalltime.extensions.day IS 'day of the jobs'' end, in UTC';
+COMMENT ON COLUMN softwalltime.extensions.mode IS 'shadow (hypothetical) or on';
+COMMENT ON COLUMN softwalltime.extensions.predictor IS 'predictor with its options';
 COMMENT ON COLUMN softwalltime.extensions.jobs IS 'jobs with a soft walltime below the walltime';
-COMMENT ON COLUMN softwalltime.extensions.extended_jobs IS 'how many of them outlived it';
+COMMENT ON COLUMN softwalltime.extensions.extended_jobs IS 'number of them that exceeded it';
 COMMENT ON COLUMN softwalltime.extensions.extensions IS
-'by one soft walltime each time: a job still running after k soft walltimes is taken to need k + 1';
-COMMENT ON COLUMN softwalltime.extensions.extensions_each IS 'for each job that was extended; null: none was';
-COMMENT ON COLUMN softwalltime.extensions.most_extensions IS 'of one job';
+'by one soft walltime each: a job that runs after k soft walltimes is planned with k + 1';
+COMMENT ON COLUMN softwalltime.extensions.extensions_each IS 'per extended job; null: none was extended';
+COMMENT ON COLUMN softwalltime.extensions.most_extensions IS 'maximum for one job';
 
 -- name: cold_starts
--- Of requests for waiting jobs, arrays too; a running job is planned by other rules.
+-- Requests for waiting jobs and arrays; other rules hold for running jobs.
 CREATE OR REPLACE VIEW softwalltime.cold_starts AS
 SELECT
     day,
@@ -103,17 +103,17 @@ FROM softwalltime.daily_decisions
 WHERE event <> 'runjob'
 GROUP BY day, mode, predictor, reason;
 
-COMMENT ON VIEW softwalltime.cold_starts IS 'Requests for waiting jobs by the reason that nothing was predicted.';
-COMMENT ON COLUMN softwalltime.cold_starts.day IS 'of the request, in UTC';
+COMMENT ON VIEW softwalltime.cold_starts IS 'Requests for waiting jobs by reason code.';
+COMMENT ON COLUMN softwalltime.cold_starts.day IS 'day of the request, in UTC';
 COMMENT ON COLUMN softwalltime.cold_starts.mode IS 'off, shadow or on';
-COMMENT ON COLUMN softwalltime.cold_starts.predictor IS 'which was asked, with its options';
+COMMENT ON COLUMN softwalltime.cold_starts.predictor IS 'predictor with its options';
 COMMENT ON COLUMN softwalltime.cold_starts.reason IS
-'why nothing was predicted, as a code; predicted: something was';
-COMMENT ON COLUMN softwalltime.cold_starts.requests IS 'how many';
-COMMENT ON COLUMN softwalltime.cold_starts.share IS 'of all requests of that day, mode and predictor';
+'reason code; predicted: there was a prediction below the walltime';
+COMMENT ON COLUMN softwalltime.cold_starts.requests IS 'number';
+COMMENT ON COLUMN softwalltime.cold_starts.share IS 'share of the requests of that day, mode and predictor';
 
 -- name: drift
--- Now the last seven days, before that eight weeks of seven days.
+-- The last seven days, and eight weeks of seven days before.
 CREATE OR REPLACE VIEW softwalltime.drift AS
 WITH weekly AS (
     SELECT
@@ -152,25 +152,25 @@ FROM weekly
 GROUP BY mode, predictor;
 
 COMMENT ON VIEW softwalltime.drift IS
-'Each predictor''s last seven days against the eight weeks before: does it still suit what the users do?';
+'Accuracy of each predictor in the last seven days and in the eight weeks before.';
 COMMENT ON COLUMN softwalltime.drift.mode IS 'shadow or on';
-COMMENT ON COLUMN softwalltime.drift.predictor IS 'which was asked, with its options';
-COMMENT ON COLUMN softwalltime.drift.jobs IS 'scored jobs that ended in the last seven days, today included (UTC)';
-COMMENT ON COLUMN softwalltime.drift.accuracy IS 'their mean accuracy; null: there are none';
-COMMENT ON COLUMN softwalltime.drift.underestimated IS 'share of them that was underestimated';
-COMMENT ON COLUMN softwalltime.drift.badly_underestimated IS 'share of them that was underestimated by more than 30 minutes';
-COMMENT ON COLUMN softwalltime.drift.weeks_before IS 'how many of the eight weeks before have scored jobs';
+COMMENT ON COLUMN softwalltime.drift.predictor IS 'predictor with its options';
+COMMENT ON COLUMN softwalltime.drift.jobs IS 'scored jobs that ended in the last seven days, including today (UTC)';
+COMMENT ON COLUMN softwalltime.drift.accuracy IS 'their mean accuracy; null: no jobs';
+COMMENT ON COLUMN softwalltime.drift.underestimated IS 'share of underestimated jobs';
+COMMENT ON COLUMN softwalltime.drift.badly_underestimated IS 'share of jobs underestimated by more than 30 minutes';
+COMMENT ON COLUMN softwalltime.drift.weeks_before IS 'number of the eight weeks before that have scored jobs';
 COMMENT ON COLUMN softwalltime.drift.jobs_before IS 'scored jobs of those weeks';
 COMMENT ON COLUMN softwalltime.drift.accuracy_before IS 'their mean accuracy';
-COMMENT ON COLUMN softwalltime.drift.worst_accuracy_before IS 'mean accuracy of the worst of those weeks';
-COMMENT ON COLUMN softwalltime.drift.underestimated_before IS 'share of them that was underestimated';
-COMMENT ON COLUMN softwalltime.drift.worst_underestimated_before IS 'the same of the worst of those weeks';
+COMMENT ON COLUMN softwalltime.drift.worst_accuracy_before IS 'lowest mean accuracy of one of those weeks';
+COMMENT ON COLUMN softwalltime.drift.underestimated_before IS 'share of underestimated jobs';
+COMMENT ON COLUMN softwalltime.drift.worst_underestimated_before IS 'highest share of one of those weeks';
 COMMENT ON COLUMN softwalltime.drift.request_accuracy IS
-'what accuracy of the last seven days would be with the users'' own walltimes';
+'accuracy of the users'' walltimes in the last seven days';
 
 -- name: waits
--- Three months before the first soft walltime was set against all since.  Load and users change too: a class whose
--- jobs were never planned otherwise (long and narrow ones, say) tells how much of a difference that made.
+-- Compares three months before a soft walltime was first set with all since.  Load and users change too: a class of jobs
+-- that is not predicted shows the size of that effect.
 CREATE OR REPLACE VIEW softwalltime.waits AS
 WITH phases AS (
     SELECT day.*
@@ -198,16 +198,16 @@ FROM phases
 GROUP BY phases.processors, phases.walltime;
 
 COMMENT ON VIEW softwalltime.waits IS
-'How long jobs waited by size and walltime: submitted in the three months before the first soft walltime was set, and since.';
-COMMENT ON COLUMN softwalltime.waits.processors IS 'class of the processors asked for';
+'Waits by size and walltime: jobs submitted in the three months before a soft walltime was first set, and since.';
+COMMENT ON COLUMN softwalltime.waits.processors IS 'class of the processors requested';
 COMMENT ON COLUMN softwalltime.waits.walltime IS 'class of the walltime';
-COMMENT ON COLUMN softwalltime.waits.jobs_before IS 'scored jobs submitted before; all, as long as none was set';
+COMMENT ON COLUMN softwalltime.waits.jobs_before IS 'scored jobs submitted before; all jobs if none was ever set';
 COMMENT ON COLUMN softwalltime.waits.jobs_after IS 'scored jobs submitted since';
-COMMENT ON COLUMN softwalltime.waits.wait_before IS 'mean wait from eligible to started before, seconds';
-COMMENT ON COLUMN softwalltime.waits.wait_after IS 'the same since';
+COMMENT ON COLUMN softwalltime.waits.wait_before IS 'mean wait from eligible to start before, seconds';
+COMMENT ON COLUMN softwalltime.waits.wait_after IS 'the same, since';
 COMMENT ON COLUMN softwalltime.waits.slowdown_before IS
-'mean bounded slowdown before: (wait + runtime) / runtime, at least 1, the runtime counted as 10 s at least';
-COMMENT ON COLUMN softwalltime.waits.slowdown_after IS 'the same since';
+'mean bounded slowdown before: (wait + runtime) / max(runtime, 10 s), at least 1';
+COMMENT ON COLUMN softwalltime.waits.slowdown_after IS 'the same, since';
 COMMENT ON COLUMN softwalltime.waits.typical_slowdown_before IS
-'geometric mean of the bounded slowdown before, on which few extreme jobs weigh less';
-COMMENT ON COLUMN softwalltime.waits.typical_slowdown_after IS 'the same since';
+'geometric mean of the bounded slowdown before, less sensitive to a few extreme jobs';
+COMMENT ON COLUMN softwalltime.waits.typical_slowdown_after IS 'the same, since';

@@ -1,5 +1,5 @@
 -- name: freshness
--- Ask this first when a figure looks wrong.
+-- Query this first when a figure looks wrong.
 CREATE OR REPLACE VIEW softwalltime.freshness AS
 SELECT
     monitoring.refreshed_at,
@@ -8,16 +8,16 @@ SELECT
     to_timestamp(monitoring.first_set) AS first_set
 FROM softwalltime.monitoring;
 
-COMMENT ON VIEW softwalltime.freshness IS 'How fresh the figures by day and month are; the daemon refreshes them.';
+COMMENT ON VIEW softwalltime.freshness IS 'Age of the daily and monthly figures.';
 COMMENT ON COLUMN softwalltime.freshness.refreshed_at IS
-'all that was stored by then is in the figures; null: never refreshed';
-COMMENT ON COLUMN softwalltime.freshness.age IS 'how long ago that was';
-COMMENT ON COLUMN softwalltime.freshness.stale_days IS 'days that are still to be reckoned anew: a refresh is under way';
+'time of the last refresh; null: never refreshed';
+COMMENT ON COLUMN softwalltime.freshness.age IS 'time since then';
+COMMENT ON COLUMN softwalltime.freshness.stale_days IS 'days that the current refresh has still to compute';
 COMMENT ON COLUMN softwalltime.freshness.first_set IS
-'when PBS was first told to set a soft walltime; null: it never was';
+'time at which a soft walltime was first set; null: never';
 
 -- name: ingest_lag
--- By server.  The newest job of a server that has had none for a week is not looked for.
+-- By server.  Looks for the newest job in the last week only.
 CREATE OR REPLACE VIEW softwalltime.ingest_lag AS
 SELECT
     logs.server,
@@ -49,18 +49,18 @@ LEFT JOIN LATERAL (
 ) AS bad ON true
 LEFT JOIN softwalltime.malformed_dropped AS dropped ON dropped.server = logs.server;
 
-COMMENT ON VIEW softwalltime.ingest_lag IS 'How far the accounting logs have been read, by PBS server.';
-COMMENT ON COLUMN softwalltime.ingest_lag.server IS 'the PBS server that writes the logs';
-COMMENT ON COLUMN softwalltime.ingest_lag.logs IS 'how many of its files were read';
-COMMENT ON COLUMN softwalltime.ingest_lag.last_read IS 'when something new was last stored from them';
-COMMENT ON COLUMN softwalltime.ingest_lag.since_last_read IS 'how long ago that was';
-COMMENT ON COLUMN softwalltime.ingest_lag.newest_job IS 'end of the last job known; null: none in the last week';
-COMMENT ON COLUMN softwalltime.ingest_lag.since_newest_job IS 'how long ago that was';
-COMMENT ON COLUMN softwalltime.ingest_lag.malformed_lines IS 'lines that could not be read, ever';
-COMMENT ON COLUMN softwalltime.ingest_lag.last_malformed IS 'when the last of those that are kept was met';
+COMMENT ON VIEW softwalltime.ingest_lag IS 'Progress of reading the accounting logs, by PBS server.';
+COMMENT ON COLUMN softwalltime.ingest_lag.server IS 'PBS server that writes the logs';
+COMMENT ON COLUMN softwalltime.ingest_lag.logs IS 'number of files read';
+COMMENT ON COLUMN softwalltime.ingest_lag.last_read IS 'time at which new records were last stored';
+COMMENT ON COLUMN softwalltime.ingest_lag.since_last_read IS 'time since then';
+COMMENT ON COLUMN softwalltime.ingest_lag.newest_job IS 'end of the last job; null: none in the last week';
+COMMENT ON COLUMN softwalltime.ingest_lag.since_newest_job IS 'time since then';
+COMMENT ON COLUMN softwalltime.ingest_lag.malformed_lines IS 'malformed lines in all';
+COMMENT ON COLUMN softwalltime.ingest_lag.last_malformed IS 'time of the last malformed line that is stored';
 
 -- name: hook_latency
--- The last 24 hours, from the predictions themselves: always fresh.
+-- The last 24 hours, computed from the predictions: always up to date.
 CREATE OR REPLACE VIEW softwalltime.hook_latency AS
 SELECT
     hour,
@@ -85,22 +85,22 @@ FROM (
 ) AS asked
 GROUP BY hour;
 
-COMMENT ON VIEW softwalltime.hook_latency IS 'How long the hook waited in the last 24 hours, by hour.';
-COMMENT ON COLUMN softwalltime.hook_latency.hour IS 'its begin';
-COMMENT ON COLUMN softwalltime.hook_latency.requests IS 'requests of the hook that were recorded';
-COMMENT ON COLUMN softwalltime.hook_latency.answer_p50 IS 'median time for an answer of the daemon, milliseconds';
-COMMENT ON COLUMN softwalltime.hook_latency.answer_p99 IS '99th percentile of it, milliseconds';
-COMMENT ON COLUMN softwalltime.hook_latency.answer_most IS 'longest, milliseconds';
+COMMENT ON VIEW softwalltime.hook_latency IS 'Latency of the hook in the last 24 hours, by hour.';
+COMMENT ON COLUMN softwalltime.hook_latency.hour IS 'start of the hour';
+COMMENT ON COLUMN softwalltime.hook_latency.requests IS 'recorded requests of the hook';
+COMMENT ON COLUMN softwalltime.hook_latency.answer_p50 IS 'median response time of the daemon, milliseconds';
+COMMENT ON COLUMN softwalltime.hook_latency.answer_p99 IS '99th percentile, milliseconds';
+COMMENT ON COLUMN softwalltime.hook_latency.answer_most IS 'maximum, milliseconds';
 COMMENT ON COLUMN softwalltime.hook_latency.exchange_p50 IS
-'median time that the hook waited, milliseconds, as it says at the next request; null: not known';
-COMMENT ON COLUMN softwalltime.hook_latency.exchange_p99 IS '99th percentile of it, milliseconds';
-COMMENT ON COLUMN softwalltime.hook_latency.exchange_most IS 'longest, milliseconds';
+'median round trip of the hook, milliseconds, reported with its next request; null: not known';
+COMMENT ON COLUMN softwalltime.hook_latency.exchange_p99 IS '99th percentile, milliseconds';
+COMMENT ON COLUMN softwalltime.hook_latency.exchange_most IS 'maximum, milliseconds';
 COMMENT ON COLUMN softwalltime.hook_latency.timeouts IS
-'questions that timed out, at least, as far as the hook has told since';
-COMMENT ON COLUMN softwalltime.hook_latency.most_timeouts IS 'most time-outs in a row';
+'requests that timed out, lower bound, reported with later requests';
+COMMENT ON COLUMN softwalltime.hook_latency.most_timeouts IS 'maximum of consecutive timeouts';
 
 -- name: hook_latency_by_day
--- For as long as figures are kept.
+-- For all days whose figures are stored.
 CREATE OR REPLACE VIEW softwalltime.hook_latency_by_day AS
 SELECT
     day,
@@ -117,27 +117,27 @@ SELECT
     most_timeouts
 FROM softwalltime.daily_hook;
 
-COMMENT ON VIEW softwalltime.hook_latency_by_day IS 'How long the hook waited, by day.';
-COMMENT ON COLUMN softwalltime.hook_latency_by_day.day IS 'of the requests, in UTC';
-COMMENT ON COLUMN softwalltime.hook_latency_by_day.requests IS 'requests of the hook that were recorded';
+COMMENT ON VIEW softwalltime.hook_latency_by_day IS 'Latency of the hook, by day.';
+COMMENT ON COLUMN softwalltime.hook_latency_by_day.day IS 'day of the requests, in UTC';
+COMMENT ON COLUMN softwalltime.hook_latency_by_day.requests IS 'recorded requests of the hook';
 COMMENT ON COLUMN softwalltime.hook_latency_by_day.answer_p50 IS
-'median time for an answer of the daemon, milliseconds';
-COMMENT ON COLUMN softwalltime.hook_latency_by_day.answer_p95 IS '95th percentile of it, milliseconds';
-COMMENT ON COLUMN softwalltime.hook_latency_by_day.answer_p99 IS '99th percentile of it, milliseconds';
-COMMENT ON COLUMN softwalltime.hook_latency_by_day.answer_most IS 'longest, milliseconds';
+'median response time of the daemon, milliseconds';
+COMMENT ON COLUMN softwalltime.hook_latency_by_day.answer_p95 IS '95th percentile, milliseconds';
+COMMENT ON COLUMN softwalltime.hook_latency_by_day.answer_p99 IS '99th percentile, milliseconds';
+COMMENT ON COLUMN softwalltime.hook_latency_by_day.answer_most IS 'maximum, milliseconds';
 COMMENT ON COLUMN softwalltime.hook_latency_by_day.exchange_p50 IS
-'median time that the hook waited, milliseconds, as it says at the next request; null: not known';
-COMMENT ON COLUMN softwalltime.hook_latency_by_day.exchange_p95 IS '95th percentile of it, milliseconds';
-COMMENT ON COLUMN softwalltime.hook_latency_by_day.exchange_p99 IS '99th percentile of it, milliseconds';
-COMMENT ON COLUMN softwalltime.hook_latency_by_day.exchange_most IS 'longest, milliseconds';
+'median round trip of the hook, milliseconds, reported with its next request; null: not known';
+COMMENT ON COLUMN softwalltime.hook_latency_by_day.exchange_p95 IS '95th percentile, milliseconds';
+COMMENT ON COLUMN softwalltime.hook_latency_by_day.exchange_p99 IS '99th percentile, milliseconds';
+COMMENT ON COLUMN softwalltime.hook_latency_by_day.exchange_most IS 'maximum, milliseconds';
 COMMENT ON COLUMN softwalltime.hook_latency_by_day.timeouts IS
-'questions that timed out, at least, as far as the hook has told since';
-COMMENT ON COLUMN softwalltime.hook_latency_by_day.most_timeouts IS 'most time-outs in a row';
+'requests that timed out, lower bound, reported with later requests';
+COMMENT ON COLUMN softwalltime.hook_latency_by_day.most_timeouts IS 'maximum of consecutive timeouts';
 
 -- name: queues_to_leave
--- PBS routes by walltime, not by soft walltime: a job predicted to be short waits in the queue of the long ones (Chlumský
--- & Klusáček 2022, section 3.3).  A queue's limit is taken to be the greatest walltime that ran from it in 56 days; who
--- may use it, and what else it differs in, the data do not say, so see how many users use both.
+-- PBS routes by walltime, not by soft walltime: a job predicted to be short waits in the queue for long jobs (Chlumský &
+-- Klusáček 2022, section 3.3).  The limit of a queue is taken as the maximum walltime of its jobs in 56 days.  The data
+-- do not say who may use a queue: users_of_both shows how many users use both.
 CREATE OR REPLACE VIEW softwalltime.queues_to_leave AS
 WITH limits AS (
     SELECT queue, max(longest_walltime) AS seconds
@@ -191,17 +191,17 @@ CROSS JOIN LATERAL (
 WHERE fitting.belong > 0;
 
 COMMENT ON VIEW softwalltime.queues_to_leave IS
-'Queues with jobs whose soft walltime would fit into a queue of shorter jobs, over the last 28 days.';
-COMMENT ON COLUMN softwalltime.queues_to_leave.queue IS 'where the jobs were';
-COMMENT ON COLUMN softwalltime.queues_to_leave.shorter_queue IS 'a queue of shorter jobs, one line for each';
+'Queues with jobs whose soft walltime fits a queue of shorter jobs, in the last 28 days.';
+COMMENT ON COLUMN softwalltime.queues_to_leave.queue IS 'queue of the jobs';
+COMMENT ON COLUMN softwalltime.queues_to_leave.shorter_queue IS 'queue of shorter jobs, one row each';
 COMMENT ON COLUMN softwalltime.queues_to_leave.limit_there IS
-'the greatest walltime that ran from that queue in the last 56 days, taken to be its limit';
-COMMENT ON COLUMN softwalltime.queues_to_leave.jobs IS 'jobs about which the daemon was asked that ended there';
+'maximum walltime of that queue''s jobs in the last 56 days, taken as its limit';
+COMMENT ON COLUMN softwalltime.queues_to_leave.jobs IS 'jobs of the queue for which the daemon was asked';
 COMMENT ON COLUMN softwalltime.queues_to_leave.belong IS
-'how many had a walltime above that limit and a soft walltime within it; exact for limits that length_class knows';
-COMMENT ON COLUMN softwalltime.queues_to_leave.share IS 'of the jobs';
+'jobs with a walltime above that limit and a soft walltime within it; exact for limits of length_class';
+COMMENT ON COLUMN softwalltime.queues_to_leave.share IS 'share of the jobs';
 COMMENT ON COLUMN softwalltime.queues_to_leave.too_long IS
-'how many of these ran longer than that limit all the same: they would have been killed there';
+'of these, jobs that ran longer than that limit and would have been killed there';
 COMMENT ON COLUMN softwalltime.queues_to_leave.users IS 'users of the queue in the last 56 days';
 COMMENT ON COLUMN softwalltime.queues_to_leave.users_of_both IS
-'how many of them ran jobs from the shorter queue too, so may use it';
+'users who also ran jobs from the shorter queue, and so may use it';

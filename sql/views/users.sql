@@ -1,5 +1,5 @@
 -- name: users_helped
--- In mode shadow: would have been.  The last 28 days, because users change their ways.
+-- The last 28 days, because users' jobs change.  In mode shadow, hypothetical.
 CREATE OR REPLACE VIEW softwalltime.users_helped AS
 SELECT
     user_name,
@@ -19,19 +19,19 @@ WHERE mode IN ('shadow', 'on') AND day > (now() AT TIME ZONE 'UTC')::date - 28
 GROUP BY user_name, mode;
 
 COMMENT ON VIEW softwalltime.users_helped IS
-'Whose jobs are planned better with predictions than with the user''s own walltimes, over the last 28 days.';
-COMMENT ON COLUMN softwalltime.users_helped.user_name IS 'who ran the jobs';
+'Users whose jobs are planned better with predictions than with their walltimes, in the last 28 days.';
+COMMENT ON COLUMN softwalltime.users_helped.user_name IS 'user';
 COMMENT ON COLUMN softwalltime.users_helped.mode IS 'shadow or on';
 COMMENT ON COLUMN softwalltime.users_helped.jobs IS 'scored jobs: they ran and had a walltime';
 COMMENT ON COLUMN softwalltime.users_helped.mean_request_error IS 'mean of walltime - runtime, seconds';
 COMMENT ON COLUMN softwalltime.users_helped.mean_absolute_error IS
 'mean of |p - runtime|, seconds; p: soft walltime, else the walltime';
-COMMENT ON COLUMN softwalltime.users_helped.gain IS 'by how much p is closer on average, seconds; below 0: farther off';
-COMMENT ON COLUMN softwalltime.users_helped.outcome IS 'helped, hurt, or neither, as where nothing was predicted';
-COMMENT ON COLUMN softwalltime.users_helped.underestimated IS 'share of the jobs that outlived their soft walltime';
+COMMENT ON COLUMN softwalltime.users_helped.gain IS 'mean reduction of the error, seconds; below 0: the error grew';
+COMMENT ON COLUMN softwalltime.users_helped.outcome IS 'helped, hurt or neither, for example without predictions';
+COMMENT ON COLUMN softwalltime.users_helped.underestimated IS 'share of the jobs that exceeded their soft walltime';
 
 -- name: users_helped_anonymous
--- The same, the users counted.
+-- Like users_helped, with the number of users in place of names.
 CREATE OR REPLACE VIEW softwalltime.users_helped_anonymous AS
 SELECT
     mode,
@@ -44,18 +44,18 @@ FROM softwalltime.users_helped
 GROUP BY mode, outcome;
 
 COMMENT ON VIEW softwalltime.users_helped_anonymous IS
-'How many users are planned better or worse with predictions than with their own walltimes, over the last 28 days.';
+'Number of users planned better or worse with predictions than with their walltimes, in the last 28 days.';
 COMMENT ON COLUMN softwalltime.users_helped_anonymous.mode IS 'shadow or on';
 COMMENT ON COLUMN softwalltime.users_helped_anonymous.outcome IS 'helped, hurt or neither';
-COMMENT ON COLUMN softwalltime.users_helped_anonymous.users IS 'how many';
+COMMENT ON COLUMN softwalltime.users_helped_anonymous.users IS 'number';
 COMMENT ON COLUMN softwalltime.users_helped_anonymous.jobs IS 'their scored jobs';
 COMMENT ON COLUMN softwalltime.users_helped_anonymous.gain IS
-'by how much the plan is closer to their jobs'' runtimes on average, seconds; below 0: farther off';
+'mean reduction of the error, seconds; below 0: the error grew';
 COMMENT ON COLUMN softwalltime.users_helped_anonymous.underestimated IS
-'share of their jobs that outlived their soft walltime';
+'share of their jobs that exceeded their soft walltime';
 
 -- name: scores_by_user_anonymous
--- How unevenly users fare, without saying who.
+-- How much accuracy differs between users, without names.
 CREATE OR REPLACE VIEW softwalltime.scores_by_user_anonymous AS
 SELECT
     month,
@@ -72,23 +72,23 @@ FROM softwalltime.scores_by_user
 GROUP BY month, mode, predictor;
 
 COMMENT ON VIEW softwalltime.scores_by_user_anonymous IS
-'How predictions fare for different users, by month and predictor: percentiles over the users'' own figures.';
+'Distribution of accuracy over users, by month and predictor: percentiles of the users'' figures.';
 COMMENT ON COLUMN softwalltime.scores_by_user_anonymous.month IS 'first day of the month of the jobs'' end, in UTC';
 COMMENT ON COLUMN softwalltime.scores_by_user_anonymous.mode IS 'shadow or on';
-COMMENT ON COLUMN softwalltime.scores_by_user_anonymous.predictor IS 'which was asked, with its options';
-COMMENT ON COLUMN softwalltime.scores_by_user_anonymous.users IS 'how many users';
+COMMENT ON COLUMN softwalltime.scores_by_user_anonymous.predictor IS 'predictor with its options';
+COMMENT ON COLUMN softwalltime.scores_by_user_anonymous.users IS 'number of users';
 COMMENT ON COLUMN softwalltime.scores_by_user_anonymous.jobs IS 'their scored jobs';
 COMMENT ON COLUMN softwalltime.scores_by_user_anonymous.accuracy_p10 IS
-'accuracy that a tenth of the users stay below';
-COMMENT ON COLUMN softwalltime.scores_by_user_anonymous.accuracy_p50 IS 'accuracy of the user in the middle';
-COMMENT ON COLUMN softwalltime.scores_by_user_anonymous.accuracy_p90 IS 'accuracy that a tenth of the users exceed';
+'10th percentile of the users'' accuracy';
+COMMENT ON COLUMN softwalltime.scores_by_user_anonymous.accuracy_p50 IS 'median of the users'' accuracy';
+COMMENT ON COLUMN softwalltime.scores_by_user_anonymous.accuracy_p90 IS '90th percentile of the users'' accuracy';
 COMMENT ON COLUMN softwalltime.scores_by_user_anonymous.underestimated_p50 IS
-'share of underestimated jobs of the user in the middle';
+'median of the users'' share of underestimated jobs';
 COMMENT ON COLUMN softwalltime.scores_by_user_anonymous.underestimated_p90 IS
-'share of underestimated jobs that a tenth of the users exceed';
+'90th percentile of the users'' share of underestimated jobs';
 
 -- name: walltime_honesty
--- Of all scored jobs, predicted or not.
+-- All scored jobs, predicted or not.
 CREATE OR REPLACE VIEW softwalltime.walltime_honesty AS
 SELECT
     month,
@@ -102,19 +102,19 @@ SELECT
 FROM softwalltime.monthly_scores
 GROUP BY 1, 2;
 
-COMMENT ON VIEW softwalltime.walltime_honesty IS 'How much of the walltimes that they ask for users need, by month.';
+COMMENT ON VIEW softwalltime.walltime_honesty IS 'Runtime as a share of the requested walltime, by month and user.';
 COMMENT ON COLUMN softwalltime.walltime_honesty.month IS 'first day of the month of the jobs'' end, in UTC';
-COMMENT ON COLUMN softwalltime.walltime_honesty.user_name IS 'who ran the jobs';
+COMMENT ON COLUMN softwalltime.walltime_honesty.user_name IS 'user';
 COMMENT ON COLUMN softwalltime.walltime_honesty.jobs IS 'scored jobs: they ran and had a walltime';
 COMMENT ON COLUMN softwalltime.walltime_honesty.honesty IS
-'mean of runtime / walltime, 0 to 1: each job counts the same; what runs beyond the walltime is not counted';
-COMMENT ON COLUMN softwalltime.walltime_honesty.time_used IS 'runtime of all jobs / walltime of all: long ones count more';
-COMMENT ON COLUMN softwalltime.walltime_honesty.mean_walltime IS 'what was asked for, on average';
-COMMENT ON COLUMN softwalltime.walltime_honesty.mean_runtime IS 'what was needed, on average';
+'mean of runtime / walltime, 0 to 1; runtime counts up to the walltime';
+COMMENT ON COLUMN softwalltime.walltime_honesty.time_used IS 'total runtime / total walltime: long jobs weigh more';
+COMMENT ON COLUMN softwalltime.walltime_honesty.mean_walltime IS 'mean walltime';
+COMMENT ON COLUMN softwalltime.walltime_honesty.mean_runtime IS 'mean runtime';
 COMMENT ON COLUMN softwalltime.walltime_honesty.killed IS 'share of the jobs that were killed at their walltime';
 
 -- name: walltime_honesty_anonymous
--- How honest users are, without saying who.
+-- Like walltime_honesty, without names.
 CREATE OR REPLACE VIEW softwalltime.walltime_honesty_anonymous AS
 SELECT
     month,
@@ -129,53 +129,53 @@ FROM softwalltime.walltime_honesty
 GROUP BY month;
 
 COMMENT ON VIEW softwalltime.walltime_honesty_anonymous IS
-'How much of the walltimes that they ask for users need, by month: percentiles over the users.';
+'Runtime as a share of the requested walltime, by month: percentiles over users.';
 COMMENT ON COLUMN softwalltime.walltime_honesty_anonymous.month IS 'first day of the month of the jobs'' end, in UTC';
-COMMENT ON COLUMN softwalltime.walltime_honesty_anonymous.users IS 'how many users';
+COMMENT ON COLUMN softwalltime.walltime_honesty_anonymous.users IS 'number of users';
 COMMENT ON COLUMN softwalltime.walltime_honesty_anonymous.jobs IS 'their scored jobs';
 COMMENT ON COLUMN softwalltime.walltime_honesty_anonymous.honesty_p10 IS
-'runtime / walltime that a tenth of the users stay below';
-COMMENT ON COLUMN softwalltime.walltime_honesty_anonymous.honesty_p50 IS 'that of the user in the middle';
-COMMENT ON COLUMN softwalltime.walltime_honesty_anonymous.honesty_p90 IS 'that which a tenth of the users exceed';
+'10th percentile of the users'' honesty';
+COMMENT ON COLUMN softwalltime.walltime_honesty_anonymous.honesty_p50 IS 'median of the users'' honesty';
+COMMENT ON COLUMN softwalltime.walltime_honesty_anonymous.honesty_p90 IS '90th percentile of the users'' honesty';
 COMMENT ON COLUMN softwalltime.walltime_honesty_anonymous.honesty IS 'mean of runtime / walltime over all jobs';
 COMMENT ON COLUMN softwalltime.walltime_honesty_anonymous.killed IS 'share of the jobs killed at their walltime';
 
 -- name: jobs_now_anonymous
--- As jobs_now, with neither the user's name nor the id by which qstat tells it.
+-- Like jobs_now, without user names and without job ids, because qstat shows the user of a job id.
 CREATE OR REPLACE VIEW softwalltime.jobs_now_anonymous AS
 SELECT server, state, project, queue, ncpus, submitted, started, walltime, soft_walltime, expected_end, latest_end
 FROM softwalltime.jobs_now;
 
 COMMENT ON VIEW softwalltime.jobs_now_anonymous IS
-'Jobs that wait or run at this moment, as far as the accounting log has been read.';
-COMMENT ON COLUMN softwalltime.jobs_now_anonymous.server IS 'the PBS server that has it';
+'Waiting and running jobs, as of the last accounting record read.';
+COMMENT ON COLUMN softwalltime.jobs_now_anonymous.server IS 'PBS server';
 COMMENT ON COLUMN softwalltime.jobs_now_anonymous.state IS 'waits or runs';
-COMMENT ON COLUMN softwalltime.jobs_now_anonymous.project IS 'PBS''s project';
-COMMENT ON COLUMN softwalltime.jobs_now_anonymous.queue IS 'the queue that it is in';
-COMMENT ON COLUMN softwalltime.jobs_now_anonymous.ncpus IS 'processors asked for';
-COMMENT ON COLUMN softwalltime.jobs_now_anonymous.submitted IS 'when it was submitted';
-COMMENT ON COLUMN softwalltime.jobs_now_anonymous.started IS 'when it started; null: it waits';
-COMMENT ON COLUMN softwalltime.jobs_now_anonymous.walltime IS 'after which it is killed; null: no limit';
+COMMENT ON COLUMN softwalltime.jobs_now_anonymous.project IS 'PBS project';
+COMMENT ON COLUMN softwalltime.jobs_now_anonymous.queue IS 'queue';
+COMMENT ON COLUMN softwalltime.jobs_now_anonymous.ncpus IS 'processors requested';
+COMMENT ON COLUMN softwalltime.jobs_now_anonymous.submitted IS 'submission time';
+COMMENT ON COLUMN softwalltime.jobs_now_anonymous.started IS 'start time; null: waiting';
+COMMENT ON COLUMN softwalltime.jobs_now_anonymous.walltime IS 'runtime after which it is killed; null: no limit';
 COMMENT ON COLUMN softwalltime.jobs_now_anonymous.soft_walltime IS
-'how long it is planned to run; null: as long as its walltime';
+'soft walltime; null: none, the scheduler plans with the walltime';
 COMMENT ON COLUMN softwalltime.jobs_now_anonymous.expected_end IS
-'start and soft walltime; null: it waits or has none';
-COMMENT ON COLUMN softwalltime.jobs_now_anonymous.latest_end IS 'start and walltime; null: it waits or has no limit';
+'start plus soft walltime; null: waiting, or no soft walltime';
+COMMENT ON COLUMN softwalltime.jobs_now_anonymous.latest_end IS 'start plus walltime; null: waiting, or no limit';
 
 -- name: jobs_overdue_anonymous
--- As jobs_overdue, with neither the user's name nor the id by which qstat tells it.
+-- Like jobs_overdue, without user names and without job ids, because qstat shows the user of a job id.
 CREATE OR REPLACE VIEW softwalltime.jobs_overdue_anonymous AS
 SELECT server, project, queue, ncpus, started, soft_walltime, walltime, overdue, killed_in
 FROM softwalltime.jobs_overdue;
 
-COMMENT ON VIEW softwalltime.jobs_overdue_anonymous IS 'Jobs that have run longer than their soft walltime.';
-COMMENT ON COLUMN softwalltime.jobs_overdue_anonymous.server IS 'the PBS server that has it';
-COMMENT ON COLUMN softwalltime.jobs_overdue_anonymous.project IS 'PBS''s project';
-COMMENT ON COLUMN softwalltime.jobs_overdue_anonymous.queue IS 'the queue that it runs from';
-COMMENT ON COLUMN softwalltime.jobs_overdue_anonymous.ncpus IS 'processors asked for';
-COMMENT ON COLUMN softwalltime.jobs_overdue_anonymous.started IS 'when it started';
-COMMENT ON COLUMN softwalltime.jobs_overdue_anonymous.soft_walltime IS 'how long it was planned to run';
-COMMENT ON COLUMN softwalltime.jobs_overdue_anonymous.walltime IS 'after which it is killed; null: no limit';
-COMMENT ON COLUMN softwalltime.jobs_overdue_anonymous.overdue IS 'for how long it has outlived its soft walltime';
+COMMENT ON VIEW softwalltime.jobs_overdue_anonymous IS 'Running jobs beyond their soft walltime.';
+COMMENT ON COLUMN softwalltime.jobs_overdue_anonymous.server IS 'PBS server';
+COMMENT ON COLUMN softwalltime.jobs_overdue_anonymous.project IS 'PBS project';
+COMMENT ON COLUMN softwalltime.jobs_overdue_anonymous.queue IS 'queue from which it runs';
+COMMENT ON COLUMN softwalltime.jobs_overdue_anonymous.ncpus IS 'processors requested';
+COMMENT ON COLUMN softwalltime.jobs_overdue_anonymous.started IS 'start time';
+COMMENT ON COLUMN softwalltime.jobs_overdue_anonymous.soft_walltime IS 'soft walltime';
+COMMENT ON COLUMN softwalltime.jobs_overdue_anonymous.walltime IS 'runtime after which it is killed; null: no limit';
+COMMENT ON COLUMN softwalltime.jobs_overdue_anonymous.overdue IS 'time since its soft walltime passed';
 COMMENT ON COLUMN softwalltime.jobs_overdue_anonymous.killed_in IS
-'how long it has until its walltime; null: no limit';
+'time until its walltime; null: no limit';

@@ -100,10 +100,13 @@ def test_fifteen_jobs_count_for_usage(connection: Connection) -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        ("predict('v9', 'alice', 'p', 1000, 0)", r"no predictor in SQL is called 'v9'\nHINT:  There are last2 \(v1\)"),
+        (
+            "predict('v9', 'alice', 'p', 1000, 0)",
+            r"no predictor in SQL is called 'v9'\nHINT:  Known predictors: last2 \(v1\)",
+        ),
         (
             "percentile('alice', 'p', 1000, 0, 85, 'user+walltime')",
-            r"keys are 'user\+walltime'\nHINT:  They are user, ",
+            r"unknown keys 'user\+walltime'\nHINT:  Known keys: user, ",
         ),
     ],
 )

@@ -50,25 +50,25 @@ def _sum(name: str, comment: str) -> Column[float]:
 
 
 def _microseconds(name: str, comment: str) -> Column[int]:
-    return Column(name, Integer, comment=f"{comment}, microseconds; null: nothing known")
+    return Column(name, Integer, comment=f"{comment}, microseconds; null: not known")
 
 
 monitoring = Table(
     "monitoring",
     metadata,
-    Column("id", SmallInteger, primary_key=True, autoincrement=False, comment="1: there is one row"),
-    Column("jobs_id", BigInteger, nullable=False, comment="completed jobs up to this id are reckoned with"),
-    Column("predictions_id", BigInteger, nullable=False, comment="predictions up to this id are reckoned with"),
-    Column("first_set", BigInteger, comment="when PBS was first told to set a soft walltime, epoch seconds"),
-    Column("refreshed_at", DateTime(timezone=True), comment="when the daily figures last were up to date"),
-    comment="How far the daily figures reach.",
+    Column("id", SmallInteger, primary_key=True, autoincrement=False, comment="always 1: there is one row"),
+    Column("jobs_id", BigInteger, nullable=False, comment="completed jobs up to this id are included"),
+    Column("predictions_id", BigInteger, nullable=False, comment="predictions up to this id are included"),
+    Column("first_set", BigInteger, comment="time at which a soft walltime was first set, epoch seconds"),
+    Column("refreshed_at", DateTime(timezone=True), comment="time of the last refresh of the daily figures"),
+    comment="Progress of the daily figures.",
 )
 
 stale_days = Table(
     "stale_days",
     metadata,
     Column("day", Date, primary_key=True, comment="day in UTC of the end of a job or of a prediction"),
-    comment="Days whose figures are to be made anew, because jobs or predictions have come to them.",
+    comment="Days whose figures must be computed again, because jobs or predictions were added.",
 )
 
 
@@ -82,21 +82,21 @@ def _scores(name: str, time: str, of: str) -> Table:
         _sum("runtime", "sum of t, seconds"),
         _sum("walltime", "sum of the walltimes, seconds"),
         _sum("share", "sum of t / walltime"),
-        _sum("extensions", "sum of (t - 1) / p in whole numbers: how often the scheduler had to extend"),
-        Column("longest_walltime", BigInteger, nullable=False, comment="greatest walltime, seconds"),
-        Column("most_extensions", BigInteger, nullable=False, comment="greatest number of extensions of one job"),
-        _number("jobs", "scored jobs that ended then: they ran and had a walltime"),
-        _number("adjusted", "with a soft walltime below the walltime"),
-        _number("underestimated", "p < t"),
-        _number("badly_underestimated", "p < t by more than 1800 s"),
-        _number("over", "with a soft walltime that held"),
-        _number("killed", "killed at their walltime"),
+        _sum("extensions", "sum of (t - 1) / p, rounded down: extensions by the scheduler"),
+        Column("longest_walltime", BigInteger, nullable=False, comment="maximum walltime, seconds"),
+        Column("most_extensions", BigInteger, nullable=False, comment="maximum number of extensions of one job"),
+        _number("jobs", "scored jobs that ended in the period: they ran and had a walltime"),
+        _number("adjusted", "jobs with a soft walltime below the walltime"),
+        _number("underestimated", "jobs with p < t"),
+        _number("badly_underestimated", "jobs with t - p > 1800 s"),
+        _number("over", "jobs with a soft walltime of at least t"),
+        _number("killed", "jobs killed at their walltime"),
         Column(time, Date, nullable=False, comment=of),
-        _text("mode", "off, shadow or on; empty: no prediction is known"),
-        _text("predictor", "which was asked, with its options; empty: no prediction is known"),
-        _text("queue", "the queue that the jobs ran from"),
-        _text("project", "PBS's project"),
-        _text("user_name", "who ran them"),
+        _text("mode", "off, shadow or on; empty: no prediction known"),
+        _text("predictor", "predictor with its options; empty: no prediction known"),
+        _text("queue", "queue from which the jobs ran"),
+        _text("project", "PBS project"),
+        _text("user_name", "user"),
         PrimaryKeyConstraint(time, "mode", "predictor", "queue", "project", "user_name"),
         comment="Predictions and runtimes. t: runtime, at most the walltime; p: soft walltime, else the walltime.",
     )
@@ -114,67 +114,67 @@ daily_medians = Table(
     _text("mode", "as in daily_scores"),
     _text("predictor", "as in daily_scores"),
     PrimaryKeyConstraint("day", "mode", "predictor"),
-    comment="Median accuracy, which cannot be had from sums.",
+    comment="Median accuracy, which cannot be computed from sums.",
 )
 
 daily_lengths = Table(
     "daily_lengths",
     metadata,
     _day(),
-    _number("walltime", "in this class of length, see the function length_class"),
-    _number("planned", "the soft walltime, else the walltime, in this class"),
-    _number("runtime", "at most the walltime, in this class"),
-    _number("jobs", "how many"),
-    _text("queue", "the queue that the jobs ran from"),
+    _number("walltime", "length class of the walltime, see the function length_class"),
+    _number("planned", "length class of the soft walltime, else of the walltime"),
+    _number("runtime", "length class of the runtime, at most the walltime"),
+    _number("jobs", "number"),
+    _text("queue", "queue from which the jobs ran"),
     PrimaryKeyConstraint("day", "queue", "walltime", "planned", "runtime"),
-    comment="How many predicted jobs of which lengths ended, by queue.",
+    comment="Number of predicted jobs by queue and length.",
 )
 
 daily_waits = Table(
     "daily_waits",
     metadata,
-    _sum("wait", "sum of the seconds from eligible to started"),
+    _sum("wait", "sum of the waits from eligible to start, seconds"),
     _sum("slowdown", "sum of the bounded slowdowns"),
     _sum("slowdown_log", "sum of their natural logarithms"),
     _day(),
-    _number("processors", "class: at least so many processors, 1, 2, 9 or 65; 0: not known"),
-    _number("walltime", "class: walltime at most so many seconds, 3600, 28800 or 86400; 0: longer"),
-    _number("jobs", "how many"),
-    Column("after", Boolean, nullable=False, comment="whether submitted after the first soft walltime was set"),
+    _number("processors", "class: at least this many processors, 1, 2, 9 or 65; 0: not known"),
+    _number("walltime", "class: walltime of at most this many seconds, 3600, 28800 or 86400; 0: longer"),
+    _number("jobs", "number"),
+    Column("after", Boolean, nullable=False, comment="submitted after a soft walltime was first set"),
     PrimaryKeyConstraint("day", "after", "processors", "walltime"),
-    comment="How long scored jobs waited.",
+    comment="Waits of scored jobs.",
 )
 
 daily_decisions = Table(
     "daily_decisions",
     metadata,
     _day(),
-    _number("requests", "how many"),
-    _text("event", "PBS's event"),
+    _number("requests", "number"),
+    _text("event", "PBS hook event"),
     _text("mode", "off, shadow or on"),
-    _text("predictor", "which was asked, with its options; or walltime or keep"),
+    _text("predictor", "predictor with its options; or walltime or keep"),
     _text("action", "set, shadow or none"),
-    Column("reason", decision_reason, nullable=False, comment="why each decision is what it is"),
+    Column("reason", decision_reason, nullable=False, comment="reason code of the decisions"),
     PrimaryKeyConstraint("day", "event", "mode", "predictor", "action", "reason"),
-    comment="What the daemon decided, and why it predicted nothing.",
+    comment="Number of decisions by reason.",
 )
 
 daily_hook = Table(
     "daily_hook",
     metadata,
     Column("day", Date, primary_key=True, comment="day in UTC"),
-    _number("requests", "requests of the hook that were recorded"),
-    _number("timeouts", "questions of the hook that timed out, at least"),
-    _number("most_timeouts", "most of them in a row"),
-    _microseconds("answer_p50", "median time for an answer of the daemon"),
-    _microseconds("answer_p95", "95th percentile of it"),
-    _microseconds("answer_p99", "99th percentile of it"),
-    _microseconds("answer_most", "longest"),
-    _microseconds("exchange_p50", "median time that the hook waited for an answer"),
-    _microseconds("exchange_p95", "95th percentile of it"),
-    _microseconds("exchange_p99", "99th percentile of it"),
-    _microseconds("exchange_most", "longest"),
-    comment="How long the hook waited.",
+    _number("requests", "recorded requests of the hook"),
+    _number("timeouts", "requests of the hook that timed out, lower bound"),
+    _number("most_timeouts", "maximum of consecutive timeouts"),
+    _microseconds("answer_p50", "median response time of the daemon"),
+    _microseconds("answer_p95", "95th percentile"),
+    _microseconds("answer_p99", "99th percentile"),
+    _microseconds("answer_most", "maximum"),
+    _microseconds("exchange_p50", "median round trip of the hook"),
+    _microseconds("exchange_p95", "95th percentile"),
+    _microseconds("exchange_p99", "99th percentile"),
+    _microseconds("exchange_most", "maximum"),
+    comment="Latency of the hook's requests.",
 )
 
 OF_JOBS = (daily_scores, daily_medians, daily_lengths, daily_waits)

@@ -36,7 +36,7 @@ metadata = MetaData(
 
 
 def _seconds(name: str, comment: str, *, known: bool = False) -> Column[int]:
-    # 8 bytes: a log may claim any number of seconds, and nothing is gained by refusing those past 68 years.
+    # 8 bytes: a log may contain any number of seconds, and refusing more than 68 years gains nothing.
     return Column(name, BigInteger, nullable=not known, comment=comment)
 
 
@@ -45,7 +45,7 @@ def _count(name: str, comment: str) -> Column[int]:
 
 
 def _text(name: str, comment: str) -> Column[str]:
-    # Compared byte by byte: the same order on every machine, and several times faster to index than a language's.
+    # Compared byte by byte: the same order on every host, and several times faster to index than a locale's order.
     return Column(name, Text(collation="C"), nullable=False, server_default="", comment=comment)
 
 
@@ -54,7 +54,7 @@ def _key_text(name: str, comment: str) -> Column[str]:
 
 
 def _enum(name: str, members: Sequence[str]) -> ENUM:
-    # One of few words in 4 bytes, which PostgreSQL checks and everybody can read.
+    # 4 bytes, readable, and checked by PostgreSQL.
     return ENUM(*members, name=name, schema=SCHEMA, metadata=metadata)
 
 
@@ -64,45 +64,45 @@ decision_reason = _enum("decision_reason", [reason.value for reason in Reason])
 completed_jobs = Table(
     "completed_jobs",
     metadata,
-    # Widest first, so that no byte is lost to alignment.
-    Column("id", BigInteger, Identity(always=True), nullable=False, comment="the order in which jobs became known"),
-    _seconds("ctime", "when it was submitted, epoch seconds", known=True),
-    _seconds("qtime", "when it came into its queue, epoch seconds"),
-    _seconds("etime", "when it became eligible to run, epoch seconds"),
-    _seconds("start_time", "when it started, epoch seconds; null: it never did"),
-    _seconds("end_time", "when it ended, epoch seconds", known=True),
-    _seconds("walltime", "what the user asked for or a default gave, seconds; null: no limit"),
-    _seconds("soft_walltime", "the last soft walltime that it had, seconds; null: none"),
-    _seconds("min_walltime", "least walltime of a shrink-to-fit job, seconds; null: it was none"),
-    _seconds("max_walltime", "greatest walltime of a shrink-to-fit job, seconds"),
-    _seconds("runtime", "how long it ran, seconds; 0: it did not, or died at once", known=True),
-    Column("mem", BigInteger, comment="memory asked for, bytes"),
+    # Widest columns first: alignment wastes no bytes.
+    Column("id", BigInteger, Identity(always=True), nullable=False, comment="order in which jobs were stored"),
+    _seconds("ctime", "submission time, epoch seconds", known=True),
+    _seconds("qtime", "time at which it entered its queue, epoch seconds"),
+    _seconds("etime", "time at which it became eligible to run, epoch seconds"),
+    _seconds("start_time", "start time, epoch seconds; null: never started"),
+    _seconds("end_time", "end time, epoch seconds", known=True),
+    _seconds("walltime", "requested or default walltime, seconds; null: no limit"),
+    _seconds("soft_walltime", "last soft walltime, seconds; null: none"),
+    _seconds("min_walltime", "minimum walltime of a shrink-to-fit job, seconds; null: not shrink-to-fit"),
+    _seconds("max_walltime", "maximum walltime of a shrink-to-fit job, seconds"),
+    _seconds("runtime", "runtime, seconds; 0: did not run, or ended at once", known=True),
+    Column("mem", BigInteger, comment="memory requested, bytes"),
     _seconds("cput", "processor time used, seconds"),
     Column("mem_used", BigInteger, comment="memory used, bytes"),
-    _count("ncpus", "processors asked for"),
-    _count("nodect", "chunks or nodes asked for"),
-    _count("ngpus", "GPUs asked for"),
-    _count("exit_status", "as PBS recorded it"),
-    _count("run_count", "how often it was started"),
-    Column("state", job_state, nullable=False, comment="how it ended, by its exit status"),
-    Column("interactive", Boolean, comment="whether it was an interactive job; null: not recorded"),
-    _key_text("server", "the PBS server whose log told of it"),
-    _key_text("job_id", "with the array index, as 3[1].srv"),
-    _text("user_name", "who ran it"),
-    _text("group_name", "the group that it ran under"),
-    _text("project", "PBS's project"),
-    _text("account", "the account string given at submission"),
-    _text("job_name", "the name given at submission"),
-    _text("queue", "the queue that it ran from"),
-    _text("select_spec", "the chunks asked for"),
-    _text("place", "how the chunks were to be placed"),
-    # Learning order: for the order itself and for windows of time.
+    _count("ncpus", "processors requested"),
+    _count("nodect", "chunks or nodes requested"),
+    _count("ngpus", "GPUs requested"),
+    _count("exit_status", "Exit_status as PBS recorded it"),
+    _count("run_count", "number of starts"),
+    Column("state", job_state, nullable=False, comment="how the job ended, derived from its exit status"),
+    Column("interactive", Boolean, comment="interactive job; null: not recorded"),
+    _key_text("server", "PBS server whose accounting log has the job"),
+    _key_text("job_id", "job id with the array index, such as 3[1].srv"),
+    _text("user_name", "user"),
+    _text("group_name", "group"),
+    _text("project", "PBS project"),
+    _text("account", "account string given at submission"),
+    _text("job_name", "job name given at submission"),
+    _text("queue", "queue from which it ran"),
+    _text("select_spec", "select specification: chunks requested"),
+    _text("place", "placement requested for the chunks"),
+    # For reading in order of end time and for windows of time.
     PrimaryKeyConstraint("end_time", "id"),
-    comment="Jobs that ended, each run of a job once. Learning order is (end_time, id).",
+    comment="Completed jobs, each run of a job once.",
 )
 
 NEVER_STARTED = -1
-"""The start of a job that never started, as the natural key sees it."""
+"""Start time in the natural key of a job that never started."""
 
 start_or_never = func.coalesce(completed_jobs.c.start_time, text(f"'{NEVER_STARTED}'::bigint"))
 
@@ -111,8 +111,8 @@ start_or_never = func.coalesce(completed_jobs.c.start_time, text(f"'{NEVER_START
 # natural key and the indexes by user and by project: 155,000 jobs/s, with none 400,000, into 5,000,000 jobs 130,000.
 #
 # The natural key, 86 bytes.  A job that never started has no start, and two nulls would be two different jobs; NULLS
-# NOT DISTINCT needs PostgreSQL 15, and an expression costs nothing that could be measured.  The id comes first,
-# because nearly every job's is its own.
+# NOT DISTINCT needs PostgreSQL 15, and the expression has no measurable cost.  The id comes first, because it is nearly
+# unique.
 Index(
     "completed_jobs_natural_key",
     completed_jobs.c.job_id,
@@ -122,8 +122,8 @@ Index(
 )
 
 # The user's last jobs, and percentiles with any keys that hold the user, 167 bytes.  Ascending although it is read
-# backwards: new jobs then come at each user's right edge, which keeps pages full.  The included columns let all these
-# queries do without the table: the heaviest user's percentile takes 4.6 ms (0.3 ms for a typical user), 16 ms without
+# backwards: new jobs are then inserted at each user's right edge, which keeps pages full.  The included columns allow
+# index-only scans: the heaviest user's percentile takes 4.6 ms (0.3 ms for a typical user), 16 ms without
 # the project (50 bytes less), 27 ms with none included.  An index (user_name, project, walltime, end_time) would
 # answer the triple key in 0.9 ms, for 126 bytes more, a fifth of the ingestion's speed, and that key alone.
 Index(
@@ -135,11 +135,11 @@ Index(
     postgresql_where=completed_jobs.c.runtime > 0,
 )
 
-# What is new to a daemon that has learnt up to some id; always appended to, so it costs ingestion little.
+# New jobs after the last id that a daemon has learned; cheap for ingest because it is only appended to.
 Index("completed_jobs_by_id", completed_jobs.c.id, unique=True)
 
-# Percentiles by project, 67 bytes: 30 ms over the 130,000 jobs a month of a project that everyone is in, of which
-# sorting is the most; 60 ms without the included columns, for 18 bytes less.
+# Percentiles by project, 67 bytes: 30 ms over the 130,000 jobs a month of a project of all users, mostly for sorting;
+# 60 ms without the included columns, for 18 bytes less.
 Index(
     "completed_jobs_by_project",
     completed_jobs.c.project,
@@ -151,105 +151,107 @@ Index(
 teaching_states = Table(
     "teaching_states",
     metadata,
-    Column("state", job_state, primary_key=True, comment="jobs that ended so teach the predictors"),
-    comment="Which jobs teach: the site's setting, written down by the daemon for the predictors in SQL.",
+    Column("state", job_state, primary_key=True, comment="predictors learn from jobs with this state"),
+    comment="Job states from which predictors learn: the site's setting, stored for the predictors in SQL.",
 )
 
 interrupted_runs = Table(
     "interrupted_runs",
     metadata,
-    _seconds("start_time", "when this run started, epoch seconds", known=True),
-    _seconds("end_time", "when it was stopped, epoch seconds", known=True),
-    _seconds("walltime", "its limit, seconds; null: none"),
-    _seconds("soft_walltime", "the last soft walltime that it had, seconds; null: none"),
-    _seconds("runtime", "how long it ran, seconds", known=True),
-    _count("exit_status", "as PBS recorded it"),
-    _count("run_count", "the how manieth run it was"),
-    Column("state", job_state, nullable=False, comment="how it ended, by its exit status"),
-    _key_text("server", "the PBS server whose log told of it"),
-    _key_text("job_id", "with the array index, as 3[1].srv"),
-    _text("user_name", "whose job it was"),
-    _text("project", "PBS's project"),
-    _text("queue", "the queue that it ran from"),
+    _seconds("start_time", "start time of this run, epoch seconds", known=True),
+    _seconds("end_time", "time at which the run was stopped, epoch seconds", known=True),
+    _seconds("walltime", "walltime, seconds; null: no limit"),
+    _seconds("soft_walltime", "last soft walltime, seconds; null: none"),
+    _seconds("runtime", "runtime, seconds", known=True),
+    _count("exit_status", "Exit_status as PBS recorded it"),
+    _count("run_count", "run count"),
+    Column("state", job_state, nullable=False, comment="how the job ended, derived from its exit status"),
+    _key_text("server", "PBS server whose accounting log has the job"),
+    _key_text("job_id", "job id with the array index, such as 3[1].srv"),
+    _text("user_name", "user"),
+    _text("project", "PBS project"),
+    _text("queue", "queue from which it ran"),
     PrimaryKeyConstraint("job_id", "server", "start_time"),
-    comment="Runs that were stopped for the job to be run again; completed_jobs has the run that completed.",
+    comment="Runs that were stopped and requeued; completed_jobs has the run that completed.",
 )
 
 current_jobs = Table(
     "current_jobs",
     metadata,
-    _seconds("ctime", "when it was submitted, epoch seconds", known=True),
-    _seconds("qtime", "when it came into its queue, epoch seconds"),
-    _seconds("etime", "when it became eligible to run, epoch seconds; null: it is not, being held for instance"),
-    _seconds("start_time", "when it started, epoch seconds; null: it waits"),
-    _seconds("walltime", "its limit, seconds; null: none"),
-    _seconds("soft_walltime", "its soft walltime, seconds; null: none"),
-    _seconds("min_walltime", "least walltime of a shrink-to-fit job, seconds; null: it is none"),
-    _seconds("max_walltime", "greatest walltime of a shrink-to-fit job, seconds"),
+    _seconds("ctime", "submission time, epoch seconds", known=True),
+    _seconds("qtime", "time at which it entered its queue, epoch seconds"),
+    _seconds("etime", "time at which it became eligible to run, epoch seconds; null: not eligible, for example held"),
+    _seconds("start_time", "start time, epoch seconds; null: waiting"),
+    _seconds("walltime", "walltime, seconds; null: no limit"),
+    _seconds("soft_walltime", "soft walltime, seconds; null: none"),
+    _seconds("min_walltime", "minimum walltime of a shrink-to-fit job, seconds; null: not shrink-to-fit"),
+    _seconds("max_walltime", "maximum walltime of a shrink-to-fit job, seconds"),
     Column("mem", BigInteger, comment="memory requested, bytes"),
-    _count("ncpus", "processors asked for"),
-    _count("nodect", "chunks or nodes asked for"),
+    _count("ncpus", "processors requested"),
+    _count("nodect", "chunks or nodes requested"),
     _count("ngpus", "GPUs requested"),
-    Column("interactive", Boolean, comment="whether it is an interactive job; null: not recorded"),
-    Column("is_array", Boolean, nullable=False, comment="whether it is a whole array; its subjobs run, and it waits"),
-    _key_text("server", "the PBS server that has it"),
-    _key_text("job_id", "with the array index, as 3[1].srv"),
-    _text("user_name", "whose job it is"),
-    _text("group_name", "the group that it runs under"),
-    _text("project", "PBS's project"),
-    _text("account", "the account string given at submission"),
-    _text("queue", "the queue that it is in"),
-    _text("job_name", "the name given at submission"),
-    _text("select_spec", "the chunks requested"),
-    _text("place", "the placement requested for the chunks"),
+    Column("interactive", Boolean, comment="interactive job; null: not recorded"),
+    Column("is_array", Boolean, nullable=False, comment="whole array; its subjobs run, the array itself waits"),
+    _key_text("server", "PBS server"),
+    _key_text("job_id", "job id with the array index, such as 3[1].srv"),
+    _text("user_name", "user"),
+    _text("group_name", "group"),
+    _text("project", "PBS project"),
+    _text("account", "account string given at submission"),
+    _text("queue", "queue"),
+    _text("job_name", "job name given at submission"),
+    _text("select_spec", "select specification: chunks requested"),
+    _text("place", "placement requested for the chunks"),
     PrimaryKeyConstraint("job_id", "server"),
-    comment="Jobs that wait or run at this moment, as far as the accounting log has been read.",
+    comment="Waiting and running jobs, as of the last accounting record read.",
 )
 
 log_positions = Table(
     "log_positions",
     metadata,
-    _key_text("server", "the PBS server that writes the log"),
-    _key_text("path", "of the file"),
-    Column("byte_offset", BigInteger, nullable=False, comment="bytes read, all of them whole lines"),
+    _key_text("server", "PBS server that writes the log"),
+    _key_text("path", "path of the file"),
+    Column("byte_offset", BigInteger, nullable=False, comment="bytes read, always whole lines"),
     Column("line_number", BigInteger, nullable=False, comment="lines read"),
-    Column("head_length", Integer, nullable=False, comment="how many of the file's first bytes head_digest covers"),
-    Column("head_digest", LargeBinary, nullable=False, comment="SHA-256 of those bytes: is it still the same file?"),
-    Column("tail_length", Integer, nullable=False, comment="how many of the last bytes read tail_digest covers"),
-    Column("tail_digest", LargeBinary, nullable=False, comment="SHA-256 of those bytes: is it still as it was read?"),
+    Column(
+        "head_length", Integer, nullable=False, comment="number of the first bytes of the file that head_digest covers"
+    ),
+    Column("head_digest", LargeBinary, nullable=False, comment="SHA-256 of those bytes: identifies the file"),
+    Column("tail_length", Integer, nullable=False, comment="number of the last bytes read that tail_digest covers"),
+    Column("tail_digest", LargeBinary, nullable=False, comment="SHA-256 of those bytes: detects a rewritten file"),
     Column(
         "updated_at",
         DateTime(timezone=True),
         nullable=False,
         server_default=func.now(),
-        comment="when the position last moved",
+        comment="time of the last change",
     ),
     PrimaryKeyConstraint("server", "path"),
-    comment="How far each accounting log has been read; moves in the same transaction as the jobs that were read.",
+    comment="Position up to which each accounting log has been read; changes in the same transaction as the jobs.",
 )
 
 malformed_lines = Table(
     "malformed_lines",
     metadata,
-    Column("id", BigInteger, Identity(always=True), primary_key=True, comment="the order in which they were met"),
-    Column("line_number", BigInteger, nullable=False, comment="in the file, from 1"),
-    Column("byte_offset", BigInteger, nullable=False, comment="of the line's first byte in the file"),
+    Column("id", BigInteger, Identity(always=True), primary_key=True, comment="order in which the lines were read"),
+    Column("line_number", BigInteger, nullable=False, comment="line number in the file, from 1"),
+    Column("byte_offset", BigInteger, nullable=False, comment="offset of the line in the file"),
     Column(
         "seen_at",
         DateTime(timezone=True),
         nullable=False,
         server_default=func.now(),
-        comment="when it was first met",
+        comment="time at which it was first read",
     ),
-    _key_text("server", "the PBS server that wrote the log"),
-    _key_text("path", "of the file"),
-    _key_text("reason", "why it could not be read"),
-    _text("field", "the field that could not be read; empty: the line as a whole"),
-    Column("line", LargeBinary, nullable=False, comment="the line as it was, its first 4096 bytes"),
-    comment="Lines of accounting logs that could not be read, the newest 10,000.",
+    _key_text("server", "PBS server that wrote the log"),
+    _key_text("path", "path of the file"),
+    _key_text("reason", "what is wrong with it"),
+    _text("field", "malformed field; empty: the whole line"),
+    Column("line", LargeBinary, nullable=False, comment="first 4096 bytes of the line, unchanged"),
+    comment="Malformed lines of accounting logs, the newest 10,000.",
 )
 
-# The line itself belongs to the key: another file may have come to the same path.
+# The line is part of the key, because another file may replace the file at the same path.
 Index(
     "malformed_lines_natural_key",
     malformed_lines.c.server,
@@ -262,45 +264,45 @@ Index(
 malformed_dropped = Table(
     "malformed_dropped",
     metadata,
-    _key_text("server", "the PBS server that wrote the log"),
-    Column("lines", BigInteger, nullable=False, comment="how many of its lines were dropped"),
+    _key_text("server", "PBS server that wrote the log"),
+    Column("lines", BigInteger, nullable=False, comment="number of lines deleted"),
     PrimaryKeyConstraint("server"),
-    comment="How many malformed lines were dropped because newer ones came.",
+    comment="Number of malformed lines that were deleted because newer ones arrived.",
 )
 
 predictions = Table(
     "predictions",
     metadata,
-    Column("id", BigInteger, Identity(always=True), primary_key=True, comment="the order in which they were recorded"),
-    _seconds("predicted_at", "when the hook asked, epoch seconds", known=True),
-    _seconds("walltime", "of the job at that time, seconds; null: no limit"),
-    _seconds("soft_walltime", "what the policy made of the prediction, seconds; null: none"),
-    Column("predicted", Double, comment="the predicted runtime before rounding and clamping, seconds"),
-    _count("took", "how long the answer took, microseconds"),
+    Column("id", BigInteger, Identity(always=True), primary_key=True, comment="order in which they were recorded"),
+    _seconds("predicted_at", "time of the request, epoch seconds", known=True),
+    _seconds("walltime", "walltime of the job at that time, seconds; null: no limit"),
+    _seconds("soft_walltime", "soft walltime after the policy, seconds; null: none"),
+    Column("predicted", Double, comment="predicted runtime before rounding and clamping, seconds"),
+    _count("took", "response time of the daemon, microseconds"),
     Column(
         "timeouts",
         Integer,
         nullable=False,
         server_default="0",
-        comment="questions of the hook that timed out just before",
+        comment="consecutive requests of the hook that timed out before this one",
     ),
-    _count("exchange_before", "how long the hook waited for the answer before this one, microseconds"),
-    _text("event", "PBS's event: queuejob, postqueuejob, modifyjob or runjob"),
-    _text("job_id", "of the job; empty at queuejob, where it has none yet"),
-    _text("user_name", "who submitted it"),
-    _text("project", "PBS's project"),
-    _text("queue", "the queue at that time; empty: the default queue"),
-    _text("mode", "of the policy for this job: off, shadow or on"),
-    _text("predictor", "which was asked, with its options; or walltime or keep"),
-    _text("action", "set: PBS was told to set it; shadow: it would have been; none"),
-    _text("basis", "what the prediction rests on, or why there is none"),
-    # An INSERT may leave it out: a daemon of the version before may still write while hosts are upgraded.
+    _count("exchange_before", "round trip of the hook's previous request, microseconds"),
+    _text("event", "PBS hook event: queuejob, postqueuejob, modifyjob or runjob"),
+    _text("job_id", "job id; empty at queuejob, where the job has none yet"),
+    _text("user_name", "user"),
+    _text("project", "PBS project"),
+    _text("queue", "queue at that time; empty: the default queue"),
+    _text("mode", "mode of the policy for this job: off, shadow or on"),
+    _text("predictor", "predictor with its options; or walltime or keep"),
+    _text("action", "set: the hook was told to set the soft walltime; shadow: predicted only; none"),
+    _text("basis", "sentence: the basis of the prediction, or the reason that there is none"),
+    # Optional in an INSERT: a daemon of the previous version may still write while hosts are upgraded.
     Column(
         "reason",
         decision_reason,
-        comment="why the decision is what it is; null: recorded by a version that did not say",
+        comment="reason code of the decision; null: recorded by an older version",
     ),
-    comment="What the daemon predicted, and what was done with it.",
+    comment="Decisions of the daemon: one row per request of the hook.",
 )
 
 Index("predictions_by_time", predictions.c.predicted_at)
