@@ -1,24 +1,41 @@
 -- name: usage_share
 -- The greatest R = runtime / walltime of the user's last jobs with a walltime that had ended by as_of; R may exceed 1.
--- Null: there is none.  What usage and usage_long rest on.
+-- Null: there is none.  What usage and usage_long rest on.  Jobs that ended in the same second count in order of job id (9
+-- before 10) and server, as in Python.
 CREATE OR REPLACE FUNCTION softwalltime.usage_share(for_user text, as_of bigint, jobs integer DEFAULT 15)
 RETURNS double precision
 LANGUAGE plpgsql STABLE PARALLEL SAFE
 AS $$
 DECLARE
     teaching softwalltime.job_state[] := softwalltime.teaching();
+    found bigint;
+    greatest_share double precision;
 BEGIN
-    RETURN (
+    SELECT count(*), max(recent.share)
+    INTO found, greatest_share
+    FROM (
+        SELECT job.runtime::double precision / job.walltime AS share
+        FROM softwalltime.completed_jobs AS job
+        WHERE job.user_name = for_user AND job.runtime > 0 AND job.walltime > 0 AND job.state = ANY (teaching)
+            AND job.end_time <= as_of
+        ORDER BY job.end_time DESC
+        FETCH FIRST (jobs) ROWS WITH TIES
+    ) AS recent;
+    IF found > jobs THEN
+        -- Seldom, and not by the index alone, which does not hold the job id.
         SELECT max(recent.share)
+        INTO greatest_share
         FROM (
             SELECT job.runtime::double precision / job.walltime AS share
             FROM softwalltime.completed_jobs AS job
             WHERE job.user_name = for_user AND job.runtime > 0 AND job.walltime > 0 AND job.state = ANY (teaching)
                 AND job.end_time <= as_of
-            ORDER BY job.end_time DESC, job.id DESC
+            ORDER BY job.end_time DESC, length(substring(job.job_id FROM '^[0-9]*')) DESC,
+                substring(job.job_id FROM '^[0-9]*') DESC, length(job.job_id) DESC, job.job_id DESC, job.server DESC
             LIMIT jobs
-        ) AS recent
-    );
+        ) AS recent;
+    END IF;
+    RETURN greatest_share;
 END
 $$;
 

@@ -3,6 +3,7 @@
 import pickle
 from collections.abc import Iterator
 from dataclasses import replace
+from random import Random
 
 import pytest
 
@@ -175,3 +176,30 @@ def test_jobs_that_never_ran_teach_nothing(predictor: type[Predictor]) -> None:
     for number in range(50):
         model.learn(job(submitted=number, runtime=0))
     assert model.predict(job().submission, 1000) == fresh(predictor).predict(job().submission, 1000)
+
+
+@every_predictor
+def test_the_answers_do_not_depend_on_the_order_in_which_a_days_jobs_became_known(predictor: type[Predictor]) -> None:
+    """As with the logs of two servers, or one that comes late; many jobs end at the same moment."""
+    day, chance = 86400, Random(8)
+    jobs = [
+        replace(
+            job(
+                f"user{chance.randrange(5)}", job_id=f"{number % 700}.srv", submitted=end - 2000, end=end,
+                runtime=chance.randrange(1, 1000), walltime=chance.choice([None, 1000, 2000]),
+            ),
+            server=f"srv{chance.randrange(2)}",
+        )
+        for number in range(1500) for end in [3000 + chance.randrange(40) * day // 10]
+    ]  # fmt: skip
+    in_order = sorted(jobs, key=lambda each: each.end)
+    shuffled = sorted(jobs, key=lambda each: (each.end // day, chance.random()))
+    backwards = sorted(jobs, key=lambda each: (each.end // day, -each.end, each.submission.job_id))
+    models = [fresh(predictor) for _ in range(3)]
+    for model, order in zip(models, (in_order, shuffled, backwards), strict=True):
+        for each in order:
+            model.learn(each)
+    now = in_order[-1].end
+    for each in jobs[:300]:
+        first, *others = (model.predict(each.submission, now) for model in models)
+        assert others == [first, first]

@@ -46,7 +46,7 @@ def odd_jobs() -> list[CompletedJob]:
         jobs.append(
             job(
                 f"user{number % 3}",
-                job_id=f"{number}.srv",
+                job_id=f"{number * 919 % 1000}{('', '[3]', '[12]')[number % 3]}.srv",
                 submitted=submitted,
                 runtime=runtime,
                 end=submitted + 50 * (1 + number % 4),

@@ -34,8 +34,9 @@ EVERYTHING = History(per_user=None, seconds=None)
 class Predictor(ABC):
     """Learns from each job as it ends, and predicts the runtime of a job from its submission.
 
-    A predictor is pure state: no I/O and no clock, so that the service, the replay and the simulation can drive the
-    same one; whoever drives it calls ``learn`` in the order in which jobs ended, and never before they did.
+    A predictor is pure state without I/O and clock, because daemon, replay and simulator drive the same one.  A driver
+    calls ``learn`` never before a job has ended, and about in the order of the ends.  The logs of two servers, or a log
+    that comes late, change that order, and the answers must not depend on it.
 
     A subclass is found by :mod:`softwalltime.predictors.registry` and must pass the conformance suite in
     tests/predictors, which says the rest of what is expected of it.
@@ -77,7 +78,7 @@ class Predictor(ABC):
 
     @abstractmethod
     def learn(self, job: CompletedJob) -> None:
-        """Take in a job that has ended; called in the order of ``job.end``, also for jobs that teach nothing."""
+        """Take in a job that has ended; called about in the order of ``job.end``."""
 
     @abstractmethod
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:

@@ -1,12 +1,12 @@
 """The mean of the user's last two runtimes (v1), and the same with a margin (v2)."""
 
-from collections import deque
 from typing import ClassVar
 
 from pydantic import Field
 
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
+from softwalltime.predictors.last_jobs import LastJobs
 from softwalltime.reasons import Reason
 
 
@@ -39,7 +39,7 @@ class Last2(Predictor):
     def __init__(self, options: Last2Options) -> None:
         super().__init__(options)
         self._margin = options.margin
-        self._runtimes: dict[str, deque[int]] = {}
+        self._jobs: dict[str, LastJobs[int]] = {}
 
     @property
     def history(self) -> History:
@@ -51,16 +51,17 @@ class Last2(Predictor):
         if job.runtime <= 0:
             return
         user = job.submission.user
-        runtimes = self._runtimes.get(user)
-        if runtimes is None:
-            runtimes = self._runtimes[user] = deque(maxlen=2)
-        runtimes.append(job.runtime)
+        jobs = self._jobs.get(user)
+        if jobs is None:
+            jobs = self._jobs[user] = LastJobs(2)
+        jobs.add(job, job.runtime)
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
         """The mean of the last two runtimes, plus the margin."""
-        runtimes = self._runtimes.get(submission.user)
-        if runtimes is None:
+        jobs = self._jobs.get(submission.user)
+        if jobs is None:
             return ColdStart(Reason.NO_COMPLETED_JOBS, (submission.user,))
+        runtimes = jobs.values
         count = len(runtimes)
         return Prediction(sum(runtimes) / count + self._margin, self.basis, (count, submission.user, self._margin))
 

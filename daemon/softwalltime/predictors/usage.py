@@ -1,12 +1,12 @@
 """The greatest share of the walltime that the user's recent jobs used (v3), and its later variant (v4)."""
 
-from collections import deque
 from typing import ClassVar
 
 from pydantic import Field
 
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
+from softwalltime.predictors.last_jobs import LastJobs
 from softwalltime.reasons import Reason
 
 
@@ -34,7 +34,7 @@ class Usage(Predictor):
         super().__init__(options)
         self._last = options.last
         self._margin = options.margin
-        self._shares: dict[str, deque[float]] = {}
+        self._jobs: dict[str, LastJobs[float]] = {}
 
     @property
     def history(self) -> History:
@@ -46,18 +46,19 @@ class Usage(Predictor):
         submission = job.submission
         if job.runtime <= 0 or not submission.walltime:
             return
-        shares = self._shares.get(submission.user)
-        if shares is None:
-            shares = self._shares[submission.user] = deque(maxlen=self._last)
-        shares.append(job.runtime / submission.walltime)
+        jobs = self._jobs.get(submission.user)
+        if jobs is None:
+            jobs = self._jobs[submission.user] = LastJobs(self._last)
+        jobs.add(job, job.runtime / submission.walltime)
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
         """The largest recent share of the walltime, of this job's walltime, plus the margin."""
-        shares = self._shares.get(submission.user)
-        if shares is None:
+        jobs = self._jobs.get(submission.user)
+        if jobs is None:
             return ColdStart(Reason.NO_COMPLETED_JOBS_WITH_WALLTIME, (submission.user,))
         if not submission.walltime:
             return ColdStart(Reason.NO_WALLTIME)
+        shares = jobs.values
         return self._predict(max(shares), len(shares), submission, submission.walltime)
 
     def _predict(self, share: float, count: int, submission: Submission, walltime: int) -> Prediction:

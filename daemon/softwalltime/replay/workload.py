@@ -52,6 +52,8 @@ class Workload:
         self.walltime: Integers = np.array(walltimes, np.int64)
         self.runtime: Integers = np.fromiter((job.runtime for job in self.jobs), np.int64, count)
         self.scored: NDArray[np.bool_] = (self.runtime > 0) & (self.walltime > 0)
+        # Nearly every replay needs these; the others are sorted when they are asked for.
+        self._submissions_and_ends = self._events(starts=False, everything=False)
 
     def stream(
         self, *, starts: bool = False, everything: bool = False, progress: Callable[[int], None] = lambda _: None
@@ -65,7 +67,10 @@ class Workload:
         :param everything: the starts, and the ends and deletions of all jobs too.
         :param progress: told the number of jobs done since it was last told.
         """
-        kinds, numbers = self._events(starts or everything, everything)
+        if starts or everything:
+            kinds, numbers = self._events(starts=True, everything=everything)
+        else:
+            kinds, numbers = self._submissions_and_ends
         done = 0
         for position in range(0, len(kinds), STRIDE):
             yield kinds[position : position + STRIDE].tolist(), numbers[position : position + STRIDE].tolist()
@@ -95,7 +100,7 @@ class Workload:
         reasons = Counter(NO_WALLTIME if job.ran else NEVER_RAN for job in self.jobs if not job.scored)
         return dict(sorted(reasons.items()))
 
-    def _events(self, starts: bool, everything: bool) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
+    def _events(self, *, starts: bool, everything: bool) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
         in_file_order, all_jobs = self._in_file_order, np.arange(len(self.jobs))
         ran = (self.started >= 0) | (self.runtime > 0) | self.teaches
         ends = in_file_order[ran[in_file_order] if everything else self.teaches[in_file_order]]

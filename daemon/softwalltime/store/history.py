@@ -77,8 +77,9 @@ def _chosen(per_user: int, since: int, now: int, teaches: ColumnElement[bool]) -
         last = (
             select(_jobs.end_time, _jobs.id)
             .where(_jobs.user_name == users.c.user_name, _jobs.runtime > 0, _jobs.end_time <= now, condition)
-            .order_by(_jobs.end_time.desc(), _jobs.id.desc())
-            .limit(literal(per_user))
+            .order_by(_jobs.end_time.desc())
+            # All that ended in the same second: predictors decide between them by more than stands in the index.
+            .fetch(literal(per_user), with_ties=True)
             .lateral()
         )
         parts.append(select(last.c.end_time, last.c.id).select_from(users.join(last, true())))
