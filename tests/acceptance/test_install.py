@@ -96,7 +96,7 @@ def test_as_a_new_administrator_would(site: Site, lab: Lab, engine: Engine) -> N
     assert site.hook()["event"] == ",".join(lab.events)
     assert (site.hook()["enabled"], site.hook()["order"], site.hook()["alarm"]) == ("true", "900", "5")
     assert lab.qmgr("export hook softwalltime application/x-python default") == HOOK.read_text().strip()
-    assert "as it should be" in site.install("--apply")
+    assert "of this version" in site.install("--apply")
     status, verdicts = site.doctor()
     assert status == 0, verdicts
     for check in ("PBS", "manager rights", "hook", "hook enabled", "hook configuration", "socket", "hook events",
@@ -153,7 +153,7 @@ def test_an_administrators_changes_survive_and_are_shown(site: Site, lab: Lab) -
     assert exported["deadline_ms"] == 80
     # Without the folder, as on a host that was set up anew, they come from PBS.
     file.unlink()
-    assert "as it should be" in site.install("--apply")
+    assert "of this version" in site.install("--apply")
     assert json.loads(file.read_text())["deadline_ms"] == 80
     assert site.hook()["order"] == "7"
 

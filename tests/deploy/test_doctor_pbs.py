@@ -8,7 +8,7 @@ import pytest
 from softwalltime.deployment.check_hook import check_folder, check_hook
 from softwalltime.deployment.check_pbs import check_queues, check_scheduler
 from softwalltime.deployment.finding import Finding
-from softwalltime.deployment.pbs import Things, parse
+from softwalltime.deployment.pbs import QmgrObjects, parse
 from tests.deploy.findings import bad
 from tests.deploy.test_install import ALL, OLDER, present
 
@@ -91,7 +91,7 @@ def test_what_the_hook_loads_must_be_roots_alone(tmp_path: Path) -> None:
 STRICT = {"sched_config": "# strict_ordering: false ALL\nstrict_ordering: true\tALL\n"}
 
 
-def server(*lines: str) -> Things:
+def server(*lines: str) -> QmgrObjects:
     return parse("\n".join(["set server scheduling = True", *lines]))
 
 

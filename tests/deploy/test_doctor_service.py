@@ -63,7 +63,7 @@ from tests.store.stored import add_jobs
         ({"policy": {"mode": "on", "share": 0.1}}, []),
     ],
 )
-def test_what_the_daemon_says_of_itself_is_judged(changes: dict[str, object], found: list[tuple[str, str]]) -> None:
+def test_findings_about_the_status_of_the_daemon(changes: dict[str, object], found: list[tuple[str, str]]) -> None:
     assert bad(check_daemon(DaemonProbe(0.1, working_status(**changes)), 50, "1")) == found
 
 
@@ -76,7 +76,7 @@ def test_what_the_daemon_says_of_itself_is_judged(changes: dict[str, object], fo
         (None, "1", []),  # as on the host of a container
     ],
 )
-def test_settings_that_were_not_reloaded_are_found(
+def test_settings_that_were_not_reloaded_are_reported(
     policy: SitePolicy | None, version: str, found: list[tuple[str, str]]
 ) -> None:
     status = working_status(policy=SitePolicy().model_dump(mode="json"))
@@ -84,7 +84,7 @@ def test_settings_that_were_not_reloaded_are_found(
 
 
 @pytest.mark.parametrize(("median", "verdict"), [(0.1, "ok"), (20, "warning"), (60, "problem")])
-def test_a_daemon_that_answers_late_is_found(median: float, verdict: str) -> None:
+def test_a_slow_daemon_is_reported(median: float, verdict: str) -> None:
     assert next(check_daemon(DaemonProbe(median, working_status()), 50, "1")).verdict == verdict
 
 
@@ -94,7 +94,7 @@ STORE = StoreProbe("9", "9", 0.0, READ, True, "alice", 600)
 
 
 @pytest.mark.parametrize(
-    ("look", "found"),
+    ("probe", "found"),
     [
         (STORE, []),
         ("cannot connect", [("store", "problem")]),
@@ -104,15 +104,15 @@ STORE = StoreProbe("9", "9", 0.0, READ, True, "alice", 600)
         (replace(STORE, retention="retention deletes nothing by age: why"), [("retention", "warning")]),
     ],
 )
-def test_what_is_wrong_with_the_store_is_found(look: StoreProbe | str, found: list[tuple[str, str]]) -> None:
-    assert bad(check_store(look, "postgresql:///x")) == found
+def test_problems_of_the_store_are_reported(probe: StoreProbe | str, found: list[tuple[str, str]]) -> None:
+    assert bad(check_store(probe, "postgresql:///x")) == found
 
 
-def test_the_embedded_postgres_is_not_for_production_and_not_started_by_a_check() -> None:
+def test_the_embedded_postgres_is_a_problem_and_not_started() -> None:
     assert bad(check_store("unused", None)) == [("store", "problem")]
 
 
-def test_a_daemon_in_a_container_has_a_store_that_its_host_does_not_see() -> None:
+def test_the_store_of_a_daemon_in_a_container_is_unknown_on_the_host() -> None:
     assert bad(check_store("unused", None, answers=True)) == [("store", "warning")]
 
 
@@ -130,13 +130,13 @@ def test_a_daemon_in_a_container_has_a_store_that_its_host_does_not_see() -> Non
         ("/a: Permission denied", []),
     ],
 )
-def test_a_store_behind_the_log_is_found(log: LogProbe | str, found: list[tuple[str, str]]) -> None:
+def test_the_lag_of_the_store_is_reported(log: LogProbe | str, found: list[tuple[str, str]]) -> None:
     now = time.time()
     looked = replace(log, written=now + log.written) if isinstance(log, LogProbe) else log
     assert bad(check_lag(looked, STORE, now)) == found
 
 
-def test_a_log_that_is_read_under_two_names_is_found() -> None:
+def test_a_log_that_is_read_for_two_servers_is_reported() -> None:
     log = LogProbe("/a/20261120", 100, time.time(), FIRST)
     renamed = ReadSoFar("srv.example.org", 100, Head.of(FIRST))
     nobodys = ReadSoFar("", 20, Head.of(FIRST[:20]))
@@ -144,7 +144,7 @@ def test_a_log_that_is_read_under_two_names_is_found() -> None:
     assert bad(check_lag(log, replace(STORE, positions=(*READ, renamed)), log.written)) == [("position", "problem")]
 
 
-def test_the_trial_says_what_a_job_would_get() -> None:
+def test_the_trial_reports_the_prediction() -> None:
     answer = {"soft_walltime": 90, "basis": "because"}
     (finding,) = check_trial(answer, "alice", 3600)
     assert finding.text == "alice, walltime 01:00:00: soft walltime 00:01:30: because"
@@ -178,7 +178,7 @@ def test_a_socket_that_others_may_use_or_replace_is_found(listening: Path) -> No
     assert bad(check_socket(listening.with_name("none"))) == [("socket permissions", "problem")]
 
 
-def test_something_done_apart_gives_its_value_or_its_error_in_one_line() -> None:
+def test_a_subprocess_call_returns_the_value_or_the_error_in_one_line() -> None:
     def broken() -> None:
         raise SoftwalltimeError("two\nlines")
 
@@ -187,13 +187,13 @@ def test_something_done_apart_gives_its_value_or_its_error_in_one_line() -> None
         call_in_subprocess(broken, PATIENT)
     with pytest.raises(SubprocessError, match=r"^ZeroDivisionError: integer division or modulo by zero$"):
         call_in_subprocess(lambda: 1 // 0, PATIENT)
-    with pytest.raises(SubprocessError, match=r"^it ended without an answer$"):
+    with pytest.raises(SubprocessError, match=r"^the subprocess ended without a result$"):
         call_in_subprocess(lambda: os._exit(3), PATIENT)
 
 
-def test_something_that_hangs_is_killed() -> None:
+def test_a_subprocess_call_that_hangs_is_killed() -> None:
     begin = time.monotonic()
-    with pytest.raises(SubprocessError, match=r"not done in 0.2 s"):
+    with pytest.raises(SubprocessError, match=r"timed out after 0.2 s"):
         call_in_subprocess(lambda: time.sleep(3600), 0.2)
     assert time.monotonic() - begin < PATIENT
 

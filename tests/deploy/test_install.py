@@ -12,7 +12,7 @@ from softwalltime.deployment import configuration, hook, pbs
 from softwalltime.deployment.files import files_in, read_own, remove_files, write
 from softwalltime.deployment.hook import EVENTS, Hook, expected, installed
 from softwalltime.deployment.pbs import HooksHiddenError, PbsError, find, parse
-from softwalltime.deployment.plan import Choices, Plan, make_plan
+from softwalltime.deployment.plan import InstallationPlan, InstallOptions, make_plan
 from softwalltime.errors import SourceError, UsageError
 
 FOLDER = Path("/etc/softwalltime/hook")
@@ -32,18 +32,18 @@ def present(**changes: object) -> Hook:
     )  # fmt: skip
 
 
-def plan(there: Hook | None = None, **changes: object) -> Plan:
+def plan(there: Hook | None = None, **changes: object) -> InstallationPlan:
     return make_plan(
         FOLDER,
         str(changes.get("socket", SOCKET)),
         frozenset(changes.get("supported", ALL)),
         there,
-        changes.get("choices", Choices()),
+        changes.get("choices", InstallOptions()),
         changes.get("own"),
     )
 
 
-def statements(made: Plan) -> list[str]:
+def statements(made: InstallationPlan) -> list[str]:
     return [step.statement.removeprefix("set hook softwalltime ") for step in made.steps]
 
 
@@ -80,7 +80,7 @@ def test_what_is_as_it_should_be_is_left_alone() -> None:
     made = plan(present())
     assert made.steps == ()
     assert made.notes == ()
-    assert "as it should be" in made.files["softwalltime.qmgr"]
+    assert "of this version" in made.files["softwalltime.qmgr"]
 
 
 def test_the_statements_for_qmgr_are_the_steps_with_their_reasons() -> None:
@@ -118,7 +118,7 @@ def test_an_administrators_values_stay_and_what_is_new_is_added() -> None:
     assert statements(made) == [
         f"import hook softwalltime application/x-config default {FOLDER}/softwalltime_hook.json"
     ]
-    assert "hook configuration: ours is not known: the default stands" in made.notes
+    assert "hook configuration: ours is not known: the hook uses the default" in made.notes
     assert "hook configuration: minimum: new, 60" in made.notes
 
 
@@ -136,21 +136,21 @@ def test_the_hook_asks_where_the_daemon_answers() -> None:
 
 def test_a_configuration_in_pbs_that_is_no_json_is_replaced() -> None:
     made = plan(present(configuration="{"))
-    assert made.notes == ("the hook's configuration in PBS is not JSON: it is replaced",)
+    assert made.notes == ("the configuration of the hook in PBS is not JSON and is replaced",)
     assert json.loads(made.files["softwalltime_hook.json"]) == configuration.shipped()
 
 
 def test_a_hook_that_was_switched_off_stays_off_unless_told_otherwise() -> None:
     off = present(enabled="false", script="an older one")
     assert "enabled = true" not in statements(plan(off))
-    assert "the hook is switched off in PBS and stays so; --enable switches it on" in plan(off).notes
-    assert statements(plan(off, choices=Choices(enable=True)))[-1] == "enabled = true"
+    assert "the hook is disabled in PBS and stays disabled; --enable enables it" in plan(off).notes
+    assert statements(plan(off, choices=InstallOptions(enable=True)))[-1] == "enabled = true"
 
 
 def test_order_and_alarm_stay_as_they_were_set_unless_told_otherwise() -> None:
     moved = present(order=7, alarm=9)
     assert statements(plan(moved)) == []
-    assert statements(plan(moved, choices=Choices(order=1000, alarm=6))) == ["order = 1000", "alarm = 6"]
+    assert statements(plan(moved, choices=InstallOptions(order=1000, alarm=6))) == ["order = 1000", "alarm = 6"]
 
 
 def test_the_alarm_never_comes_before_the_hooks_own_deadline() -> None:
@@ -162,7 +162,7 @@ def test_an_installation_that_broke_off_is_finished() -> None:
     made = plan(half)
     assert statements(made)[0].startswith("import hook")
     assert statements(made)[-1] == "enabled = true"
-    assert not [note for note in made.notes if "switched off" in note]
+    assert not [note for note in made.notes if "disabled" in note]
 
 
 def test_debugging_output_is_switched_off() -> None:
@@ -385,7 +385,7 @@ def test_the_events_that_a_server_has_are_those_that_it_names(
 def test_who_must_act_when_pbs_refuses(tmp_path: Path, no_usual_pbs: None, said: str, advice: str) -> None:
     conf = qmgr(tmp_path, f"printf '%s' '{said}' >&2; exit 1")
     with pytest.raises(PbsError, match=advice) as raised:
-        find(conf).tell("list server")
+        find(conf).execute("list server")
     assert "\n" not in str(raised.value)
 
 
@@ -401,7 +401,7 @@ def test_hooks_that_are_not_shown_are_not_taken_for_missing(
 ) -> None:
     # To list all hooks is no error there, and prints none.
     conf = qmgr(tmp_path, HIDDEN)
-    with pytest.raises(HooksHiddenError, match="root on the host of the PBS server that serves now"):
+    with pytest.raises(HooksHiddenError, match="only to root on the host of the active server"):
         installed(find(conf))
     monkeypatch.setenv("PBS_CONF_FILE", str(conf))
     folder = tmp_path / "hook"
@@ -429,6 +429,6 @@ def test_where_there_is_no_pbs_the_files_are_written_all_the_same(
     assert f"to do: import hook softwalltime application/x-python default {folder}/softwalltime_hook.py" in captured.out
     assert "nothing was changed in PBS" in captured.err
     assert run(["install", str(folder), "--apply"]) == 1
-    assert "there is no qmgr" in capsys.readouterr().err
+    assert "no qmgr on the PATH" in capsys.readouterr().err
     assert run(["uninstall", str(folder), "--apply"]) == 1
     assert folder.exists()

@@ -47,17 +47,17 @@ def install(folder: Path, do: bool, enable: bool, order: int | None, alarm: int 
     """
     from softwalltime.deployment import hook
     from softwalltime.deployment.files import read_own, write
-    from softwalltime.deployment.installation import Installation, look
+    from softwalltime.deployment.installation import Installation, inspect_pbs
     from softwalltime.deployment.pbs import find
-    from softwalltime.deployment.plan import STATEMENTS, Choices
+    from softwalltime.deployment.plan import STATEMENTS, InstallOptions
 
     folder = folder.absolute()
     socket = load_settings(config).socket
-    installation = Installation(folder, str(socket), Choices(order, alarm, enable), read_own(folder))
+    installation = Installation(folder, str(socket), InstallOptions(order, alarm, enable), read_own(folder))
     pbs, present, supported, problem = None, None, hook.expected(""), ""
     try:
         pbs = find()
-        version, present, supported = look(pbs)
+        version, present, supported = inspect_pbs(pbs)
         click.echo(f"PBS {version} {'has the hook' if present else 'does not have the hook'}")
     except SoftwalltimeError as error:
         if do:
@@ -69,7 +69,7 @@ def install(folder: Path, do: bool, enable: bool, order: int | None, alarm: int 
     for note in plan.notes:
         click.echo(note)
     if not plan.steps:
-        click.echo("PBS has the hook as it should be")
+        click.echo("PBS has the hook of this version")
     elif do and pbs is not None:
         for step in installation.apply(pbs, plan, supported):
             click.echo(f"done: {step.statement}  # {step.why}")
@@ -103,7 +103,7 @@ def uninstall(folder: Path, do: bool) -> None:
     statement = f"delete hook {hook.NAME}"
     there = hook.installed(pbs) is not None
     if there and do:
-        pbs.tell(statement)
+        pbs.execute(statement)
     if there:
         click.echo(f"{'done' if do else 'to do'}: {statement}")
     else:

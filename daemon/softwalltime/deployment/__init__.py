@@ -1,1 +1,1 @@
-"""What an administrator does once and looks after later: the hook into PBS and out again, and whether all is well."""
+"""Installation of the hook in PBS, and the checks of ``doctor``."""

@@ -1,4 +1,4 @@
-"""Checks of the hook as it is in PBS."""
+"""Checks of the hook that PBS has."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,24 +8,24 @@ from softwalltime.deployment.configuration import Values
 from softwalltime.deployment.finding import Finding, ok, problem, skipped, warning
 from softwalltime.deployment.hook import EVENTS, NAME, Hook, alarm_for, script
 from softwalltime.deployment.ownership import writable_by_others_below
-from softwalltime.deployment.pbs import Things
+from softwalltime.deployment.pbs import QmgrObjects
 from softwalltime.deployment.subprocess_call import SubprocessError, call_in_subprocess
 from softwalltime.errors import UsageError
 
 _INSTALL = "softwalltime install --apply"
 INSTALL = f"root on the PBS server's host: {_INSTALL}"
 SLOW = 10.0
-"""Seconds for a look at a folder, which may be on a file system that hangs."""
+"""Timeout for examining a folder, which may be on a file system that hangs, in seconds."""
 
 
 def check_hook(
-    hook: Hook | None, hooks: Things, supported: frozenset[str], socket: Path
+    hook: Hook | None, hooks: QmgrObjects, supported: frozenset[str], socket: Path
 ) -> tuple[list[Finding], Values | None]:
-    """All about the hook, and the configuration that counts in it, if there is one.
+    """Return the findings about the hook, and its effective configuration, if it has one.
 
-    :param hooks: all that PBS has.
-    :param supported: events of ours that PBS has.
-    :param socket: where the daemon answers by its settings.
+    :param hooks: all hooks of PBS.
+    :param supported: those of our events that PBS has.
+    :param socket: the daemon's socket, by its settings.
     """
     if hook is None:
         return [problem("hook", f"PBS has no hook called {NAME}", INSTALL)], None
@@ -38,13 +38,13 @@ def check_hook(
 
 def _script(hook: Hook) -> Iterator[Finding]:
     if hook.script == script():
-        yield ok("hook", "PBS has this version's")
+        yield ok("hook", "PBS has this version")
     else:
-        yield problem("hook", "PBS has another version than this one, or an altered one", INSTALL)
+        yield problem("hook", "the hook in PBS has another version, or was altered", INSTALL)
     if hook.enabled:
         yield ok("hook enabled", "PBS runs it")
     else:
-        text = "it is switched off; where jobs have soft walltimes, PBS refuses a qalter -l walltime= below them"
+        text = "it is disabled; PBS refuses a qalter -l walltime= below the soft walltime of a job"
         yield problem("hook enabled", text, f"root: {_INSTALL} --enable")
     if hook.attributes.get("debug") == "true":
         yield warning("hook debug", "PBS writes three files at each event", f"qmgr -c 'set hook {NAME} debug = false'")
@@ -61,26 +61,26 @@ def _configuration(hook: Hook, socket: Path) -> Iterator[Finding]:
     check = "hook configuration"
     values = _values(hook)
     if values is None:
-        yield problem(check, "it is not JSON, so the hook's defaults stand", f"correct it, then {INSTALL}")
+        yield problem(check, "it is not JSON, so the hook uses its defaults", f"correct it, then {INSTALL}")
         return
     complaints = configuration.complaints(values)
     if complaints:
-        yield problem(check, "; ".join(complaints) + ": defaults stand", f"correct it, then {INSTALL}")
+        yield problem(check, "; ".join(complaints) + ": the hook uses the defaults", f"correct it, then {INSTALL}")
     else:
         changed = [str(each.key) for each in configuration.differences(configuration.shipped(), values)]
         yield ok(check, f"valid; {', '.join(changed)} changed" if changed else "valid, as shipped")
     effective = configuration.effective(values)
     if effective["transport"] == "postgres":
-        yield skipped("socket", "the hook asks PostgreSQL itself")
+        yield skipped("socket", "the hook queries PostgreSQL itself")
         yield from check_folder(effective["postgres"]["psycopg_path"])
     elif effective["socket"] == str(socket):
-        yield ok("socket", f"hook and daemon both have {socket}")
+        yield ok("socket", f"hook and daemon both use {socket}")
     else:
-        yield problem("socket", f"the hook asks at {effective['socket']}, the daemon answers at {socket}", INSTALL)
+        yield problem("socket", f"the hook uses {effective['socket']}, the daemon {socket}", INSTALL)
 
 
 def check_folder(name: str) -> Iterator[Finding]:
-    """Whether others than root can change what the hook, which is root, loads from this folder."""
+    """Check whether users other than root can change what the hook, which runs as root, loads from this folder."""
     check = "psycopg_path"
     if not name:
         yield problem(check, "the hook has no folder to load psycopg from", "set it, see hooks/README.md")
@@ -92,13 +92,13 @@ def check_folder(name: str) -> Iterator[Finding]:
         return
     if found is not None:
         path, reason, remedy = found
-        yield problem(check, f"{path} {reason}, and the hook runs as root what is there", f"root: {remedy}")
+        yield problem(check, f"{path} {reason}, and the hook runs its contents as root", f"root: {remedy}")
     else:
-        yield ok(check, f"only root may change {name}")
+        yield ok(check, f"only root can change {name}")
 
 
 def _writable_in(folder: Path) -> list[str] | None:
-    """What is wrong with the folder or something in it: path, reason, remedy."""
+    """Return path, reason and remedy of the first path in the folder that others can change."""
     found = writable_by_others_below(folder)
     return None if found is None else [str(found.path), found.reason, found.remedy]
 
@@ -113,7 +113,7 @@ def _events(hook: Hook, supported: frozenset[str], values: Values) -> Iterator[F
         left_out = [event for event in EVENTS if event not in wanted]
         yield ok(check, ", ".join(sorted(wanted)) + (f"; without {', '.join(left_out)}" if left_out else ""))
     else:
-        text = f"PBS runs it at {', '.join(sorted(hook.events)) or 'none'}; its configuration wants "
+        text = f"PBS runs it at {', '.join(sorted(hook.events)) or 'none'}; its configuration has "
         yield warning(check, text + ", ".join(sorted(wanted)), INSTALL)
 
 
@@ -130,19 +130,19 @@ def _alarm(hook: Hook, values: Values) -> Iterator[Finding]:
         yield ok("hook alarm", f"{alarm} s; the hook's own deadline is {deadline} ms")
 
 
-def _order(hook: Hook, hooks: Things) -> Iterator[Finding]:
+def _order(hook: Hook, hooks: QmgrObjects) -> Iterator[Finding]:
     check = "hook order"
     own = int(hook.attributes.get("order", "0") or 0)
     later = [
         name
-        for (_, name), thing in hooks.items()
+        for (_, name), found in hooks.items()
         if name != NAME
-        and thing.get("enabled").lower() == "true"
-        and {"queuejob", "modifyjob", "postqueuejob"} & set(thing.parts("event")) & hook.events
-        and int(thing.get("order", "0") or 0) >= own
+        and found.get("enabled").lower() == "true"
+        and {"queuejob", "modifyjob", "postqueuejob"} & set(found.parts("event")) & hook.events
+        and int(found.get("order", "0") or 0) >= own
     ]
     if later:
-        text = f"{', '.join(sorted(later))} run after it, and may change what the prediction rests on"
+        text = f"{', '.join(sorted(later))} run after it and may change the job that the prediction is based on"
         yield warning(check, text, f"if they set walltimes, queues or projects: qmgr -c 'set hook {NAME} order = 1000'")
     else:
-        yield ok(check, f"{own}: behind all other hooks of these events")
+        yield ok(check, f"{own}: after all other hooks of these events")

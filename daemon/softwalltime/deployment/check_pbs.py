@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from softwalltime.deployment.finding import Finding, advice, ok, skipped, warning
-from softwalltime.deployment.pbs import Thing, Things, year_of
+from softwalltime.deployment.pbs import QmgrObject, QmgrObjects, year_of
 
 _OPTION = re.compile(r"^\s*(\w+)\s*:\s*(\S+)(?:\s+(\S+))?", re.MULTILINE)
 _LAST_WITH_STARVING = 2020
@@ -18,7 +18,7 @@ _TRUE = re.compile(r"true|0*[1-9]\d*")
 _FALSE = re.compile(r"false|0+")
 
 
-def check_scheduler(server: Things, files: Mapping[str, str | None], version: str) -> Iterator[Finding]:
+def check_scheduler(server: QmgrObjects, files: Mapping[str, str | None], version: str) -> Iterator[Finding]:
     """Check whether there are top jobs: soft walltimes work in the calendar of top jobs and nowhere else.
 
     :param files: sched_config of each scheduler, ``None`` where it cannot be read.
@@ -59,13 +59,13 @@ def _set(options: Mapping[str, set[str]], name: str, value: re.Pattern[str]) -> 
     return any(value.fullmatch(each) for each in options.get(name, ()))
 
 
-def _depth(server: Things) -> Iterator[Finding]:
+def _depth(server: QmgrObjects) -> Iterator[Finding]:
     check = "backfill_depth"
-    attributes = server.get(("server", ""), Thing())
+    attributes = server.get(("server", ""), QmgrObject())
     if attributes.get("scheduling", "True").lower() == "false":
         yield warning("scheduling", "the server's scheduling is off", "qmgr -c 'set server scheduling = True'")
     depth = attributes.get("backfill_depth")
-    off = [name for (kind, name), thing in server.items() if kind == "queue" and thing.get("backfill_depth") == "0"]
+    off = [name for (kind, name), found in server.items() if kind == "queue" and found.get("backfill_depth") == "0"]
     if depth == "0":
         yield advice(check, "0 on the server: nothing is backfilled", "qmgr -c 'set server backfill_depth = 10'")
     elif off:
@@ -89,17 +89,17 @@ def options_of(text: str) -> dict[str, set[str]]:
     return found
 
 
-def check_queues(server: Things) -> Iterator[Finding]:
+def check_queues(server: QmgrObjects) -> Iterator[Finding]:
     """Check for queues that accept jobs by walltime, and for queues without a default walltime.
 
     A job stays in the queue that its walltime led to, however short its soft walltime is (Chlumsky and Klusacek 2022,
     section 3.3).
     """
-    queues = {name: thing for (kind, name), thing in server.items() if kind == "queue"}
+    queues = {name: found for (kind, name), found in server.items() if kind == "queue"}
     limited = [
         name
-        for name, thing in queues.items()
-        if any(thing.get(f"resources_{end}.walltime") for end in ("min", "max")) and thing.get("queue_type")[:1] != "R"
+        for name, found in queues.items()
+        if any(found.get(f"resources_{end}.walltime") for end in ("min", "max")) and found.get("queue_type")[:1] != "R"
     ]
     if limited:
         yield advice(
@@ -112,11 +112,11 @@ def check_queues(server: Things) -> Iterator[Finding]:
         yield ok("queue limits", "no queue accepts jobs by walltime")
     # Without a default, PBS gives a job the maximum.
     sources = ("resources_default.walltime", "resources_max.walltime")
-    everywhere = any(server.get(("server", ""), Thing()).get(source) for source in sources)
+    everywhere = any(server.get(("server", ""), QmgrObject()).get(source) for source in sources)
     without = [
         name
-        for name, thing in queues.items()
-        if thing.get("queue_type")[:1] == "E" and not everywhere and not any(thing.get(source) for source in sources)
+        for name, found in queues.items()
+        if found.get("queue_type")[:1] == "E" and not everywhere and not any(found.get(source) for source in sources)
     ]
     if without:
         yield advice(

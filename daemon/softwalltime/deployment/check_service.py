@@ -1,4 +1,4 @@
-"""Checks of the daemon, its socket and its store."""
+"""Checks of daemon, socket and store."""
 
 import os
 import pwd
@@ -17,16 +17,16 @@ from softwalltime.service.status import OK, Status
 
 START = "root: systemctl start softwalltime; journalctl -u softwalltime says why it does not run"
 BEHIND = 60.0
-"""Seconds for which there may be something unread in the accounting log before it is worth a line."""
+"""Lag of the accounting log that is reported, in seconds."""
 CLOCKS = 2.0
-"""Seconds by which clocks may differ: a job must not end before it has, for a predictor that goes by time."""
+"""Seconds by which clocks may differ; predictors with a window depend on the time."""
 MUCH = 10_000_000
-"""Bytes of a log that is being written which may be unread: seconds of work."""
+"""Bytes of a growing log that may be unread: seconds of work."""
 DAY = 86400
 
 
 def check_socket(socket: Path) -> Iterator[Finding]:
-    """Root and the daemon's own user may ask, and nobody else."""
+    """Check that only root and the daemon's user can connect."""
     check = "socket permissions"
     try:
         owner, mode = socket_mode(socket)
@@ -38,38 +38,38 @@ def check_socket(socket: Path) -> Iterator[Finding]:
     except KeyError:
         name = str(owner)
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        act = f"root: chmod 0600 {socket}, and find who changed it"
+        act = f"root: chmod 0600 {socket}, and find out who changed it"
         yield problem(check, f"{socket} is {mode:04o}: others may connect", act)
         return
     if (found := writable_by_others(socket.parent, (0, owner))) is not None:
-        text = f"{found.path} {found.reason}, who could put their own socket there"
+        text = f"{found.path} {found.reason}, who could replace the socket"
         yield problem(check, text, f"root: {found.remedy}")
         return
     if owner == 0:
-        act = "run it as the package's unit does, as user softwalltime"
-        yield warning(check, f"{socket} belongs to root: the daemon runs as root, and need not", act)
+        act = "run it as user softwalltime, as the unit of the package does"
+        yield warning(check, f"{socket} belongs to root: the daemon runs as root without need", act)
     else:
-        yield ok(check, f"{mode:04o}, owner {name}: root and {name} may ask")
+        yield ok(check, f"{mode:04o}, owner {name}: root and {name} can connect")
 
 
 def _start() -> str:
     return START if os.geteuid() == 0 else f"run this as root; if that says the same, {START}"
 
 
-def check_daemon(look: DaemonProbe | str, deadline_ms: int, version: str) -> Iterator[Finding]:
-    """Whether it answers, in time, and what it says of itself."""
+def check_daemon(probe: DaemonProbe | str, deadline_ms: int, version: str) -> Iterator[Finding]:
+    """Check that it answers in time, and its status."""
     check = "daemon"
-    if isinstance(look, str):
-        yield problem(check, look, _start())
+    if isinstance(probe, str):
+        yield problem(check, probe, _start())
         return
-    text = f"answers in {look.median:.2f} ms (median); the hook waits {deadline_ms} ms"
-    if look.median > deadline_ms:
+    text = f"answers in {probe.median:.2f} ms (median); the hook waits {deadline_ms} ms"
+    if probe.median > deadline_ms:
         yield problem(check, text, "the host is overloaded, or deadline_ms is too small: see the load of this host")
-    elif look.median > deadline_ms / 4:
+    elif probe.median > deadline_ms / 4:
         yield warning(check, text, "see the load of this host")
     else:
         yield ok(check, text)
-    status = look.status
+    status = probe.status
     if status.version != version:
         act = "root: systemctl restart softwalltime"
         yield warning("daemon version", f"it runs {status.version}, installed is {version}", act)
@@ -87,9 +87,9 @@ def check_daemon(look: DaemonProbe | str, deadline_ms: int, version: str) -> Ite
 def _learning(status: Status) -> Iterator[Finding]:
     check = "learning"
     if not status.ready:
-        yield problem(check, f"it has not learnt the history: {status.store}", "see the store")
+        yield problem(check, f"the history is not loaded: {status.store}", "see the store")
     elif status.store != OK:
-        yield problem(check, f"it goes on from memory: {status.store}", "see the store")
+        yield problem(check, f"predictions continue from memory: {status.store}", "see the store")
     else:
         yield ok(check, f"{status.learnt:,} jobs learnt")
     if status.followed and status.accounting != OK:
@@ -97,95 +97,97 @@ def _learning(status: Status) -> Iterator[Finding]:
         yield problem("accounting log", status.accounting, act)
     elif status.behind_seconds > BEHIND:
         text = f"{status.behind_bytes:,} bytes not stored yet, since {status.behind_seconds:.0f} s"
-        yield warning("accounting log", text, "wait if it is loading the history; else journalctl -u softwalltime")
+        yield warning("accounting log", text, "wait while it loads the history; else journalctl -u softwalltime")
     if status.from_the_future:
-        text = f"{status.from_the_future:,} jobs ended later than the hook's clock says it is"
-        yield warning("clock", text, "let NTP set the clocks of the PBS server and of this host")
+        text = f"{status.from_the_future:,} jobs have an end in the future"
+        yield warning("clock", text, "synchronize the clocks of the PBS server and this host with NTP")
     if status.malformed:
         act = "the daemon's user, who can see the store: softwalltime ingest --malformed"
         yield warning("accounting log", f"{status.malformed:,} malformed lines", act)
     if status.retention != OK:
-        yield warning("retention", status.retention, "root: see that the clocks are right; then deploy/OPERATION.md")
+        yield warning("retention", status.retention, "root: check the clocks; see deploy/OPERATION.md")
     if status.unstorable:
         text = f"PostgreSQL refused {status.unstorable:,} predictions"
         yield warning("record", text, "the daemon's user, who can see the store: softwalltime ingest --malformed")
     if status.dropped:
-        yield warning("record", f"{status.dropped:,} predictions were not recorded", "see the store")
+        yield warning("record", f"{status.dropped:,} predictions were lost", "see the store")
 
 
 def check_policy(status: Status, policy: SitePolicy | None, version: str) -> Iterator[Finding]:
-    """Whether the daemon goes by the policy of the settings, if these have a valid one."""
+    """Check that the daemon uses the policy of the settings, if that is valid."""
     if policy is not None and status.version == version and status.policy != policy.model_dump(mode="json"):
-        text = "the daemon goes by another [policy] than the one that is in the settings now"
+        text = "the daemon uses another [policy] than the settings have now"
         yield warning("policy", text, "root: systemctl reload softwalltime")
 
 
-def check_store(look: StoreProbe | str, dsn: str | None, *, answers: bool = False) -> Iterator[Finding]:
-    """Whether it can be reached by the daemon's user and is as this version needs it.
+def check_store(probe: StoreProbe | str, dsn: str | None, *, answers: bool = False) -> Iterator[Finding]:
+    """Check that the daemon's user can reach the store and that its tables fit this version.
 
-    :param answers: whether a daemon runs, which has its dsn from somewhere else if these settings have none.
+    :param answers: whether a daemon runs; its dsn comes from other settings if these have none.
     """
     if dsn is None and answers:
-        text = "no dsn in these settings: which store the daemon has cannot be seen from here"
+        text = "no dsn in these settings: the store of the daemon is unknown"
         yield warning("store", text, "in containers: docker compose exec daemon softwalltime doctor; else add the dsn")
         return
     if dsn is None:
         act = 'dsn = "postgresql:///softwalltime" in the settings'
-        yield problem("store", "no dsn: the embedded PostgreSQL, which is for trying things out, would be used", act)
+        yield problem("store", "no dsn: the daemon would use the embedded PostgreSQL, which is for tests", act)
         return
-    if isinstance(look, str):
-        yield problem("store", look, "whoever runs PostgreSQL, or corrects the dsn in the settings")
+    if isinstance(probe, str):
+        yield problem("store", probe, "the administrator of PostgreSQL, or correct the dsn in the settings")
         return
-    if look.revision != look.head:
-        text = f"the tables are at revision {look.revision or 'none'}, {look.head} is needed"
+    if probe.revision != probe.head:
+        text = f"the tables are at revision {probe.revision or 'none'}, {probe.head} is needed"
         yield problem("store", text, "root: runuser -u softwalltime -- softwalltime db upgrade, or as its owner")
         return
-    yield ok("store", f"reached; tables at revision {look.revision}")
-    if look.retention:
-        yield warning("retention", look.retention, "root: see that the clocks are right; then deploy/OPERATION.md")
-    if not look.jobs:
-        yield warning("history", "no job is in the store", "start the daemon, or softwalltime ingest the logs")
-    if abs(look.ahead) > CLOCKS:
-        text = f"the store's clock is {abs(look.ahead):.0f} s {'ahead of' if look.ahead > 0 else 'behind'} this host's"
-        yield warning("clock", text, "let NTP set both")
+    yield ok("store", f"reached; tables at revision {probe.revision}")
+    if probe.retention:
+        yield warning("retention", probe.retention, "root: check the clocks; see deploy/OPERATION.md")
+    if not probe.jobs:
+        yield warning("history", "the store has no jobs", "start the daemon, or softwalltime ingest the logs")
+    if abs(probe.ahead) > CLOCKS:
+        text = (
+            f"the store's clock is {abs(probe.ahead):.0f} s {'ahead of' if probe.ahead > 0 else 'behind'} this host's"
+        )
+        yield warning("clock", text, "synchronize both with NTP")
     else:
         yield ok("clock", "store and host agree")
 
 
 def check_lag(logs: LogProbe | str, store: StoreProbe | str, now: float) -> Iterator[Finding]:
-    """How far the store is behind the accounting log, seen from outside the daemon."""
+    """Check the lag of the store behind the accounting log, without the daemon."""
     check = "position"
     if isinstance(logs, str):
         yield skipped(check, logs)
         return
     if now - logs.written > 7 * DAY:
         text = f"{logs.path} is the newest log, and {(now - logs.written) / DAY:.0f} days old"
-        yield warning(check, text, "see that accounting in the settings is the folder that PBS writes")
+        yield warning(check, text, "check that accounting in the settings is the folder that PBS writes to")
     if logs.written - now > CLOCKS:
         text = f"{logs.path} was written {logs.written - now:.0f} s in the future"
-        yield warning("clock", text, "let NTP set the clocks of the PBS server and of this host")
+        yield warning("clock", text, "synchronize the clocks of the PBS server and this host with NTP")
     if isinstance(store, str) or store.revision != store.head:
-        yield skipped(check, "the store cannot be asked")
+        yield skipped(check, "the store cannot be queried")
         return
     if not logs.size:
-        yield ok(check, f"nothing has been written to {logs.path} yet")
+        yield ok(check, f"{logs.path} is empty")
         return
     read = store.read_of(logs)
     behind = logs.size - (read or 0)
     if read is None:
-        text = f"nothing of {logs.path} is in the store"
+        text = f"the store has nothing of {logs.path}"
         yield warning(check, text, "start the daemon, or softwalltime ingest --follow, with this folder")
     elif behind > MUCH or (behind > 0 and now - logs.written > BEHIND):
         yield problem(check, f"{behind:,} bytes of {logs.path} are not stored yet", "journalctl -u softwalltime")
     else:
-        yield ok(check, f"all of {logs.path} but what was written just now is stored")
+        yield ok(check, f"{logs.path} is stored, except for its newest lines")
     if len(servers := store.servers_of(logs)) > 1:
-        text = f"{logs.path} was read as that of {' and of '.join(servers)}: its jobs are stored once for each"
-        yield problem(check, text, "give all daemons that follow it the same server in their settings, or none")
+        text = f"{logs.path} was read for the servers {' and '.join(servers)}: its jobs are stored once for each"
+        yield problem(check, text, "set the same server in the settings of all daemons that follow it, or none")
 
 
 def check_trial(answer: Mapping[str, Any] | str, user: str, walltime: int) -> Iterator[Finding]:
-    """What a job of somebody whom the store knows would get."""
+    """Report the prediction for a job of a user whom the store knows."""
     check = "trial prediction"
     if isinstance(answer, str):
         yield skipped(check, answer)

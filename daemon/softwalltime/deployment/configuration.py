@@ -1,4 +1,4 @@
-"""The hook's configuration: what is shipped, what the administrator has made of it, and what does not fit."""
+"""The hook's configuration: the default, the administrator's changes, and invalid values."""
 
 import importlib.util
 import json
@@ -15,51 +15,51 @@ from softwalltime.errors import UsageError
 Values = dict[str, Any]
 _MISSING = object()
 _UNSHOWN = "dsn"
-"""The key whose value is not shown, as it may hold a password."""
-_MEND = "correct it, or move it away to begin with the defaults"
+"""The key whose value is not shown, because it may contain a password."""
+_REMEDY = "correct it, or move it away to start with the defaults"
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One key that has another value; ``None`` where there is none."""
+    """A key with another value; ``None``: the key is missing."""
 
     key: str
     before: str | None
     after: str | None
 
     def __str__(self) -> str:
-        """In words."""
+        """Return the change as text."""
         if self.before is None:
             return f"{self.key}: new, {self.after}"
         return f"{self.key}: {self.before}, will be {self.after}" if self.after is not None else f"{self.key}: removed"
 
 
 def shipped() -> Values:
-    """The configuration as this version ships it."""
+    """Return the default configuration of this version."""
     return read(resources.hook().with_suffix(".json").read_text(encoding="utf-8"), "the shipped configuration")
 
 
 def read(text: str, where: str) -> Values:
-    """A configuration from its text.
+    """Read a configuration.
 
     :raises UsageError: if it is no JSON object.
     """
     try:
         values = json.loads(text)
     except ValueError as error:
-        raise UsageError(f"{where}: not JSON: {error}; {_MEND}") from None
+        raise UsageError(f"{where}: not JSON: {error}; {_REMEDY}") from None
     if not isinstance(values, dict):
-        raise UsageError(f"{where}: not a JSON object; {_MEND}")
+        raise UsageError(f"{where}: not a JSON object; {_REMEDY}")
     return values
 
 
 def written(values: Values) -> str:
-    """A configuration as text."""
+    """Return a configuration as text."""
     return json.dumps(values, indent=2) + "\n"
 
 
 def merged(own: Values, defaults: Values) -> Values:
-    """The administrator's values, and the defaults of keys that they lack, such as those of a newer version."""
+    """Return the administrator's values, with the defaults of missing keys, such as those of a newer version."""
     result = {}
     for key, default in defaults.items():
         value = own.get(key, default)
@@ -68,7 +68,7 @@ def merged(own: Values, defaults: Values) -> Values:
 
 
 def differences(before: Values, after: Values, prefix: str = "") -> Iterator[Difference]:
-    """What differs, key by key."""
+    """Yield the differences, key by key."""
     for key in {**before, **after}:
         old, new = before.get(key, _MISSING), after.get(key, _MISSING)
         if isinstance(old, dict) and isinstance(new, dict):
@@ -79,7 +79,7 @@ def differences(before: Values, after: Values, prefix: str = "") -> Iterator[Dif
 
 
 def complaints(values: Values) -> list[str]:
-    """What the hook itself would complain of in this configuration."""
+    """Return the errors that the hook itself would report in this configuration."""
     hook = _hook()
     found: list[str] = []
     hook.merged(values, hook.DEFAULTS, hook.ACCEPTED, "", found)
@@ -87,19 +87,19 @@ def complaints(values: Values) -> list[str]:
 
 
 def effective(values: Values) -> Values:
-    """The configuration that counts in the hook: what does not fit is replaced by its default there."""
+    """Return the configuration that the hook uses: it replaces an invalid value by the default."""
     hook = _hook()
     return cast("Values", hook.merged(values, hook.DEFAULTS, hook.ACCEPTED, "", []))
 
 
 def events(values: Values) -> Mapping[str, bool]:
-    """At which of PBS's events the hook does something."""
+    """Return which events of PBS the hook handles."""
     return cast("Mapping[str, bool]", effective(values)["events"])
 
 
 @cache
 def _hook() -> ModuleType:
-    """The hook file as a module: outside pbs_server it only defines, and the rules for its keys are among that."""
+    """Return the hook file as a module: outside pbs_server it only has definitions, such as the rules for its keys."""
     return _load(resources.hook())
 
 

@@ -1,4 +1,4 @@
-"""The whole chain, from PBS's hook to the store and back: what is well, what is not, and who must act."""
+"""``doctor``: checks of PBS, hook, daemon, store and log, each with its result and who must fix it."""
 
 import os
 import pwd
@@ -22,7 +22,7 @@ from softwalltime.deployment.check_service import (
 )
 from softwalltime.deployment.finding import Finding, ok, problem, skipped
 from softwalltime.deployment.ownership import settings_writable_by_others
-from softwalltime.deployment.pbs import HooksHiddenError, Pbs, PbsError, Things, find
+from softwalltime.deployment.pbs import HooksHiddenError, PbsError, Qmgr, QmgrObjects, find
 from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe
 from softwalltime.deployment.subprocess_call import SubprocessError
 from softwalltime.errors import SoftwalltimeError
@@ -31,7 +31,7 @@ from softwalltime.service.status import OK
 from softwalltime.settings import Settings, hidden_file, load_settings
 
 ACCOUNT = "softwalltime"
-"""The daemon's user, where no socket says another one."""
+"""The daemon's user, where no socket names another."""
 TRIAL_WALLTIME = 86400
 CORRECT = "root: correct the settings, then systemctl restart softwalltime, or reload where only [policy] was wrong"
 
@@ -40,10 +40,10 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Doctor:
-    """One examination.
+    """One run of all checks.
 
-    :param config: the daemon's settings; ``None``: where they are by default.
-    :param version: of this package.
+    :param config: settings file of the daemon; ``None``: the default ones.
+    :param version: version of this package.
     """
 
     config: Path | None
@@ -52,10 +52,10 @@ class Doctor:
     asks_daemon: bool = True
     policy: SitePolicy | None = None
     unknown: str = ""
-    """Why the settings are not known."""
+    """Why the settings are unknown."""
 
     def examine(self) -> Iterator[Finding]:
-        """All findings, as they are made; each takes seconds at most, and none raises."""
+        """Yield the findings; each takes seconds at most, and none raises."""
         self.deadline_ms = int(configuration.shipped()["deadline_ms"])
         settings = yield from self._settings()
         yield from self._pbs(settings)
@@ -69,12 +69,12 @@ class Doctor:
         try:
             settings = load_settings(self.config)
         except SoftwalltimeError as error:
-            yield problem("settings", str(error), f"{CORRECT}; until then this goes on with the defaults")
+            yield problem("settings", str(error), f"{CORRECT}; the other checks use the defaults")
             self.unknown = "the settings are wrong"
-            # Settings() would read the environment, where what is wrong may stand.
+            # Settings() would read the environment, which may have the wrong value.
             return Settings.model_construct()
         if self.config is None and (hidden := hidden_file()) is not None:
-            self.unknown = f"{hidden} is not for this user to read: run this as root"
+            self.unknown = f"{hidden} permission denied: run this as root"
             yield skipped("settings", self.unknown)
             return settings
         if (found := settings_writable_by_others(self.config, _owners())) is not None:
@@ -92,7 +92,7 @@ class Doctor:
         try:
             pbs = find()
             version = pbs.version()
-            server = pbs.things("server")
+            server = pbs.objects("server")
         except SoftwalltimeError as error:
             yield skipped("PBS", f"{error}; skipped: hook, scheduler, queues")
             return
@@ -101,24 +101,24 @@ class Doctor:
         yield from check_scheduler(server, _sched_configs(pbs), version)
         yield from check_queues(server)
 
-    def _hook(self, pbs: Pbs, settings: Settings, version: str) -> Iterator[Finding]:
+    def _hook(self, pbs: Qmgr, settings: Settings, version: str) -> Iterator[Finding]:
         if os.geteuid() != 0:
-            yield skipped("manager rights", "hooks are shown to root on the PBS server's host only; skipped: hook")
+            yield skipped("manager rights", "PBS shows hooks only to root on the server's host; skipped: hook")
             return
         try:
-            everything: Things = pbs.things("hook")
+            everything: QmgrObjects = pbs.objects("hook")
             present = hooks.installed(pbs)
             supported = hooks.supported(pbs) if present is not None else hooks.expected(version)
         except HooksHiddenError:
-            # As on the one of two failover servers that does not serve now.
-            text = "PBS is served from another host, where alone it shows hooks to root; skipped: hook"
+            # As on the passive one of two failover servers.
+            text = "the PBS server runs on another host, and shows hooks only there; skipped: hook"
             yield skipped("manager rights", text)
             return
         except PbsError as error:
             act = "root on the PBS server's host: run this there"
             yield problem("manager rights", f"{error}; skipped: hook", act)
             return
-        yield ok("manager rights", "hooks can be seen and changed")
+        yield ok("manager rights", "hooks can be read and changed")
         findings, values = check_hook(present, everything, supported, settings.socket)
         yield from findings
         if values is not None:
@@ -127,8 +127,8 @@ class Doctor:
 
     def _daemon(self, settings: Settings) -> Generator[Finding, None, DaemonProbe | str]:
         if not self.asks_daemon:
-            yield skipped("daemon", "the hook asks PostgreSQL itself")
-            return "not asked"
+            yield skipped("daemon", "the hook queries PostgreSQL itself")
+            return "the hook does not use it"
         yield from check_socket(settings.socket)
         daemon = _or_why(lambda: probes.probe_daemon(settings.socket))
         yield from check_daemon(daemon, self.deadline_ms, self.version)
@@ -158,7 +158,7 @@ def _lag(settings: Settings, store: StoreProbe | str) -> Iterator[Finding]:
 
 
 def _trial(settings: Settings, daemon: DaemonProbe | str, store: StoreProbe | str) -> Iterator[Finding]:
-    """For the user whose job was stored last: what the store knows, the daemon should have learnt."""
+    """Predict for the user whose job was stored last, whom the daemon should have learnt."""
     known = store if isinstance(store, StoreProbe) else None
     user = known.user if known and known.user else "root"
     walltime = known.walltime if known and known.walltime else TRIAL_WALLTIME
@@ -170,7 +170,7 @@ def _trial(settings: Settings, daemon: DaemonProbe | str, store: StoreProbe | st
 
 
 def _or_why(work: Callable[[], T]) -> T | str:
-    """What a look shows, or in words why it shows nothing."""
+    """Return the result of a probe, or the reason that there is none."""
     try:
         return work()
     except SubprocessError as error:
@@ -183,7 +183,7 @@ def _owners() -> set[int]:
 
 
 def daemon_user(settings: Settings) -> str:
-    """As whom the store must be asked, if we can be that user: PostgreSQL may know that one alone; empty: as we are."""
+    """Return the user to connect to the store as, because PostgreSQL may know only that one; empty: this user."""
     if os.geteuid() != 0 or settings.dsn is None:
         return ""
     try:
@@ -193,16 +193,16 @@ def daemon_user(settings: Settings) -> str:
         return ACCOUNT if ACCOUNT in (account.pw_name for account in pwd.getpwall()) else ""
 
 
-def _sched_configs(pbs: Pbs) -> dict[str, str | None]:
-    """sched_config of each scheduler, as far as they can be read."""
+def _sched_configs(pbs: Qmgr) -> dict[str, str | None]:
+    """Return the sched_config of each scheduler, ``None`` where it cannot be read."""
     try:
-        folders = [thing.get("sched_priv") for (kind, _), thing in pbs.things("sched").items() if kind == "sched"]
+        folders = [thing.get("sched_priv") for (kind, _), thing in pbs.objects("sched").items() if kind == "sched"]
     except PbsError:
         folders = []
     usual = pbs.home / "sched_priv"
     named = [Path(folder) for folder in folders if folder] or [usual]
     found = {str(folder / "sched_config"): probes.read_text(folder / "sched_config") for folder in named}
-    # Where PBS_HOME was moved the server goes on naming the old folder, and the scheduler reads the new one.
+    # After PBS_HOME was moved, the server still names the old folder, but the scheduler reads the new one.
     if len(found) == 1 and None in found.values() and (text := probes.read_text(usual / "sched_config")) is not None:
         return {str(usual / "sched_config"): text}
     return found

@@ -1,4 +1,4 @@
-"""The folder from which the hook is imported: its files, and who may change them."""
+"""The folder that the hook is imported from: its files and their permissions."""
 
 import os
 import stat
@@ -7,16 +7,16 @@ from pathlib import Path
 from softwalltime.deployment import configuration
 from softwalltime.deployment.configuration import Values
 from softwalltime.deployment.ownership import writable_by_others
-from softwalltime.deployment.plan import CONFIGURATION, SCRIPT, STATEMENTS, Plan
+from softwalltime.deployment.plan import CONFIGURATION, SCRIPT, STATEMENTS, InstallationPlan
 from softwalltime.errors import SourceError, UsageError
 
 _PUBLIC = 0o644
 _PRIVATE = 0o600
-"""The configuration may hold PostgreSQL's password."""
+"""The configuration may contain the password for PostgreSQL."""
 
 
 def read_own(folder: Path) -> Values | None:
-    """The configuration in the folder, which is the administrator's to edit; ``None`` if there is none.
+    """Return the configuration in the folder, which the administrator edits; ``None`` if there is none.
 
     :raises UsageError: if it cannot be read.
     """
@@ -29,11 +29,11 @@ def read_own(folder: Path) -> Values | None:
         raise SourceError(f"{file}: {error.strerror if isinstance(error, OSError) else error}{_hint(error)}") from error
 
 
-def write(plan: Plan, folder: Path) -> list[Path]:
-    """Write the files that are not there yet as they should be; returns those that were written.
+def write(plan: InstallationPlan, folder: Path) -> list[Path]:
+    """Write the files that are missing or differ; return those that were written.
 
     :param folder: absolute.
-    :raises SourceError: if that is not possible, or if others could change what root is about to import.
+    :raises SourceError: if that is impossible, or other users could change what root imports.
     """
     if not str(folder).isprintable() or set(str(folder)) & set(" \t\"'"):
         raise UsageError(f"{folder}: qmgr cannot read files from a path with blanks or quotes; give another FOLDER")
@@ -46,7 +46,7 @@ def write(plan: Plan, folder: Path) -> list[Path]:
             mode = _PRIVATE if name == CONFIGURATION else _PUBLIC
             if _closed(file, mode) and file.read_text(encoding="utf-8") == content:
                 continue
-            # In one step, so that nobody ever reads half of it, and not through a link that somebody laid.
+            # Write beside it and rename: no reader gets half a file, and no symbolic link is followed.
             beside = _beside(file)
             beside.unlink(missing_ok=True)
             descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -66,8 +66,9 @@ def _hint(error: Exception) -> str:
 
 
 def _closed(file: Path, mode: int) -> bool:
-    """Whether it is a plain file of ours with no more permissions than these: who may write could still do so before
-    PBS reads it.
+    """Return whether it is a regular file of this user with no more permissions than ``mode``.
+
+    Another user who can write to it could do so before PBS reads it.
     """
     try:
         status = file.lstat()
@@ -77,23 +78,23 @@ def _closed(file: Path, mode: int) -> bool:
 
 
 def _beside(file: Path) -> Path:
-    """What a file is written to before it is in its place."""
+    """Return the path that a file is written to before it is renamed."""
     return file.with_name(f".{file.name}.new")
 
 
 def _refuse_open_folder(folder: Path) -> None:
-    """PBS runs as root what root imports from here."""
+    """Refuse a folder that others can change: PBS runs as root what root imports from it."""
     if os.geteuid() != 0:
         return
     if (found := writable_by_others(folder)) is not None:
         raise SourceError(
-            f"{found.path} {found.reason}, and PBS would run as root what is put there: run {found.remedy}, or give "
+            f"{found.path} {found.reason}, and PBS would run its contents as root: run {found.remedy}, or give "
             "another FOLDER"
         )
 
 
 def files_in(folder: Path) -> list[Path]:
-    """Those of our files that are there, be it half written or a link to nothing."""
+    """Return those of our files that exist, also half written ones and dangling links."""
     files = [folder / name for name in (SCRIPT, CONFIGURATION, STATEMENTS)]
     return [each for file in files for each in (file, _beside(file)) if os.path.lexists(each)]
 

@@ -1,4 +1,4 @@
-"""The hook as it is in PBS, and as it should be."""
+"""The hook in PBS, and the hook of this version."""
 
 import re
 from dataclasses import dataclass, field
@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from softwalltime import resources
 from softwalltime.deployment import configuration
 from softwalltime.deployment.configuration import Values
-from softwalltime.deployment.pbs import Pbs, PbsError, year_of
+from softwalltime.deployment.pbs import PbsError, Qmgr, year_of
 
 NAME = "softwalltime"
 EVENTS = ("queuejob", "postqueuejob", "modifyjob", "runjob")
 ORDER = 900
-"""Behind the hooks that set walltimes, queues or projects: PBS runs hooks by ascending order, 1 to 1000."""
+"""After the hooks that set walltimes, queues or projects: PBS runs hooks in ascending order, 1 to 1000."""
 ALARM = 5
 """Seconds after which PBS interrupts the hook; its own deadline is a hundred times shorter."""
 SCRIPT_TYPE = "application/x-python"
@@ -21,7 +21,7 @@ _FIRST_WITH_POSTQUEUEJOB = 2023
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """What PBS knows of a hook."""
+    """A hook as PBS has it."""
 
     script: str
     configuration: str
@@ -31,44 +31,44 @@ class Hook:
 
     @property
     def complete(self) -> bool:
-        """Whether an installation has ever come to its end, or nearly."""
+        """Whether an installation got as far as the script."""
         return bool(self.script.strip())
 
     @property
     def enabled(self) -> bool:
-        """Whether PBS runs it."""
+        """Whether it is enabled in PBS."""
         return self.attributes.get("enabled", "").lower() == "true"
 
 
 def script() -> str:
-    """The hook file of this version."""
+    """Return the hook file of this version."""
     return resources.hook().read_text(encoding="utf-8")
 
 
-def installed(pbs: Pbs) -> Hook | None:
-    """The hook that PBS has.
+def installed(pbs: Qmgr) -> Hook | None:
+    """Return the hook that PBS has.
 
-    :raises HooksHiddenError: hooks are shown to root on the server's host only.
+    :raises HooksHiddenError: PBS shows hooks only to root on the server's host.
     """
-    thing = pbs.things("hook").get(("hook", NAME))
+    thing = pbs.objects("hook").get(("hook", NAME))
     if thing is None:
         return None
     attributes = {name: thing.get(name) for name in ("enabled", "order", "alarm", "debug")}
     return Hook(
-        pbs.tell(f"export hook {NAME} {SCRIPT_TYPE} default"),
-        pbs.tell(f"export hook {NAME} {CONFIGURATION_TYPE} default"),
+        pbs.execute(f"export hook {NAME} {SCRIPT_TYPE} default"),
+        pbs.execute(f"export hook {NAME} {CONFIGURATION_TYPE} default"),
         frozenset(thing.parts("event")),
         attributes,
     )
 
 
-def supported(pbs: Pbs) -> frozenset[str]:
-    """The events of ours that this PBS has; the hook must be there already, and stays as it is.
+def supported(pbs: Qmgr) -> frozenset[str]:
+    """Return those of our events that this PBS has; the hook must exist, and stays unchanged.
 
-    qmgr names all that there are when it is given one that there is not; PBS undoes the attempt in the same request.
+    When qmgr gets an unknown event it names all events; PBS rolls the request back.
     """
     try:
-        pbs.tell(f'set hook {NAME} event = "softwalltime_asks"')
+        pbs.execute(f'set hook {NAME} event = "softwalltime_asks"')
     except PbsError as error:
         named = re.search(r"one or more of: (\S+)", str(error))
         if named:
@@ -78,7 +78,7 @@ def supported(pbs: Pbs) -> frozenset[str]:
 
 
 def expected(version: str) -> frozenset[str]:
-    """The events of ours that a PBS of this version should have.
+    """Return those of our events that a PBS of this version should have.
 
     postqueuejob came to OpenPBS between 22.05 and 23.06 (pull request 2567), and so to PBS Professional after 2022.
     """
@@ -87,13 +87,13 @@ def expected(version: str) -> frozenset[str]:
 
 
 def adapted(own: Values | None, socket: str) -> Values:
-    """The configuration that the hook is to have: the administrator's, with the socket where the daemon answers.
+    """Return the configuration for the hook: the administrator's, with the socket of the daemon.
 
-    Which events PBS has need not be said: the hook notices.
+    It does not need the events that PBS has: the hook finds out.
     """
     return {**configuration.merged(own or {}, configuration.shipped()), "socket": socket}
 
 
 def alarm_for(values: Values) -> int:
-    """Seconds for PBS's alarm: never before the hook's own deadline."""
+    """Return the seconds for PBS's alarm: never before the hook's own deadline."""
     return max(ALARM, int(configuration.effective(values)["deadline_ms"]) // 1000 + ALARM - 1)

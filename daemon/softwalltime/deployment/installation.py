@@ -1,4 +1,4 @@
-"""The hook into PBS, and out again: look, plan, write, and only then, and only if told to, do."""
+"""Installation of the hook: inspect PBS, plan, write the files, and apply on request."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,51 +8,51 @@ from softwalltime.deployment import hook
 from softwalltime.deployment.configuration import Values
 from softwalltime.deployment.files import write
 from softwalltime.deployment.hook import NAME, Hook
-from softwalltime.deployment.pbs import Pbs
-from softwalltime.deployment.plan import Choices, Plan, Step, make_plan
+from softwalltime.deployment.pbs import Qmgr
+from softwalltime.deployment.plan import InstallationPlan, InstallOptions, Step, make_plan
 
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """What is wanted: in this folder the files, in PBS the hook that asks at this socket.
+    """The target of an installation: files in this folder, and a hook in PBS that uses this socket.
 
-    ``own`` is the configuration that the folder held when it was begun.
+    ``own`` is the configuration that the folder had before.
     """
 
     folder: Path
     socket: str
-    choices: Choices
+    choices: InstallOptions
     own: Values | None
 
-    def plan(self, present: Hook | None, supported: frozenset[str]) -> Plan:
-        """What is to be done."""
+    def plan(self, present: Hook | None, supported: frozenset[str]) -> InstallationPlan:
+        """Return the plan."""
         return make_plan(self.folder, self.socket, supported, present, self.choices, self.own)
 
-    def apply(self, pbs: Pbs, plan: Plan, supported: frozenset[str]) -> Iterator[Step]:
-        """Do what was planned in PBS, and tell of each step that is done.
+    def apply(self, pbs: Qmgr, plan: InstallationPlan, supported: frozenset[str]) -> Iterator[Step]:
+        """Apply the plan in PBS, and yield each step that was done.
 
-        Which events PBS has can be asked only once the hook is there; what was planned by the version is then
-        planned anew if it was wrong.
+        PBS names its events only once the hook exists; if the version of PBS led to a wrong plan, the rest is
+        planned anew.
 
-        :raises PbsError: says which step failed; those before it stay done, and the next run goes on from there.
+        :raises PbsError: names the step that failed; earlier steps stay, and the next run continues from there.
         """
         steps = list(plan.steps)
         while steps:
             step = steps.pop(0)
-            pbs.tell(step.statement)
+            pbs.execute(step.statement)
             yield step
             if step.statement == f"create hook {NAME}":
-                really = hook.supported(pbs)
-                if really != supported:
-                    plan = self.plan(None, really)
+                actual = hook.supported(pbs)
+                if actual != supported:
+                    plan = self.plan(None, actual)
                     write(plan, self.folder)
                     steps = list(plan.steps[1:])
 
 
-def look(pbs: Pbs) -> tuple[str, Hook | None, frozenset[str]]:
-    """The version of PBS, the hook that it has, and the events of ours that it supports.
+def inspect_pbs(pbs: Qmgr) -> tuple[str, Hook | None, frozenset[str]]:
+    """Return the version of PBS, the hook that it has, and those of our events that it supports.
 
-    :raises PbsError: says who must do what.
+    :raises PbsError: names who must do what.
     """
     version = pbs.version()
     present = hook.installed(pbs)

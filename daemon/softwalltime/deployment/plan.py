@@ -1,4 +1,4 @@
-"""What an installation writes, and what it would change in PBS and why."""
+"""Plan of an installation: the files to write, and the changes in PBS with their reasons."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ SCRIPT, CONFIGURATION, STATEMENTS = "softwalltime_hook.py", "softwalltime_hook.j
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
-    """What the administrator wants otherwise; ``None``: as it is in PBS, or else the default."""
+class InstallOptions:
+    """Options of the administrator; ``None``: keep the value in PBS, else the default."""
 
     order: int | None = None
     alarm: int | None = None
@@ -33,15 +33,15 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One statement for qmgr, and why."""
+    """A statement for qmgr and its reason."""
 
     statement: str
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """The contents of the files by name, the steps in PBS, and what else the administrator should know."""
+class InstallationPlan:
+    """The files with their contents, the steps in PBS, and notes for the administrator."""
 
     files: dict[str, str]
     steps: tuple[Step, ...]
@@ -53,12 +53,12 @@ def make_plan(
     socket: str,
     supported: frozenset[str],
     present: Hook | None,
-    choices: Choices,
+    choices: InstallOptions,
     own: Values | None,
-) -> Plan:
-    """What to do so that PBS has this version's hook, with the administrator's configuration.
+) -> InstallationPlan:
+    """Return the plan that gives PBS the hook of this version with the administrator's configuration.
 
-    That is the one in the folder, else the one in PBS, else the one that is shipped.
+    That is the one in the folder, else the one in PBS, else the default.
 
     :param supported: events that PBS has.
     :param own: the configuration in the folder.
@@ -69,31 +69,33 @@ def make_plan(
         try:
             there = configuration.read(present.configuration, f"the configuration of the hook {NAME} in PBS")
         except UsageError:
-            notes.append("the hook's configuration in PBS is not JSON: it is replaced")
+            notes.append("the configuration of the hook in PBS is not JSON and is replaced")
     base = own if own is not None else there
     values = adapted(base, socket)
-    notes += [f"hook configuration: {complaint}: the default stands" for complaint in configuration.complaints(values)]
+    notes += [
+        f"hook configuration: {complaint}: the hook uses the default" for complaint in configuration.complaints(values)
+    ]
     if base is not None:
         notes += [f"hook configuration: {change}" for change in configuration.differences(base, values)]
     if there is not None and base is not there:
         notes += [f"in PBS: {change}" for change in configuration.differences(there, values)]
     if present is not None and present.complete and not present.enabled and not choices.enable:
-        notes.append("the hook is switched off in PBS and stays so; --enable switches it on")
+        notes.append("the hook is disabled in PBS and stays disabled; --enable enables it")
     wanted = frozenset(event for event in EVENTS if configuration.events(values)[event]) & supported
     steps = (*_contents(folder, values, present, there), *_attributes(values, wanted, present, choices))
-    statements = [f"# {step.why}\n{step.statement}" for step in steps] or ["# PBS has the hook as it should be."]
+    statements = [f"# {step.why}\n{step.statement}" for step in steps] or ["# PBS has the hook of this version."]
     files = {
         SCRIPT: script(),
         CONFIGURATION: configuration.written(values),
         STATEMENTS: "# For qmgr, as root on the host of the PBS server.\n" + "\n".join(statements) + "\n",
     }
-    return Plan(files, steps, tuple(notes))
+    return InstallationPlan(files, steps, tuple(notes))
 
 
 def _contents(folder: Path, values: Values, present: Hook | None, there: Values | None) -> Iterator[Step]:
     if present is None:
         yield Step(f"create hook {NAME}", "PBS does not have it")
-        # Users go on submitting meanwhile.
+        # Users submit jobs meanwhile.
         yield Step(f"set hook {NAME} enabled = false", "until it is complete")
     if there != values:
         yield Step(
@@ -103,20 +105,22 @@ def _contents(folder: Path, values: Values, present: Hook | None, there: Values 
     if present is None or present.script != script():
         yield Step(
             f"import hook {NAME} {SCRIPT_TYPE} default {folder / SCRIPT}",
-            "PBS has another version of it" if present is not None and present.complete else "the hook itself",
+            "PBS has another version" if present is not None and present.complete else "the hook itself",
         )
 
 
-def _attributes(values: Values, wanted: frozenset[str], present: Hook | None, choices: Choices) -> Iterator[Step]:
+def _attributes(
+    values: Values, wanted: frozenset[str], present: Hook | None, choices: InstallOptions
+) -> Iterator[Step]:
     fresh = present is None or not present.complete
     if present is None or present.events != wanted:
         events = ",".join(event for event in EVENTS if event in wanted)
         before = ", ".join(sorted(present.events)) if present is not None else ""
         yield Step(f'set hook {NAME} event = "{events}"', f"when PBS runs it{f'; now {before}' if before else ''}")
     attributes = present.attributes if present is not None else {}
-    # What an administrator has set stays, unless told otherwise now.
+    # Keep what an administrator has set, unless an option overrides it.
     for name, default, chosen, why in (
-        ("order", ORDER, choices.order, "behind hooks that set walltimes, queues or projects"),
+        ("order", ORDER, choices.order, "after hooks that set walltimes, queues or projects"),
         ("alarm", alarm_for(values), choices.alarm, "seconds until PBS interrupts it; its own deadline is shorter"),
     ):
         target = str(chosen if chosen is not None else default if fresh else attributes[name])
@@ -125,4 +129,4 @@ def _attributes(values: Values, wanted: frozenset[str], present: Hook | None, ch
     if attributes.get("debug") != "false":
         yield Step(f"set hook {NAME} debug = false", "otherwise PBS writes three files at each event")
     if fresh or (choices.enable and present is not None and not present.enabled):
-        yield Step(f"set hook {NAME} enabled = true", "from now on PBS runs it")
+        yield Step(f"set hook {NAME} enabled = true", "PBS runs it from now on")

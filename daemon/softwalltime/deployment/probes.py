@@ -1,4 +1,4 @@
-"""Looks at what may hang: each is done apart, within its own time, and comes back as plain values."""
+"""Probes of what may hang: each runs in a subprocess with a timeout and returns plain values."""
 
 import stat
 import statistics
@@ -18,57 +18,57 @@ from softwalltime.store.logs import HEAD_BYTES, Head
 
 PINGS = 9
 SLOW = 10.0
-"""Seconds for a look at the store: PostgreSQL may be far away, or at its limits."""
+"""Timeout for the store in seconds: PostgreSQL may be remote or overloaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadSoFar:
-    """How much of a log is in the store: as which server's, how many bytes, and what the log begins with."""
+    """Position of a log in the store: server, bytes read, and the beginning of the log."""
 
     server: str
     offset: int
     head: Head
 
     def is_of(self, log: "LogProbe") -> bool:
-        """Whether it is of this very log.
+        """Return whether it is the position of this log.
 
-        Its path does not tell: the logs of another server that shares the store may have the same.
+        The path is not enough: another server that shares the store may have the same.
         """
         return self.head.length > 0 and self.head.matches(log.first)
 
 
 @dataclass(frozen=True, slots=True)
 class StoreProbe:
-    """What the store said: at which revision it is, its clock against ours, how far the logs are read."""
+    """State of the store: revision, clock, and positions of the logs."""
 
     revision: str
     head: str
     ahead: float
     """Seconds by which its clock is ahead of this host's."""
     positions: tuple[ReadSoFar, ...]
-    """Of all logs of all PBS servers."""
+    """Positions of all logs of all PBS servers."""
     jobs: bool
-    """Whether any job was stored."""
+    """Whether the store has jobs."""
     user: str
-    """Of the job that was stored last."""
+    """User of the job that was stored last."""
     walltime: int | None
     project: str = ""
     retention: str = ""
     """Why retention deletes nothing; empty: nothing stands against it."""
 
     def read_of(self, log: "LogProbe") -> int | None:
-        """Bytes that were read of this log; ``None`` if it is not known."""
+        """Return how many bytes of this log were read; ``None`` if none."""
         return max((each.offset for each in self.positions if each.is_of(log)), default=None)
 
     def servers_of(self, log: "LogProbe") -> list[str]:
-        """The servers as whose this log was read; as long as it holds no job, that is nobody's."""
+        """Return the servers that this log was read for; none as long as it has no job."""
         return sorted({each.server for each in self.positions if each.server and each.is_of(log)})
 
 
 def probe_store(settings: Settings, user: str) -> StoreProbe:
-    """The store as the daemon's user sees it.
+    """Probe the store as the daemon's user.
 
-    :raises SubprocessError: if it cannot be reached, or not in time.
+    :raises SubprocessError: if it cannot be reached in time.
     """
     found = call_in_subprocess(lambda: _store(settings), SLOW, user)
     revision, newest, ahead, positions, jobs, user_name, walltime, project, refused = found
@@ -104,37 +104,37 @@ def _store(settings: Settings) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class DaemonProbe:
-    """What the daemon said, and how fast: the median of some pings, in milliseconds."""
+    """Status of the daemon, and the median of some pings in milliseconds."""
 
     median: float
     status: Status
 
 
-def probe_daemon(socket: Path, patience: float = 2.0) -> DaemonProbe:
-    """The daemon as the hook sees it.
+def probe_daemon(socket: Path, timeout: float = 2.0) -> DaemonProbe:
+    """Probe the daemon as the hook uses it.
 
-    :raises SubprocessError: if nobody answers, or not in time.
+    :raises SubprocessError: if it does not answer in time.
     """
-    median, response = call_in_subprocess(lambda: _daemon(socket, patience), PINGS * patience)
+    median, response = call_in_subprocess(lambda: _daemon(socket, timeout), PINGS * timeout)
     try:
         return DaemonProbe(median, Status.from_json(response))
     except StatusError as error:
         raise SubprocessError(str(error)) from error
 
 
-def _daemon(socket: Path, patience: float) -> list[Any]:
+def _daemon(socket: Path, timeout: float) -> list[Any]:
     times = []
     for _ in range(PINGS):
         begin = time.perf_counter()
-        ask(socket, {"op": "ping"}, patience)
+        ask(socket, {"op": "ping"}, timeout)
         times.append(1000 * (time.perf_counter() - begin))
-    return [statistics.median(times), ask(socket, {"op": "status"}, patience)]
+    return [statistics.median(times), ask(socket, {"op": "status"}, timeout)]
 
 
 def trial(socket: Path, user: str, walltime: int, project: str) -> dict[str, Any]:
-    """What the daemon would predict for a job of this user and project; nothing is recorded.
+    """Return the prediction for a job of this user and project; it is not recorded.
 
-    :raises SubprocessError: if nobody answers, or not in time.
+    :raises SubprocessError: if the daemon does not answer in time.
     """
     job = {"user": user, "walltime": walltime, "project": project}
     request = {"op": "explain", "event": "queuejob", "job": job}
@@ -144,7 +144,7 @@ def trial(socket: Path, user: str, walltime: int, project: str) -> dict[str, Any
 
 @dataclass(frozen=True, slots=True)
 class LogProbe:
-    """The newest accounting log: its path and size, the time of its last record, epoch seconds, and its first bytes."""
+    """The newest accounting log: path, size, modification time (epoch seconds), and first bytes."""
 
     path: str
     size: int
@@ -153,15 +153,15 @@ class LogProbe:
 
 
 def probe_logs(accounting: Path) -> LogProbe:
-    """The newest accounting log.
+    """Probe the newest accounting log.
 
-    :raises SubprocessError: if the folder cannot be read, has no log, or hangs as a dead NFS does.
+    :raises SubprocessError: if the folder cannot be read, has no log, or hangs, as NFS may.
     """
 
     def newest() -> list[Any]:
         files = sorted(log_files(accounting), key=lambda file: file.stat().st_mtime)
         if not files:
-            raise SoftwalltimeError(f"{accounting}: no accounting log is there")
+            raise SoftwalltimeError(f"{accounting}: no accounting log in this folder")
         with opened(files[-1]) as log:
             status = files[-1].stat()
             return [str(files[-1]), status.st_size, status.st_mtime, log.contents.read(HEAD_BYTES).hex()]
@@ -171,21 +171,21 @@ def probe_logs(accounting: Path) -> LogProbe:
 
 
 def socket_mode(socket: Path) -> tuple[int, int]:
-    """Owner and permissions of the socket.
+    """Return owner and permissions of the socket.
 
-    :raises SubprocessError: if there is none, or it cannot be seen from here.
+    :raises SubprocessError: if it does not exist or cannot be examined.
     """
     try:
         status = socket.stat()
     except OSError as error:
         raise SubprocessError(f"{socket}: {error.strerror}") from error
     if not stat.S_ISSOCK(status.st_mode):
-        raise SubprocessError(f"{socket}: is no socket")
+        raise SubprocessError(f"{socket}: not a socket")
     return status.st_uid, stat.S_IMODE(status.st_mode)
 
 
 def read_text(path: Path) -> str | None:
-    """A file's text, ``None`` where it cannot be read."""
+    """Return the text of a file, ``None`` if it cannot be read."""
     try:
         return str(call_in_subprocess(lambda: path.read_text(errors="replace"), 5.0))
     except SubprocessError:

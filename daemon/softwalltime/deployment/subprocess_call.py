@@ -1,4 +1,4 @@
-"""Something done in a process of its own: it may hang, crash or need to be another user, and we go on."""
+"""Function call in a subprocess, which may hang, crash or run as another user."""
 
 import json
 import os
@@ -13,13 +13,13 @@ from softwalltime.errors import SoftwalltimeError
 
 
 class SubprocessError(SoftwalltimeError):
-    """It came to nothing; the message says why."""
+    """The call failed; the message says why."""
 
 
 def call_in_subprocess(work: Callable[[], Any], seconds: float, user: str = "") -> Any:
-    """What ``work`` returns, in JSON's types, done as ``user`` (empty: as we are) within ``seconds``.
+    """Call ``work`` as ``user`` (empty: this user) and return its result, of JSON types, within ``seconds``.
 
-    :raises SubprocessError: if it failed or took longer; the message is that of the error, on one line.
+    :raises SubprocessError: if it failed or took longer; the message is that of the error, in one line.
     """
     account = pwd.getpwnam(user) if user else None
     reading, writing = os.pipe()
@@ -33,20 +33,20 @@ def call_in_subprocess(work: Callable[[], Any], seconds: float, user: str = "") 
     finally:
         os.close(reading)
         os.kill(process, signal.SIGKILL)
-        _bury(process)
+        _reap(process)
     if answer is None:
-        raise SubprocessError(f"not done in {seconds:g} s")
+        raise SubprocessError(f"timed out after {seconds:g} s")
     try:
         outcome = json.loads(answer)
     except ValueError:
-        raise SubprocessError("it ended without an answer") from None
+        raise SubprocessError("the subprocess ended without a result") from None
     if "error" in outcome:
         raise SubprocessError(str(outcome["error"]))
     return outcome["value"]
 
 
 def _child(work: Callable[[], Any], writing: int, account: pwd.struct_passwd | None) -> None:
-    """Never returns: what the parent has opened and would flush at its end is the parent's."""
+    """Run the call and exit at once: the parent's buffers must not be flushed twice."""
     try:
         if account is not None:
             os.initgroups(account.pw_name, account.pw_gid)
@@ -57,7 +57,7 @@ def _child(work: Callable[[], Any], writing: int, account: pwd.struct_passwd | N
         line = json.dumps(outcome)
     except SoftwalltimeError as error:
         line = json.dumps({"error": " ".join(str(error).split())})
-    # Whatever it is: a check that cannot be done is no reason for a traceback.
+    # A check that fails, for whatever reason, must not end in a traceback.
     except BaseException as error:
         line = json.dumps({"error": f"{type(error).__name__}: {' '.join(str(error).split())}"})
     try:
@@ -69,7 +69,7 @@ def _child(work: Callable[[], Any], writing: int, account: pwd.struct_passwd | N
 
 
 def _read(reading: int, seconds: float) -> bytes | None:
-    """All that comes until the other end is closed, or ``None`` if that takes too long."""
+    """Read until the other end is closed; return ``None`` after a timeout."""
     deadline = time.monotonic() + seconds
     parts: list[bytes] = []
     while True:
@@ -82,8 +82,8 @@ def _read(reading: int, seconds: float) -> bytes | None:
         parts.append(part)
 
 
-def _bury(process: int) -> None:
-    """Collect the killed child; one that a dead file system holds is left to init."""
+def _reap(process: int) -> None:
+    """Reap the killed child; one that a dead file system holds is left to init."""
     deadline = time.monotonic() + 1.0
     while os.waitpid(process, os.WNOHANG)[0] == 0 and time.monotonic() < deadline:
         time.sleep(0.005)

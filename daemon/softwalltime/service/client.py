@@ -1,4 +1,4 @@
-"""Ask a running daemon, from the shell or from a test."""
+"""Client of the daemon, for commands and tests."""
 
 import json
 import socket
@@ -14,10 +14,10 @@ class NoAnswerError(SoftwalltimeError):
 
 
 def ask(path: Path, fields: dict[str, Any], timeout: float = 5.0) -> dict[str, Any]:
-    """The daemon's answer to one request.
+    """Send one request and return the response.
 
     :param timeout: seconds for each step.
-    :raises NoAnswerError: says what to look at.
+    :raises NoAnswerError: says what to check.
     """
     try:
         with socket.socket(socket.AF_UNIX) as client:
@@ -35,7 +35,7 @@ def ask(path: Path, fields: dict[str, Any], timeout: float = 5.0) -> dict[str, A
             f"{path}: no daemon answers there: {error.strerror or error}; root: see systemctl status softwalltime"
         ) from error
     except ValueError as error:
-        # An empty answer: the daemon has closed the connection, which is how it treats strangers.
+        # An empty response: the daemon closes the connection of a user that may not connect.
         raise NoAnswerError(f"{path}: the daemon talks to root and its own user only: run this as root") from error
     if "error" in answer:
         raise NoAnswerError(f"{path}: the daemon refuses: {answer['error']}")

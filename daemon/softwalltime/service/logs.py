@@ -1,4 +1,4 @@
-"""How what runs for long says what it does: on standard error, for people or for programs."""
+"""Log output of long-running commands on standard error, as text or JSON."""
 
 import logging
 import sys
@@ -7,9 +7,9 @@ import structlog
 
 
 def set_up_logging(form: str) -> None:
-    """Write the log as text, a level and a sentence a line, or as JSON, an object with all its fields a line.
+    """Write the log as text, one line with level and message each, or as JSON, one object each.
 
-    Neither has a time of its own in text, because systemd's journal has one.
+    Text has no timestamps, because systemd's journal adds them.
     """
     shared: list[structlog.typing.Processor] = [structlog.stdlib.add_log_level, structlog.stdlib.ExtraAdder()]
     if form == "json":
@@ -31,7 +31,7 @@ def set_up_logging(form: str) -> None:
 
 
 def _sentence(_logger: object, _method: str, event: structlog.typing.EventDict) -> str:
-    """The level, the sentence, and the fields after it, in one line whatever they hold; then a traceback, if any."""
+    """Return level, message and fields in one line, then the traceback, if any."""
     level, message = str(event.pop("level")).upper(), event.pop("event")
     trace = structlog.processors.format_exc_info(_logger, _method, event).pop("exception", "")
     event.pop("exc_info", None)
@@ -40,7 +40,7 @@ def _sentence(_logger: object, _method: str, event: structlog.typing.EventDict) 
 
 
 def _printable(text: str) -> str:
-    """The text with escapes for what is not to be seen: a log that is followed may hold anything."""
+    """Return the text with unprintable characters escaped: an accounting log may contain anything."""
     if text.isprintable():
         return text
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)

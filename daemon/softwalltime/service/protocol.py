@@ -1,7 +1,7 @@
-"""What hook and daemon say to each other: one JSON object on one line each way, version 1 (see hooks/README.md).
+"""Protocol of hook and daemon: one JSON object per line each way, version 1 (see hooks/README.md).
 
-A request is read into typed values here, at the edge; what does not fit is refused with a sentence that names the
-field.  Unknown fields are ignored, so that a newer hook can talk to an older daemon.
+Requests are validated here; an invalid one is refused with a sentence that names the field.  Unknown fields are
+ignored, so a newer hook works with an older daemon.
 """
 
 import json
@@ -15,7 +15,7 @@ from softwalltime.jobs import Submission
 
 VERSION = 1
 LONGEST = 65536
-"""Bytes of one line, its line end included."""
+"""Bytes of a line with its line end, at most."""
 OPERATIONS = ("predict", "explain", "status", "ping")
 EVENTS = ("queuejob", "postqueuejob", "modifyjob", "runjob")
 _HOOKS_NUMBERS = ("now", "timeouts", "previous_us")
@@ -29,21 +29,21 @@ _NUMBERS = (
 )  # fmt: skip
 _LARGEST = 10**12
 _MOST = 2**31 - 1
-# Made once: json.dumps makes an encoder for every call that wants no blanks.
+# Created once: json.dumps creates an encoder for each call with separators.
 _DECODE = json.JSONDecoder().decode
 _ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class ProtocolError(SoftwalltimeError):
-    """A request that cannot be answered; the message is sent back."""
+    """A request is invalid; the message is the response."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request: what is asked, on which event, at what time (epoch seconds), for which job.
+    """A request: operation, event, time (epoch seconds) and job.
 
     ``now`` is 0 where the client leaves the time to the daemon; ``job`` is ``None`` for status and ping;
-    ``soft_walltime`` is the one that the job has already; ``timeouts`` and ``exchange_before`` are the hook's, as in
+    ``soft_walltime`` is the current one of the job; ``timeouts`` and ``exchange_before`` come from the hook, as in
     :class:`softwalltime.jobs.DecisionRecord`.
     """
 
@@ -57,9 +57,9 @@ class Request:
 
 
 def read_request(line: bytes) -> Request:
-    """A request from the line that came in.
+    """Read a request line.
 
-    :raises ProtocolError: says which field is wrong.
+    :raises ProtocolError: names the field that is wrong.
     """
     if len(line) >= LONGEST:
         raise ProtocolError(f"the request is longer than {LONGEST} bytes")
@@ -71,7 +71,7 @@ def read_request(line: bytes) -> Request:
         raise ProtocolError("the request is not a JSON object")
     version = document.get("v")
     if version != VERSION:
-        raise ProtocolError(f"version {version!r} of the protocol is not spoken here; version {VERSION} is")
+        raise ProtocolError(f"version {version!r} of the protocol is not supported; version {VERSION} is")
     operation = document.get("op")
     if operation not in OPERATIONS:
         raise ProtocolError(f"op: one of {', '.join(OPERATIONS)} is expected")
@@ -97,7 +97,7 @@ def read_request(line: bytes) -> Request:
 
 
 def _submission(job: dict[str, Any], now: int) -> tuple[Submission, int | None]:
-    """The job, and the soft walltime that it has."""
+    """Return the job and its current soft walltime."""
     job_id, user, group, project, account, job_name, queue, select, place = _texts(job, _TEXTS)
     submitted, walltime, soft_walltime, min_walltime, max_walltime, ncpus, nodect, ngpus = _numbers(job, _NUMBERS)
     if not user:
@@ -126,8 +126,8 @@ def _submission(job: dict[str, Any], now: int) -> tuple[Submission, int | None]:
     return submission, soft_walltime
 
 
-# One loop each, not a call for each field: between two questions other programs have the processor's caches, and what
-# counts then is how much code there is to fetch again.
+# One loop each, not a call per field: between two requests other programs use the processor's caches, and then the
+# amount of code to fetch counts.
 def _texts(fields: dict[str, Any], names: Sequence[str]) -> list[str]:
     values = []
     for name in names:
@@ -135,7 +135,7 @@ def _texts(fields: dict[str, Any], names: Sequence[str]) -> list[str]:
         if value is None:
             value = ""
         elif not isinstance(value, str):
-            raise ProtocolError(f"{name}: a text is expected")
+            raise ProtocolError(f"{name}: a string is expected")
         elif len(value) > LONGEST_TEXT and name not in _UNBOUNDED:
             raise ProtocolError(f"{name}: longer than {LONGEST_TEXT} characters")
         values.append(value)
@@ -158,28 +158,28 @@ def _size(job: dict[str, Any], name: str) -> int | None:
         try:
             return size(value)
         except ValueError:
-            # Nothing that is predicted today rests on it, so it is no reason to refuse.
+            # No prediction depends on it, so it is no reason to refuse.
             return None
     return value if type(value) is int and value >= 0 else None
 
 
 def answer_set(soft_walltime: int, basis: str) -> bytes:
-    """The answer that sets a soft walltime, in whole seconds."""
+    """Return the response that sets a soft walltime, in whole seconds."""
     return f'{{"v":{VERSION},"action":"set","soft_walltime":{soft_walltime},"basis":{_ENCODE(basis)}}}\n'.encode(
         "ascii"
     )
 
 
 def answer_none(basis: str) -> bytes:
-    """The answer that leaves the job as it is, and why."""
+    """Return the response that leaves the job unchanged, with the reason."""
     return f'{{"v":{VERSION},"action":"none","basis":{_ENCODE(basis)}}}\n'.encode("ascii")
 
 
 def answer_error(message: str) -> bytes:
-    """The answer to what cannot be answered."""
+    """Return the response to an invalid request."""
     return answer({"error": message})
 
 
 def answer(fields: Mapping[str, Any]) -> bytes:
-    """One line of JSON in ASCII, whatever texts users chose."""
+    """Return one line of JSON in ASCII, whatever the texts contain."""
     return _ENCODE({"v": VERSION, **fields}).encode("ascii") + b"\n"

@@ -19,11 +19,11 @@ from softwalltime.service.protocol import (
 )
 
 KEPT = 100_000
-"""Decisions kept for the store while PostgreSQL is away; then the oldest are dropped, and counted."""
+"""Decisions that wait for the store at most; then the oldest are dropped and counted."""
 
 
 class RequestHandler:
-    """Where lines come in and go out: reads a request, has it decided, keeps the decision for the record."""
+    """Reads a request line, decides, returns the response line, and queues the decision to be stored."""
 
     def __init__(self, predictions: PredictionService, status: Callable[[], Mapping[str, object]]) -> None:
         self.predictions = predictions
@@ -36,7 +36,7 @@ class RequestHandler:
         self._sent: tuple[Request, int, Decision, str, int] | None = None
 
     def answer(self, line: bytes) -> bytes:
-        """The answer to one line; never raises.  :meth:`note` is to be called once it was sent."""
+        """Return the response to one line; never raises.  Call :meth:`note` after it was sent."""
         self.note()
         began = perf_counter()
         try:
@@ -52,7 +52,7 @@ class RequestHandler:
         except ProtocolError as error:
             self._counted = "refused"
             return answer_error(str(error))
-        # A predictor of another package may fail in any way; the hook must get its answer, and others theirs.
+        # A predictor of another package may fail in any way; the hook must get its response.
         except Exception as error:
             self._counted = "failed"
             return answer_error(f"{type(error).__name__}: {error}")
@@ -64,7 +64,7 @@ class RequestHandler:
         return answer_none(basis)
 
     def note(self) -> None:
-        """Count the last answer, and keep the decision for the record: the hook does not wait for this."""
+        """Count the last response and queue its decision; the hook does not wait for this."""
         counted, sent = self._counted, self._sent
         self._counted, self._sent = "", None
         if counted:
@@ -89,7 +89,7 @@ def _record(request: Request, at: int, decision: Decision, basis: str, took: int
 
 
 def _explained(decision: Decision, basis: str) -> bytes:
-    """All of it, for a person who asks; nothing is recorded."""
+    """Return the whole decision, for ``explain``; nothing is recorded."""
     return answer(
         {
             "action": decision.action,

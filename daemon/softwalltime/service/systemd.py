@@ -1,4 +1,4 @@
-"""What systemd is told: ready, still alive, stopping (sd_notify(3), which is one datagram)."""
+"""Notifications to systemd: ready, watchdog, stopping (sd_notify(3), one datagram each)."""
 
 import os
 import socket
@@ -6,7 +6,7 @@ from contextlib import suppress
 
 
 def notify(state: str) -> None:
-    """Send ``READY=1`` and the like, if systemd asked for it; that it cannot be reached is no error."""
+    """Send a state such as ``READY=1`` if systemd asked for it; ignore errors."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if address[:1] not in ("/", "@"):
         return
