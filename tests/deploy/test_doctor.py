@@ -32,7 +32,7 @@ def findings(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, 
     return status, {each["check"]: each for each in json.loads(capsys.readouterr().out)}
 
 
-def test_on_the_failover_server_that_does_not_serve_the_hook_is_not_missed(
+def test_the_hook_is_skipped_on_the_passive_failover_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(doctor, "find", lambda: find(qmgr(tmp_path, HIDDEN)))
@@ -44,7 +44,7 @@ def test_on_the_failover_server_that_does_not_serve_the_hook_is_not_missed(
     assert "hook" not in found
 
 
-def test_where_pbs_home_was_moved_the_scheduler_is_looked_for_there(
+def test_sched_config_is_read_from_the_moved_pbs_home(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = (
@@ -60,7 +60,7 @@ def test_where_pbs_home_was_moved_the_scheduler_is_looked_for_there(
 
 
 @pytest.mark.postgres
-def test_a_running_daemon_without_pbs_is_well_as_far_as_can_be_seen(
+def test_a_running_daemon_without_pbs_has_no_problem(
     without_pbs: None,
     tmp_path: Path,
     database: str,
@@ -92,7 +92,7 @@ def test_a_running_daemon_without_pbs_is_well_as_far_as_can_be_seen(
         daemon.end()
 
 
-def test_with_nothing_there_every_check_says_so(
+def test_without_daemon_and_store_every_check_reports_it(
     without_pbs: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tmp_path / "softwalltime.toml"
@@ -105,7 +105,7 @@ def test_with_nothing_there_every_check_says_so(
     }  # fmt: skip
 
 
-def test_wrong_settings_are_one_finding_and_the_rest_goes_on(
+def test_wrong_settings_are_one_finding_and_the_other_checks_run(
     without_pbs: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tmp_path / "softwalltime.toml"
@@ -116,9 +116,7 @@ def test_wrong_settings_are_one_finding_and_the_rest_goes_on(
     assert "daemon" in found
 
 
-def test_a_policy_that_the_daemon_would_refuse_is_found(
-    without_pbs: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_policy_is_reported(without_pbs: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "softwalltime.toml"
     config.write_text('[policy]\nwaiting = "percentil"')
     status, found = findings(capsys, "--config", str(config))
@@ -127,7 +125,7 @@ def test_a_policy_that_the_daemon_would_refuse_is_found(
     assert "root: " in found["settings"]["act"]
 
 
-def test_settings_that_are_hidden_from_whoever_asks_are_not_called_valid_or_empty(
+def test_unreadable_settings_are_skipped(
     without_pbs: None, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doctor, "hidden_file", lambda: tmp_path)
@@ -137,7 +135,7 @@ def test_settings_that_are_hidden_from_whoever_asks_are_not_called_valid_or_empt
         assert found[check]["text"].endswith("run this as root")
 
 
-def test_a_wrong_environment_is_one_finding_too(
+def test_a_wrong_environment_variable_is_one_finding(
     without_pbs: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOFTWALLTIME_KEEP_DAYS", "many")
@@ -147,7 +145,7 @@ def test_a_wrong_environment_is_one_finding_too(
     assert "daemon" in found
 
 
-def test_a_hook_that_asks_postgresql_needs_no_daemon() -> None:
+def test_the_transport_postgres_needs_no_daemon() -> None:
     made, values = check_hook(present(values={"transport": "postgres"}), {}, ALL, SOCKET)
     assert values is not None
     assert values["transport"] == "postgres"

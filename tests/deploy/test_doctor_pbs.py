@@ -20,7 +20,7 @@ def hook_findings(hook: object, hooks: str = HOOKS, supported: frozenset[str] = 
     return check_hook(hook, parse(hooks), supported, SOCKET)[0]
 
 
-def test_a_hook_as_install_leaves_it_is_well() -> None:
+def test_an_installed_hook_has_no_problem() -> None:
     findings = hook_findings(present())
     assert bad(findings) == []
     assert {finding.check for finding in findings} == {
@@ -28,7 +28,7 @@ def test_a_hook_as_install_leaves_it_is_well() -> None:
     }  # fmt: skip
 
 
-def test_an_older_pbs_is_well_without_its_missing_event() -> None:
+def test_an_older_pbs_without_postqueuejob_has_no_problem() -> None:
     assert bad(hook_findings(present(events=OLDER), supported=OLDER)) == []
 
 
@@ -47,7 +47,7 @@ def test_an_older_pbs_is_well_without_its_missing_event() -> None:
         ({"values": {"deadline_ms": 5000}}, ("hook alarm", "problem")),
     ],
 )
-def test_what_is_wrong_with_the_hook_is_found(changes: dict[str, object], found: tuple[str, str]) -> None:
+def test_problems_of_the_hook_are_reported(changes: dict[str, object], found: tuple[str, str]) -> None:
     assert bad(hook_findings(present(**changes))) == [found]
 
 
@@ -64,14 +64,14 @@ def test_a_missing_hook_is_a_problem() -> None:
         ("event = execjob_begin\nset hook other order = 950\nset hook other enabled = true", []),
     ],
 )
-def test_hooks_that_run_after_it_and_could_change_the_job_are_named(other: str, found: list[tuple[str, str]]) -> None:
+def test_later_hooks_of_the_same_events_are_named(other: str, found: list[tuple[str, str]]) -> None:
     findings = hook_findings(present(), f"{HOOKS}create hook other\nset hook other {other}\n")
     assert bad(findings) == found
     assert not found or "other" in next(each for each in findings if each.check == "hook order").text
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="files of another owner are made")
-def test_what_the_hook_loads_must_be_roots_alone(tmp_path: Path) -> None:
+def test_psycopg_path_must_be_writable_by_root_only(tmp_path: Path) -> None:
     folder = tmp_path / "psycopg"
     (folder / "psycopg").mkdir(parents=True)
     library = folder / "psycopg" / "__init__.py"
@@ -111,7 +111,7 @@ def server(*lines: str) -> QmgrObjects:
         ([], {"sched_config": None}, []),
     ],
 )
-def test_a_scheduler_that_plans_nothing_is_found(
+def test_a_scheduler_without_planning_is_reported(
     lines: list[str], files: dict[str, str | None], found: list[tuple[str, str]]
 ) -> None:
     assert bad(check_scheduler(server(*lines), files, "23.06.06")) == found
@@ -132,7 +132,7 @@ def test_a_scheduler_that_plans_nothing_is_found(
         ("20.0.1", "only jobs that starve"),
     ],
 )
-def test_starving_jobs_were_planned_ahead_by_old_schedulers_only(version: str, said: str) -> None:
+def test_help_starving_jobs_works_in_old_versions_only(version: str, said: str) -> None:
     files = {"sched_config": "help_starving_jobs: true ALL\nbackfill: true ALL"}
     assert bad(check_scheduler(server(), files, version)) == [("strict ordering", "advice")]
     assert any(said in finding.text for finding in check_scheduler(server(), files, version))
@@ -151,7 +151,9 @@ def test_starving_jobs_were_planned_ahead_by_old_schedulers_only(version: str, s
         ),
     ],
 )
-def test_queues_that_go_by_the_walltime_or_give_none_are_named(lines: list[str], found: list[tuple[str, str]]) -> None:
+def test_queues_with_walltime_limits_or_without_default_are_named(
+    lines: list[str], found: list[tuple[str, str]]
+) -> None:
     findings = list(check_queues(server(*lines)))
     assert bad(findings) == found
     assert not found or any(finding.text.startswith("q: ") for finding in findings)

@@ -48,7 +48,7 @@ def statements(made: InstallationPlan) -> list[str]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
-def test_who_may_not_write_the_files_learns_who_may(tmp_path: Path) -> None:
+def test_a_user_without_permission_is_told_who_has_it(tmp_path: Path) -> None:
     for parent in (tmp_path, *tmp_path.parents):
         parent.chmod(parent.stat().st_mode | 0o011)
     write(plan(), tmp_path)
@@ -62,7 +62,7 @@ def test_who_may_not_write_the_files_learns_who_may(tmp_path: Path) -> None:
         os.seteuid(0)
 
 
-def test_a_new_hook_is_switched_on_last_when_it_is_complete() -> None:
+def test_a_new_hook_is_enabled_last() -> None:
     assert statements(plan()) == [
         "create hook softwalltime",
         "enabled = false",
@@ -76,7 +76,7 @@ def test_a_new_hook_is_switched_on_last_when_it_is_complete() -> None:
     ]
 
 
-def test_what_is_as_it_should_be_is_left_alone() -> None:
+def test_an_installed_hook_of_this_version_needs_no_steps() -> None:
     made = plan(present())
     assert made.steps == ()
     assert made.notes == ()
@@ -89,7 +89,7 @@ def test_the_statements_for_qmgr_are_the_steps_with_their_reasons() -> None:
     assert [line for line in lines if not line.startswith("#")] == [step.statement for step in made.steps]
 
 
-def test_an_older_pbs_is_not_asked_for_an_event_that_it_lacks() -> None:
+def test_an_event_that_an_older_pbs_lacks_is_omitted() -> None:
     made = plan(supported=OLDER)
     assert 'event = "queuejob,modifyjob,runjob"' in statements(made)
     # The hook notices by itself; were it written down, it would stay so after PBS's next update.
@@ -101,16 +101,16 @@ def test_an_older_pbs_is_not_asked_for_an_event_that_it_lacks() -> None:
     [("19.1.3", OLDER), ("20.0.1", OLDER), ("22.05.11", OLDER), ("23.06.06", ALL), ("2022.1.4", OLDER),
      ("2024.1.0", ALL), ("", ALL)],
 )  # fmt: skip
-def test_what_a_version_should_support(version: str, events: frozenset[str]) -> None:
+def test_expected_events_by_version_of_pbs(version: str, events: frozenset[str]) -> None:
     assert expected(version) == events
 
 
-def test_an_event_that_the_configuration_switches_off_costs_no_run_of_the_hook() -> None:
+def test_an_event_disabled_in_the_configuration_is_omitted() -> None:
     made = plan(present(), own={**configuration.shipped(), "events": {"queuejob": False}})
     assert 'event = "postqueuejob,modifyjob,runjob"' in statements(made)
 
 
-def test_an_administrators_values_stay_and_what_is_new_is_added() -> None:
+def test_an_administrators_values_are_kept_and_new_keys_added() -> None:
     made = plan(present(configuration='{"deadline_ms": 80, "log": "errors", "ours": 1}'))
     values = json.loads(made.files["softwalltime_hook.json"])
     assert (values["deadline_ms"], values["log"], values["ours"]) == (80, "errors", 1)
@@ -122,42 +122,42 @@ def test_an_administrators_values_stay_and_what_is_new_is_added() -> None:
     assert "hook configuration: minimum: new, 60" in made.notes
 
 
-def test_the_configuration_in_the_folder_counts_before_the_one_in_pbs_and_the_difference_is_shown() -> None:
+def test_the_configuration_in_the_folder_overrides_the_one_in_pbs() -> None:
     made = plan(present(values={"deadline_ms": 80}), own={**configuration.shipped(), "deadline_ms": 100})
     assert json.loads(made.files["softwalltime_hook.json"])["deadline_ms"] == 100
     assert made.notes == ("in PBS: deadline_ms: 80, will be 100",)
 
 
-def test_the_hook_asks_where_the_daemon_answers() -> None:
+def test_the_hook_gets_the_socket_of_the_daemon() -> None:
     made = plan(present(), socket="/run/elsewhere.sock")
     assert json.loads(made.files["softwalltime_hook.json"])["socket"] == "/run/elsewhere.sock"
     assert made.notes == (f'hook configuration: socket: "{SOCKET}", will be "/run/elsewhere.sock"',)
 
 
-def test_a_configuration_in_pbs_that_is_no_json_is_replaced() -> None:
+def test_an_invalid_configuration_in_pbs_is_replaced() -> None:
     made = plan(present(configuration="{"))
     assert made.notes == ("the configuration of the hook in PBS is not JSON and is replaced",)
     assert json.loads(made.files["softwalltime_hook.json"]) == configuration.shipped()
 
 
-def test_a_hook_that_was_switched_off_stays_off_unless_told_otherwise() -> None:
+def test_a_disabled_hook_stays_disabled_without_the_option() -> None:
     off = present(enabled="false", script="an older one")
     assert "enabled = true" not in statements(plan(off))
     assert "the hook is disabled in PBS and stays disabled; --enable enables it" in plan(off).notes
     assert statements(plan(off, choices=InstallOptions(enable=True)))[-1] == "enabled = true"
 
 
-def test_order_and_alarm_stay_as_they_were_set_unless_told_otherwise() -> None:
+def test_order_and_alarm_are_kept_without_the_options() -> None:
     moved = present(order=7, alarm=9)
     assert statements(plan(moved)) == []
     assert statements(plan(moved, choices=InstallOptions(order=1000, alarm=6))) == ["order = 1000", "alarm = 6"]
 
 
-def test_the_alarm_never_comes_before_the_hooks_own_deadline() -> None:
+def test_the_alarm_is_later_than_the_deadline() -> None:
     assert "alarm = 9" in statements(plan(own={**configuration.shipped(), "deadline_ms": 5000}))
 
 
-def test_an_installation_that_broke_off_is_finished() -> None:
+def test_an_interrupted_installation_is_completed() -> None:
     half = Hook("", "", frozenset(), {"enabled": "false", "order": "1", "alarm": "30", "debug": "false"})
     made = plan(half)
     assert statements(made)[0].startswith("import hook")
@@ -165,7 +165,7 @@ def test_an_installation_that_broke_off_is_finished() -> None:
     assert not [note for note in made.notes if "disabled" in note]
 
 
-def test_debugging_output_is_switched_off() -> None:
+def test_debugging_output_is_disabled() -> None:
     assert statements(plan(present(debug="true"))) == ["debug = false"]
 
 
@@ -184,7 +184,7 @@ def test_writing_again_changes_nothing_and_removing_leaves_nothing(tmp_path: Pat
     assert remove_files(folder) == files_in(folder) == []
 
 
-def test_what_others_have_put_into_the_folder_stays(tmp_path: Path) -> None:
+def test_files_of_others_in_the_folder_are_kept(tmp_path: Path) -> None:
     write(plan(), tmp_path)
     (tmp_path / "notes").touch()
     remove_files(tmp_path)
@@ -193,7 +193,7 @@ def test_what_others_have_put_into_the_folder_stays(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="PBS takes hooks from root alone, so only root is kept from mistakes")
 @pytest.mark.parametrize("mode", [0o777, 0o775])
-def test_root_imports_nothing_from_where_others_may_write(tmp_path: Path, mode: int) -> None:
+def test_root_refuses_a_folder_that_others_can_write_to(tmp_path: Path, mode: int) -> None:
     folder = tmp_path / "open" / "hook"
     folder.mkdir(parents=True)
     folder.parent.chmod(mode)
@@ -206,7 +206,7 @@ def test_root_imports_nothing_from_where_others_may_write(tmp_path: Path, mode: 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="files of another owner are made")
-def test_root_imports_nothing_by_way_of_another_users_link(tmp_path: Path) -> None:
+def test_root_refuses_a_symbolic_link_of_another_user(tmp_path: Path) -> None:
     (tmp_path / "roots").mkdir(mode=0o755)
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "roots")
@@ -218,7 +218,7 @@ def test_root_imports_nothing_by_way_of_another_users_link(tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="PBS takes hooks from root alone, so only root is kept from mistakes")
-def test_root_imports_nothing_from_everybodys_folder_though_it_is_sticky(tmp_path: Path) -> None:
+def test_root_refuses_a_sticky_folder(tmp_path: Path) -> None:
     tmp_path.chmod(0o1777)
     write(plan(), tmp_path / "hook")
     with pytest.raises(UsageError, match="can be written by others"):
@@ -226,7 +226,7 @@ def test_root_imports_nothing_from_everybodys_folder_though_it_is_sticky(tmp_pat
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="files of another owner are made")
-def test_a_file_that_others_could_still_change_is_written_anew(tmp_path: Path) -> None:
+def test_a_file_that_others_could_change_is_replaced(tmp_path: Path) -> None:
     folder = tmp_path / "hook"
     write(plan(), folder)
     script = folder / "softwalltime_hook.py"
@@ -274,7 +274,7 @@ def test_a_path_that_qmgr_cannot_read_is_refused(tmp_path: Path, name: str) -> N
         write(plan(), tmp_path / name)
 
 
-def test_a_broken_configuration_in_the_folder_is_an_error_with_its_name(tmp_path: Path) -> None:
+def test_an_invalid_configuration_in_the_folder_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "softwalltime_hook.json").write_text('{"deadline_ms": 80,}')
     with pytest.raises(UsageError, match=rf"^{tmp_path}/softwalltime_hook.json: not JSON: .*move it away"):
         read_own(tmp_path)
@@ -302,7 +302,7 @@ set sched preempt_prio = "express_queue, normal_jobs"
 """
 
 
-def test_what_qmgr_prints_is_read() -> None:
+def test_the_output_of_qmgr_is_parsed() -> None:
     things = parse(PRINTED)
     assert things["queue", "short"].get("resources_max.walltime") == "02:00:00"
     assert things["queue", "route_q"].parts("route_destinations") == ("short", "long")
@@ -329,14 +329,14 @@ def no_usual_pbs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
 
 
-def test_qmgr_is_found_where_pbs_conf_says(tmp_path: Path, no_usual_pbs: None) -> None:
+def test_qmgr_is_found_by_pbs_conf(tmp_path: Path, no_usual_pbs: None) -> None:
     conf = qmgr(tmp_path, "echo '    pbs_version = 20.0.1'")
     found = find(conf)
     assert (found.qmgr, found.home) == (tmp_path / "exec/bin/qmgr", Path("/scratch/pbs"))
     assert found.version() == "20.0.1"
 
 
-def test_a_pbs_that_was_left_where_it_usually_is_does_not_count(
+def test_pbs_conf_overrides_the_default_folder(
     tmp_path: Path, no_usual_pbs: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "old").mkdir()
@@ -364,7 +364,7 @@ OF_23_06 = OF_22_05.replace("queuejob,", "queuejob,postqueuejob,", 1).replace("c
 
 
 @pytest.mark.parametrize(("said", "events"), [(OF_20_0_1, OLDER), (OF_22_05, OLDER), (OF_23_06, ALL)])
-def test_the_events_that_a_server_has_are_those_that_it_names(
+def test_supported_events_are_those_that_qmgr_names(
     tmp_path: Path, no_usual_pbs: None, said: str, events: frozenset[str]
 ) -> None:
     end = ' or "" for no event\nqmgr: hook error returned from server'
@@ -382,7 +382,7 @@ def test_the_events_that_a_server_has_are_those_that_it_names(
         ("qmgr obj= svr=default: Unauthorized Request \nqmgr: Error (15007) returned from server", "a manager"),
     ],
 )
-def test_who_must_act_when_pbs_refuses(tmp_path: Path, no_usual_pbs: None, said: str, advice: str) -> None:
+def test_an_error_of_qmgr_names_who_must_act(tmp_path: Path, no_usual_pbs: None, said: str, advice: str) -> None:
     conf = qmgr(tmp_path, f"printf '%s' '{said}' >&2; exit 1")
     with pytest.raises(PbsError, match=advice) as raised:
         find(conf).execute("list server")
@@ -396,7 +396,7 @@ HIDDEN = """case $2 in
 esac"""
 
 
-def test_hooks_that_are_not_shown_are_not_taken_for_missing(
+def test_hidden_hooks_are_not_missing_hooks(
     tmp_path: Path, no_usual_pbs: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # To list all hooks is no error there, and prints none.
@@ -414,12 +414,12 @@ def test_hooks_that_are_not_shown_are_not_taken_for_missing(
     assert "unauthorized to access hooks" in capsys.readouterr().err
 
 
-def test_a_pbs_that_hangs_is_not_waited_for(tmp_path: Path, no_usual_pbs: None) -> None:
+def test_qmgr_has_a_timeout(tmp_path: Path, no_usual_pbs: None) -> None:
     with pytest.raises(PbsError, match=r"has not answered in 0.2 s"):
         pbs.run([str(find(qmgr(tmp_path, "exec sleep 20")).qmgr)], 0.2)
 
 
-def test_where_there_is_no_pbs_the_files_are_written_all_the_same(
+def test_without_pbs_the_files_are_written(
     tmp_path: Path, no_usual_pbs: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PBS_CONF_FILE", str(tmp_path / "none"))

@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def test_what_is_roots_alone_is_closed(folder: Path) -> None:
+def test_files_of_root_have_no_other_writer(folder: Path) -> None:
     (folder / "file").touch()
     assert (
         writable_by_others(folder)
@@ -36,7 +36,7 @@ def test_what_is_roots_alone_is_closed(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("which", [".", ".."])
-def test_a_folder_of_another_and_one_that_others_may_write_in_are_not(folder: Path, which: str) -> None:
+def test_a_folder_of_another_user_or_writable_by_others_is_reported(folder: Path, which: str) -> None:
     changed = (folder / which).resolve()
     os.chown(changed, SOMEBODY, -1)
     found = writable_by_others(folder)
@@ -50,14 +50,14 @@ def test_a_folder_of_another_and_one_that_others_may_write_in_are_not(folder: Pa
     assert (found.path, found.remedy) == (changed, f"chmod go-w {changed}")
 
 
-def test_a_sticky_folder_may_be_above_but_not_be_the_one(folder: Path) -> None:
+def test_a_sticky_parent_is_accepted_and_a_sticky_folder_is_not(folder: Path) -> None:
     folder.parent.chmod(0o1777)
     assert writable_by_others(folder) is None
     folder.chmod(0o1777)
     assert writable_by_others(folder) is not None
 
 
-def test_who_owns_a_link_on_the_way_decides_where_it_leads(folder: Path) -> None:
+def test_the_owner_of_a_symbolic_link_counts(folder: Path) -> None:
     link = folder.parent / "link"
     link.symlink_to(folder)
     (folder / "inner").mkdir()
@@ -68,7 +68,7 @@ def test_who_owns_a_link_on_the_way_decides_where_it_leads(folder: Path) -> None
     assert found.path == link
 
 
-def test_all_that_is_below_counts_and_what_links_lead_to(folder: Path, tmp_path: Path) -> None:
+def test_contents_and_targets_of_links_count(folder: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     (elsewhere / "deep").mkdir(parents=True)
     library = elsewhere / "deep" / "library.py"
@@ -84,7 +84,7 @@ def test_all_that_is_below_counts_and_what_links_lead_to(folder: Path, tmp_path:
     assert found.path == library
 
 
-def test_what_is_not_there_is_an_error(folder: Path) -> None:
+def test_a_missing_folder_is_an_error(folder: Path) -> None:
     with pytest.raises(FileNotFoundError):
         writable_by_others(folder / "none")
     with pytest.raises(FileNotFoundError):

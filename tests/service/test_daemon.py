@@ -40,7 +40,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
             daemon.end(signal.SIGKILL)
 
 
-def test_it_knows_the_history_of_the_store_when_it_starts(start: Start, database: str, engine: Engine) -> None:
+def test_it_predicts_from_the_history_after_a_start(start: Start, database: str, engine: Engine) -> None:
     with engine.begin() as connection:
         add_jobs(connection, HISTORY)
     daemon = start(database)
@@ -94,7 +94,7 @@ def start_both(tmp_path: Path) -> Iterator[Callable[[str, str, str], tuple[Daemo
             daemon.end(signal.SIGKILL)
 
 
-def test_what_a_user_runs_at_one_server_teaches_the_daemon_of_the_other(
+def test_jobs_of_one_server_are_learnt_by_the_daemon_of_the_other(
     start_both: Callable[[str, str, str], tuple[Daemon, Daemon]], database: str, engine: Engine
 ) -> None:
     here, there = start_both(database, "pbs1", "pbs2")
@@ -126,7 +126,7 @@ def test_two_daemons_that_follow_one_log_store_each_job_once_and_learn_all(
         assert count_jobs(connection) == 22
 
 
-def test_a_restart_after_a_kill_knows_the_same(start: Start, database: str) -> None:
+def test_a_restart_after_a_kill_gives_the_same_predictions(start: Start, database: str) -> None:
     daemon = start(database)
     daemon.append(HISTORY)
     until(lambda: daemon.status()["learnt"] == 3)
@@ -137,9 +137,7 @@ def test_a_restart_after_a_kill_knows_the_same(start: Start, database: str) -> N
     assert daemon.status()["stored"] == 0, "the log was not read again"
 
 
-def test_every_prediction_is_recorded_with_what_was_done_also_at_the_end(
-    start: Start, database: str, engine: Engine
-) -> None:
+def test_every_prediction_is_stored_also_at_the_end(start: Start, database: str, engine: Engine) -> None:
     daemon = start(database, 'mode = "shadow"\nwaiting = "v1"\n')
     daemon.append(HISTORY)
     until(lambda: daemon.status()["learnt"] == 3)
@@ -153,7 +151,7 @@ def test_every_prediction_is_recorded_with_what_was_done_also_at_the_end(
     assert row["took"] > 0
 
 
-def test_sighup_reads_the_policy_anew_and_a_wrong_one_changes_nothing(start: Start, database: str) -> None:
+def test_sighup_reloads_the_policy_and_keeps_the_old_one_if_it_is_wrong(start: Start, database: str) -> None:
     daemon = start(database)
     daemon.append(HISTORY)
     until(lambda: daemon.status()["learnt"] == 3)
@@ -204,7 +202,7 @@ def test_while_postgres_hangs_it_answers_from_memory_and_catches_up_afterwards(
     assert daemon.status()["stored"] == 3
 
 
-def test_while_postgres_is_gone_it_answers_from_memory_and_catches_up_afterwards(
+def test_while_postgres_is_down_it_answers_from_memory_and_catches_up_afterwards(
     start: Start, own_postgres: tuple[str, Path]
 ) -> None:
     dsn, data = own_postgres
@@ -225,7 +223,7 @@ def test_while_postgres_is_gone_it_answers_from_memory_and_catches_up_afterwards
         daemon.end()
 
 
-def test_once_the_tables_are_there_it_says_so_before_it_has_stored_the_logs(start: Start, database: str) -> None:
+def test_after_an_upgrade_the_store_is_ok_before_the_logs_are_stored(start: Start, database: str) -> None:
     engine = connect(database)
     with engine.begin() as connection:
         connection.execute(text("alter schema softwalltime rename to away"))
@@ -242,14 +240,14 @@ def test_once_the_tables_are_there_it_says_so_before_it_has_stored_the_logs(star
     engine.dispose()
 
 
-def test_started_without_postgres_it_answers_that_nothing_is_known_yet(start: Start) -> None:
+def test_without_postgres_it_answers_that_the_history_is_loading(start: Start) -> None:
     daemon = start("postgresql://nobody@127.0.0.1:1/none", ready=False)
     assert daemon.predict()["basis"] == "the history is still being loaded"
     until(lambda: "127.0.0.1" in daemon.status()["store"])
     assert daemon.end() == 0
 
 
-def test_systemd_is_told_when_it_is_ready_alive_and_stopping(tmp_path: Path, database: str) -> None:
+def test_systemd_is_notified_of_ready_watchdog_and_stopping(tmp_path: Path, database: str) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))
         systemd.settimeout(PATIENT)
@@ -265,7 +263,7 @@ def test_systemd_is_told_when_it_is_ready_alive_and_stopping(tmp_path: Path, dat
         assert "STOPPING=1" in told
 
 
-def test_a_log_full_of_rubbish_costs_no_job(start: Start, database: str) -> None:
+def test_malformed_lines_cost_no_job(start: Start, database: str) -> None:
     daemon = start(database)
     with daemon.log.open("ab") as log:
         log.write(bytes(range(256)) * 20 + b"\n" + b"11/20/2026 10:16:10;E;1.srv;user=\n")
@@ -274,7 +272,9 @@ def test_a_log_full_of_rubbish_costs_no_job(start: Start, database: str) -> None
     assert daemon.status()["malformed"] >= 2
 
 
-def test_the_commands_ask_it(start: Start, database: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_predict_explain_and_status_use_the_daemon(
+    start: Start, database: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     daemon = start(database, 'mode = "shadow"\nwaiting = "v1"\n')
     daemon.append(HISTORY)
     until(lambda: daemon.status()["learnt"] == 3)
@@ -306,7 +306,7 @@ def test_the_commands_ask_it(start: Start, database: str, capsys: pytest.Capture
     assert re.search(r"^ +store +ok$", capsys.readouterr().out, re.MULTILINE)
 
 
-def test_without_a_daemon_the_commands_say_what_to_look_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_daemon_status_prints_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["status", "--socket", str(tmp_path / "s")]) == 1
     error = capsys.readouterr().err
     assert error.count("\n") == 1
@@ -314,7 +314,7 @@ def test_without_a_daemon_the_commands_say_what_to_look_at(tmp_path: Path, capsy
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
-def test_another_user_can_neither_ask_nor_read_anything(start: Start, database: str) -> None:
+def test_another_user_can_neither_connect_nor_read(start: Start, database: str) -> None:
     daemon = start(database)
     for parent in daemon.socket.parents:
         parent.chmod(parent.stat().st_mode | 0o011)
@@ -344,7 +344,7 @@ def test_another_user_can_neither_ask_nor_read_anything(start: Start, database: 
         ("frequency = 1\n", "policy: unknown key frequency; there are mode, waiting, "),
     ],
 )
-def test_a_wrong_policy_is_refused_before_anything_is_started(
+def test_a_wrong_policy_is_refused_before_the_daemon_starts(
     tmp_path: Path, policy: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     daemon = Daemon(tmp_path, "postgresql:///x", policy)

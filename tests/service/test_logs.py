@@ -61,7 +61,7 @@ def test_as_json_each_line_is_one_record_with_its_fields(capsys: pytest.CaptureF
     assert "exc_info" not in records[2]
 
 
-def test_as_text_each_record_is_a_level_a_sentence_and_its_fields(capsys: pytest.CaptureFixture[str]) -> None:
+def test_as_text_each_line_has_level_message_and_fields(capsys: pytest.CaptureFixture[str]) -> None:
     set_up_logging("text")
     say_all()
     lines = capsys.readouterr().err.splitlines()
@@ -76,9 +76,7 @@ def test_as_text_each_record_is_a_level_a_sentence_and_its_fields(capsys: pytest
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_the_ingester_says_what_it_stored_and_what_it_could_not_read(
-    form: str, tmp_path: Path, database: str, engine: Engine
-) -> None:
+def test_ingest_logs_stored_jobs_and_malformed_lines(form: str, tmp_path: Path, database: str, engine: Engine) -> None:
     log = tmp_path / "20261120"
     log.write_bytes(b"rubbish \xff\0\n" + RECORDED_LOG.read_bytes())
     output = tmp_path / "output"

@@ -73,7 +73,7 @@ def start(tmp_path: Path, database: str) -> Iterator[Callable[..., tuple[Daemon,
 
 
 @pytest.mark.postgres
-def test_a_daemon_tells_prometheus_what_it_does(start: Callable[..., tuple[Daemon, tuple[str, int]]]) -> None:
+def test_metrics_of_a_daemon(start: Callable[..., tuple[Daemon, tuple[str, int]]]) -> None:
     now = int(time.time())
     daemon, address = start("refresh_seconds = 1")
     daemon.append(
@@ -117,7 +117,7 @@ def test_a_daemon_tells_prometheus_what_it_does(start: Callable[..., tuple[Daemo
 
 
 @pytest.mark.postgres
-def test_the_last_week_is_told_by_predictor(start: Callable[..., tuple[Daemon, tuple[str, int]]]) -> None:
+def test_metrics_of_the_last_week_by_predictor(start: Callable[..., tuple[Daemon, tuple[str, int]]]) -> None:
     daemon, address = start("refresh_seconds = 1")
     now = int(time.time())
     daemon.append([job(job_id="1.srv", submitted=now - 900, end=now - 60, runtime=600, walltime=3600)])
@@ -138,7 +138,7 @@ def test_the_last_week_is_told_by_predictor(start: Callable[..., tuple[Daemon, t
 
 
 @pytest.mark.postgres
-def test_a_port_in_use_is_told_and_stops_no_prediction(tmp_path: Path, database: str) -> None:
+def test_a_port_in_use_is_logged_and_stops_no_prediction(tmp_path: Path, database: str) -> None:
     with socket.socket() as used:
         used.bind(("127.0.0.1", 0))
         used.listen()
@@ -161,7 +161,7 @@ def endpoint() -> Iterator[MetricsEndpoint]:
     asked.close()
 
 
-def test_what_is_not_well_is_zero_and_what_is_not_done_is_not_there(endpoint: MetricsEndpoint) -> None:
+def test_a_problem_is_zero_and_an_unused_metric_is_absent(endpoint: MetricsEndpoint) -> None:
     samples = scrape(endpoint.address)
     assert value(samples, "softwalltime_ready") == value(samples, "softwalltime_store_up") == 0
     assert not [name for name, _ in samples if name == "softwalltime_accounting_up"]
@@ -256,7 +256,7 @@ def test_times_are_counted_in_classes() -> None:
         ([0, 0], 0), ([0, 3, 0], 3), ([0, 2, 2, 0], 4), ([0, 1, 2, 3, 0], 3), ([3, 1], 4), ([5], 5),
     ],
 )  # fmt: skip
-def test_time_outs_are_counted_once_though_told_again(told: list[int], expected: int) -> None:
+def test_timeouts_are_counted_once_though_reported_again(told: list[int], expected: int) -> None:
     meter = LatencyMeter()
     for count in told:
         meter.note(decision(timeouts=count))
@@ -278,7 +278,7 @@ def test_a_histogram_since_an_earlier_one_is_all_of_it_after_a_restart() -> None
 
 
 @pytest.mark.parametrize("address", ["9105", "localhost:", ":9105", "localhost:x", "localhost:70000"])
-def test_an_address_that_is_none_is_refused(address: str) -> None:
+def test_an_invalid_address_is_refused(address: str) -> None:
     with pytest.raises(UsageError, match=r"metrics: .*must be host and port"):
         load_settings(metrics=address)
 
@@ -290,7 +290,7 @@ def test_addresses() -> None:
 
 
 @pytest.mark.postgres
-def test_figures_that_cannot_be_refreshed_stop_nothing_else(
+def test_a_failed_refresh_stops_nothing_else(
     start: Callable[..., tuple[Daemon, tuple[str, int]]], engine: Engine
 ) -> None:
     with engine.begin() as connection:

@@ -40,12 +40,12 @@ def test_at_start_the_soft_walltime_is_raised_to_the_walltime() -> None:
     assert ask(handler(), "runjob")["action"] == "none", "without soft walltime the scheduler uses the walltime"
 
 
-def test_at_start_another_predictor_may_be_asked_or_nothing_changed() -> None:
+def test_at_start_another_predictor_or_keep_may_apply() -> None:
     assert ask(handler(running="v2"), "runjob", soft_walltime=600)["soft_walltime"] == 1500
     assert ask(handler(running="keep"), "runjob", soft_walltime=600)["action"] == "none"
 
 
-def test_a_job_that_should_have_none_any_more_gets_the_walltime_back() -> None:
+def test_a_soft_walltime_without_prediction_is_reset_to_the_walltime() -> None:
     assert ask(handler(taught=False), "modifyjob", soft_walltime=600)["soft_walltime"] == 3600
     assert ask(handler(), "modifyjob", walltime=500, soft_walltime=400)["soft_walltime"] == 500
     assert ask(handler(), "modifyjob", soft_walltime=600)["action"] == "none", "it has it already"
@@ -60,7 +60,7 @@ def test_a_job_that_should_have_none_any_more_gets_the_walltime_back() -> None:
         ({"walltime": 500}, "mean of the last 2 runtimes", Reason.NOT_BELOW_WALLTIME),
     ],
 )
-def test_a_job_that_may_or_need_not_have_one_gets_none_and_the_reason(
+def test_a_job_without_soft_walltime_gets_none_and_the_reason(
     fields: dict[str, object], basis: str, reason: Reason
 ) -> None:
     asked = handler()
@@ -95,7 +95,7 @@ def test_shadow_mode_sets_nothing_and_records_what_it_would_have_set() -> None:
     assert (decision.action, decision.soft_walltime, decision.predicted) == ("shadow", 600, 600.0)
 
 
-def test_off_is_off() -> None:
+def test_mode_off_predicts_nothing() -> None:
     assert ask(handler(mode="off"))["action"] == "none"
 
 
@@ -118,7 +118,7 @@ def test_rules_override_by_queue_user_and_project_the_later_the_stronger() -> No
     assert ask(asked, user="bob")["soft_walltime"] == 1500
 
 
-def test_a_share_of_the_users_is_in_for_good() -> None:
+def test_the_share_of_users_is_stable() -> None:
     users = [f"user{number}" for number in range(2000)]
     ranks = {user: user_rank(user) for user in users}
     assert ranks["user0"] == pytest.approx(0.01842036, abs=1e-8), "the same on every machine and in every version"
@@ -141,7 +141,7 @@ def test_a_wrong_policy_is_refused(wrong: dict[str, Any]) -> None:
         SitePolicy(**wrong)
 
 
-def test_explain_says_all_and_records_nothing() -> None:
+def test_explain_returns_the_decision_and_records_nothing() -> None:
     asked = handler(mode="shadow")
     assert ask(asked, op="explain") == {
         "v": 1, "action": "shadow", "mode": "shadow", "predictor": "v1", "predicted": 600.0, "soft_walltime": 600,
@@ -150,7 +150,7 @@ def test_explain_says_all_and_records_nothing() -> None:
     assert not asked.decisions
 
 
-def test_what_was_not_noted_yet_is_noted_before_the_next_answer() -> None:
+def test_a_decision_is_noted_before_the_next_response() -> None:
     asked = handler()
     line = json.dumps({"v": 1, "op": "predict", "job": {"user": "alice", "walltime": 3600}}).encode()
     asked.answer(line)
@@ -168,7 +168,7 @@ def test_status_and_errors_are_answered() -> None:
     assert json.loads(handler().answer(b"nonsense")) == {"v": 1, "error": "the request is not JSON"}
 
 
-def test_a_predictor_that_fails_is_an_error_answer_and_not_the_end() -> None:
+def test_an_error_in_a_predictor_is_an_error_response() -> None:
     asked = handler()
     asked.predictions._predictors["v1"].predict = lambda *_: 1 / 0
     assert ask(asked) == {"v": 1, "error": "ZeroDivisionError: division by zero"}

@@ -24,7 +24,7 @@ def test_a_request_is_read_into_a_submission() -> None:
     assert request.job.submitted == 5, "at queuejob there is no ctime yet"
 
 
-def test_what_is_not_known_is_ignored_so_that_a_newer_hook_may_say_more() -> None:
+def test_unknown_fields_of_a_newer_hook_are_ignored() -> None:
     assert read_request(line(new_field=[1], job={**JOB, "colour": {"of": "hair"}})) == read_request(line())
 
 
@@ -48,7 +48,7 @@ def test_what_is_not_known_is_ignored_so_that_a_newer_hook_may_say_more() -> Non
         *((line(job={**JOB, name: "x" * 601}), f"{name}: longer than 600 characters") for name in BOUNDED),
     ],
 )
-def test_a_bad_request_is_refused_in_words(bad: bytes, message: str) -> None:
+def test_an_invalid_request_is_refused_and_names_the_field(bad: bytes, message: str) -> None:
     with pytest.raises(ProtocolError, match=message):
         read_request(bad)
 
@@ -80,7 +80,7 @@ def test_any_line_is_read_or_refused(raw: bytes) -> None:
 
 
 @given(st.text())
-def test_an_answer_is_one_line_of_ascii_whatever_the_text(text: str) -> None:
+def test_a_response_is_one_line_of_ascii(text: str) -> None:
     answer = answer_set(60, text)
     assert answer.endswith(b"\n")
     assert answer.count(b"\n") == 1

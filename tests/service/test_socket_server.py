@@ -53,7 +53,7 @@ def ask(path: Path, data: bytes) -> bytes:
         return b"".join(iter(lambda: client.recv(65536), b""))
 
 
-def test_one_line_is_asked_and_one_answered(start: Start) -> None:
+def test_one_request_gets_one_response(start: Start) -> None:
     assert ask(start(), b"hello\n") == b"got hello\n"
 
 
@@ -72,7 +72,7 @@ def test_silent_clients_delay_nobody(start: Start) -> None:
         client.close()
 
 
-def test_a_silent_client_is_dropped_when_its_time_is_up(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_client_is_disconnected_after_the_timeout(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket_server, "EXCHANGE_TIMEOUT", 0.1)
     with connect(start()) as client:
         assert client.recv(1) == b""
@@ -126,14 +126,14 @@ def test_a_client_that_reads_slowly_gets_all_of_a_long_answer(start: Start) -> N
     assert len(ask(path, b"x\n")) == 2_000_001
 
 
-def test_an_endless_line_is_cut_off_and_answered(start: Start) -> None:
+def test_a_line_beyond_the_limit_is_cut_and_answered(start: Start) -> None:
     path = start(lambda line: f"{len(line)}\n".encode())
     with connect(path) as client:
         client.sendall(b"x" * LONGEST)
         assert int(client.recv(100)) >= LONGEST
 
 
-def test_clients_that_go_away_at_any_moment_harm_nobody(start: Start) -> None:
+def test_clients_that_disconnect_at_any_time_affect_no_other(start: Start) -> None:
     path = start()
     for data in (b"", b"half a line", b"whole\n"):
         for _ in range(20):
@@ -142,7 +142,7 @@ def test_clients_that_go_away_at_any_moment_harm_nobody(start: Start) -> None:
     assert ask(path, b"hello\n") == b"got hello\n"
 
 
-def test_a_user_who_may_not_ask_gets_no_answer(start: Start) -> None:
+def test_an_unauthorized_user_gets_no_response(start: Start) -> None:
     path = start(users=(os.getuid() + 1,))
     with connect(path) as client:
         try:
@@ -152,24 +152,24 @@ def test_a_user_who_may_not_ask_gets_no_answer(start: Start) -> None:
             pass
 
 
-def test_nobody_but_its_owner_may_even_connect(start: Start) -> None:
+def test_the_socket_has_mode_0600(start: Start) -> None:
     assert start().stat().st_mode & 0o777 == 0o600
 
 
-def test_the_socket_of_a_dead_daemon_is_taken_over(start: Start, tmp_path: Path) -> None:
+def test_the_socket_of_a_dead_daemon_is_replaced(start: Start, tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(tmp_path / "s"))
     assert ask(start(), b"hello\n") == b"got hello\n"
 
 
-def test_the_socket_of_a_living_daemon_is_not(start: Start) -> None:
+def test_the_socket_of_a_running_daemon_is_kept(start: Start) -> None:
     path = start()
     with pytest.raises(ServerError, match="another daemon answers here"):
         SocketServer(path, echo, ())
     assert ask(path, b"hello\n") == b"got hello\n"
 
 
-def test_a_place_that_cannot_be_used_is_an_error_in_words(tmp_path: Path) -> None:
+def test_an_unusable_path_is_an_error_with_a_message(tmp_path: Path) -> None:
     with pytest.raises(ServerError, match="cannot listen here"):
         SocketServer(tmp_path / "missing" / "s", echo, ())
     (tmp_path / "file").write_text("precious")
