@@ -46,8 +46,9 @@ class PeerDaemon(Peer):
 class ServedDaemon:
     """``softwalltime serve``, with a store in which each user has run twice for WAITING seconds."""
 
-    def __init__(self, folder: Path, dsn: str) -> None:
-        self._daemon = service.Daemon(folder, dsn, 'mode = "on"\nwaiting = "v1"\nrunning = "walltime"\n')
+    def __init__(self, folder: Path, dsn: str, waiting: str = "v1") -> None:
+        policy = f'mode = "on"\nwaiting = "{waiting}"\nrunning = "walltime"\n'
+        self._daemon = service.Daemon(folder, dsn, policy)
         self.socket = self._daemon.socket
 
     def start(self) -> None:

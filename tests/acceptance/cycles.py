@@ -1,0 +1,170 @@
+"""Compare each cycle of a real scheduler with the simulator's cycle in the same state.
+
+Two schedules of the same jobs drift apart after the first difference, so comparing whole schedules explains nothing.
+Here the simulator gets the state that the accounting log shows before each group of starts, and decides from there.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, product, takewhile
+
+from softwalltime.simulation.engine import Engine
+from softwalltime.simulation.formula import Formula
+from softwalltime.simulation.jobs import Jobs
+from softwalltime.simulation.machine import Processors
+from softwalltime.simulation.pbs import PbsCycle
+from softwalltime.simulation.planning import Profile
+from softwalltime.simulation.policies import Policy
+from tests.acceptance.sleeping import Record
+
+MOMENT = 1
+"""Seconds between what the scheduler sees and the record of it."""
+
+
+class WithExiting(Processors):
+    """Processors of which jobs that are exiting still hold some."""
+
+    held = 0
+
+    def fits(self, job: int) -> bool:
+        return self.needs[job] <= self.free - self.held
+
+    def calendar(self, now: int, ends: Iterable[tuple[int, int]]) -> "PlanWithExiting":
+        ends = list(ends)
+        return PlanWithExiting(
+            Profile(now, self.free, ends, self.needs), Profile(now, self.free - self.held, ends, self.needs)
+        )
+
+
+class PlanWithExiting:
+    """What pbs_sched plans while a job is exiting, which neither runs for it nor has left its processors.
+
+    Seen in its log: the start of a top job is found as if these processors stayed in use, and whether another job
+    delays it as if they were free.
+    """
+
+    def __init__(self, free: Profile, in_use: Profile) -> None:
+        self._free = free
+        self._in_use = in_use
+
+    def fits(self, job: int, start: int, seconds: int) -> bool:
+        return self._free.fits(job, start, seconds)
+
+    def earliest(self, job: int, seconds: int) -> int:
+        return self._in_use.earliest(job, seconds)
+
+    def occupy(self, job: int, start: int, end: int) -> None:
+        self._free.occupy(job, start, end)
+        self._in_use.occupy(job, start, end)
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """What PBS started after some change, and what the simulator starts in the same state.
+
+    ``explained``: whether they are the same jobs, or would be if jobs that ended within a moment still ran or were
+    exiting, or if PBS did two cycles.  Records of other things may stand among those of one cycle's starts.
+    """
+
+    time: int
+    started: frozenset[int]
+    simulated: frozenset[int]
+    explained: bool
+
+    @property
+    def same(self) -> bool:
+        """Whether both started the same jobs."""
+        return self.started == self.simulated
+
+
+def compare(jobs: Jobs, records: Sequence[Record], processors: int, policy: Policy) -> list[Cycle]:
+    """Every cycle after which the log has other records than starts.
+
+    :param jobs: jobs as they ran, with their records in the log's order (:func:`sleeping.recorded`).
+    """
+    found = []
+    scheduler = _Scheduler(jobs, processors, policy)
+    position = 0
+    before: frozenset[int] = frozenset()
+    for is_start, group in groupby(records, key=lambda record: record.kind == "S"):
+        members = list(group)
+        position += len(members)
+        if is_start:
+            continue
+        past, now = records[:position], members[-1].time
+        starts = list(takewhile(lambda record: record.kind == "S", records[position:]))
+        started = frozenset(record.job for record in starts)
+        last = max((record.time for record in starts), default=now)
+        later = records[position + len(starts) :]
+        near = [record.job for record in records if record.kind == "E" and abs(record.time - now) <= MOMENT]
+        soon = frozenset(record.job for record in later if record.kind == "S" and record.time - last <= MOMENT)
+        simulated = scheduler.decide(past, now, {})
+        if started and started <= before:
+            # The rest of the cycle before, which this record fell into.
+            continue
+        together = simulated if started == simulated else scheduler.explain(past, now, started, soon, near)
+        before = together or frozenset()
+        found.append(Cycle(now, started, simulated, together is not None))
+    return found
+
+
+class _Scheduler:
+    """The simulator's cycle, asked in any state."""
+
+    def __init__(self, jobs: Jobs, processors: int, policy: Policy) -> None:
+        self._jobs = jobs
+        self._processors = processors
+        self._policy = policy
+
+    def explain(
+        self, past: Sequence[Record], now: int, started: frozenset[int], soon: frozenset[int], near: Sequence[int]
+    ) -> frozenset[int] | None:
+        """What cycles one after the other start if each of ``near`` still runs, is exiting, or has ended.
+
+        Of all ways in which that is possible the first one in which these jobs are started; ``None`` if there is none.
+
+        :param soon: jobs that the last cycle may have started too.
+        """
+        for states in product(("running", "exiting", "ended"), repeat=len(near)):
+            simulated = self.decide(past, now, dict(zip(near, states, strict=True)))
+            if started <= simulated <= started | soon:
+                return simulated
+            if simulated and simulated < started:
+                further = [*past, *(Record(now, "S", job) for job in sorted(simulated))]
+                rest = self.explain(further, now, started - simulated, soon, near)
+                if rest is not None:
+                    return simulated | rest
+        return None
+
+    def decide(self, past: Sequence[Record], now: int, states: Mapping[int, str]) -> frozenset[int]:
+        """What a cycle starts after these records.
+
+        :param states: what has become of jobs that end near this time, where it is not what the records say.
+        """
+        jobs, policy = self._jobs, self._policy
+        machine = WithExiting(self._processors, jobs.processors)
+        engine = Engine(jobs, machine, policy)
+        running = set()
+        for time, kind, job in past:
+            if kind == "Q":
+                if engine.values.change_at_submission:
+                    engine.values.submitted(job, time)
+                engine.queue.append(job)
+            elif kind == "S":
+                engine.start(job, time)
+                running.add(job)
+            elif job not in states:
+                _end(engine, job)
+        for job, state in states.items():
+            if job in running and state != "running":
+                _end(engine, job)
+                machine.held += jobs.processors[job] if state == "exiting" else 0
+        waiting = set(engine.queue.jobs)
+        order = Formula(jobs, engine.values, policy) if policy.formula else None
+        PbsCycle(engine, order, policy).schedule(now, len(waiting))
+        return frozenset(waiting.difference(engine.queue.jobs))
+
+
+def _end(engine: Engine, job: int) -> None:
+    engine.running.remove(job)
+    engine.machine.release(job)

@@ -1,0 +1,109 @@
+"""A workload of sleeping jobs: run by a real PBS server, read back from its accounting log, and simulated."""
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from softwalltime.accounting.reader import read_jobs
+from softwalltime.accounting.tally import Tally
+from softwalltime.jobs import CompletedJob
+from tests.acceptance.lab import Lab
+
+_TIMES = {"Q": "qtime", "S": "start", "E": "end"}
+"""The records that count, and the attribute of each that tells when it happened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sleeper:
+    """One job: submitted ``offset`` s after the first, sleeps ``runtime`` s on ``ncpus`` processors."""
+
+    offset: float
+    ncpus: int
+    runtime: int
+    walltime: int
+
+
+WALLTIMES = (127, 163, 211, 269, 347)
+"""Walltimes in seconds: more than twice the least soft walltime, and far enough apart that a second decides nothing."""
+
+
+def workload(count: int, processors: int, load: float, seed: int) -> list[Sleeper]:
+    """Jobs of random sizes, runtimes and walltimes, of which a third are submitted at once.
+
+    :param load: processor-seconds of the others, over processors times the time in which they are submitted.
+    """
+    random = np.random.default_rng(seed)
+    sizes = random.choice([1, 2, 4, processors // 2, processors], count, p=[0.35, 0.25, 0.2, 0.12, 0.08])
+    runtimes = random.integers(3, 25, count)
+    walltimes = random.choice(WALLTIMES, count)
+    offsets = np.zeros(count)
+    later = count - count // 3
+    work = float((sizes * runtimes)[-later:].sum())
+    offsets[-later:] = np.sort(random.uniform(0, work / processors / load, later))
+    columns = (column.tolist() for column in (offsets, sizes, runtimes, walltimes))
+    return [Sleeper(*values) for values in zip(*columns, strict=True)]
+
+
+def run(lab: Lab, sleepers: Sequence[Sleeper], timeout: float) -> list[str]:
+    """Submit the jobs when they are due and wait until all have ended; their ids in the order of submission.
+
+    Those of the first instant are submitted before the scheduler sees any of them.
+    """
+    lab.qmgr("set server scheduling = False")
+    begin, scheduling = time.monotonic(), False
+    ids = []
+    for sleeper in sleepers:
+        if sleeper.offset > 0 and not scheduling:
+            lab.qmgr("set server scheduling = True")
+            begin, scheduling = time.monotonic(), True
+        time.sleep(max(0.0, begin + sleeper.offset - time.monotonic()))
+        chunk = f"select=1:ncpus={sleeper.ncpus}"
+        command = ("/bin/sleep", str(sleeper.runtime))
+        ids.append(lab.qsub("-l", chunk, "-l", f"walltime={sleeper.walltime}", "-q", "workq", command=command))
+    if not scheduling:
+        lab.qmgr("set server scheduling = True")
+    deadline = time.monotonic() + timeout
+    while lab.must("qselect", "-s", "EHQRTW"):
+        assert time.monotonic() < deadline, f"jobs are left after {timeout} s"
+        time.sleep(1)
+    return ids
+
+
+class Record(NamedTuple):
+    """A record of the accounting log: when (epoch seconds), its type (Q, S or E), and the job's position."""
+
+    time: int
+    kind: str
+    job: int
+
+
+def recorded(lab: Lab, ids: Sequence[str]) -> tuple[list[CompletedJob], list[Record]]:
+    """Return the jobs as they ran, in the order of their ids, and their records in the order of the accounting log.
+
+    Jobs ran from start to end.  Those that were submitted before the scheduler saw any count as submitted when the
+    first one started.
+    """
+    folder = lab.home / "server_priv" / "accounting"
+    days = sorted(folder.iterdir())[-2:]
+    positions = {job: index for index, job in enumerate(ids)}
+    records = []
+    for day in days:
+        for line in day.read_text(errors="replace").splitlines():
+            _stamp, kind, job, message = (*line.split(";", 3), "", "", "")[:4]
+            if job in positions and (found := re.search(rf" {_TIMES.get(kind)}=(\d+)", message)):
+                records.append(Record(int(found[1]), kind, positions[job]))
+    first = min(record.time for record in records if record.kind == "S")
+    times = {(record.kind, record.job): max(record.time, first) for record in records}
+    jobs = {job.submission.job_id: job for job in read_jobs(days, Tally())}
+    completed = []
+    for index, job in enumerate(ids):
+        submission = replace(jobs[job].submission, submitted=times["Q", index])
+        start, end = times["S", index], times["E", index]
+        completed.append(
+            replace(jobs[job], submission=submission, start=start, end=end, etime=None, runtime=end - start)
+        )
+    return completed, [record._replace(time=max(record.time, first)) for record in records]

@@ -1,0 +1,109 @@
+"""The simulator's PBS cycle against the real pbs_sched: the same sleeping jobs, decision by decision."""
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from softwalltime.simulation.engine import simulate
+from softwalltime.simulation.jobs import jobs_of
+from softwalltime.simulation.metrics import measure
+from softwalltime.simulation.policies import Policy
+from tests.acceptance.conftest import DEFAULTS, ServedDaemon
+from tests.acceptance.cycles import compare
+from tests.acceptance.lab import Lab
+from tests.acceptance.sleeping import recorded, run, workload
+
+JOBS = 40
+FORMULA = "-(soft_walltime or walltime)"
+"""Shortest first."""
+
+
+@pytest.fixture
+def sched_config(lab: Lab) -> Iterator[Callable[[str, str], None]]:
+    """Replaces a pattern in sched_config and lets pbs_sched read it again; undone at the end."""
+    path = lab.home / "sched_priv" / "sched_config"
+    before = path.read_text()
+
+    def write(text: str) -> None:
+        path.write_text(text)
+        lab.must("kill", "-HUP", (lab.home / "sched_priv" / "sched.lock").read_text().strip())
+        time.sleep(1)
+
+    def replace(pattern: str, by: str) -> None:
+        after = re.sub(pattern, by, path.read_text(), flags=re.MULTILINE)
+        assert by in after, f"sched_config has no {pattern}"
+        write(after)
+
+    yield replace
+    write(before)
+
+
+@pytest.fixture
+def processors(lab: Lab) -> int:
+    """Processors of the server's only node, which nobody else uses."""
+    found = re.findall(r"resources_available\.ncpus = (\d+)", lab.must("pbsnodes", "-a"))
+    assert len(found) == 1, "the comparison needs a server with one node"
+    assert not lab.must("qselect", "-s", "EHQRTW"), "the comparison needs a server without jobs"
+    return int(found[0])
+
+
+@pytest.fixture
+def half(lab: Lab, tmp_path: Path, database: str) -> Iterator[None]:
+    """Our hook and daemon set half the walltime while a job waits, and the walltime at its start."""
+    daemon = ServedDaemon(tmp_path, database, "factor:0.5")
+    daemon.start()
+    lab.install({**DEFAULTS, "socket": str(daemon.socket), "deadline_ms": 500}, tmp_path)
+    yield
+    daemon.kill()
+
+
+@pytest.fixture
+def by_formula(lab: Lab) -> Iterator[None]:
+    """The scheduler sorts jobs by FORMULA."""
+    lab.qmgr(f"set server job_sort_formula = '{FORMULA}'")
+    yield
+    lab.qmgr("unset server job_sort_formula")
+
+
+def agree(lab: Lab, processors: int, policy: Policy, seed: int) -> None:
+    """Run a workload on the server, and hold the simulator to every decision of its scheduler.
+
+    A difference is explained where jobs were exiting while the scheduler read the state of the server.  Mean waits may
+    differ by 10%, because one such difference changes the rest of the schedule.
+    """
+    sleepers = workload(JOBS, processors, 1.2, seed)
+    ids = run(lab, sleepers, timeout=600)
+    completed, records = recorded(lab, ids)
+    jobs = jobs_of(completed)
+    cycles = compare(jobs, records, processors, policy)
+    unexplained = [cycle for cycle in cycles if not cycle.explained]
+    assert not unexplained
+    assert sum(cycle.same for cycle in cycles) >= 0.8 * len(cycles)
+    assert {job for cycle in cycles for job in cycle.started} == set(range(JOBS)), "every start was compared"
+    outcome = simulate(jobs, processors, policy)
+    simulated = measure(jobs, outcome, processors)
+    waits = np.array([(job.start or 0) - job.submission.submitted for job in jobs.completed])
+    assert simulated.wait_mean == pytest.approx(waits.mean(), rel=0.1, abs=2)
+
+
+def test_walltimes(lab: Lab, processors: int) -> None:
+    agree(lab, processors, Policy(backfill="pbs"), seed=1)
+
+
+@pytest.mark.usefixtures("half")
+def test_half_the_walltime_while_waiting(lab: Lab, processors: int) -> None:
+    agree(lab, processors, Policy(backfill="pbs", waiting="factor:0.5"), seed=2)
+
+
+@pytest.mark.usefixtures("half", "by_formula")
+def test_half_the_walltime_in_classes_and_order(
+    lab: Lab, processors: int, sched_config: Callable[[str, str], Any]
+) -> None:
+    sched_config(r'^resources: "', 'resources: "soft_walltime, ')
+    policy = Policy(order="formula", formula=FORMULA, backfill="pbs", waiting="factor:0.5", classes_by_value=True)
+    agree(lab, processors, policy, seed=3)
