@@ -275,7 +275,7 @@ def test_without_the_package_it_says_how_to_get_it(folder: Path, monkeypatch: py
         embedded_postgres(folder / "new").__enter__()
     assert not (folder / "new").exists()
     monkeypatch.setattr(programs, "hidden_file", lambda: Path("/etc/x.toml"))
-    with pytest.raises(StoreError, match=r"^no dsn is known, as /etc/x.toml is not for you to read: root: "):
+    with pytest.raises(StoreError, match=r"^no dsn: /etc/x.toml: permission denied; as root, "):
         embedded_postgres(folder / "new").__enter__()
 
 

@@ -1,4 +1,4 @@
-"""Jobs that wait or run at this moment, as far as the log has been read."""
+"""Waiting and running jobs, as of the last accounting record read."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _progress = (_columns.server, _columns.start_time, _columns.qtime, _columns.etim
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """Jobs and decisions at this moment: counts, and rows of text to show."""
+    """Counts of current jobs, and rows of text for display."""
 
     running: int
     waiting: int
@@ -33,24 +33,24 @@ class Overview:
 
 
 def forget_current(connection: Connection, gone: Collection[tuple[str, str]], before: int | None = None) -> None:
-    """Forget jobs, by id and server, that neither wait nor run any more; also ones that were never known.
+    """Delete jobs, by id and server, that no longer wait or run; unknown jobs are ignored.
 
-    :param before: only those that were submitted before this time (epoch seconds): later ones have but the same number.
+    :param before: delete only jobs submitted before this time (epoch seconds); later jobs have a reused id.
     """
     _execute(connection, "forget_current", _keys(gone), before=before)
 
 
 def forget_completed(connection: Connection, after: int) -> None:
-    """Forget the jobs that have completed, by the completed jobs that were stored after the one with this id."""
+    """Delete jobs that have completed, by the completed jobs with ids above ``after``."""
     lock(connection)
     connection.execute(query("forget_completed"), {"after": after})
 
 
 def set_current(connection: Connection, there: Collection[CurrentJob], *, late: bool = False) -> None:
-    """Take in jobs that wait or run now, or have come further; those known to have completed are passed over.
+    """Insert or update jobs that wait or run; jobs that are known to have completed are ignored.
 
-    :param late: what followed was read before.  Then what is known stays, and only jobs that run are new: had one
-        completed, that would be known, but not had it been deleted while it waited.
+    :param late: later records have been read before.  Known jobs stay as they are, and only running jobs are added: the
+        completion of a job would be known, but not its deletion while it waited.
     """
     if late:
         there = [job for job in there if job.start is not None and "[]" not in job.submission.job_id]
@@ -60,12 +60,12 @@ def set_current(connection: Connection, there: Collection[CurrentJob], *, late: 
 
 
 def requeue_current(connection: Connection, jobs: Collection[tuple[str, str]]) -> None:
-    """Let jobs, by id and server, wait again; also ones that were never known."""
+    """Mark jobs, by id and server, as waiting again; unknown jobs are ignored."""
     _execute(connection, "requeue_current", _keys(jobs))
 
 
 def alter_current(connection: Connection, altered: Collection[Alter]) -> None:
-    """Set walltimes and soft walltimes of jobs where they are known; ``UNSET`` takes one away."""
+    """Set walltimes and soft walltimes of known jobs; ``UNSET`` removes one."""
     rows = [
         {
             "job_id": storable_text(alter.job_id),

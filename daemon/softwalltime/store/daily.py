@@ -103,7 +103,7 @@ def _scores(name: str, time: str, of: str) -> Table:
 
 
 daily_scores = _scores("daily_scores", "day", "day in UTC")
-# So that what is asked by month, as all by user is, need not add up some hundred thousand rows.
+# Queries by month, such as all by user, would otherwise add up some hundred thousand rows.
 monthly_scores = _scores("monthly_scores", "month", "first day of the month in UTC")
 
 daily_medians = Table(
@@ -184,16 +184,16 @@ OF_PREDICTIONS = (daily_decisions, daily_hook)
 DAILY = (*OF_JOBS, *OF_PREDICTIONS)
 
 
-MARKED_AT_ONCE = 200_000
-"""Jobs, and predictions, whose days are marked in one transaction: some tenths of a second."""
-LOOKED_AT_AGAIN = 1_000
-"""Predictions before the last one known that are looked at again: of two daemons with one store, the one that began
-to write first need not be the first to end."""
+MARK_BATCH = 200_000
+"""Jobs, and predictions, whose days are marked in one transaction, some tenths of a second."""
+READ_AGAIN = 1_000
+"""Predictions before the last one included that are read again: of two daemons that write to one store, the one that
+began first may commit last."""
 _DAY = 86400
 
 
 def refresh(engine: Engine, now: int) -> Iterator[int]:
-    """Bring the figures up to date as of ``now`` (epoch seconds), step by step, the newest days first.
+    """Update the figures as of ``now`` (epoch seconds), step by step, the newest days first.
 
     Yields how many days were reckoned anew after each transaction; whoever is in a hurry may stop in between, and the
     next refresh goes on there.
@@ -209,24 +209,24 @@ def refresh(engine: Engine, now: int) -> Iterator[int]:
             day = connection.execute(query("next_stale_day"), {"now": now}).scalar_one_or_none()
             if day is None:
                 break
-            _reckon(connection, day)
-            _add_up_month(connection, day, now)
+            _compute_day(connection, day)
+            _compute_month(connection, day, now)
         yield 1
     with engine.begin() as connection:
         connection.execute(query("refreshed"), {"now": now})
 
 
 def recent_quality(connection: Connection) -> list[Quality]:
-    """Each predictor's figures over the last seven days, as of the last refresh."""
+    """Return each predictor's figures over the last seven days, as of the last refresh."""
     return [Quality(*row) for row in connection.execute(query("recent_quality"))]
 
 
 def _mark(connection: Connection) -> bool:
-    """Mark days of what is new as stale; whether there may be more."""
+    """Mark the days of new jobs and predictions as stale; return whether there may be more."""
     jobs_id, predictions_id = connection.execute(query("first_known")).one()
     jobs = _last(connection, "last_job", jobs_id)
     predictions = _last(connection, "last_prediction", predictions_id)
-    again = max(0, predictions_id - LOOKED_AT_AGAIN)
+    again = max(0, predictions_id - READ_AGAIN)
     connection.execute(query("mark_jobs"), {"after": jobs_id, "upto": jobs})
     connection.execute(query("mark_predictions"), {"after": again, "upto": predictions})
     connection.execute(query("marked"), {"jobs_id": jobs, "predictions_id": predictions, "after": again})
@@ -234,18 +234,18 @@ def _mark(connection: Connection) -> bool:
 
 
 def _last(connection: Connection, statement: str, after: int) -> int:
-    found: int | None = connection.execute(query(statement), {"after": after, "batch": MARKED_AT_ONCE}).scalar_one()
+    found: int | None = connection.execute(query(statement), {"after": after, "batch": MARK_BATCH}).scalar_one()
     return after if found is None else found
 
 
-def _reckon(connection: Connection, day: date) -> None:
+def _compute_day(connection: Connection, day: date) -> None:
     begin = int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp())
     values = {"day": day, "from": begin, "to": begin + _DAY}
     for fewer, tables, names in (
         ("fewer_jobs", OF_JOBS, ("jobs_of_day",)),
         ("fewer_predictions", OF_PREDICTIONS, ("decisions_of_day", "hook_of_day")),
     ):
-        # What was forgotten since (the oldest jobs, those of crowded users) stays in the figures.
+        # Jobs and predictions deleted by retention stay in the figures.
         if connection.execute(query(fewer), values).scalar_one():
             continue
         for table in tables:
@@ -254,8 +254,8 @@ def _reckon(connection: Connection, day: date) -> None:
             connection.execute(query(name), values)
 
 
-def _add_up_month(connection: Connection, day: date, now: int) -> None:
-    """Bring the month of a day that was reckoned anew up to date, once all of its days are."""
+def _compute_month(connection: Connection, day: date, now: int) -> None:
+    """Compute the month of a day that was computed again, once no other day of it is stale."""
     month = day.replace(day=1)
     values = {"month": month, "next_month": (month + timedelta(days=31)).replace(day=1), "now": now}
     if not connection.execute(query("month_is_stale"), values).scalar_one():

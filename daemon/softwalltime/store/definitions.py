@@ -21,7 +21,7 @@ _SIGNATURE = re.compile(r"COMMENT ON FUNCTION\s+(.*?)\s+IS\b", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function: its statements, CREATE and COMMENT, and its signature, ``softwalltime.last2(text, bigint)``."""
+    """A function: name, CREATE and COMMENT statements, signature such as ``softwalltime.last2(text, bigint)``."""
 
     name: str
     statements: str
@@ -29,7 +29,7 @@ class Function:
 
 
 def functions() -> Iterator[Function]:
-    """What sql/functions holds, each with a COMMENT."""
+    """Yield the functions of sql/functions, each with a COMMENT."""
     for name, statements in named("functions"):
         signature = _SIGNATURE.search(statements)
         if signature is None:
@@ -38,14 +38,14 @@ def functions() -> Iterator[Function]:
 
 
 def install_functions(connection: Connection) -> None:
-    """Create or replace all functions, and drop those of their names that have another signature."""
+    """Create or replace all functions, and drop functions with their names and other signatures."""
     ours = list(functions())
     for function in ours:
         try:
             with connection.begin_nested():
                 run_script(connection, function.statements)
         except errors.InvalidFunctionDefinition:
-            # Its result or the names of its parameters have changed, which CREATE OR REPLACE refuses.
+            # CREATE OR REPLACE refuses a changed result type or changed parameter names.
             _drop_functions(connection, [function.name])
             run_script(connection, function.statements)
     _drop_functions(connection, [function.name for function in ours], but=[function.signature for function in ours])
@@ -57,7 +57,7 @@ def remove_functions(connection: Connection) -> None:
 
 
 def installed_functions(connection: Connection) -> dict[str, str]:
-    """What the database has under the functions' names: by signature, all that defines it."""
+    """Return the functions with these names in the database: definition by signature."""
     names = [function.name for function in functions()]
     found = connection.execute(query("installed_functions"), {"schema": SCHEMA, "names": names})
     return {row.signature: row.definition for row in found}
@@ -71,19 +71,19 @@ def _drop_functions(connection: Connection, names: Collection[str], but: Collect
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A view: its name, and its statements, CREATE and COMMENTs."""
+    """A view: name, CREATE and COMMENT statements."""
 
     name: str
     statements: str
 
 
 def views() -> Iterator[View]:
-    """What sql/views holds, in the order of the files and within them."""
+    """Yield the views of sql/views, in the order of the files and within them."""
     yield from starmap(View, named("views"))
 
 
 def install_views(connection: Connection) -> None:
-    """Create or replace all views, and drop those that are no longer among them.
+    """Create or replace all views, and drop views that are no longer in sql/views.
 
     Only where columns have changed, which PostgreSQL does not replace, all are made anew, without privileges but those
     of the monitoring roles.
@@ -96,17 +96,17 @@ def install_views(connection: Connection) -> None:
     except (errors.InvalidTableDefinition, errors.DependentObjectsStillExist):
         remove_views(connection)
         _create_views(connection)
-    # Views that were made anew have lost who may read them.
+    # A view that was dropped and created has lost its privileges.
     run_script(connection, f"SELECT {SCHEMA}.grant_monitoring()")
 
 
 def remove_views(connection: Connection) -> None:
-    """Drop all views in our schema, with what others have built on them."""
+    """Drop all views of the schema, and everything that depends on them."""
     _drop_views(connection, installed_views(connection), "CASCADE")
 
 
 def installed_views(connection: Connection) -> dict[str, str]:
-    """The views that our schema has: by name, all that defines each."""
+    """Return the views of the schema: definition by name."""
     return {row.name: row.definition for row in connection.execute(query("installed_views"), {"schema": SCHEMA})}
 
 

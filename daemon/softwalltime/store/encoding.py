@@ -1,4 +1,4 @@
-"""Texts as PostgreSQL takes them: it knows neither NUL nor half a surrogate pair, and a log may hold both."""
+"""Texts that PostgreSQL accepts: it refuses NUL and lone surrogates, and a log may contain both."""
 
 import re
 
@@ -7,7 +7,7 @@ _COPY_SPECIAL = re.compile("[\0\b-\r\\\\\ud800-\udfff]")
 
 
 def storable_text(text: str) -> str:
-    r"""What ``text`` is stored as: itself, but for NUL and lone surrogates, which are written out.
+    r"""Return ``text`` as it is stored: NUL and lone surrogates are escaped.
 
     Give the SQL functions a user or a project in this form.
 
@@ -20,13 +20,13 @@ def storable_text(text: str) -> str:
 
 
 NULL = "None"
-"""What COPY is told to read as null: what Python itself writes, so that no value has to be looked at."""
+"""The text that COPY reads as null: what Python writes for ``None``, so that no value needs a check."""
 
 
 class CopyTexts(dict[str, str]):
-    """Texts in COPY's text format, remembered, because most fields of a batch hold the same few texts.
+    """Cache of texts in COPY's text format, because most fields of a batch hold the same few texts.
 
-    A text equal to ``null``, which COPY is told to read as null, is written so that it stays a text.
+    A text equal to ``null`` is escaped, so that COPY does not read it as null.
     """
 
     def __init__(self, null: str) -> None:

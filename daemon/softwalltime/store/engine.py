@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL, its errors as instructions for the person who must act, and the locks of writers."""
+"""Connections to PostgreSQL, its errors with instructions for the administrator, and the locks of writers."""
 
 import os
 from collections.abc import Iterator
@@ -15,12 +15,12 @@ from softwalltime.errors import StoreError, UsageError
 from softwalltime.store.statement_timeout import MonitoredConnection, StatementMonitor
 
 OLDEST = 14
-"""The oldest major version of PostgreSQL that the store works with."""
+"""Oldest supported major version of PostgreSQL."""
 
 _DEFAULTS = {
     "connect_timeout": "5",
     "fallback_application_name": "softwalltime",
-    # A connection that a firewall forgot is noticed in a minute, not in two hours.
+    # Detects a connection that a firewall dropped within a minute instead of two hours.
     "keepalives_idle": "30",
     "keepalives_interval": "10",
     "keepalives_count": "3",
@@ -45,10 +45,10 @@ _ADVICE = {
 
 
 def connect(dsn: str, monitor: StatementMonitor | None = None) -> Engine:
-    """Engine for a DSN: a ``postgresql://`` URL or libpq's ``key=value`` pairs.
+    """Return an engine for a DSN: a ``postgresql://`` URL or libpq's ``key=value`` pairs.
 
-    One connection is tried at once.  Whatever goes wrong with PostgreSQL on this engine's connections later (it stops,
-    its disk is full, tables are missing) is raised as :class:`StoreError` too.
+    Opens one connection at once.  Later errors of PostgreSQL on this engine's connections (it stops, its disk is full,
+    tables are missing) are raised as :class:`StoreError` too.
 
     :param monitor: limits how long statements may take; without it they may take for ever.
     :raises UsageError: if the DSN cannot be read.
@@ -68,9 +68,9 @@ def connect(dsn: str, monitor: StatementMonitor | None = None) -> Engine:
 
 @contextmanager
 def driver_connection(connection: Connection) -> Iterator[psycopg.Connection]:
-    """The connection of psycopg itself, for what SQLAlchemy does not do.
+    """Return the connection of psycopg, for what SQLAlchemy does not support.
 
-    Errors are translated as on the rest of the connection; those that are nobody's fault stay psycopg's.
+    Errors are translated as on the SQLAlchemy connection; errors that are bugs stay psycopg's.
     """
     driver: MonitoredConnection = connection.connection.driver_connection  # type: ignore[assignment]  # from _open
     try:
@@ -87,7 +87,7 @@ def clock(connection: Connection) -> float:
 
 
 def run_script(connection: Connection, statements: str) -> None:
-    """Run statements as they stand: SQLAlchemy would take ``:`` and ``%`` in them for parameters."""
+    """Run statements unchanged: SQLAlchemy would read ``:`` and ``%`` in them as parameters."""
     with driver_connection(connection) as driver:
         driver.execute(statements.encode())
 
@@ -102,12 +102,12 @@ def rejects_data(error: Exception) -> bool:
 
 
 def store_error(error: psycopg.Error, where: str) -> StoreError | None:
-    """What ``error`` means to the person who must act, or ``None`` if it is no fault of theirs but a bug of ours."""
+    """Translate ``error`` for the administrator; ``None`` if it is a bug of this program."""
     state = error.sqlstate or ""
     message = error.diag.message_primary or str(error).partition("\n")[0]
     advice = _ADVICE.get(state)
     if advice is None:
-        # Class 53: it ran out of something; 57P: it was shut down; 58: its system failed; 08 or none: it is gone.
+        # Class 53: resource exhausted; 57P: shut down; 58: system error; 08 or none: connection lost.
         # Class 54, a limit exceeded, is in psycopg an OperationalError, but the value is at fault.
         if state[:2] == "54" or not (isinstance(error, psycopg.OperationalError) or state[:2] in ("53", "58")):
             return None
@@ -140,12 +140,12 @@ def _open(parameters: dict[str, str], monitor: StatementMonitor | None) -> psyco
     try:
         connection = MonitoredConnection.connect(**parameters)  # type: ignore[arg-type]  # all of libpq's parameters are texts
     except psycopg.Error as error:
-        # More lines tell of other addresses of the same host, and give libpq's advice.
+        # Further lines are about other addresses of the same host, and libpq's advice.
         reason = str(error).partition("\n")[0]
         reason = reason.removeprefix("connection failed: ").removeprefix("connection is bad: ")
         raise StoreError(f"cannot connect to {where}: {reason}; {_connect_advice(reason)}") from None
     connection.where, connection.monitor = where, monitor
-    # Nothing is looked up in a schema that others may write to, or that is called as the user is.
+    # No name is resolved in a schema that other users can write, or in the schema named like the user.
     connection.execute("SET search_path TO pg_catalog")
     connection.commit()
     problem = ""
@@ -190,16 +190,16 @@ _OURS = 0x50425353
 
 
 class Lock(IntEnum):
-    """What only one connection does at a time."""
+    """What only one connection at a time does."""
 
     WRITE = 1
     MIGRATE = 2
 
 
 def lock(connection: Connection, turn: Lock = Lock.WRITE) -> None:
-    """Wait until no other connection has this turn, and keep it until this transaction ends.
+    """Wait for this lock, and keep it until the transaction ends.
 
-    One writer at a time gives out ids in the order of commits: who has seen an id has seen all before it.  And two
-    that write the same jobs in different orders cannot block each other for good.
+    With one writer at a time ids are in the order of commits: a reader that has seen an id has seen all before it.  Two
+    writers of the same jobs in different orders cannot deadlock.
     """
     connection.execute(select(func.pg_advisory_xact_lock(_OURS, int(turn))))

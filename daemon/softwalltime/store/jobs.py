@@ -1,4 +1,4 @@
-"""Completed jobs, and runs that were interrupted: into the store, and completed jobs out of it."""
+"""Write completed jobs and interrupted runs to the store; read completed jobs."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from softwalltime.store.engine import driver_connection, lock
 from softwalltime.store.tables import NEVER_STARTED, completed_jobs, interrupted_runs, start_or_never
 
 _CHUNK = 1_000
-"""Jobs sent or fetched at once."""
+"""Jobs fetched at once."""
 
 _numbers = count(1)
 
@@ -58,10 +58,10 @@ _COMPLETION = (
     _columns.mem_used,
 )
 submission_names = tuple(column.name for column in _SUBMISSION)
-"""The columns that tell of a job's submission, in the order of its fields; current_jobs has the same ones."""
+"""Columns of a job's submission, in the order of its fields; current_jobs has the same ones."""
 job_columns = (*_SUBMISSION, *_COMPLETION)
-"""All columns that tell of a job, in the order of its values."""
-# What is written of a job; the state follows from the rest, so that it is never read back.
+"""Columns of a job, in the order of its values."""
+# Columns that are written; the state follows from the others and is never read.
 _WRITTEN = (*job_columns, _columns.state)
 _NAMES = [column.name for column in _WRITTEN]
 _LINE = "\t".join(["%s"] * len(_WRITTEN)) + "\n"
@@ -69,9 +69,9 @@ _LINE = "\t".join(["%s"] * len(_WRITTEN)) + "\n"
 _SERVER, _JOB_ID, _START = map(_NAMES.index, ("server", "job_id", "start_time"))
 _NAMED = tuple(map(_NAMES.index, ("server", "job_id", "user_name", "project")))
 _LONGEST_NAME = 300
-"""Characters of a server, job id, user or project: an entry of an index holds 2704 bytes, and up to two of them."""
+"""Characters of a server, job id, user or project: an index entry holds 2704 bytes, and up to two of them."""
 
-# Where jobs wait, in one call, until those that are known already have been sorted out.
+# Staging table of one call, from which known jobs are left out.
 _incoming = Table(
     "softwalltime_incoming",
     MetaData(),
@@ -81,12 +81,12 @@ _incoming = Table(
 
 
 class UnstorableJobError(StoreError):
-    """A job holds something that PostgreSQL cannot; ``job`` is the job, ``field`` the column."""
+    """A job has a value that PostgreSQL cannot store; ``job`` is the job, ``field`` the column."""
 
     def __init__(self, job: CompletedJob, field: str) -> None:
         super().__init__(
             f"job {job.submission.job_id[:60]} of server {job.server[:60]} cannot be stored: its {field} is larger "
-            "than PostgreSQL takes there; leave the job out"
+            "than PostgreSQL can store; leave the job out"
         )
         self.job = job
         self.field = field
@@ -97,7 +97,7 @@ class UnstorableJobError(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class PreparedJobs:
-    """Jobs made ready for the store, which is most of the work: in COPY's text format, so cheap to hand on."""
+    """Jobs in COPY's text format, cheap to pass to another process; the conversion is most of the work."""
 
     count: int
     text: str
@@ -106,7 +106,7 @@ class PreparedJobs:
 
 
 def prepare_jobs(jobs: Sequence[Values]) -> PreparedJobs:
-    """Make jobs ready for :func:`add_prepared_jobs`; needs no connection, so another process can do it.
+    """Convert jobs for :func:`add_prepared_jobs`; needs no connection, so another process can do it.
 
     :param jobs: the values of each.
     :raises UnstorableJobError: if the name of a server, job, user or project has more than 300 characters.
@@ -140,9 +140,10 @@ def add_prepared_jobs(connection: Connection, prepared: Sequence[PreparedJobs]) 
 def read_jobs(
     connection: Connection, *, server: str | None = None, since: int | None = None, until: int | None = None
 ) -> Iterator[CompletedJob]:
-    """The jobs of ``server``, or all, that ended at or after ``since`` and before ``until``, in learning order.
+    """Yield the jobs of ``server``, or all, that ended at or after ``since`` and before ``until``.
 
-    Learning order is by end, then as they became known.  Memory stays flat; the transaction must stay open meanwhile.
+    They are ordered by end time, then by the order in which they were stored.  Memory is bounded; the transaction must
+    stay open meanwhile.
     """
     wanted = select(*job_columns).order_by(_columns.end_time, _columns.id)
     if server is not None:
@@ -155,7 +156,7 @@ def read_jobs(
 
 
 def stream(connection: Connection, wanted: Select[Any]) -> Iterator[tuple[Any, ...]]:
-    """The rows of a query, fetched some thousand at a time; the transaction must stay open meanwhile."""
+    """Yield the rows of a query, fetched a thousand at a time; the transaction must stay open meanwhile."""
     query = wanted.compile(dialect=connection.dialect)
     # psycopg's own cursor: SQLAlchemy's stays open when the connection is lost.
     with driver_connection(connection) as driver, driver.cursor(f"softwalltime_{next(_numbers)}") as cursor:
@@ -165,17 +166,17 @@ def stream(connection: Connection, wanted: Select[Any]) -> Iterator[tuple[Any, .
 
 
 def add_interrupted(connection: Connection, runs: Sequence[CompletedJob]) -> None:
-    """Keep those of these runs that are not known yet."""
+    """Store the runs that are not known yet."""
     if runs:
         lock(connection)
         connection.execute(insert(interrupted_runs).on_conflict_do_nothing(), [_interrupted(run) for run in runs])
 
 
 def vacuum_analyze(engine: Engine) -> None:
-    """Let PostgreSQL take stock of the jobs, after many were added: some seconds for millions.
+    """Run VACUUM ANALYZE on the completed jobs after a bulk load: some seconds for millions.
 
-    Until then it plans queries blindly, and looks up in the table what stands in an index.  Left alone it does this
-    within some minutes, but an embedded one is seldom left running that long.
+    Before it, the planner has no statistics and index-only scans read the table.  Autovacuum does the same within some
+    minutes, but an embedded PostgreSQL rarely runs that long.
     """
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text(f"VACUUM (ANALYZE) {completed_jobs.fullname}"))
@@ -195,7 +196,7 @@ def _is_known(connection: Connection, key: tuple[str, str, int]) -> bool:
 def _add(connection: Connection, first: tuple[str, str, int], count: int, written: Sequence[str]) -> int:
     lock(connection)
     if not _is_known(connection, first):
-        # Straight into the table: the fastest way, and right unless a job is known or comes twice.
+        # Directly into the table: the fastest way, correct unless a job is known or occurs twice.
         try:
             with connection.begin_nested():
                 _copy(connection, completed_jobs, written)
@@ -224,7 +225,7 @@ def _copy(connection: Connection, table: Table, written: Sequence[str]) -> None:
 
 
 def _line(job: Values, texts: CopyTexts) -> str:
-    """The job in COPY's text format, its fields as in ``_WRITTEN``; a loop over them would take twice as long."""
+    """Return the job in COPY's text format, in the order of ``_WRITTEN``; unrolled: a loop takes twice as long."""
     (
         job_id, user, submitted, walltime, group, project, account, job_name, queue, min_walltime, max_walltime,
         ncpus, nodect, ngpus, mem, select_spec, place, interactive,
@@ -241,7 +242,7 @@ def _line(job: Values, texts: CopyTexts) -> str:
 def _refuse_long_names(jobs: Sequence[Values]) -> None:
     for job in jobs:
         for place in _NAMED:
-            # As stored: what PostgreSQL does not know is written out, and longer then.
+            # As stored: escaped characters make it longer.
             if len(storable_text(job[place])) > _LONGEST_NAME:
                 raise UnstorableJobError(job_of(job), job_columns[place].name)
 

@@ -1,4 +1,4 @@
-"""What is known of accounting logs: how far each has been read, and the lines that could not be read."""
+"""Accounting logs in the store: how far each has been read, and the malformed lines."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,22 +15,22 @@ from softwalltime.store.engine import lock
 from softwalltime.store.tables import log_positions, malformed_dropped, malformed_lines
 
 HEAD_BYTES = 4096
-"""How many of a file's first bytes tell it from others."""
+"""Number of the first bytes by which a file is identified."""
 TAIL_BYTES = 1024
-"""How many of the last bytes read tell that what was read is still there."""
+"""Number of the last bytes read by which a rewritten file is detected."""
 
 _logs = log_positions.columns
 
 
 class OvertakenError(StoreError):
-    """Another process has read the same log meanwhile: go on from where the store says."""
+    """Another process has read the same log meanwhile: continue from the stored position."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a file begins with: by this it is known again when it has grown, moved, been copied or compressed.
+    """The first bytes of a file: they identify it after it has grown, moved, or been copied or compressed.
 
-    An inode would not do: copies and other hosts' mounts have others, and a new file may get an old one's.
+    An inode does not: copies and mounts of other hosts have other inodes, and a new file may reuse one.
     """
 
     length: int
@@ -38,30 +38,30 @@ class Head:
 
     @classmethod
     def of(cls, first_bytes: bytes) -> Self:
-        """The head of a file whose contents, decompressed, begin with ``first_bytes``."""
+        """Return the head of a file whose decompressed contents begin with ``first_bytes``."""
         head = first_bytes[:HEAD_BYTES]
         return cls(len(head), sha256(head).digest())
 
     def matches(self, first_bytes: bytes) -> bool:
-        """Whether a file that now begins with ``first_bytes`` may be the one that this head was taken of."""
+        """Return whether a file that now begins with ``first_bytes`` may be the file of this head."""
         return len(first_bytes) >= self.length and sha256(first_bytes[: self.length]).digest() == self.digest
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The last bytes read of a file: a file that was cut off, or copied back, and written on may begin as it did."""
+    """The last bytes read of a file: a file that was truncated and written again may still have the same head."""
 
     length: int
     digest: bytes
 
     @classmethod
     def of(cls, last_bytes: bytes) -> Self:
-        """The tail of what was read, which ends with ``last_bytes``."""
+        """Return the tail of contents that end with ``last_bytes``."""
         tail = last_bytes[-TAIL_BYTES:]
         return cls(len(tail), sha256(tail).digest())
 
     def matches(self, bytes_there: bytes) -> bool:
-        """Whether these, as many as the tail has, are still the same."""
+        """Return whether these bytes, as many as the tail has, are the same."""
         return len(bytes_there) == self.length and sha256(bytes_there).digest() == self.digest
 
 
@@ -98,11 +98,11 @@ def move_position(connection: Connection, since: Position | None, position: Posi
         there = update(log_positions).where(*(_logs[name] == value for name, value in before.items()))
         moving = there.values(**place, updated_at=func.now()).returning(_logs.path)
     if connection.execute(moving).first() is None:
-        raise OvertakenError(f"{position.path}: another softwalltime has read it meanwhile; read on from there")
+        raise OvertakenError(f"{position.path}: another softwalltime has read it meanwhile; continue from its position")
 
 
 def _row(position: Position) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The key of a position, and the rest of it."""
+    """Return the key columns and the other columns of a position."""
     key = {"server": storable_text(position.server), "path": storable_text(position.path)}
     return key, {
         "byte_offset": position.offset,
@@ -134,19 +134,19 @@ def _position(row: Row[str, str, int, int, int, bytes, int, bytes]) -> Position:
 
 
 KEPT_LINES = 10_000
-"""How many lines are kept."""
+"""Number of lines that are stored."""
 
 LINE_BYTES = 4096
-"""How much of a line is kept."""
+"""Number of bytes of a line that are stored."""
 
 _malformed = malformed_lines.columns
 
 
 @dataclass(frozen=True, slots=True)
 class MalformedLine:
-    """A line that could not be read: where it stands (``offset`` in bytes, ``line_number`` from 1), and why.
+    """A malformed line: its position (``offset`` in bytes, ``line_number`` from 1) and the reason.
 
-    ``field`` is empty where the line as a whole is wrong.  ``seen_at`` is filled in by the store.
+    ``field`` is empty if the whole line is malformed.  The store sets ``seen_at``.
     """
 
     server: str
@@ -160,9 +160,9 @@ class MalformedLine:
 
 
 def record_malformed(connection: Connection, lines: Sequence[MalformedLine]) -> int:
-    """Keep those of ``lines`` that are not kept yet; returns how many those were.
+    """Store the lines that are not stored yet; return how many were stored.
 
-    The same bytes at the same place of the same path are kept once.
+    The same bytes at the same offset of the same path are stored once.
     """
     if not lines:
         return 0
@@ -188,7 +188,7 @@ def record_malformed(connection: Connection, lines: Sequence[MalformedLine]) -> 
 def read_malformed(
     connection: Connection, *, server: str | None = None, limit: int | None = None
 ) -> list[MalformedLine]:
-    """The lines kept of ``server``, or of all; the newest first, at most ``limit``."""
+    """Return the stored lines of ``server``, or of all servers, the newest first, at most ``limit``."""
     wanted = select(
         _malformed.server,
         _malformed.path,
@@ -205,7 +205,7 @@ def read_malformed(
 
 
 def dropped_malformed(connection: Connection, *, server: str | None = None) -> int:
-    """How many lines of ``server``, or of all, were dropped because newer ones came."""
+    """Return how many lines of ``server``, or of all servers, were deleted because newer ones arrived."""
     wanted = select(func.coalesce(func.sum(malformed_dropped.c.lines), 0))
     if server is not None:
         wanted = wanted.where(malformed_dropped.c.server == storable_text(server))

@@ -1,6 +1,6 @@
-"""The database's tables, functions and views: brought up to date, taken down, compared with what is needed.
+"""Upgrade, downgrade and check the tables, functions and views of the database.
 
-An upgrade is one transaction: migrations and SQL functions, all or nothing.  Two at once take turns.
+An upgrade is one transaction with all migrations, functions and views.  Concurrent upgrades wait for each other.
 """
 
 from collections.abc import Callable, Iterator
@@ -42,15 +42,15 @@ COMPARISON: dict[str, Any] = {
     "include_name": _is_ours,
     "compare_server_default": True,
 }
-"""How Alembic is to look at the database; migrations/env.py uses it too."""
+"""Alembic's options for comparing the database; migrations/env.py uses them too."""
 
 
 PATIENCE = "60s"
-"""How long an upgrade waits for others."""
+"""Time for which an upgrade waits for locks."""
 
 
 def upgrade(engine: Engine, revision: str = "head") -> None:
-    """Bring the schema to ``revision``, creating it first if need be, and at the head install the SQL functions.
+    """Upgrade the schema to ``revision``, creating it if needed, and install functions and views at the head.
 
     :raises UsageError: if there is no such revision.
     :raises StoreError: if a newer version of this package was here, a privilege is missing, or another upgrade lasts
@@ -70,13 +70,13 @@ def upgrade(engine: Engine, revision: str = "head") -> None:
 
 
 def downgrade(engine: Engine, revision: str) -> None:
-    """Take the schema back to ``revision``; ``base`` leaves nothing but the schema and its empty version table.
+    """Downgrade the schema to ``revision``; ``base`` leaves only the schema and its empty version table.
 
     :raises UsageError: if there is no such revision.
     """
     with _changing(engine) as connection:
         require_known(_current(connection))
-        # They are those of the head and may need what an older revision lacks; that version brings its own.
+        # They are those of the head and may need newer tables; the older version installs its own.
         remove_views(connection)
         remove_functions(connection)
         _alembic(command.downgrade, connection, revision)
@@ -86,18 +86,18 @@ def downgrade(engine: Engine, revision: str) -> None:
 
 
 def head() -> str:
-    """The revision that this version of the package needs."""
+    """Return the revision that this version of the package needs."""
     return _script().get_current_head() or ""
 
 
 def current(engine: Engine) -> str:
-    """The revision that the database is at; ``""`` if it was never upgraded."""
+    """Return the revision of the database; ``""`` if it was never upgraded."""
     with engine.connect() as connection:
         return _current(connection)
 
 
 def require_head(engine: Engine) -> None:
-    """Refuse a database whose tables are not as this version needs them.
+    """Refuse a database with another revision than this version needs.
 
     :raises StoreError: says what to run.
     """
@@ -119,13 +119,13 @@ def check(engine: Engine) -> list[str]:
         lock(connection, Lock.MIGRATE)
         found = []
         revision = _current(connection)
-        # Its tables are those of a newer version: what they differ in says nothing.
+        # Differences to the tables of a newer version say nothing.
         require_known(revision)
         if revision != head():
             found.append(f"revision: it is {revision or 'none'}, {head()} is needed")
         context = MigrationContext.configure(connection, opts=COMPARISON)
         found += [line for difference in compare_metadata(context, metadata) for line in _lines(difference)]
-        # Where a table or column is missing that they look at, they could not be made to compare them with.
+        # Functions and views cannot be created for comparison if a table or column is missing.
         if revision == head() and not any(line.endswith(": missing") for line in found):
             found += _outdated(connection, "function", install_functions, installed_functions)
             found += _outdated(connection, "view", install_views, installed_views)
@@ -139,7 +139,7 @@ def _outdated(
     install: Callable[[Connection], None],
     installed: Callable[[Connection], dict[str, str]],
 ) -> Iterator[str]:
-    # PostgreSQL rewrites some of what a definition holds: it has to say itself what the right ones are.
+    # PostgreSQL rewrites definitions: install ours in this transaction and compare what it shows.
     before = installed(connection)
     install(connection)
     after = installed(connection)
@@ -152,7 +152,7 @@ def _outdated(
 @contextmanager
 def _changing(engine: Engine) -> Iterator[Connection]:
     with engine.begin() as connection:
-        # Wait for whoever reads or upgrades, but not for ever.
+        # Wait for readers and other upgrades, with a limit.
         connection.execute(text("SELECT set_config('lock_timeout', :patience, true)"), {"patience": PATIENCE})
         lock(connection, Lock.MIGRATE)
         yield connection
@@ -196,7 +196,7 @@ def require_known(revision: str) -> None:
 
 
 def _lines(difference: Any) -> Iterator[str]:
-    """One of Alembic's differences in words, seen from the database: what it lacks, has too much or has otherwise."""
+    """Describe one of Alembic's differences: what the database lacks, has in excess, or has differently."""
     if isinstance(difference, list):
         for part in difference:
             yield from _lines(part)
@@ -204,7 +204,7 @@ def _lines(difference: Any) -> Iterator[str]:
     action, *things = difference
     verb, _, kind = action.partition("_")
     state = {"add": "missing", "remove": "not wanted"}.get(verb, "differs")
-    # Where it does not begin with the thing itself, it does with schema, table and column.
+    # A difference begins with the item itself, or with schema, table and column.
     path = things[:1] if isinstance(things[0], SchemaItem) else things[1:3]
     names = (getattr(thing, "name", thing) for thing in path)
     yield f"{kind.replace('_', ' ')} {'.'.join(map(str, names))}: {state}"

@@ -1,4 +1,4 @@
-"""The store as the settings have it: a PostgreSQL by its DSN, or one of one's own."""
+"""Open the store of the settings: a PostgreSQL with a DSN, or the embedded one."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -14,7 +14,7 @@ from softwalltime.store.statement_timeout import StatementMonitor
 
 @contextmanager
 def open_engine(settings: Settings, monitor: StatementMonitor | None = None) -> Iterator[Engine]:
-    """The database, whatever state its tables are in; without a DSN the embedded PostgreSQL, running meanwhile.
+    """Open the database without checking its tables; without a DSN, start the embedded PostgreSQL.
 
     :param monitor: limits how long statements may take.
     :raises StoreError: if it cannot be reached or started.
@@ -32,9 +32,9 @@ def open_engine(settings: Settings, monitor: StatementMonitor | None = None) -> 
 def open_store(
     settings: Settings, *, migrate: bool = False, monitor: StatementMonitor | None = None
 ) -> Iterator[Engine]:
-    """The database with all tables and functions as this version needs them.
+    """Open the database with all tables and functions that this version needs.
 
-    The embedded PostgreSQL is the user's own and upgraded without asking; one given by a DSN only to ``migrate``.
+    The embedded PostgreSQL is always upgraded; a database with a DSN is upgraded only with ``migrate``.
 
     :param monitor: limits how long statements may take, but those of an upgrade.
     :raises StoreError: if it cannot be reached or started, or needs an upgrade that was not asked for.

