@@ -16,7 +16,7 @@ from sqlalchemy import Engine, text
 
 from softwalltime.accounting import files
 from softwalltime.accounting.files import Block
-from softwalltime.accounting.reader import pbs_batch, read_jobs
+from softwalltime.accounting.reader import PART_OF_CUT, pbs_batch, read_jobs
 from softwalltime.accounting.tally import LINE_KEPT, Tally
 from softwalltime.jobs import CompletedJob
 from softwalltime.service import ingest as ingesting
@@ -163,7 +163,8 @@ def one_log(engine: Engine, folder: Path, chance: Random) -> int:
         patch.setattr(files, "LONGEST_LINE", chance.choice((20_000, 1 << 24)))
         patch.setattr(ingesting, "LINES", chance.choice((1, 20, 50_000)))
         # It grows, and is read in between.
-        for cut in (*sorted(chance.randrange(len(content)) for _ in range(chance.choice((0, 1, 3)))), len(content)):
+        cuts = sorted(chance.randrange(len(content)) for _ in range(chance.choice((0, 1, 3))))
+        for cut in (*cuts, len(content)):
             written = content[:cut]
             log.write_bytes(gzip.compress(written, 1) if log.suffix == ".gz" else written)
             ingest_logs(engine, [log], tally)
@@ -172,7 +173,8 @@ def one_log(engine: Engine, folder: Path, chance: Random) -> int:
         counted = tally.jobs + tally.array_parents + tally.interrupted + tally.blank + tally.malformed + tally.others
         assert counted == tally.lines >= len(lines)
         assert min(tally.other.values(), default=0) >= 0
-        read = {key(job): job for job in reversed(list(read_jobs([log], Tally())))}
+        at_once = Tally()
+        read = {key(job): job for job in reversed(list(read_jobs([log], at_once)))}
     with engine.connect() as connection:
         stored = {key(job): job for job in read_stored(connection)}
         assert count_jobs(connection) == len(stored)
@@ -180,8 +182,13 @@ def one_log(engine: Engine, folder: Path, chance: Random) -> int:
         list(read_current(connection))
         connection.execute(text("SELECT count(*) FROM softwalltime.jobs_now")).one()
         connection.execute(text("SELECT * FROM softwalltime.jobs_overdue")).all()
-    assert stored == read
-    names = {line.split(b";")[2].decode() for line in whole}
+    # Nothing of a record that a line break cut is a job; where it ends is known once all of it is there.
+    of_cut = [line.content for line in at_once.kept if line.error.reason == PART_OF_CUT]
+    if cuts and of_cut:
+        assert stored.keys() >= read.keys()
+    else:
+        assert stored == read
+    names = {line.split(b";")[2].decode() for line in whole if line not in of_cut}
     assert names <= {job.submission.job_id for job in stored.values()}
     assert len(malformed) == len({line.offset for line in malformed}) == tally.malformed
     for line in malformed:

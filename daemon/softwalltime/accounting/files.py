@@ -39,6 +39,8 @@ class Block:
     end: int
     piece: bool = False
     """Whether it is a piece of a line that is too long, whatever it looks like."""
+    cut: bool = False
+    """Whether its lines are a record that a line break in a value cut, whatever they look like."""
 
     @property
     def lines(self) -> list[bytes]:

@@ -7,6 +7,7 @@ again one byte at a time.
 import io
 import os
 import stat
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -80,6 +81,8 @@ _FORMATS: tuple[tuple[str, bytes, Callable[[], _Decompressor]], ...] = (
     ("bzip2", b"BZh", _bzip2),
     ("xz", b"\xfd7zXZ\0", _xz),
 )
+RECENT = 60.0
+"""Seconds since its last change in which a file counts as being written."""
 SUFFIXES = (".gz", ".bz2", ".xz")
 """How compressed files are named."""
 
@@ -227,6 +230,10 @@ class Opened:
     def consumed(self) -> int:
         """Return how many bytes of the file on disk were read so far."""
         return self.on_disk.tell()
+
+    def live(self) -> bool:
+        """Return whether somebody may be writing the file just now."""
+        return self.plain and time.time() - os.fstat(self.on_disk.fileno()).st_mtime < RECENT
 
 
 @contextmanager

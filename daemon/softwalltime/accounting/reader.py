@@ -9,6 +9,7 @@ from pathlib import Path
 
 from softwalltime.accounting import pbs, swf
 from softwalltime.accounting.changes import ALTERED, COMES, GOES, Changes, Record
+from softwalltime.accounting.cut import whole_records
 from softwalltime.accounting.files import BOM, LONGEST_LINE, Block, Unfinished, blocks, is_trace
 from softwalltime.accounting.opening import Opened, opened
 from softwalltime.accounting.tally import LINE_KEPT, Malformed, Tally
@@ -21,6 +22,8 @@ _ENDED = b";E;"
 _RUNS = frozenset({_ENDED, b";R;"})
 _TELLING = COMES | GOES | {ALTERED, _ENDED}
 _START = OF_SUBMISSION + 1
+_CUT = "a line break in a value cuts this record"
+PART_OF_CUT = "part of a record that a line break in a value cut"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,8 @@ def pbs_batch(block: Block, path: str, tally: Tally, server: str = "") -> Batch:
         return _piece(block, path, batch, tally)
     lines = block.lines
     skipped = _skip_bom(block, lines)
+    if block.cut:
+        return _cut(lines, _Places(block, path, lines, skipped), batch, tally)
     # The stamp has 19 characters, so the type stands at a fixed place: most lines need no closer look.
     kinds = [line[19:22] for line in lines]
     counts = Counter(kinds)
@@ -140,6 +145,15 @@ def _piece(block: Block, path: str, batch: Batch, tally: Tally) -> Batch:
     return _counted(batch, bool(block.content), tally)
 
 
+def _cut(lines: Sequence[bytes], places: "_Places", batch: Batch, tally: Tally) -> Batch:
+    for index, line in enumerate(lines):
+        if line.strip():
+            batch.malformed.append(places.malformed(RecordError(PART_OF_CUT if index else _CUT), index))
+        else:
+            tally.blank += 1
+    return _counted(batch, len(lines), tally)
+
+
 def _counted(batch: Batch, lines: int, tally: Tally) -> Batch:
     tally.lines += lines
     tally.jobs += len(batch.jobs)
@@ -224,7 +238,7 @@ def _read_file(
     unfinished = Unfinished()
     header = swf.Header()
     position, number, told = 0, 1, 0
-    for block in blocks(file.contents, unfinished=unfinished):
+    for block in (blocks if trace else whole_records)(file.contents, unfinished=unfinished):
         if trace:
             yield from _swf_jobs(block, path, tally, header, server)
         else:

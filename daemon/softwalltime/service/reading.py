@@ -16,7 +16,8 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from softwalltime.accounting.files import Unfinished, blocks, is_trace, log_day
+from softwalltime.accounting.cut import whole_records
+from softwalltime.accounting.files import Unfinished, is_trace, log_day
 from softwalltime.accounting.opening import Contents, Opened, opened
 from softwalltime.accounting.tally import Tally
 from softwalltime.errors import SourceError
@@ -210,7 +211,7 @@ def _of_log(known: Known, path: Path, tally: Tally, server: str, told: ProgressO
         offset, line = (start.offset, start.line_number + 1) if start else (0, 1)
         since = begin.stored
         unfinished = Unfinished()
-        for block in blocks(file.contents, offset, line, unfinished):
+        for block in whole_records(file.contents, offset, line, unfinished, live=file.live()):
             read_before = block.end <= begin.furthest
             moves = not (known.again and read_before)
             reached = Position(name, str(path), block.end, block.last_line, head, Tail.of(block.tail(TAIL_BYTES)))
