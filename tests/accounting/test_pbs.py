@@ -144,7 +144,7 @@ def test_a_value_of_an_optional_field_that_cannot_be_read_costs_that_value_alone
     [
         (b"garbage", "semicolons"), (b"", "semicolons"), (b"now;E;1.srv;user=x", "time stamp"),
         (b"21/11/2026 10:16:10;E;1.srv;user=x", "time stamp"), (b"02/30/2026 10:16:10;E;1.srv;user=x", "time stamp"),
-        (b"11/20/2026 24:16:10;E;1.srv;user=x", "time stamp"), (b"11/20/2026_10:16:10;E;1.srv;user=x", "time stamp"),
+        (b"11/20/2026 24h16m10;E;1.srv;user=x", "time stamp"), (b"11/20/2026_10:16:10;E;1.srv;user=x", "time stamp"),
         (b"11/20/2026 10:16:10;EE;1.srv;user=x", "record type"),
     ],
 )  # fmt: skip

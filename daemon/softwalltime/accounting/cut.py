@@ -70,7 +70,7 @@ def whole_records(
         if block.piece:
             yield block
         else:
-            waiting = yield from _settled(_joined(waiting, block), final=False)
+            waiting = yield from _settled(block if waiting is None else _joined(waiting, block), final=False)
     if waiting is not None and live:
         time.sleep(PAUSE)
         more = list(blocks(contents, waiting.offset, waiting.line, unfinished))
@@ -128,9 +128,10 @@ def _settled(block: Block, *, final: bool) -> Generator[Block, None, Block | Non
 
 def _first_cut(content: bytes) -> tuple[int, int] | None:
     """Return begin and end of the first record that ends inside a value; ``None`` if there is none."""
-    places = [found.start() for found in (_DOUBTFUL.search(content),) if found]
-    places += [place for place in (content.find(b"='"),) if place >= 0]
-    position = min(places, default=-1)
+    # A single byte is found ten times as fast as two.
+    if b'"' not in content and b"'" not in content:
+        return None
+    position = _doubtful(content, 0)
     while position >= 0:
         begin = content.rfind(b"\n", 0, position) + 1
         end = content.find(b"\n", position)
@@ -138,10 +139,15 @@ def _first_cut(content: bytes) -> tuple[int, int] | None:
         line = content[begin:end]
         if _HEAD.match(line) and open_value(line) >= 0:
             return begin, end
-        doubtful, single = _DOUBTFUL.search(content, end), content.find(b"='", end)
-        places = [place for place in (doubtful.start() if doubtful else -1, single) if place >= 0]
-        position = min(places, default=-1)
+        position = _doubtful(content, end)
     return None
+
+
+def _doubtful(content: bytes, begin: int) -> int:
+    """Return where the next value is that may be open; -1 if there is none."""
+    double, single = _DOUBTFUL.search(content, begin), content.find(b"='", begin) if b"'" in content else -1
+    places = [place for place in (double.start() if double else -1, single) if place >= 0]
+    return min(places, default=-1)
 
 
 def _end_of_cut(content: bytes, head_end: int) -> int | None:
@@ -213,7 +219,6 @@ def _divided(block: Block, place: int) -> tuple[Block, Block]:
     return before, after
 
 
-def _joined(*parts: Block | None) -> Block:
+def _joined(*parts: Block) -> Block:
     """Join blocks that follow each other."""
-    found = [part for part in parts if part is not None]
-    return replace(found[0], content=b"\n".join(part.content for part in found), end=found[-1].end)
+    return replace(parts[0], content=b"\n".join(part.content for part in parts), end=parts[-1].end)

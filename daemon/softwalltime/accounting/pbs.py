@@ -15,8 +15,7 @@ and the group come before them, so there the first one counts.
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
-from functools import lru_cache
+from datetime import datetime
 
 from softwalltime.accounting.shapes import Shapes
 from softwalltime.accounting.values import duration, epoch, size, whole
@@ -42,7 +41,6 @@ _END = {quote: re.compile(rf"{quote}(?= +{_FIELD}|{_TRAILING_BLANKS})") for quot
 _ACCOUNT_END = re.compile(rf'"(?= +{_AFTER_ACCOUNT}|{_TRAILING_BLANKS})')
 _ALWAYS_QUOTED = frozenset({"gridname", "account", "project", "accounting_id", "resvname"})
 _FIRST_COUNTS = frozenset({"user", "group"})
-_CLOCK = re.compile(r"(?:[01]\d|2[0-3]):[0-5]\d:(?:[0-5]\d|60)", re.ASCII)
 _PLACEMENT = re.compile(r"(?:(\d+)|[^:+]+)((?::[^+]*)?)(?:\+|$)")
 _PPN = re.compile(r":ppn=(\d+)")
 _GPUS = re.compile(r":gpus=(\d+)")
@@ -62,31 +60,26 @@ def split(line: bytes) -> tuple[str, str, str]:
     if len(parts) < 4:
         raise RecordError("not an accounting record: fewer than 3 semicolons", value=parts[0])
     stamp, kind, job_id, message = parts
-    if not _is_stamp(stamp):
+    if len(stamp) != 19 or not _days[stamp[:11]] or stamp[13:17:3] != "::":
         raise RecordError("not of the form MM/DD/YYYY HH:MM:SS", field="time stamp", value=stamp)
     if len(kind) != 1:
         raise RecordError("not one letter", field="record type", value=kind)
     return kind, job_id, message
 
 
-def _is_stamp(text: str) -> bool:
-    """Whether this is a time stamp as PBS writes it."""
-    return len(text) == 19 and text[10] == " " and _is_day(text[:10]) and _is_clock(text[11:])
+class _Days(dict[str, bool]):
+    """Whether a text is a day and a blank as in a time stamp; a log holds few of them, many thousand times."""
+
+    def __missing__(self, text: str) -> bool:
+        try:
+            found = len(text) == 11 and datetime.strptime(text, "%m/%d/%Y ").tzinfo is None
+        except ValueError:
+            found = False
+        return found if len(self) > _REMEMBERED else self.setdefault(text, found)
 
 
-# A log holds many thousand records of the same day.
-@lru_cache(maxsize=1 << 10)
-def _is_day(text: str) -> bool:
-    try:
-        datetime.strptime(text, "%m/%d/%Y").replace(tzinfo=UTC)
-    except ValueError:
-        return False
-    return True
-
-
-@lru_cache(maxsize=1 << 17)
-def _is_clock(text: str) -> bool:
-    return _CLOCK.fullmatch(text) is not None
+_REMEMBERED = 10_000
+_days = _Days()
 
 
 def attributes(message: str) -> dict[str, str]:
