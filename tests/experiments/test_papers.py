@@ -196,3 +196,12 @@ def test_li_compares_runtimes_from_each_source(reports: dict[str, Report]) -> No
     assert set(li2004.COMPARED) <= set(found) | set(report.unavailable)
     assert len({row["wait"] for row in found.values()}) == 1, "all are compared with the same starts"
     assert found[RUNTIME]["mae"] < found[WALLTIME]["mae"] < found[li2004.LINEAR]["mae"]
+
+
+def test_li_finds_the_best_single_template(reports: dict[str, Report]) -> None:
+    report = reports["li2004"]
+    single = rows(report, "fig1_3")
+    assert [row["template"] for row in single] == list(li2004.TEMPLATES)
+    last = rows(report, "table2")[-1]
+    assert last["predictor"].startswith("templates:templates=")
+    assert last["mae"] == pytest.approx(min(row[each] for row in single for each in li2004.ESTIMATORS))

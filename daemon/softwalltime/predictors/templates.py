@@ -1,0 +1,158 @@
+"""The mean of several predictions, each from the last jobs of one category."""
+
+import math
+import re
+from bisect import insort
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Sequence
+from operator import attrgetter
+from typing import ClassVar, Literal
+
+from pydantic import Field, field_validator
+
+from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.predictors.base import EVERYTHING, History, Options, Predictor
+from softwalltime.predictors.like_jobs import KEYS, Window
+from softwalltime.reasons import Reason
+
+_ESTIMATOR = re.compile(r"(wm|lr)([1-9]\d?)")
+
+
+class TemplatesOptions(Options):
+    """Options of ``templates``."""
+
+    templates: tuple[str, ...] = Field(
+        default=("group+user+job_name+ncpus", "group+user+job_name", "group+user", "group"),
+        description="sets of keys, joined by /, each of keys joined by +",
+    )
+    estimators: tuple[str, ...] = Field(
+        default=("lr5", "wm1"),
+        description="joined by +: wmN, mean of the last N runtimes; lrN, their line's next value",
+    )
+    method: Literal["aver", "lsterr"] = Field(
+        default="aver", description="aver: mean of all; lsterr: the one whose last predictions were best"
+    )
+    errors: int = Field(default=10, ge=1, le=1000, description="how many last predictions lsterr judges by")
+    window: Window = 120 * 86400
+
+    @field_validator("templates", mode="before")
+    @classmethod
+    def _split_templates(cls, value: object) -> object:
+        return tuple(value.split("/")) if isinstance(value, str) else value
+
+    @field_validator("templates")
+    @classmethod
+    def _check_templates(cls, templates: tuple[str, ...]) -> tuple[str, ...]:
+        if not templates or any(set(each.split("+")) - set(KEYS) for each in templates):
+            raise ValueError(f"templates are sets of {', '.join(KEYS)}: keys joined by +, sets joined by /")
+        return templates
+
+    @field_validator("estimators", mode="before")
+    @classmethod
+    def _split_estimators(cls, value: object) -> object:
+        return tuple(value.split("+")) if isinstance(value, str) else value
+
+    @field_validator("estimators")
+    @classmethod
+    def _check_estimators(cls, estimators: tuple[str, ...]) -> tuple[str, ...]:
+        if not estimators or not all(_ESTIMATOR.fullmatch(each) for each in estimators):
+            raise ValueError("estimators are wm or lr with a number of jobs, such as wm1 or lr5, joined by +")
+        return estimators
+
+
+class Templates(Predictor):
+    """Each template puts a job into a category; each estimator predicts from the last runtimes of that category.
+
+    A template with an estimator is one of the paper's predictors.  Categories without a job in the window are
+    forgotten.
+    """
+
+    name: ClassVar[str] = "templates"
+    summary: ClassVar[str] = "mean over job categories of the last runtime and of a line through the last five"
+    source: ClassVar[str] = "Li, Chen, Tao, Groep & Wolters 2004, section 2"
+    options_type: ClassVar[type[Options]] = TemplatesOptions
+
+    def __init__(self, options: TemplatesOptions) -> None:
+        super().__init__(options)
+        self._window = options.window
+        self._keys: list[Callable[[Submission], Hashable]] = [
+            attrgetter(*each.split("+")) for each in options.templates
+        ]
+        parsed = [(each[:2], int(each[2:])) for each in options.estimators]
+        self._estimators = [(_mean if kind == "wm" else _line, count) for kind, count in parsed]
+        self._longest = max(count for _, count in parsed)
+        self._least_error = options.method == "lsterr"
+        # Ends and runtimes of each category's last jobs, the category that has waited longest for a job first.
+        self._categories: OrderedDict[tuple[int, Hashable], list[tuple[int, int]]] = OrderedDict()
+        pairs = len(self._keys) * len(self._estimators)
+        self._errors: list[deque[float]] = [deque(maxlen=options.errors) for _ in range(pairs)]
+
+    @property
+    def history(self) -> History:
+        """The window; everything where past errors choose."""
+        return EVERYTHING if self._least_error else History(seconds=self._window)
+
+    def learn(self, job: CompletedJob) -> None:
+        """Judge the predictors by the job if errors choose, and add it to its categories."""
+        if job.runtime <= 0:
+            return
+        if self._least_error:
+            for errors, seconds in zip(self._errors, self._all(job.submission, job.end), strict=True):
+                if seconds is not None:
+                    errors.append((seconds - job.runtime) ** 2)
+        categories = self._categories
+        for number, key in enumerate(self._keys):
+            category = (number, key(job.submission))
+            last = categories.get(category)
+            if last is None:
+                last = categories[category] = []
+            insort(last, (job.end, job.runtime))
+            del last[: -self._longest]
+            categories.move_to_end(category)
+        oldest = job.end - self._window
+        while categories:
+            category, last = next(iter(categories.items()))
+            if last[-1][0] >= oldest:
+                break
+            del categories[category]
+
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+        """The mean of all predictions, or the one with the least squared error of late."""
+        found = [(number, seconds) for number, seconds in enumerate(self._all(submission, now)) if seconds is not None]
+        if not found:
+            return ColdStart(Reason.TOO_FEW_JOBS, (0, "template's keys", self._window / 86400, 1))
+        if self._least_error:
+            _, seconds = min(found, key=lambda each: (self._error(each[0]), each[0]))
+            return Prediction(seconds, "the best of {} predictions from job categories", (len(found),))
+        total = math.fsum(seconds for _, seconds in found)
+        return Prediction(total / len(found), "mean of {} predictions from job categories", (len(found),))
+
+    def _error(self, number: int) -> float:
+        errors = self._errors[number]
+        return math.fsum(errors) / len(errors) if errors else math.inf
+
+    def _all(self, submission: Submission, now: int) -> list[float | None]:
+        """The prediction of each template with each estimator."""
+        oldest = now - self._window
+        found: list[float | None] = []
+        for number, key in enumerate(self._keys):
+            last = self._categories.get((number, key(submission)), [])
+            runtimes = [runtime for end, runtime in last if end >= oldest]
+            found.extend(estimate(runtimes[-count:]) for estimate, count in self._estimators)
+        return found
+
+
+def _mean(runtimes: Sequence[int]) -> float | None:
+    return sum(runtimes) / len(runtimes) if runtimes else None
+
+
+def _line(runtimes: Sequence[int]) -> float | None:
+    """The next value of the least squares line through the runtimes in their order, at least 1 s."""
+    count = len(runtimes)
+    if count < 2:
+        return None
+    middle = (count - 1) / 2
+    mean = sum(runtimes) / count
+    slope = sum((place - middle) * (runtime - mean) for place, runtime in enumerate(runtimes))
+    slope /= sum((place - middle) ** 2 for place in range(count))
+    return max(mean + slope * (count - middle), 1.0)
