@@ -32,6 +32,15 @@ def accounting(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("arguments", [["--version"], ["frobnicate"]], ids=" ".join)
+def test_a_command_imports_what_it_needs_alone(arguments: list[str]) -> None:
+    script = f"from softwalltime.cli import run; run({arguments}); import sys; print(*sys.modules)"
+    output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    heavy = {"numpy", "sqlalchemy", "pydantic", "psycopg", "joblib", "structlog"}
+    assert not heavy & set(output.split())
+    assert "softwalltime.cli" in output.split()
+
+
 @pytest.mark.parametrize("command", list(commands()), ids=" ".join)
 def test_every_command_has_help_with_an_example(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*command, "--help"]) == 0

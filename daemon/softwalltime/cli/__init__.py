@@ -6,24 +6,35 @@ import sys
 import click
 
 from softwalltime import __version__
-from softwalltime.cli.daemon import explain, predict, serve, status
-from softwalltime.cli.doctor import doctor
-from softwalltime.cli.downgrade import downgrade
-from softwalltime.cli.experiment import experiment
-from softwalltime.cli.install import install, uninstall
 from softwalltime.cli.interruption import handle_signals
-from softwalltime.cli.predictors import predictors
-from softwalltime.cli.replay import replay
-from softwalltime.cli.report import report
-from softwalltime.cli.simulate import simulate
-from softwalltime.cli.store import db, ingest
-from softwalltime.cli.sweep import sweep
-from softwalltime.cli.top import top
-from softwalltime.cli.workloads import convert, generate
+from softwalltime.cli.lazy import LazyCommands
 from softwalltime.errors import SoftwalltimeError
 
+_COMMANDS = {
+    "replay": "softwalltime.cli.replay",
+    "report": "softwalltime.cli.report",
+    "sweep": "softwalltime.cli.sweep",
+    "ingest": "softwalltime.cli.store",
+    "predictors": "softwalltime.cli.predictors",
+    "convert": "softwalltime.cli.workloads",
+    "generate": "softwalltime.cli.workloads",
+    "db": "softwalltime.cli.store",
+    "serve": "softwalltime.cli.daemon",
+    "status": "softwalltime.cli.daemon",
+    "top": "softwalltime.cli.top",
+    "predict": "softwalltime.cli.daemon",
+    "explain": "softwalltime.cli.daemon",
+    "simulate": "softwalltime.cli.simulate",
+    "experiment": "softwalltime.cli.experiment",
+    "install": "softwalltime.cli.install",
+    "uninstall": "softwalltime.cli.install",
+    "doctor": "softwalltime.cli.doctor",
+}
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+
+@click.group(
+    commands=LazyCommands(_COMMANDS), context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(__version__, "-V", "--version", prog_name="softwalltime")
 def cli() -> None:
     """Predict the runtimes of PBS jobs and set soft walltimes.
@@ -34,13 +45,6 @@ def cli() -> None:
     Example:
       softwalltime replay /var/spool/pbs/server_priv/accounting
     """
-
-
-for command in (replay, report, sweep, ingest, predictors, convert, generate, db, serve, status, top, predict, explain):
-    cli.add_command(command)
-for command in (simulate, experiment, install, uninstall, doctor):
-    cli.add_command(command)
-db.add_command(downgrade)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -10,6 +10,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from softwalltime.accounting.queue_limits import OTHERS, read_queue_limits, with_queue_limits
 from softwalltime.cli.options import LazySettings, minimum_option, policy_options, store_options
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.sources import load_jobs, problems
@@ -19,8 +20,11 @@ from softwalltime.policy.site import WALLTIME
 from softwalltime.predictors.registry import BASELINE
 from softwalltime.replay.drive import ReplayResult, drive_specs
 from softwalltime.replay.metrics import WARM_UP, Scores, score
-from softwalltime.replay.workload import Workload
+from softwalltime.replay.workload import NO_WALLTIME, Workload
 from softwalltime.reports.table import LEGEND, scores_table
+
+QUEUES = 8
+"""Queues named in the advice for logs without walltimes, at most."""
 
 
 @click.command()
@@ -33,12 +37,18 @@ from softwalltime.reports.table import LEGEND, scores_table
     help="Write the soft walltime of every job to this CSV file.",
 )
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Replay only the first N submitted jobs.")
+@click.option(
+    "--walltime-from",
+    "limits",
+    metavar="PAIRS|FILE",
+    help="Walltimes of jobs that have none, by queue: queue=HH:MM:SS,...; * for other queues; or a file of such lines.",
+)
 @minimum_option
 @hooks_options
 @store_options
 def replay(
     sources: tuple[str, ...], specs: tuple[str, ...], running: str | None, form: str, dump: Path | None,
-    limit: int | None, minimum: int, hooks: HooksOptions | None, settings: LazySettings,
+    limit: int | None, limits: str | None, minimum: int, hooks: HooksOptions | None, settings: LazySettings,
 ) -> int:  # fmt: skip
     """Measure predictors on recorded jobs.
 
@@ -57,12 +67,16 @@ def replay(
       softwalltime replay /var/spool/pbs/server_priv/accounting
       softwalltime replay KTH-SP2.swf.gz --predictors v1,v3,percentile:p=95,keys=user
       softwalltime replay KTH-SP2.swf.gz --waiting v1 --running v3
+      softwalltime replay metacentrum.swf --walltime-from "q_2h=2:00:00,*=24:00:00"
       softwalltime replay KTH-SP2.swf.gz --through-hooks --faults kill-daemon,garbage
     """
     # Fail before minutes of work.
     if dump is not None and not os.access(dump.parent, os.W_OK):
         raise SourceError(f"{dump}: cannot be written: the folder does not exist or is not writable")
+    by_queue = {} if limits is None else read_queue_limits(limits)
     jobs, tally = load_jobs(sources, settings)
+    if by_queue:
+        jobs = with_queue_limits(jobs, by_queue)
     workload = Workload(jobs, limit, settings().teaching)
     with progress_bar("replaying", len(workload.jobs) * len(specs)) as progress:
         results = {spec: drive_specs(workload, spec, running or WALLTIME, minimum, progress) for spec in specs}
@@ -89,9 +103,23 @@ def replay(
         click.echo(LEGEND)
         for spec, one in hooked.items():
             click.echo(f"\nthrough the hooks, {spec}: {one.summary()}")
+    if not workload.scored.any():
+        click.echo(_nothing_scored(workload), err=True)
     for line in problems(tally):
         click.echo(line, err=True)
     return 1 if tally.broken or not all(one.sound for one in hooked.values()) else 0
+
+
+def _nothing_scored(workload: Workload) -> str:
+    """Say why no job can be scored, and what to do."""
+    if NO_WALLTIME not in workload.skipped():
+        return "No job can be scored, because none ran."
+    queues = sorted({job.submission.queue or OTHERS for job in workload.jobs if job.ran})
+    pairs = ",".join(f"{queue}=HH:MM:SS" for queue in (queues if len(queues) <= QUEUES else [OTHERS]))
+    return (
+        "No job can be scored, because none that ran has a walltime.  "
+        f"Give the limits of the queues: --walltime-from {pairs}"
+    )
 
 
 def _scores(workload: Workload, soft_walltimes: NDArray[np.int64]) -> tuple[Scores, Scores]:

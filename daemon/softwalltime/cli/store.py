@@ -10,6 +10,7 @@ import click
 from softwalltime.accounting.files import expand
 from softwalltime.accounting.opening import size_on_disk
 from softwalltime.accounting.tally import Tally
+from softwalltime.cli.lazy import LazyCommands
 from softwalltime.cli.options import LazySettings, ServerName, log_option, store_options
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.sources import problems
@@ -127,7 +128,7 @@ def _show_malformed(settings: Settings, server: str | None) -> int:
     return 0
 
 
-@click.group()
+@click.group(commands=LazyCommands({"downgrade": "softwalltime.cli.downgrade"}))
 def db() -> None:
     """Create, upgrade, check and prune the store's tables.
 

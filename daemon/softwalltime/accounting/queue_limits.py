@@ -1,0 +1,61 @@
+"""Walltimes by queue, for logs whose records have none: the queue's limit applied to such jobs.
+
+A file has a line ``queue=HH:MM:SS`` for each queue; ``*`` is every other queue, ``#`` begins a comment::
+
+    q_2h=2:00:00
+    q_1d=24:00:00
+    *=48:00:00
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from softwalltime.accounting.values import duration
+from softwalltime.errors import SourceError, UsageError
+from softwalltime.jobs import CompletedJob
+
+OTHERS = "*"
+"""In place of a queue's name: all queues that are not named."""
+
+
+def read_queue_limits(text: str) -> dict[str, int]:
+    """Return walltimes in seconds by queue, from pairs ``queue=HH:MM:SS`` with commas between them, or a file of them.
+
+    >>> read_queue_limits("short=1:00:00,*=24:00:00")
+    {'short': 3600, '*': 86400}
+
+    :raises UsageError: if a pair is malformed, or a queue is named twice.
+    :raises SourceError: if the file cannot be read.
+    """
+    if "=" in text:
+        pairs = text.split(",")
+    else:
+        try:
+            lines = Path(text).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise SourceError(f"{text}: {getattr(error, 'strerror', None) or error}") from error
+        pairs = [pair for line in lines if (pair := line.partition("#")[0].strip())]
+    limits: dict[str, int] = {}
+    for pair in pairs:
+        queue, _, walltime = (part.strip() for part in pair.partition("="))
+        try:
+            seconds = duration(walltime)
+        except ValueError:
+            seconds = 0
+        if not queue or not seconds or queue in limits:
+            problem = "is named twice" if queue in limits else "not of the form queue=HH:MM:SS"
+            raise UsageError(f"queue limits: {pair.strip()!r}: {problem}")
+        limits[queue] = seconds
+    if not limits:
+        raise UsageError(f"queue limits: {text}: no line of the form queue=HH:MM:SS")
+    return limits
+
+
+def with_queue_limits(jobs: Iterable[CompletedJob], limits: Mapping[str, int]) -> list[CompletedJob]:
+    """Return the jobs; those without a walltime get their queue's limit, if it has one."""
+    found = []
+    for job in jobs:
+        limit = None if job.submission.walltime else limits.get(job.submission.queue, limits.get(OTHERS))
+        found.append(job if limit is None else replace(job, submission=replace(job.submission, walltime=limit)))
+    return found
