@@ -1,7 +1,7 @@
 -- name: last2
--- The mean of the last two runtimes of the user's jobs that had ended by as_of (v1); of one, if there is but one.
--- Only jobs that teach; runtimes count as they were, also beyond the walltime and of jobs that had none.  Jobs that ended
--- in the same second count in order of job id (9 before 10) and server, as in Python.
+-- The mean runtime of the user's last two jobs that ended by as_of (v1), or of the only one.  Runtimes are not capped,
+-- and jobs without a walltime count.  Jobs that ended in the same second are ordered by job id (9 before 10) and server,
+-- as in the Python predictor.
 CREATE OR REPLACE FUNCTION softwalltime.last2(for_user text, as_of bigint)
 RETURNS double precision
 LANGUAGE plpgsql STABLE PARALLEL SAFE
@@ -9,12 +9,13 @@ AS $$
 DECLARE
     teaching softwalltime.job_state[] := softwalltime.teaching();
     found bigint;
+    oldest bigint;
     mean double precision;
 BEGIN
-    SELECT count(*), sum(recent.runtime)::double precision / count(*)
-    INTO found, mean
+    SELECT count(*), min(recent.end_time), sum(recent.runtime)::double precision / count(*)
+    INTO found, oldest, mean
     FROM (
-        SELECT job.runtime
+        SELECT job.runtime, job.end_time
         FROM softwalltime.completed_jobs AS job
         WHERE job.user_name = for_user AND job.runtime > 0 AND job.state = ANY (teaching)
             AND job.end_time <= as_of
@@ -22,14 +23,14 @@ BEGIN
         FETCH FIRST 2 ROWS WITH TIES
     ) AS recent;
     IF found > 2 THEN
-        -- Seldom, and not by the index alone, which does not hold the job id.
+        -- Ties: read the job ids, which the index does not include, of these jobs only.
         SELECT sum(recent.runtime)::double precision / count(*)
         INTO mean
         FROM (
             SELECT job.runtime
             FROM softwalltime.completed_jobs AS job
             WHERE job.user_name = for_user AND job.runtime > 0 AND job.state = ANY (teaching)
-                AND job.end_time <= as_of
+                AND job.end_time BETWEEN oldest AND as_of
             ORDER BY job.end_time DESC, length(substring(job.job_id FROM '^[0-9]*')) DESC,
                 substring(job.job_id FROM '^[0-9]*') DESC, length(job.job_id) DESC, job.job_id DESC, job.server DESC
             LIMIT 2

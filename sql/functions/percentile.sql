@@ -1,7 +1,7 @@
 -- name: percentile
--- The percentile p of R = runtime / walltime over the jobs with the same keys that had ended by as_of and not longer than
--- window_seconds before, times this job's walltime.  R may exceed 1.  Fewer such jobs than at_least: null.  With a
--- threshold R counts as at least that.  keys: user, project, user+project or user+project+walltime.
+-- The percentile p of R = runtime / walltime over the jobs with the same keys that ended by as_of and at most
+-- window_seconds before it, times this job's walltime.  R may exceed 1.  Fewer such jobs than at_least: null.  With a
+-- threshold R is at least that.  keys: user, project, user+project or user+project+walltime.
 CREATE OR REPLACE FUNCTION softwalltime.percentile(
     for_user text,
     for_project text,

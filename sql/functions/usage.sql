@@ -1,7 +1,7 @@
 -- name: usage_share
--- The greatest R = runtime / walltime of the user's last jobs with a walltime that had ended by as_of; R may exceed 1.
--- Null: there is none.  What usage and usage_long rest on.  Jobs that ended in the same second count in order of job id (9
--- before 10) and server, as in Python.
+-- The greatest R = runtime / walltime of the user's last jobs with a walltime that ended by as_of, for usage and
+-- usage_long; R may exceed 1.  Null: no such job.  Jobs that ended in the same second are ordered by job id (9 before 10)
+-- and server, as in the Python predictor.
 CREATE OR REPLACE FUNCTION softwalltime.usage_share(for_user text, as_of bigint, jobs integer DEFAULT 15)
 RETURNS double precision
 LANGUAGE plpgsql STABLE PARALLEL SAFE
@@ -9,12 +9,13 @@ AS $$
 DECLARE
     teaching softwalltime.job_state[] := softwalltime.teaching();
     found bigint;
+    oldest bigint;
     greatest_share double precision;
 BEGIN
-    SELECT count(*), max(recent.share)
-    INTO found, greatest_share
+    SELECT count(*), min(recent.end_time), max(recent.share)
+    INTO found, oldest, greatest_share
     FROM (
-        SELECT job.runtime::double precision / job.walltime AS share
+        SELECT job.runtime::double precision / job.walltime AS share, job.end_time
         FROM softwalltime.completed_jobs AS job
         WHERE job.user_name = for_user AND job.runtime > 0 AND job.walltime > 0 AND job.state = ANY (teaching)
             AND job.end_time <= as_of
@@ -22,14 +23,14 @@ BEGIN
         FETCH FIRST (jobs) ROWS WITH TIES
     ) AS recent;
     IF found > jobs THEN
-        -- Seldom, and not by the index alone, which does not hold the job id.
+        -- Ties: read the job ids, which the index does not include, of these jobs only.
         SELECT max(recent.share)
         INTO greatest_share
         FROM (
             SELECT job.runtime::double precision / job.walltime AS share
             FROM softwalltime.completed_jobs AS job
             WHERE job.user_name = for_user AND job.runtime > 0 AND job.walltime > 0 AND job.state = ANY (teaching)
-                AND job.end_time <= as_of
+                AND job.end_time BETWEEN oldest AND as_of
             ORDER BY job.end_time DESC, length(substring(job.job_id FROM '^[0-9]*')) DESC,
                 substring(job.job_id FROM '^[0-9]*') DESC, length(job.job_id) DESC, job.job_id DESC, job.server DESC
             LIMIT jobs
@@ -57,12 +58,12 @@ walltime, or the job to predict has none.
 Chlumský & Klusáček 2022, Algorithm 2.';
 
 -- name: usage_long
--- usage as its authors' site ran it later (v4): R capped at 1, the product doubled when walltime > 24 h, plus 15 minutes.
+-- usage as its authors' site ran it later (v4): R capped at 1, the product doubled if walltime > 24 h, plus 15 minutes.
 CREATE OR REPLACE FUNCTION softwalltime.usage_long(for_user text, for_walltime bigint, as_of bigint)
 RETURNS double precision
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
-    -- least() alone would turn "no such job" into 1.
+    -- least() ignores null, so that without such a job it would return 1.
     SELECT CASE
         WHEN for_walltime > 0 AND share IS NOT NULL
         THEN least(1, share) * for_walltime * CASE WHEN for_walltime > 86400 THEN 2 ELSE 1 END + 900

@@ -187,6 +187,28 @@ def test_predictions_read_an_index_and_only_what_they_need(large: Connection, ca
     assert 1 <= returned <= rows
 
 
+@pytest.mark.parametrize("plans", ["force_custom_plan", "force_generic_plan"])
+@pytest.mark.parametrize(("call", "rows"), [("last2('ties', 4000000)", 20), ("usage('ties', 700, 4000000)", 50)])
+def test_jobs_that_ended_in_one_second_are_read_alone(large: Connection, call: str, rows: int, plans: str) -> None:
+    """They are told apart by job ids, which are in the table; a user may have a million other jobs."""
+    counted = text("""
+        SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables
+        WHERE relid = 'softwalltime.completed_jobs'::regclass
+    """)
+    large.execute(text("BEGIN"))
+    try:
+        many = [job("ties", job_id=f"{n}.ties", end=n // 4 * 1000, runtime=1 + n) for n in range(2000)]
+        add_jobs(large, many)
+        large.execute(text(f"SET LOCAL plan_cache_mode = {plans}"))
+        # However the planner sorts them.
+        large.execute(text("SET LOCAL enable_incremental_sort = off"))
+        before = large.execute(counted).scalar_one()
+        assert _call(large, call) is not None
+        assert 0 < large.execute(counted).scalar_one() - before <= rows
+    finally:
+        large.execute(text("ROLLBACK"))
+
+
 def test_a_window_of_time_is_read_by_an_index(large: Connection) -> None:
     query = "SELECT * FROM softwalltime.completed_jobs WHERE end_time >= 5000000 ORDER BY end_time, id"
     plan = "".join(large.execute(text(f"EXPLAIN {query}")).scalars())

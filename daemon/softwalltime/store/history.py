@@ -1,4 +1,4 @@
-"""What predictors learn: the past at their start, then new jobs; and which jobs count, for the predictors in SQL."""
+"""Jobs from which predictors learn: the history at their start, then new jobs; the states that count, for SQL."""
 
 from collections.abc import Collection, Iterator
 
@@ -28,7 +28,7 @@ _jobs = completed_jobs.columns
 
 
 def last_id(connection: Connection) -> int:
-    """The id of the newest job, 0 if there is none; all jobs with ids up to it are committed."""
+    """Return the id of the newest job, 0 if there is none; all jobs with ids up to it are committed."""
     newest: int = connection.execute(select(func.coalesce(func.max(_jobs.id), 0))).scalar_one()
     return newest
 
@@ -43,13 +43,13 @@ def newest_job(connection: Connection) -> tuple[str, int | None, str] | None:
 def read_history(
     connection: Connection, per_user: int | None, since: int | None, now: int, teaching: Collection[State] = TEACHING
 ) -> Iterator[CompletedJob]:
-    """Each user's last ``per_user`` jobs that ran, the last as many that also had a walltime, and all that ended at
-    ``since`` (epoch seconds) or later, in learning order.
+    """Yield each user's last ``per_user`` jobs that ran, the last ``per_user`` that also had a walltime, and all jobs
+    that ended at ``since`` (epoch seconds) or later, ordered by end time.
 
     :param per_user: ``None`` for all jobs; 0 for none by user.
     :param since: ``None`` for none by time.
-    :param now: the last ones are those as of this time; what ended later comes as well, and displaces nothing.
-    :param teaching: how jobs must have ended to count.
+    :param now: the last jobs are those that ended by this time; jobs that ended later are added to them.
+    :param teaching: states of the jobs that count.
     """
     wanted = select(*job_columns).where(_teaches(teaching)).order_by(_jobs.end_time, _jobs.id)
     if per_user is not None:
@@ -65,7 +65,7 @@ def _teaches(teaching: Collection[State]) -> ColumnElement[bool]:
 
 def _chosen(per_user: int, since: int, now: int, teaches: ColumnElement[bool]) -> Subquery:
     recent = select(_jobs.end_time, _jobs.id).where(_jobs.end_time >= since)
-    # Every user, by leaping from one to the next through the index: the others of a user's jobs are not looked at.
+    # Skip from user to user through the index, without reading their other jobs.
     first = select(func.min(_jobs.user_name).label("user_name")).where(_jobs.runtime > 0)
     users = first.cte("users", recursive=True)
     following = (
@@ -78,7 +78,7 @@ def _chosen(per_user: int, since: int, now: int, teaches: ColumnElement[bool]) -
             select(_jobs.end_time, _jobs.id)
             .where(_jobs.user_name == users.c.user_name, _jobs.runtime > 0, _jobs.end_time <= now, condition)
             .order_by(_jobs.end_time.desc())
-            # All that ended in the same second: predictors decide between them by more than stands in the index.
+            # With all jobs of the same second: predictors order them by columns that the index does not include.
             .fetch(literal(per_user), with_ties=True)
             .lateral()
         )
@@ -87,14 +87,14 @@ def _chosen(per_user: int, since: int, now: int, teaches: ColumnElement[bool]) -
 
 
 def read_new(connection: Connection, after: int) -> Iterator[tuple[int, CompletedJob]]:
-    """All jobs with ids above ``after`` in the order in which they were committed, each with its id."""
+    """Yield all jobs with ids above ``after``, each with its id, in the order in which they were committed."""
     wanted = select(_jobs.id, *job_columns).where(_jobs.id > after).order_by(_jobs.id)
     for number, *row in stream(connection, wanted):
         yield number, job_of(row)
 
 
 def set_teaching(connection: Connection, states: Collection[State]) -> bool:
-    """Let the jobs that ended so, and no others, teach the predictors in SQL; whether that is a change."""
+    """Store the job states from which the predictors in SQL learn; return whether they changed."""
     known = set(connection.execute(select(teaching_states.c.state)).scalars())
     if known == set(states):
         return False
