@@ -1,7 +1,10 @@
 """A predictor that writes down what a driver asks and tells it, and when: every driver is run with it."""
 
+import json
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import pytest
@@ -11,6 +14,7 @@ from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.predictors import registry
 from softwalltime.predictors.base import Options, Predictor
 from softwalltime.replay.workload import Workload
+from tests.samples import ROOT
 
 
 class Entry(NamedTuple):
@@ -28,10 +32,14 @@ class Spy(Predictor):
     summary: ClassVar[str] = "writes down what it is asked and told"
     source: ClassVar[str] = "the tests"
 
+    instances: ClassVar[list["Spy"]] = []
+    """Those that drivers have made."""
+
     def __init__(self, options: Options | None = None) -> None:
         super().__init__(options or Options())
         self.entries: list[Entry] = []
         self.learnt: list[CompletedJob] = []
+        self.instances.append(self)
 
     def learn(self, job: CompletedJob) -> None:
         self.learnt.append(job)
@@ -55,6 +63,42 @@ class ObservingSpy(Spy):
         self.observed.append(event)
         submission = event.job.submission if isinstance(event, Ended) else event.submission
         self.entries.append(Entry(type(event).__name__, submission.job_id, event.time))
+
+
+class FileSpy(ObservingSpy):
+    """Writes to the file that the environment names: for drivers in a process of their own."""
+
+    name: ClassVar[str] = "file-spy"
+
+    def __init__(self, options: Options | None = None) -> None:
+        super().__init__(options)
+        self.entries = _File(Path(os.environ["SPY_FILE"]))
+
+
+class _File(list[Entry]):
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def append(self, entry: Entry) -> None:
+        with self._path.open("a") as file:
+            file.write(json.dumps(entry) + "\n")
+
+
+def read_entries(path: Path) -> list[Entry]:
+    """What a ``FileSpy`` has written."""
+    return [Entry(*json.loads(line)) for line in path.read_text().splitlines()]
+
+
+def file_spy_environment(folder: Path) -> dict[str, str]:
+    """An environment in which the command knows ``file-spy``, as of a package that is installed; it writes to
+    ``folder / "spied"``.
+    """
+    metadata = folder / "spies" / "spies-1.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: spies\nVersion: 1\n")
+    (metadata / "entry_points.txt").write_text("[softwalltime.predictors]\nfile-spy = tests.spy:FileSpy\n")
+    (folder / "spied").touch()
+    return {"PYTHONPATH": f"{metadata.parent}:{ROOT}", "SPY_FILE": str(folder / "spied")}
 
 
 @contextmanager

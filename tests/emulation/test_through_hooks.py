@@ -39,6 +39,7 @@ from softwalltime.states import TEACHING
 from softwalltime.store.embedded.server import embedded_postgres
 from softwalltime.workloads.synthetic import generate
 from tests.samples import RECORDED_LOG, ROOT, job, trace
+from tests.spy import assert_nothing_was_known_early, file_spy_environment, read_entries
 
 NOW = 1_800_000_000
 
@@ -133,6 +134,20 @@ def test_the_prediction_at_start_is_that_of_the_fast_replay_too(database: str, t
     assert ((fast.at_start != fast.soft_walltimes) & (workload.started >= 0)).any() == (running != "keep")
     report.replayed.at_start[0] += 1
     assert compare(workload, report, fast).differing == 1
+
+
+def test_the_daemon_tells_a_predictor_exactly_what_has_ended_when_the_hook_asks(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in file_spy_environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    lives = Timeline(part("SDSC-SP2-1998", 0, 150), now=int(time.time()))
+    report = run(lives, "file-spy", setting(database, running="file-spy", portion=40))
+    assert (report.accepted, report.unanswered) == (report.events, 0)
+    entries = read_entries(tmp_path / "spied")
+    # Of the daemon's first life only: at its end it has learnt what the log held ahead.
+    assert_nothing_was_known_early(entries, Workload(lives.jobs))
+    assert sum(entry.did == "predict" for entry in entries) > 250
 
 
 def test_a_server_without_postqueuejob_gives_the_same(database: str) -> None:

@@ -37,6 +37,8 @@ def history(days: int = 3, per_day: int = 60) -> list[CompletedJob]:
 def taught(spec: str, jobs: list[CompletedJob]) -> Predictor:
     model = make(spec)
     for each in jobs:
+        # As drivers do, but more often.
+        model.fit(each.end)
         model.learn(each)
     return model
 

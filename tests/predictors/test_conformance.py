@@ -1,7 +1,9 @@
 """What is expected of every predictor, ours or another package's: one suite, run over the registry."""
 
 import pickle
+import sys
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import replace
 from random import Random
 
@@ -29,7 +31,11 @@ def fresh(predictor: type[Predictor]) -> Predictor:
 
 
 def answers(predictor: Predictor, workload: Workload) -> Iterator[Prediction | ColdStart]:
+    next_fit = 0
     for kind, number in events(workload):
+        if (now := workload.time(kind, number)) >= next_fit:
+            predictor.fit(now)
+            next_fit = now + predictor.fit_seconds
         if kind == Kind.ENDED:
             predictor.learn(workload.jobs[number])
         else:
@@ -203,3 +209,58 @@ def test_the_answers_do_not_depend_on_the_order_in_which_a_days_jobs_became_know
     for each in jobs[:300]:
         first, *others = (model.predict(each.submission, now) for model in models)
         assert others == [first, first]
+
+
+def lines_executed(model: Predictor, jobs: list[CompletedJob]) -> list[int]:
+    """How many lines of Python each job takes to be learnt: a measure that no other load of the machine changes."""
+    counts = []
+    count = 0
+
+    def trace(*_: object) -> object:
+        nonlocal count
+        count += 1
+        return trace
+
+    before = sys.gettrace()
+    for each in jobs:
+        count = 0
+        sys.settrace(trace)
+        try:
+            model.learn(each)
+        finally:
+            sys.settrace(before)
+        counts.append(count)
+    return counts
+
+
+@every_predictor
+def test_learning_is_cheap_and_stays_cheap(predictor: type[Predictor]) -> None:
+    # A year in which nobody starts or stops; what is expensive belongs into fit.
+    jobs = [
+        job(f"user{n % 20}", job_id=str(n), submitted=n * 1800, end=n * 1800 + 900, runtime=1 + n * 37 % 800, ncpus=1)
+        for n in range(17_520)
+    ]
+    model = fresh(predictor)
+    early = lines_executed(model, jobs[:4000])
+    for each in jobs[4000:-4000]:
+        model.learn(each)
+    late = lines_executed(model, jobs[-4000:])
+    assert max(early + late) < 500, "some lines a job"
+    assert sum(late) / len(late) < 60
+    assert sum(late) <= 2 * sum(early[1000:]) / 3 * 4 + 4000, "the last jobs take no longer than the first"
+
+
+@every_predictor
+def test_a_copy_answers_as_the_original_and_learns_apart_from_it(
+    predictor: type[Predictor], workload: Workload
+) -> None:
+    original = fresh(predictor)
+    list(answers(original, workload))
+    now = max(completed.end for completed in workload.jobs)
+    submissions = [completed.submission for completed in workload.jobs[-300:]]
+    before = [original.predict(each, now) for each in submissions]
+    twin = deepcopy(original)
+    for each in workload.jobs[-300:]:
+        twin.learn(replace(each, end=now, runtime=each.runtime + 50))
+    twin.fit(now)
+    assert [original.predict(each, now) for each in submissions] == before

@@ -10,9 +10,12 @@ from softwalltime.policy.site import KEEP, WALLTIME, Terms
 from softwalltime.predictors.registry import make
 from softwalltime.replay.drive import drive, drive_specs
 from softwalltime.replay.workload import Workload
+from softwalltime.simulation.engine import simulate
+from softwalltime.simulation.jobs import jobs_of
+from softwalltime.simulation.policies import Policy
 from softwalltime.workloads.synthetic import generate
 from tests.samples import job
-from tests.spy import Entry, ObservingSpy, Spy, assert_nothing_was_known_early
+from tests.spy import Entry, ObservingSpy, Spy, assert_nothing_was_known_early, registered
 
 
 @pytest.fixture(scope="module")
@@ -103,3 +106,42 @@ def test_all_jobs_count_as_progress_once(workload: Workload) -> None:
         told: list[int] = []
         drive_specs(workload, "v1", running, progress=told.append)
         assert sum(told) == len(workload.jobs)
+
+
+class Trained(Spy):
+    """Is fitted every 100 s."""
+
+    fit_seconds = 100
+
+    def fit(self, now: int) -> None:
+        self.entries.append(Entry("fit", "", now))
+
+
+def test_a_predictor_is_fitted_by_the_time_of_the_events_before_it_is_asked() -> None:
+    spy = Trained()
+    jobs = [job(job_id=str(n), submitted=at, end=at + 30, runtime=10) for n, at in enumerate((0, 50, 130, 500))]
+    drive(Workload(jobs), spy)
+    fits = [(number, entry.time) for number, entry in enumerate(spy.entries) if entry.did == "fit"]
+    assert [time for _, time in fits] == [0, 130, 500]
+    assert all(spy.entries[number + 1].did == "predict" for number, _ in fits)
+
+
+def test_the_simulator_too_tells_a_predictor_exactly_what_has_ended_when_it_asks() -> None:
+    jobs = [
+        job(job_id=str(n), submitted=n * 10, end=n * 10 + 200, runtime=50 + n % 7 * 30, walltime=400, ncpus=1 + n % 3)
+        for n in range(200)
+    ]
+    Spy.instances.clear()
+    with registered(ObservingSpy):
+        outcome = simulate(jobs_of(jobs), 4, Policy(waiting="observing-spy", running="observing-spy"))
+    (spy,) = [each for each in Spy.instances if each.entries]
+    ended = {str(n): int(outcome.start[n] + outcome.duration[n]) for n in range(len(jobs))}
+    learnt: dict[str, int] = {}
+    for did, job_id, time in spy.entries:
+        if did == "learn":
+            assert time == ended[job_id]
+            learnt[job_id] = time
+        elif did == "predict":
+            assert learnt == {known: end for known, end in ended.items() if end <= time}
+    assert len(learnt) == len(jobs)
+    assert {entry.did for entry in spy.entries} == {"predict", "learn", "Submitted", "Started", "Ended"}

@@ -18,7 +18,7 @@ POLICY = """mode = "on"
 waiting = "v1"
 rules = [
     {queue = "usage", waiting = "usage:last=3"},
-    {queue = "percentile", waiting = "percentile:keys=user,least=2,window=20d"},
+    {queue = "percentile", waiting = "percentile:keys=user,least=2,window=9999w"},
 ]
 """
 
@@ -33,7 +33,7 @@ def daemon(tmp_path: Path, database: str) -> Iterator[Daemon]:
 
 def answers(daemon: Daemon) -> list[object]:
     return [
-        daemon.predict(user=f"user{number}", queue=queue, walltime=10_000, now=BEGIN + 90_000)
+        daemon.predict(user=f"user{number}", queue=queue, walltime=10_000)
         for number in range(8)
         for queue in ("", "usage", "percentile")
     ]

@@ -70,10 +70,11 @@ def test_on_an_idle_machine_the_values_are_those_of_the_replay(jobs: Jobs) -> No
     expected = []
     for index, submitted in enumerate(jobs.submitted):
         while ends and ends[0][0] <= submitted:
-            _, ended = ends.pop(0)
+            end, ended = ends.pop(0)
             record = jobs.completed[ended]
             run = min(record.runtime, jobs.walltime[ended])
-            predictor.learn(job(record.submission.user, runtime=run, walltime=jobs.walltime[ended]))
+            of = record.submission
+            predictor.learn(job(of.user, runtime=run, walltime=jobs.walltime[ended], end=end, job_id=of.job_id))
         answer = predictor.predict(jobs.completed[index].submission, submitted)
         seconds = getattr(answer, "seconds", float("inf"))
         expected.append(min(jobs.walltime[index], max(60, int(np.ceil(min(seconds, 1e9))))))

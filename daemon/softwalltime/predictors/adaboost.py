@@ -1,6 +1,6 @@
 """Boosted regression trees, refitted on a schedule; needs scikit-learn to fit, and nothing to predict."""
 
-from bisect import insort
+from bisect import bisect_left, insort
 from importlib.util import find_spec
 from typing import ClassVar
 
@@ -37,8 +37,8 @@ class AdaBoostOptions(Options):
 class AdaBoost(Predictor):
     """AdaBoost.R2 over decision trees, by user, walltime, processors and memory.
 
-    A user stands for the mean runtime of their jobs in the window.  The model is fitted to the jobs of the window when
-    the first job ends after each multiple of ``every`` days since 1970, so that a restart gives the same model.
+    A user stands for the mean runtime of their jobs in the window.  The model is fitted to the jobs of the window
+    before each multiple of ``every`` days since 1970, so that a restart gives the same model.
     """
 
     name: ClassVar[str] = "adaboost"
@@ -65,15 +65,13 @@ class AdaBoost(Predictor):
         return History(seconds=self._window + self._every)
 
     def learn(self, job: CompletedJob) -> None:
-        """Keep the job if it ran; fit first where a new period begins with it."""
+        """Keep the job if it ran; forget what no later fit needs."""
         if job.runtime <= 0:
             return
-        period = job.end // self._every
-        if self._period is None:
-            self._period = period
-        elif period > self._period:
-            self._period = period
-            self._fit(period * self._every)
+        rows = self._rows
+        if rows and rows[0][0] < job.end - self._window - self._every:
+            # A quarter of a window at once: taking jobs away from the beginning moves all others.
+            del rows[: bisect_left(rows, (job.end - self._window - 3 * self._every // 4,))]
         submission = job.submission
         insort(
             self._rows,
@@ -87,6 +85,13 @@ class AdaBoost(Predictor):
                 job.runtime,
             ),
         )
+
+    def fit(self, now: int) -> None:
+        """Fit where a period has begun since the last fit, to the jobs that ended before it."""
+        period = now // self._every
+        if self._period is None or period > self._period:
+            self._period = period
+            self._fit(period * self._every)
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
         """The median of the trees' predictions, weighted as boosting weights them."""
@@ -106,14 +111,13 @@ class AdaBoost(Predictor):
         return Prediction(max(seconds, 0.0), "{} boosted trees fitted to {} jobs", (len(self._trees), self._fitted_to))
 
     def _fit(self, before: int) -> None:
-        """Fit to the jobs that ended in the window before this time, and forget older ones."""
+        """Fit to the jobs that ended in the window before this time."""
         from sklearn.ensemble import AdaBoostRegressor  # type: ignore[import-untyped]  # it has no types
         from sklearn.tree import DecisionTreeRegressor  # type: ignore[import-untyped]  # it has no types
 
         options = self.options
         assert isinstance(options, AdaBoostOptions)  # noqa: S101 - by options_type
-        self._rows = [row for row in self._rows if row[0] >= before - self._window]
-        rows = [row for row in self._rows if row[0] < before][-options.most :]
+        rows = [row for row in self._rows if before - self._window <= row[0] < before][-options.most :]
         self._trees, self._weights, self._fitted_to = [], [], len(rows)
         if len(rows) < _LEAST:
             return

@@ -38,6 +38,10 @@ class Predictor(ABC):
     calls ``learn`` never before a job has ended, and about in the order of the ends.  The logs of two servers, or a log
     that comes late, change that order, and the answers must not depend on it.
 
+    ``learn`` and ``observe`` hold up the answers to the hook, whose deadline is 50 ms, so they are cheap and bounded:
+    some microseconds, no more for the millionth job than for the thousandth (the conformance suite counts).  What is
+    expensive belongs into ``fit``.
+
     A subclass is found by :mod:`softwalltime.predictors.registry` and must pass the conformance suite in
     tests/predictors, which says the rest of what is expected of it.
     """
@@ -55,6 +59,9 @@ class Predictor(ABC):
     """The option that a value without a name sets, as in ``factor:0.5``; empty for none."""
     censoring: ClassVar[bool] = False
     """Whether it takes the runtime of a job that was killed at its walltime for a lower bound, and not for a fact."""
+
+    fit_seconds: ClassVar[int] = 3600
+    """Seconds between two calls of :meth:`fit`."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -74,6 +81,19 @@ class Predictor(ABC):
 
         Optional.  It is called after ``predict`` was asked about the same event, and before ``learn`` of the same end.
         It must be as cheap as ``learn``.
+        """
+
+    @property
+    def fits(self) -> bool:
+        """Whether it implements :meth:`fit`."""
+        return type(self).fit is not Predictor.fit
+
+    def fit(self, now: int) -> None:  # noqa: B027 - optional
+        """Do what is too expensive for ``learn``, as known at ``now`` (epoch seconds), such as training a model.
+
+        Optional.  It is called every ``fit_seconds``, in a replay by the time of the events.  The daemon calls it on a
+        copy (:func:`copy.deepcopy`) in a thread of its own, lets the copy learn what came meanwhile, and puts it in the
+        place of the original.  Code in C must release the interpreter, because other threads answer the hook.
         """
 
     @abstractmethod

@@ -142,9 +142,11 @@ def _own() -> Iterable[Entry]:
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         try:
             imported = importlib.import_module(module.name)
-        except ImportError as error:
-            # A predictor whose optional package is missing is the only one in its module, which has its name.
-            yield Entry(module.name.rpartition(".")[2], "softwalltime", None, str(error))
+        # An optional package that is missing, or installed by halves, must not take the other predictors with it.
+        except Exception as error:
+            # Such a predictor is the only one in its module, which has its name.
+            problem = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+            yield Entry(module.name.rpartition(".")[2], "softwalltime", None, problem)
             continue
         for _, member in inspect.getmembers(imported, inspect.isclass):
             if member.__module__ == module.name and issubclass(member, Predictor) and not inspect.isabstract(member):

@@ -58,7 +58,7 @@ def drive(
     waits = [-1] * len(workload.jobs)
     runs = waits if running == KEEP else [-1] * len(workload.jobs)
     begin = perf_counter()
-    if isinstance(running, Predictor) or waiting.observes:
+    if isinstance(running, Predictor) or waiting.observes or waiting.fits:
         _drive_both(workload, waiting, running, minimum, progress, waits, runs)
     else:
         _drive_waiting(workload, waiting, minimum, progress, waits)
@@ -114,13 +114,15 @@ def _drive_both(
     waits: list[int],
     runs: list[int],
 ) -> None:
-    """Ask at submission and at start, and show the events to predictors that observe."""
+    """Ask at submission and at start, show the events to predictors that observe, fit those that are to be fitted."""
     predictors = {"waiting": waiting}
     terms = Terms("on", "waiting", running if isinstance(running, str) else "running", minimum)
     if isinstance(running, Predictor):
         predictors["running"] = running
     pupils = list({id(each): each for each in predictors.values()}.values())
     observers = [each for each in pupils if each.observes]
+    fitted = [each for each in pupils if each.fits]
+    next_fit = int(workload.submitted[0]) if fitted and len(workload.jobs) else None
     jobs, started, teaches = workload.jobs, workload.started.tolist(), workload.teaches.tolist()
     now = 0
 
@@ -130,6 +132,10 @@ def _drive_both(
     for kinds, numbers in workload.stream(starts=True, everything=bool(observers), progress=progress):
         for kind, number in zip(kinds, numbers, strict=True):
             job = jobs[number]
+            if next_fit is not None and workload.time(kind, number) >= next_fit:
+                next_fit = workload.time(kind, number) + min(each.fit_seconds for each in fitted)
+                for each in fitted:
+                    each.fit(workload.time(kind, number))
             if kind == _SUBMITTED:
                 now = job.submission.submitted
                 decision = decide(terms, kind, job.submission, None, predict)

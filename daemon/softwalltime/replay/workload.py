@@ -82,18 +82,23 @@ class Workload:
         """The indexes of all jobs in the order of their ends."""
         return self._in_file_order[np.argsort(self.ended[self._in_file_order], kind="stable")]
 
+    def time(self, kind: int, number: int) -> int:
+        """When the event of this kind of the job with this index happens, epoch seconds."""
+        times = self.submitted if kind == Kind.SUBMITTED else self.started if kind == Kind.STARTED else self.ended
+        return int(times[number])
+
     def event(self, kind: int, number: int) -> Event:
         """The event of this kind of the job with this index."""
-        job = self.jobs[number]
+        job, time = self.jobs[number], self.time(kind, number)
         match kind:
             case Kind.SUBMITTED:
-                return Submitted(int(self.submitted[number]), job.submission)
+                return Submitted(time, job.submission)
             case Kind.STARTED:
-                return Started(int(self.started[number]), job.submission)
+                return Started(time, job.submission)
             case Kind.DELETED:
-                return Deleted(int(self.ended[number]), job.submission)
+                return Deleted(time, job.submission)
             case _:
-                return Ended(int(self.ended[number]), job)
+                return Ended(time, job)
 
     def skipped(self) -> dict[str, int]:
         """How many jobs are not scored, by reason; one that has both reasons counts under the first."""

@@ -1,6 +1,7 @@
 """The predictors of a policy in memory, safe to teach from one thread and to ask from another."""
 
 from collections.abc import Callable, Collection, Iterable
+from copy import deepcopy
 from heapq import heappop, heappush
 from threading import Lock
 from time import time
@@ -44,7 +45,10 @@ class PredictionService:
         self._future: list[tuple[int, int, CompletedJob]] = []
         self._taken = 0
         self._predictors: dict[str, Predictor] = {spec: make(spec) for spec in sorted(policy.specs())}
-        self._observers = [predictor for predictor in self._predictors.values() if predictor.observes]
+        self._fitted = {spec for spec, predictor in self._predictors.items() if predictor.fits}
+        self._copying = False
+        self._missed: list[CompletedJob | Event] | None = None
+        """What was learnt and observed since the predictors were copied for a fit; ``None`` without one."""
 
     def fresh(self) -> "PredictionService":
         """One with the same policy that has learnt nothing yet."""
@@ -58,7 +62,12 @@ class PredictionService:
     @property
     def observes(self) -> bool:
         """Whether a predictor wants to know which jobs wait and run."""
-        return bool(self._observers)
+        return any(predictor.observes for predictor in self._predictors.values())
+
+    @property
+    def fit_seconds(self) -> int | None:
+        """Seconds between two fits, the shortest that a predictor asks for; ``None``: none is to be fitted."""
+        return min((self._predictors[spec].fit_seconds for spec in self._fitted), default=None)
 
     @property
     def from_the_future(self) -> int:
@@ -84,17 +93,61 @@ class PredictionService:
         """Show these events to the predictors that observe; a request waits for one event at most."""
         for event in events:
             with self._lock:
-                for predictor in self._observers:
-                    predictor.observe(event)
+                self._show(event, self._live())
 
     def _come_to(self, now: int) -> None:
         while self._future and self._future[0][0] <= now:
             self._teach(heappop(self._future)[2])
 
     def _teach(self, job: CompletedJob) -> None:
-        for predictor in self._predictors.values():
-            predictor.learn(job)
+        self._show(job, self._live())
         self.learnt += 1
+
+    def _live(self) -> Iterable[Predictor]:
+        """The predictors that may change now; those that are being copied catch up later."""
+        if self._missed is None or not self._copying:
+            return self._predictors.values()
+        return [predictor for spec, predictor in self._predictors.items() if spec not in self._fitted]
+
+    def _show(self, what: CompletedJob | Event, predictors: Iterable[Predictor]) -> None:
+        if self._missed is not None:
+            self._missed.append(what)
+        _show(what, predictors)
+
+    def fit(self, now: int) -> None:
+        """Fit copies of the predictors that are to be fitted, and put them in the place of the originals.
+
+        No answer waits for it but for the moment in which one job is learnt.  One call at a time, in any thread.
+        """
+        spec_names = sorted(self._fitted)
+        with self._lock:
+            missed = self._missed = []
+            self._copying = True
+        try:
+            originals = {spec: self._predictors[spec] for spec in spec_names}
+            try:
+                # Nothing changes the originals meanwhile, so they can be asked.
+                copies = {spec: deepcopy(original) for spec, original in originals.items()}
+            finally:
+                self._catch_up(missed, originals)
+            for copy in copies.values():
+                copy.fit(now)
+            self._catch_up(missed, copies)
+        finally:
+            with self._lock:
+                self._missed = None
+
+    def _catch_up(self, missed: list[CompletedJob | Event], predictors: dict[str, Predictor]) -> None:
+        """Show predictors what they have missed, one job at a time; then let them take part."""
+        done = 0
+        while True:
+            with self._lock:
+                if done == len(missed):
+                    self._copying = False
+                    self._predictors.update(predictors)
+                    return
+                _show(missed[done], predictors.values())
+            done += 1
 
     def decide(self, request: Request) -> tuple[int, Decision]:
         """What to do about the job of a request, and as of when (epoch seconds).
@@ -115,3 +168,12 @@ class PredictionService:
 
         terms = self.policy.terms(submission)
         return now, decide(terms, KINDS[request.event], submission, request.soft_walltime, predict)
+
+
+def _show(what: CompletedJob | Event, predictors: Iterable[Predictor]) -> None:
+    """Let predictors learn a job, or observe an event."""
+    for predictor in predictors:
+        if isinstance(what, CompletedJob):
+            predictor.learn(what)
+        elif predictor.observes:
+            predictor.observe(what)

@@ -19,9 +19,11 @@ from sqlalchemy import Engine
 from softwalltime.errors import SoftwalltimeError, SourceError
 from softwalltime.predictors.base import EVERYTHING, History
 from softwalltime.service.follow import INTERVAL, LONGEST_PAUSE, Follower
+from softwalltime.service.observing import JobWatch
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
+from softwalltime.store.current import read_current
 from softwalltime.store.daily import recent_quality, refresh
 from softwalltime.store.history import last_id, read_history, read_new, set_teaching
 from softwalltime.store.quality import Quality
@@ -43,6 +45,8 @@ LONG_STATEMENT_TIMEOUT = 1800.0
 CLOCK_JUMP = 3600.0
 """Seconds by which the host's clock must have been set for the history to be loaded anew."""
 NOT_REACHED = "not reached yet"
+LOOK = 10.0
+"""Seconds after which the jobs that wait and run are looked at where nothing was read, as another process may have."""
 UNLIMITED = Retention(days=0, jobs_per_user=0)
 
 T = TypeVar("T")
@@ -112,6 +116,10 @@ class Worker:
         self._next_refresh = monotonic() + min(FIRST_REFRESH, refresh_every)
         self._refresh_began = 0
         self._next: PredictionService | None = None
+        self._watch = JobWatch()
+        self._lines_seen: int | None = -1
+        self._next_look = self._next_fit = monotonic()
+        self._fitting: Thread | None = None
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="worker", daemon=True)
 
@@ -173,6 +181,7 @@ class Worker:
             if self._follower is not None:
                 self._follow(engine, self._follower)
             self._learn(engine)
+            self._fit()
             self._forget(engine)
             self._refresh(engine)
             self._recovered()
@@ -217,6 +226,11 @@ class Worker:
             jobs = read_history(connection, history.per_user, since, now, predictions.teaching)
             predictions.learn(self._until_stopped(jobs))
         self._last_id = newest
+        if predictions.fit_seconds is not None:
+            # Nobody asks these yet.
+            _fit(predictions, now)
+            self._next_fit = self._monotonic() + predictions.fit_seconds
+        self._watch, self._lines_seen = JobWatch(), -1
         predictions.ready = True
         self._handler.predictions = predictions
         self.history, self.loaded = predictions.learnt, int(self._clock())
@@ -240,11 +254,38 @@ class Worker:
             self.source_problem, self.logs_read = "", True
 
     def _learn(self, engine: Engine) -> None:
-        """Learn the jobs that were stored since, by any process."""
-        with engine.connect() as connection:
+        """Learn the jobs that were stored since, by any process; show predictors that observe what waits and runs."""
+        predictions = self._handler.predictions
+        # One snapshot: a job that completes in between must not look as if it was deleted.
+        with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
             for number, job in read_new(connection, self._last_id):
-                self._handler.predictions.learn([job])
+                if predictions.observes:
+                    predictions.observe(self._watch.ended(job))
+                predictions.learn([job])
                 self._last_id = number
+            if predictions.observes and self._has_changed():
+                predictions.observe(self._watch.look(read_current(connection), int(self._clock())))
+
+    def _has_changed(self) -> bool:
+        """Whether the list of jobs that wait and run may have changed since it was looked at."""
+        lines = None if self._follower is None else self._follower.tally.lines
+        now = self._monotonic()
+        if lines == self._lines_seen and now < self._next_look:
+            return False
+        self._lines_seen, self._next_look = lines, now + LOOK
+        return True
+
+    def _fit(self) -> None:
+        """Fit the predictors that are to be fitted in a thread of its own, if it is time to."""
+        predictions = self._handler.predictions
+        seconds = predictions.fit_seconds
+        fitting = self._fitting is not None and self._fitting.is_alive()
+        if seconds is None or fitting or self._monotonic() < self._next_fit:
+            return
+        self._next_fit = self._monotonic() + seconds
+        # Not waited for at the end: what is fitted is not stored.
+        self._fitting = Thread(target=_fit, args=[predictions, int(self._clock())], name="fit", daemon=True)
+        self._fitting.start()
 
     def _forget(self, engine: Engine) -> None:
         """Delete one batch of rows past their retention; begin once a day and go on until none is left."""
@@ -291,6 +332,18 @@ class Worker:
             pause = min(REFRESH_RETRY, self._refresh_every)
         self._refreshing = None
         self._next_refresh = self._monotonic() + pause
+
+
+def _fit(predictions: PredictionService, now: int) -> None:
+    """Fit, and go on with the predictors as they were where that fails."""
+    begin = time.monotonic()
+    try:
+        predictions.fit(now)
+    # A predictor of another package may fail in any way.
+    except Exception:
+        log.exception("a predictor cannot be fitted; it goes on as it was")
+    else:
+        log.info("fitted predictors in %.1f s", time.monotonic() - begin)
 
 
 def together(histories: Iterator[History]) -> History:

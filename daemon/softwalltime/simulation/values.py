@@ -50,6 +50,8 @@ class Values:
         self._predictors = {spec: make(spec) for spec in specs if spec not in (WALLTIME, RUNTIME)}
         self._pupils = [each for each in self._predictors.values() if each.history != NOTHING]
         self._observers = [each for each in self._predictors.values() if each.observes]
+        self._fitted = [each for each in self._predictors.values() if each.fits]
+        self._next_fit = 0
         self._at_submission = policy.waiting in self._predictors or policy.ordering in self._predictors
         self._at_start = not self._same and policy.running in self._predictors
         self.limit = jobs.walltime
@@ -79,6 +81,8 @@ class Values:
 
     def submitted(self, job: int, now: int) -> None:
         """Set the values of a job that is submitted at ``now``."""
+        if self._fitted:
+            self._fit(now)
         self.estimate(job, now)
         if self._observers:
             self._observe(Submitted(now, self._jobs.completed[job].submission))
@@ -109,6 +113,8 @@ class Values:
 
     def started(self, job: int, now: int) -> None:
         """Set the running value of a job that starts at ``now``."""
+        if self._fitted:
+            self._fit(now)
         if self._same:
             self.running[job] = self.waiting[job]
         elif self._at_start:
@@ -143,6 +149,13 @@ class Values:
             return
         for predictor in self._pupils:
             predictor.learn(completed)
+
+    def _fit(self, now: int) -> None:
+        """Fit the predictors that are to be fitted, if it is time to."""
+        if now >= self._next_fit:
+            self._next_fit = now + min(each.fit_seconds for each in self._fitted)
+            for each in self._fitted:
+                each.fit(now)
 
     def _observe(self, event: Event) -> None:
         for predictor in self._observers:
