@@ -23,7 +23,7 @@ ALLOWED = {
     "store": {"errors", "jobs", "reasons", "resources", "settings", "states"},
     "workloads": {"errors", "jobs"},
     "replay": {"errors", "events", "formatting", "jobs", "policy", "predictors", "states"},
-    "simulation": {"errors", "events", "jobs", "policy", "predictors", "replay", "states"},
+    "simulation": {"accounting", "errors", "events", "jobs", "policy", "predictors", "replay", "states"},
     "emulation": {"accounting", "errors", "events", "jobs", "policy", "replay", "service", "states"},
     "service": {
         "accounting",

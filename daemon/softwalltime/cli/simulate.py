@@ -31,6 +31,7 @@ from softwalltime.simulation.orders import ORDERS
 from softwalltime.simulation.policies import Policy, policy_of, read_policies
 from softwalltime.simulation.shaking import SHAKES, shaken
 from softwalltime.simulation.tasks import Experiment, Result, evaluate, results, tasks
+from softwalltime.simulation.vnodes import Vnode, read_vnodes, that_fit, vnodes_of
 
 _FEW = 150_000
 """Jobs up to which simulations are done in this process: starting others takes longer."""
@@ -102,6 +103,16 @@ class Plan:
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.option("--processors", type=click.IntRange(1), metavar="N", help="Machine size.  Default: the most in use.")
+@click.option(
+    "--vnodes",
+    metavar="TEXT",
+    help="Machine of vnodes, as 100:ncpus=32:mem=128gb+4:ncpus=64:ngpus=4; jobs are placed by select and place.",
+)
+@click.option(
+    "--pbsnodes",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Machine of the vnodes in this output of pbsnodes -a -F json.",
+)
 @policy_options
 @click.option(
     "--policies",
@@ -130,7 +141,8 @@ class Plan:
 @minimum_option
 @store_options
 def simulate(
-    sources: tuple[str, ...], processors: int | None, file: Path | None, run_as_recorded: bool, shake: str | None,
+    sources: tuple[str, ...], processors: int | None, vnodes: str | None, pbsnodes: Path | None, file: Path | None,
+    run_as_recorded: bool, shake: str | None,
     seeds: tuple[int, ...] | None, by: tuple[str, ...], form: str, jobs_file: Path | None, keep: Path | None,
     processes: int | None, scheduler: str | None, minimum: int, settings: LazySettings, **policy: Any,
 ) -> int:  # fmt: skip
@@ -139,6 +151,9 @@ def simulate(
     A SOURCE is what it is to replay; several sources are one workload.  Each job is submitted when it was and starts
     when the policy would have started it on a machine of N processors.  The policy of the options is compared with
     first come, first served, EASY backfilling and walltimes.  Nothing is changed anywhere.
+
+    On a machine of vnodes (--vnodes, --pbsnodes) jobs are placed chunk by chunk, so that a job can wait although enough
+    processors are free.  The scheduler is PBS's cycle then.
 
     One schedule says little, because a single changed start can change a whole year.  With --shake, each policy runs on
     the same shaken workloads, and changes are given with a 95% confidence interval.
@@ -149,6 +164,7 @@ def simulate(
       softwalltime simulate LOGS --order xf --ordering v3 --waiting v3 --guard 3600 --shake week --seeds 31-40
       softwalltime simulate LOGS --backfill pbs --order formula --formula '(eligible_time + 3600) / predicted'
       softwalltime simulate LOGS --policies policies.toml --shake week --format json --by user
+      softwalltime simulate LOGS --pbsnodes pbsnodes.json --waiting factor:0.5
     """
     if seeds is not None and shake is None:
         raise UsageError("--seeds is for shaken workloads: add --shake week, or omit it")
@@ -162,18 +178,25 @@ def simulate(
     if "live" in given:
         given["live"] *= 60
     given |= {"kill_at_walltime": not run_as_recorded, "minimum": minimum}
-    policies = _policies(file, given)
+    if sum(each is not None for each in (processors, vnodes, pbsnodes)) > 1:
+        raise UsageError("--processors, --vnodes and --pbsnodes each describe the machine: give one of them")
+    machine = vnodes_of(vnodes) if vnodes is not None else read_vnodes(pbsnodes) if pbsnodes is not None else ()
+    if machine and given.setdefault("backfill", "pbs") != "pbs":
+        raise UsageError(f"the backfilling {given['backfill']} knows processors only: use pbs on a machine of vnodes")
+    policies = _policies(file, given, machine)
     completed, tally = load_jobs(sources, settings)
     teaching = settings().teaching
     jobs = jobs_of(completed, teaching)
     if not len(jobs):
         raise SourceError(f"no job in {' '.join(sources)} has a runtime, a walltime and processors")
-    size = processors or jobs.peak()
-    jobs, refused = jobs.that_fit(size)
+    size = sum(vnode.resources[0] for vnode in machine) or processors or jobs.peak()
+    jobs, refused = that_fit(machine, jobs) if machine else jobs.that_fit(size)
+    if not len(jobs) and machine:
+        raise UsageError(f"no job fits the {plural(len(machine), 'vnode')}: correct --vnodes or --pbsnodes")
     if not len(jobs):
         raise UsageError(f"every job is larger than {plural(size, 'processor')}: correct --processors")
     by = tuple(dict.fromkeys(by))
-    experiment = Experiment("", size, next(iter(policies.values())), shake or "", by)
+    experiment = Experiment("", size, next(iter(policies.values())), shake or "", by, machine)
     plan = Plan(experiment, policies, (seeds or tuple(range(31, 41))) if shake else (0,), jobs, completed)
     found = _simulate(plan, jobs_file, file is not None, keep, processes, scheduler, tuple(sorted(teaching)))
     metrics = {name: [found[policy, seed].metrics for seed in plan.seeds] for name, policy in policies.items()}
@@ -194,12 +217,14 @@ def simulate(
     return 1 if tally.broken else 0
 
 
-def _policies(file: Path | None, given: dict[str, Any]) -> dict[str, Policy]:
+def _policies(file: Path | None, given: dict[str, Any], machine: tuple[Vnode, ...]) -> dict[str, Policy]:
     """The policies by name, each once; checked, because minutes of reading come next."""
     if file is not None:
         policies = read_policies(file, given)
     else:
-        common = {key: given[key] for key in ("kill_at_walltime", "minimum")}
+        # On a machine of vnodes today's scheduler is PBS's cycle too.
+        shared = ("kill_at_walltime", "minimum", *(("backfill",) if machine else ()))
+        common = {key: given[key] for key in shared}
         both = (policy_of(common, "the options"), policy_of(given, "the options"))
         policies = {policy.name: policy for policy in both}
     for name, policy in policies.items():

@@ -11,6 +11,7 @@ Start from :func:`.engine.simulate`::
 :mod:`.policies`     ``Policy``: order, backfilling, values, guard, steering, correction, as plain data
 :mod:`.engine`       the event loop: ends, submissions, one scheduling pass; ``simulate`` and its ``Outcome``
 :mod:`.machine`      what is free and whether a job fits: processors, or anything with the same methods
+:mod:`.vnodes`       a machine of vnodes with several resources, chunks and placement, for PBS's cycle
 :mod:`.queue`        the waiting jobs in order of submission
 :mod:`.running`      the running jobs by planned end; shadow and extra processors
 :mod:`.order`        what an order is; :mod:`.orders`, :mod:`.fairshare` and :mod:`.formula` are the orders

@@ -12,9 +12,11 @@ from softwalltime.errors import SoftwalltimeError, SourceError
 from softwalltime.replay.sweep.snapshot import load
 from softwalltime.simulation.engine import Outcome, simulate
 from softwalltime.simulation.jobs import Jobs, jobs_of
+from softwalltime.simulation.machine import Machine
 from softwalltime.simulation.metrics import Metrics, classes, measure
 from softwalltime.simulation.policies import Policy
 from softwalltime.simulation.shaking import shaken
+from softwalltime.simulation.vnodes import Vnode, Vnodes
 from softwalltime.states import State
 
 Progress = Callable[[int], None]
@@ -25,7 +27,8 @@ class Experiment:
     """What all simulations of one run share.
 
     ``digest`` tells apart any two sets of jobs; ``baseline`` is the policy that the others are compared with; ``shake``
-    is empty for the recorded workload; ``by`` names the classes to measure as well.
+    is empty for the recorded workload; ``by`` names the classes to measure as well.  ``vnodes``, if there are any, are
+    the machine in place of interchangeable processors, of which they have ``processors``.
     """
 
     digest: str
@@ -33,7 +36,12 @@ class Experiment:
     baseline: Policy
     shake: str = ""
     by: tuple[str, ...] = ()
+    vnodes: tuple[Vnode, ...] = ()
     version: str = __version__
+
+    def machine(self, workload: Jobs) -> int | Machine:
+        """The empty machine for a workload."""
+        return Vnodes(self.vnodes, workload) if self.vnodes else self.processors
 
     def key(self, policy: Policy, seed: int) -> str:
         """What tells this simulation from any other that gives other figures."""
@@ -105,12 +113,12 @@ def results(
     :param progress: told the number of jobs submitted since it was last told.
     :param outcomes: given each policy's schedule.
     """
-    processors, first = experiment.processors, experiment.baseline
-    baseline = run(workload, processors, first, progress if first in policies else lambda _: None)
+    first = experiment.baseline
+    baseline = run(workload, experiment.machine(workload), first, progress if first in policies else lambda _: None)
     found = []
     for policy in policies:
         own = policy == first
-        outcome = baseline if own else run(workload, processors, policy, progress)
+        outcome = baseline if own else run(workload, experiment.machine(workload), policy, progress)
         outcomes(policy, outcome)
         found.append(_result(workload, experiment, policy, seed, outcome, None if own else baseline))
     return found
@@ -135,13 +143,13 @@ def _result(
     )
 
 
-def run(workload: Jobs, processors: int, policy: Policy, progress: Progress = lambda _: None) -> Outcome:
+def run(workload: Jobs, machine: int | Machine, policy: Policy, progress: Progress = lambda _: None) -> Outcome:
     """Simulate; a predictor that raises ends in one line that names the policy.
 
     :raises SoftwalltimeError: if a predictor raises.
     """
     try:
-        return simulate(workload, processors, policy, progress)
+        return simulate(workload, machine, policy, progress)
     except SoftwalltimeError:
         raise
     # Another package's predictor may fail in any way at all.
