@@ -87,7 +87,7 @@ def test_a_wrong_argument_gets_one_clear_line_and_exit_status_2(
     assert message in captured.err
 
 
-def test_without_arguments_there_is_help_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_arguments_help_is_printed_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -149,7 +149,7 @@ def test_a_dump_holds_every_job_and_each_predictors_soft_walltime(
     assert rows[0][1] == "", "the first job is a cold start"
 
 
-def test_a_limit_is_held(accounting: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_limit_reduces_the_number_of_jobs(accounting: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["replay", str(accounting), "--limit", "50", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["jobs"] == 50
 
@@ -170,7 +170,7 @@ def test_the_recorded_log_of_a_real_server_is_replayed(capsys: pytest.CaptureFix
     assert f"{RECORDED_LOG}: 42 jobs, " in capsys.readouterr().out
 
 
-def test_bad_lines_are_told_on_standard_error_and_end_nothing(
+def test_malformed_lines_are_printed_and_other_lines_are_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = tmp_path / "20261120"
@@ -183,7 +183,7 @@ def test_bad_lines_are_told_on_standard_error_and_end_nothing(
     assert lines[-1] == "... and 2 more malformed lines"
 
 
-def test_a_file_without_any_job_is_an_error_that_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_without_jobs_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "20261120"
     log.write_bytes(b"rubbish\n" * 3)
     assert run(["replay", str(log)]) == 2
@@ -218,7 +218,7 @@ def test_a_binary_file_is_an_error_with_exit_status_1(
 
 @pytest.mark.parametrize("special", ["FIFO", "dangling link", "looping link", "device", "folder"])
 @pytest.mark.parametrize("command", ["replay", "report", "sweep"])
-def test_a_special_file_in_the_folder_costs_no_other(
+def test_a_special_file_does_not_affect_other_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], special: str, command: str
 ) -> None:
     folder = tmp_path / "accounting"

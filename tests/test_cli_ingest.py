@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
         (["/proc/version", "/etc/nowhere"], "Path '/etc/nowhere' does not exist"),
     ],
 )
-def test_a_wrong_call_does_nothing_and_says_why(
+def test_wrong_use_does_nothing_and_prints_the_reason(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # Nobody answers there: nothing is reached.
@@ -55,9 +55,7 @@ def figures(output: str) -> dict[str, int]:
     return {line[:20].strip(): int(line[20:].replace(",", "")) for line in output.splitlines()}
 
 
-def test_it_says_what_it_met_and_each_line_is_in_one_of_the_figures(
-    folder: Path, database: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ingest_counts_each_line_in_one_figure(folder: Path, database: str, capsys: pytest.CaptureFixture[str]) -> None:
     with (folder / "20261120").open("ab") as log:
         log.write(b"rubbish\n\n11/20/2026 11:00:00;S;900.pbs1;start=soon\n11/20/2026 11:00:00;E;901.pbs1;half")
     assert run(["ingest", str(folder), "--dsn", database]) == 0
@@ -80,7 +78,7 @@ def test_it_says_what_it_met_and_each_line_is_in_one_of_the_figures(
     assert (again["jobs stored"], again["already known"], again["malformed"]) == (0, 42, 1)
 
 
-def test_a_file_that_cannot_be_read_makes_it_fail_when_all_others_are_read(
+def test_an_unreadable_file_fails_after_all_others_are_read(
     folder: Path, database: str, engine: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "20261119.gz").write_bytes(gzip.compress(RECORDED)[:50])
@@ -93,7 +91,7 @@ def test_a_file_that_cannot_be_read_makes_it_fail_when_all_others_are_read(
         assert count_jobs(connection) == 42
 
 
-def test_malformed_lines_are_shown_the_newest_first_and_harm_no_terminal(
+def test_malformed_lines_are_printed_newest_first_without_control_characters(
     folder: Path, database: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "20261120").write_bytes(
@@ -128,7 +126,7 @@ def test_malformed_lines_are_shown_the_newest_first_and_harm_no_terminal(
     assert captured.err == "2 malformed lines are kept, 4 older ones were dropped\n"
 
 
-def test_what_follows_ends_at_once_when_it_is_told_to(folder: Path, database: str, engine: Engine) -> None:
+def test_follow_stops_on_sigterm_and_sigint_with_status_0(folder: Path, database: str, engine: Engine) -> None:
     command = [sys.executable, "-m", "softwalltime", "ingest", "--follow", folder, "--dsn", database]
     for number in (signal.SIGTERM, signal.SIGINT):
         with (folder / "20261121").open("ab") as log:

@@ -74,7 +74,7 @@ def agree(path: Path, sources: list[str], capsys: pytest.CaptureFixture[str]) ->
     return len(found)
 
 
-def test_a_row_for_each_source_and_predictor_says_what_replay_says(
+def test_each_row_equals_the_figures_of_replay(
     sources: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "results.csv"
@@ -104,7 +104,7 @@ def test_without_a_grid_the_published_predictors_are_tried(tmp_path: Path) -> No
     assert len({(row["option_p"], row["option_keys"], row["option_window"]) for row in rows(path)[5:]}) == 36
 
 
-def test_the_same_command_again_has_nothing_to_do_and_a_larger_grid_only_the_rest(
+def test_a_repeated_sweep_computes_only_new_rows(
     sources: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "results.csv"
@@ -121,7 +121,7 @@ def test_the_same_command_again_has_nothing_to_do_and_a_larger_grid_only_the_res
     assert [row["predictor"] for row in rows(path)] == ["request", "v1"]
 
 
-def test_a_log_that_has_grown_is_done_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_changed_log_is_computed_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log, path = tmp_path / "20261120", tmp_path / "results.csv"
     lines = RECORDED_LOG.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join(lines[: len(lines) // 2]))
@@ -144,7 +144,7 @@ def test_a_log_that_has_grown_is_done_again(tmp_path: Path, capsys: pytest.Captu
     assert first == second
 
 
-def test_which_jobs_teach_is_the_sites_choice_as_in_a_replay(
+def test_the_teaching_setting_applies(
     sources: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "results.csv"
@@ -193,7 +193,7 @@ MANY = "percentile:p=" + "|".join(map(str, range(1, 100))) + ",keys=user|project
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_sweep_goes_on_where_it_was(
+def test_an_interrupted_sweep_continues(
     sources: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], end: signal.Signals
 ) -> None:
     path, whole = tmp_path / "results.csv", tmp_path / "whole.csv"
@@ -217,7 +217,7 @@ def test_an_interrupted_sweep_goes_on_where_it_was(
     assert without_seconds(path) == without_seconds(whole)
 
 
-def test_a_predictor_that_raises_ends_no_sweep(
+def test_an_error_in_a_predictor_does_not_end_the_sweep(
     sources: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "results.csv"
@@ -239,7 +239,7 @@ def test_a_predictor_that_raises_ends_no_sweep(
     assert "12 of 13 rows to do" in capsys.readouterr().out
 
 
-def test_a_broken_file_costs_its_own_rest_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_file_is_read_up_to_the_damage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     broken, path = tmp_path / "20261121.gz", tmp_path / "results.csv"
     # What comes before the break is read a MiB at a time.
     log = RECORDED_LOG.read_bytes()
@@ -251,7 +251,7 @@ def test_a_broken_file_costs_its_own_rest_only(tmp_path: Path, capsys: pytest.Ca
     assert len(rows(path)) == 4
 
 
-def test_parquet_is_written_at_the_end_and_rows_are_kept_beside_it(
+def test_parquet_is_written_at_the_end_beside_the_csv_file(
     sources: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     duckdb = pytest.importorskip("duckdb", reason="DuckDB, which writes Parquet, is not installed")
@@ -279,7 +279,7 @@ def test_parquet_is_written_at_the_end_and_rows_are_kept_beside_it(
         (["/nowhere", "-o", "x.csv", "--jobs", "2", "--scheduler", "tcp://h:1"], "--jobs sets the processes on"),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_is_read(
+def test_wrong_use_is_reported_before_reading(
     arguments: list[str],
     message: str,
     tmp_path: Path,
@@ -302,7 +302,7 @@ def test_what_is_wrong_is_said_before_anything_is_read(
         ("distributed", ["-o", "x.csv", "--scheduler", "tcp://h:1"], "pip install 'pbs-softwalltime[dask]'"),
     ],
 )
-def test_a_package_that_is_missing_is_named(
+def test_a_missing_package_is_named(
     package: str,
     arguments: list[str],
     message: str,
@@ -314,7 +314,7 @@ def test_a_package_that_is_missing_is_named(
     assert message in capsys.readouterr().err
 
 
-def test_a_dask_cluster_does_it_by_one_option(
+def test_the_scheduler_option_uses_a_dask_cluster(
     sources: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     here, there = tmp_path / "here.csv", tmp_path / "there.csv"

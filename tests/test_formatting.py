@@ -15,14 +15,14 @@ DASH = "\N{EN DASH}"
         (86400 * 365, "365 d"),
     ],
 )  # fmt: skip
-def test_a_duration_has_two_digits_and_the_unit_that_suits_it(seconds: float | None, text: str) -> None:
+def test_a_duration_has_two_digits_and_a_suitable_unit(seconds: float | None, text: str) -> None:
     assert formatting.duration(seconds) == text
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(3600, "1 h"), (5400, "1 h 30 min"), (86400, "24 h"), (172_860, "2 d 1 min"), (5, "5 s")]
 )
-def test_a_walltime_is_told_exactly(seconds: int, text: str) -> None:
+def test_a_walltime_is_exact(seconds: int, text: str) -> None:
     assert formatting.walltime(seconds) == text
 
 
@@ -33,12 +33,12 @@ def test_shares_that_are_missing_are_dashes() -> None:
     assert formatting.exact_percent(0.025) == "2.5%"
 
 
-def test_a_time_beyond_the_calendar_has_a_day_all_the_same() -> None:
+def test_times_beyond_the_calendar_are_clamped() -> None:
     assert formatting.day(1_700_000_000) == "2023-11-14"
     assert formatting.day(10**18) == "9999-01-01"
     assert formatting.day(-(10**18)) == "0001-01-01"
 
 
-def test_what_would_move_the_cursor_or_turn_the_text_is_replaced() -> None:
+def test_control_characters_and_text_direction_are_replaced() -> None:
     assert formatting.printable("a\x1b[31m\n\u202e") == "a?[31m??"
     assert formatting.printable("a\nb", "\N{REPLACEMENT CHARACTER}") == "a\N{REPLACEMENT CHARACTER}b"

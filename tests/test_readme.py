@@ -77,13 +77,13 @@ def test_every_command_is_in_the_readme() -> None:
         assert f"softwalltime {name}" in README, name
 
 
-def test_every_link_between_the_documents_leads_somewhere() -> None:
+def test_every_link_between_the_documents_resolves() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-def test_every_file_that_the_documents_name_is_there() -> None:
+def test_every_file_named_in_the_documents_exists() -> None:
     for page in PAGES:
         for name in re.findall(
             r"`(?:python -m )?((?:tests|deploy|sql|hooks|daemon|migrations)[/.][\w./-]+)`", page.read_text()
@@ -98,7 +98,7 @@ def test_make_demo_and_make_clean_stay_in_the_checkout() -> None:
     assert not re.findall(r"(?:^|[\s=])(?:/|~|\.\./)\S*", makefile)
 
 
-def test_every_target_of_make_in_the_documents_is_one() -> None:
+def test_every_make_target_in_the_documents_exists() -> None:
     makefile = (ROOT / "Makefile").read_text()
     targets = {target for line in re.findall(r"^(\w[\w ]*):", makefile, re.MULTILINE) for target in line.split()}
     for page in PAGES:
@@ -106,7 +106,7 @@ def test_every_target_of_make_in_the_documents_is_one() -> None:
             assert target in targets, f"{page.name} names make {target}"
 
 
-def test_every_setting_in_the_documents_is_one() -> None:
+def test_every_setting_in_the_documents_exists() -> None:
     """In blocks of TOML, and where the text gives one a value."""
     known = set(Settings.model_fields) | set(SitePolicy.model_fields) | set(Rule.model_fields)
     known |= {field.name for field in fields(Policy)}
@@ -118,7 +118,7 @@ def test_every_setting_in_the_documents_is_one() -> None:
                 assert match[1] in known, f"{page.name} names {line}"
 
 
-def test_the_settings_that_are_shipped_are_valid() -> None:
+def test_the_shipped_settings_are_valid_defaults() -> None:
     settings = load_settings(ROOT / "deploy" / "softwalltime.toml")
     policy = site_policy(settings.policy)
     assert policy == SitePolicy(), "what is shipped is the default, in shadow mode"

@@ -39,7 +39,7 @@ def head() -> str:
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_our_containers_may_do_nothing_that_they_need_not(services: dict[str, dict[str, Any]], name: str) -> None:
+def test_the_containers_have_no_needless_privileges(services: dict[str, dict[str, Any]], name: str) -> None:
     service = services[name]
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
@@ -48,13 +48,13 @@ def test_our_containers_may_do_nothing_that_they_need_not(services: dict[str, di
     assert f"USER {UID}:{UID}" in (FOLDER / "Containerfile").read_text()
 
 
-def test_nothing_in_them_reaches_the_world(compose: dict[str, Any], services: dict[str, dict[str, Any]]) -> None:
+def test_the_containers_have_no_external_network(compose: dict[str, Any], services: dict[str, dict[str, Any]]) -> None:
     assert compose["networks"] == {"store": {"internal": True}}
     assert all(service["networks"] == ["store"] for service in services.values())
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_their_commands_and_settings_exist(services: dict[str, dict[str, Any]], name: str) -> None:
+def test_commands_and_settings_of_the_containers_exist(services: dict[str, dict[str, Any]], name: str) -> None:
     command = cli
     for word in services[name]["command"]:
         if word.startswith("--"):
@@ -65,26 +65,26 @@ def test_their_commands_and_settings_exist(services: dict[str, dict[str, Any]], 
         assert variable.removeprefix("SOFTWALLTIME_").lower() in Settings.model_fields
 
 
-def test_nothing_of_pbs_can_be_written_and_no_password_stands_in_the_file(services: dict[str, dict[str, Any]]) -> None:
+def test_pbs_is_mounted_read_only_and_the_file_has_no_password(services: dict[str, dict[str, Any]]) -> None:
     volumes = services["daemon"]["volumes"]
     assert [volume["target"] for volume in volumes if not volume.get("read_only")] == ["/run/softwalltime"]
     assert "PASSWORD:" not in (FOLDER / "compose.yaml").read_text()
     assert "ports" not in services["postgres"]
 
 
-def test_what_is_not_on_the_host_is_not_made_there_as_an_empty_folder(services: dict[str, dict[str, Any]]) -> None:
+def test_missing_host_folders_are_not_created(services: dict[str, dict[str, Any]]) -> None:
     for volume in services["daemon"]["volumes"]:
         assert (volume["type"], volume["bind"]) == ("bind", {"create_host_path": False}), volume["target"]
 
 
-def test_settings_that_an_editor_replaced_are_seen_and_those_that_cannot_be_read_are_an_error(
+def test_replaced_settings_are_seen_and_unreadable_settings_are_an_error(
     services: dict[str, dict[str, Any]],
 ) -> None:
     assert str(SYSTEM_FILE.parent) in [volume["target"] for volume in services["daemon"]["volumes"]]
     assert services["daemon"]["command"] == ["serve", "--config", str(SYSTEM_FILE)]
 
 
-def test_a_daemon_that_crashes_is_started_again_and_one_that_is_stopped_has_its_time(
+def test_a_crashed_daemon_restarts_and_a_stopped_one_has_time_to_finish(
     services: dict[str, dict[str, Any]],
 ) -> None:
     daemon = services["daemon"]
@@ -93,14 +93,14 @@ def test_a_daemon_that_crashes_is_started_again_and_one_that_is_stopped_has_its_
     assert int(daemon["stop_grace_period"].removesuffix("s")) > LEAVING
 
 
-def test_the_tables_wait_for_the_server_and_not_for_the_one_that_makes_the_database(
+def test_the_upgrade_waits_for_the_final_postgresql(
     services: dict[str, dict[str, Any]],
 ) -> None:
     assert services["upgrade"]["depends_on"] == {"postgres": {"condition": "service_healthy"}}
     assert "--host=localhost" in services["postgres"]["healthcheck"]["test"]
 
 
-def test_the_image_is_made_of_the_package_and_nothing_else_of_the_checkout() -> None:
+def test_the_image_contains_only_the_package() -> None:
     copied = {
         source
         for line in (FOLDER / "Containerfile").read_text().splitlines()
@@ -114,7 +114,7 @@ def test_the_image_is_made_of_the_package_and_nothing_else_of_the_checkout() -> 
     assert copied == needed
 
 
-def test_no_secret_lies_in_the_checkout(compose: dict[str, Any], head: str) -> None:
+def test_the_checkout_contains_no_secret(compose: dict[str, Any], head: str) -> None:
     files = [Path(secret["file"]) for secret in compose["secrets"].values()]
     assert len(files) == 2
     for file in files:
@@ -122,7 +122,7 @@ def test_no_secret_lies_in_the_checkout(compose: dict[str, Any], head: str) -> N
         assert str(file.parent) in head
 
 
-def test_after_the_steps_at_its_head_everything_is_there_and_for_those_who_need_it(
+def test_the_documented_steps_create_all_files_with_their_owners(
     compose: dict[str, Any], head: str, debian: Path
 ) -> None:
     if not namespaces():

@@ -73,7 +73,7 @@ def metrics() -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_every_metric_and_label_that_is_named_exists(expression: str, metrics: dict[str, set[str]]) -> None:
+def test_every_named_metric_and_label_exists(expression: str, metrics: dict[str, set[str]]) -> None:
     bare = re.sub(r'"[^"]*"|\[[^\]]*\]', "", expression)
     named = set(re.findall(r"[a-zA-Z_][a-zA-Z_0-9]*", bare)) - NOT_OURS
     assert named <= metrics.keys(), named - metrics.keys()
@@ -83,7 +83,7 @@ def test_every_metric_and_label_that_is_named_exists(expression: str, metrics: d
             assert label == "instance" or any(label in metrics[name] for name in named), label
 
 
-def test_legends_and_annotations_use_labels_that_are_there(metrics: dict[str, set[str]]) -> None:
+def test_legends_and_annotations_use_existing_labels(metrics: dict[str, set[str]]) -> None:
     known = {"instance"}.union(*metrics.values())
     legends = [target["legendFormat"] for panel in PROMETHEUS for target in panel["targets"]]
     texts = [*legends, *(annotation for rule in RULES for annotation in rule["annotations"].values())]
@@ -92,7 +92,7 @@ def test_legends_and_annotations_use_labels_that_are_there(metrics: dict[str, se
     assert used
 
 
-def test_rates_are_taken_of_counters_only(metrics: dict[str, set[str]]) -> None:
+def test_rates_are_of_counters_only(metrics: dict[str, set[str]]) -> None:
     for expression in EXPRESSIONS:
         for name in re.findall(r"(?:rate|increase)\((\w+)", expression):
             assert name.endswith(("_total", "_bucket")), expression
@@ -112,7 +112,7 @@ def test_alerts_are_well_formed() -> None:
 
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed, and SOFTWALLTIME_TEST_PROMTOOL names none")
 @pytest.mark.parametrize("arguments", [("check", "config", "prometheus.yml"), ("test", "rules", "alerts_test.yml")])
-def test_prometheus_itself_takes_the_rules_and_they_fire_when_they_should(arguments: tuple[str, ...]) -> None:
+def test_promtool_accepts_the_rules_and_they_fire(arguments: tuple[str, ...]) -> None:
     done = subprocess.run(
         [str(PROMTOOL), *arguments], cwd=DEPLOY / "prometheus", capture_output=True, text=True, check=False
     )
@@ -146,7 +146,7 @@ EXPECTED = {
 
 
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed, and SOFTWALLTIME_TEST_PROMTOOL names none")
-def test_prometheus_itself_takes_what_the_panels_ask_and_answers_it(tmp_path: Path) -> None:
+def test_prometheus_answers_the_queries_of_the_panels(tmp_path: Path) -> None:
     asked = {
         f"{panel['title']} {target['refId']}": target["expr"]
         .replace("$instance", "a")
@@ -181,7 +181,7 @@ def test_prometheus_itself_takes_what_the_panels_ask_and_answers_it(tmp_path: Pa
 
 
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed, and SOFTWALLTIME_TEST_PROMTOOL names none")
-def test_prometheus_itself_finds_no_fault_with_the_metrics(tmp_path: Path) -> None:
+def test_promtool_accepts_the_metrics(tmp_path: Path) -> None:
     endpoint = MetricsEndpoint(("127.0.0.1", 0), new_status)
     page = endpoint.page()
     endpoint.close()
@@ -212,7 +212,7 @@ def test_the_dashboard_is_well_formed() -> None:
             assert set(used) <= variables | {"__rate_interval"}
 
 
-def test_what_matters_most_is_at_the_top() -> None:
+def test_the_first_rows_show_mode_state_and_accuracy() -> None:
     second_row = [panel["gridPos"]["y"] for panel in DASHBOARD["panels"] if panel["type"] == "row"][1]
     top = [panel for panel in DASHBOARD["panels"] if panel["gridPos"]["y"] < second_row and panel["type"] != "row"]
     asked = " ".join(target.get("expr") or target["rawSql"] for panel in top for target in panel["targets"])
@@ -290,7 +290,7 @@ def test_every_query_of_the_dashboard_runs_as_the_anonymous_role(
             assert found, "no data, so nothing was tried"
 
 
-def test_overrides_name_what_is_there() -> None:
+def test_overrides_name_existing_fields() -> None:
     for panel in PROMETHEUS + POSTGRESQL:
         queries = " ".join(target.get("rawSql", "") for target in panel["targets"])
         legends = [target.get("legendFormat") for target in panel["targets"]]
@@ -328,7 +328,7 @@ def test_tables_fit_on_a_screen(panel: dict[str, Any], filled: Engine) -> None:
     assert all(len(name) * 7 + 6 <= own.get(name, share) for name in columns), share
 
 
-def test_the_dashboard_shows_every_view_that_names_no_user() -> None:
+def test_the_dashboard_shows_every_view_without_user_names() -> None:
     shown = set(re.findall(r"softwalltime\.(\w+)", " ".join(QUERIES.values())))
     anonymous = {view.name for view in views()} - {
         view.name.removesuffix("_anonymous") for view in views() if view.name.endswith("_anonymous")
@@ -393,7 +393,7 @@ def test_the_monitoring_roles_read_the_views_and_nothing_else(filled: Engine, ro
 
 
 @pytest.mark.postgres
-def test_an_upgrade_that_makes_views_anew_lets_the_roles_read_them_again(filled: Engine, role: None) -> None:
+def test_an_upgrade_grants_recreated_views_again(filled: Engine, role: None) -> None:
     with filled.begin() as connection:
         connection.exec_driver_sql("DROP VIEW softwalltime.scores CASCADE; DROP VIEW softwalltime.drift")
         connection.exec_driver_sql("CREATE VIEW softwalltime.drift AS SELECT 1 AS other")

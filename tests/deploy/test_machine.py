@@ -9,7 +9,7 @@ from tests.deploy.debian import MACHINES, namespaces
 from tests.deploy.machine import PACKAGES, built_packages, machine
 
 
-def test_a_systemd_that_ends_at_once_is_said_to_have_and_leaves_nothing(debian: Path) -> None:
+def test_a_failed_start_of_systemd_is_reported_and_cleaned_up(debian: Path) -> None:
     if not namespaces():
         pytest.skip("no namespaces are allowed here")
     with machine(debian) as host:
@@ -21,7 +21,7 @@ def test_a_systemd_that_ends_at_once_is_said_to_have_and_leaves_nothing(debian: 
             host.boot()
 
 
-def test_packages_are_not_built_where_the_systems_python_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packages_are_not_built_with_an_old_system_python(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(PACKAGES, raising=False)
     monkeypatch.setenv(MACHINES, "1")
     for unfit in ("/usr/bin/false", "/nonexistent/python3"):

@@ -129,14 +129,14 @@ def guide_commands() -> list[str]:
     return re.findall(r"```sh\n(.*?)```", section, re.DOTALL)[0].splitlines()
 
 
-def test_another_pbs_home_is_served_by_the_drop_in(host: Machine) -> None:
+def test_the_drop_in_serves_another_pbs_home(host: Machine) -> None:
     pid = host.run("systemctl show --property=MainPID --value softwalltime")
     seen = host.run(f"nsenter -t {pid} -m find /scratch/pbs -type f")
     assert seen == f"/scratch/pbs/server_priv/accounting/{RECORDED_LOG.name}"
     assert "ok       position" in host.run("softwalltime doctor", check=False)
 
 
-def test_logs_that_are_not_everybodys_are_readable_by_the_acl(host: Machine) -> None:
+def test_the_acl_makes_logs_readable(host: Machine) -> None:
     folder = "/scratch/pbs/server_priv/accounting"
     if host.run("command -v setfacl", check=False) == "":
         pytest.skip("the machine has no setfacl")
@@ -151,7 +151,7 @@ def test_logs_that_are_not_everybodys_are_readable_by_the_acl(host: Machine) -> 
     assert host.run(f"stat -c %a {folder}/../../server_priv") == "750"
 
 
-def test_a_backup_is_restored_and_the_daemon_goes_on_where_it_ends(host: Machine) -> None:
+def test_after_a_restore_the_daemon_continues_where_the_backup_ends(host: Machine) -> None:
     _, dump, restore = blocks("Backup and restore")
     host.run(f"cd /root; {dump}")
     host.run("systemctl stop softwalltime; su postgres -c 'dropdb softwalltime'")

@@ -52,7 +52,7 @@ def content(package: Path) -> dict[str, tuple[str, str]]:
 
 
 @pytest.mark.parametrize("kind", ["deb", "rpm"])
-def test_it_holds_what_it_should_and_nobody_but_root_may_change_it(packages: Packages, kind: str) -> None:
+def test_a_package_contains_the_files_and_only_root_can_write_them(packages: Packages, kind: str) -> None:
     found = content(packages[kind])
     assert set(SHIPPED) <= found.keys()
     for path, (owner, mode) in found.items():
@@ -64,13 +64,13 @@ def test_it_holds_what_it_should_and_nobody_but_root_may_change_it(packages: Pac
     assert elsewhere == []
 
 
-def test_the_settings_are_the_administrators(packages: Packages) -> None:
+def test_an_upgrade_keeps_the_settings(packages: Packages) -> None:
     assert output("dpkg-deb", "--info", packages["deb"], "conffiles").split() == [SETTINGS]
     flags = output("rpm", "-qp", "--queryformat", "[%{FILEFLAGS:fflags} %{FILENAMES}\n]", packages["rpm"])
     assert [line.split() for line in flags.splitlines() if line.endswith("softwalltime.toml")] == [["cn", SETTINGS]]
 
 
-def test_it_depends_on_the_python_that_it_was_built_for(packages: Packages) -> None:
+def test_a_package_depends_on_its_python_version(packages: Packages) -> None:
     version = output("/usr/bin/python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])").strip()
     depends = output("dpkg-deb", "--field", packages["deb"], "Depends")
     assert f"python3 (>= {version}), python3 (<< 3.{int(version[2:]) + 1})" in depends
@@ -134,7 +134,7 @@ def test_an_rpm_is_installed_and_removed(packages: Packages, bare: Machine) -> N
     assert 'dsn = "ours"' in bare.run(f"cat {SETTINGS}.rpmsave")
 
 
-def test_what_cannot_be_built_with_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_an_unsuitable_python_or_tool_is_refused_in_one_line(tmp_path: Path) -> None:
     def build(*arguments: str, **environment: str) -> tuple[int, str]:
         done = subprocess.run(
             [ROOT / "deploy" / "packages" / "build", *arguments],
@@ -156,7 +156,7 @@ def test_what_cannot_be_built_with_is_refused_in_one_line(tmp_path: Path) -> Non
     assert "not the system's Python" in said or "there is no dpkg-deb" in said or "3.11 or later" in said
 
 
-def test_no_command_misses_what_is_left_out_of_the_libraries(packages: dict[str, Path], bare: Machine) -> None:
+def test_no_command_needs_the_removed_parts_of_libraries(packages: dict[str, Path], bare: Machine) -> None:
     assert not [path for path in content(packages["deb"]) if "/tests/" in path or path.endswith(".c")]
     bare.install(packages["deb"])
     bare.run("softwalltime generate /tmp/logs --jobs 500 --seed 1")

@@ -48,7 +48,7 @@ def as_role(empty_database: str) -> Iterator[As]:
             connection.execute(sql.SQL("DROP ROLE {0}").format(sql.Identifier(role)))
 
 
-def test_the_daemon_ingests_learns_predicts_records_reckons_and_forgets(as_role: As, tmp_path: Path) -> None:
+def test_the_daemons_role_can_ingest_predict_record_refresh_and_delete(as_role: As, tmp_path: Path) -> None:
     daemon = Daemon(tmp_path, as_role("softwalltime"))
     daemon.log.write_bytes(RECORDED_LOG.read_bytes())
     daemon.start()
@@ -71,12 +71,12 @@ def with_keep_days(folder: Path, dsn: str) -> Path:
     return config
 
 
-def test_the_ingester_ingests(as_role: As, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_ingest_role_can_ingest(as_role: As, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["ingest", str(RECORDED_LOG), "--dsn", as_role("softwalltime_ingest")]) == 0
     assert "42" in capsys.readouterr().out
 
 
-def test_a_hook_gets_its_prediction(as_role: As) -> None:
+def test_the_hooks_role_can_predict(as_role: As) -> None:
     with psycopg.connect(as_role("softwalltime_hook")) as connection:
         asked = "SELECT softwalltime.soft_walltime(softwalltime.predict(%s, 'alice', 'p', 3600, 5000), 3600, 60)"
         for predictor in ("usage", "last2", "percentile"):
@@ -126,7 +126,7 @@ FORBIDDEN = {
 
 
 @pytest.mark.parametrize("role", FORBIDDEN)
-def test_nothing_else_is_allowed(as_role: As, role: str) -> None:
+def test_the_roles_have_no_other_privileges(as_role: As, role: str) -> None:
     with psycopg.connect(as_role(role), autocommit=True) as connection:
         assert connection.execute("SELECT current_user").fetchone() == (role,)
         for statement in FORBIDDEN[role]:
@@ -134,7 +134,7 @@ def test_nothing_else_is_allowed(as_role: As, role: str) -> None:
                 connection.execute(statement.encode())
 
 
-def test_a_daemon_taken_over_may_do_what_the_threat_model_says(as_role: As) -> None:
+def test_a_compromised_daemon_is_limited_as_in_the_threat_model(as_role: As) -> None:
     with psycopg.connect(as_role("softwalltime"), autocommit=True) as connection:
         add = """
             INSERT INTO softwalltime.completed_jobs (ctime, end_time, runtime, state, server, job_id)
@@ -147,6 +147,6 @@ def test_a_daemon_taken_over_may_do_what_the_threat_model_says(as_role: As) -> N
             connection.execute("LOCK softwalltime.completed_jobs")
 
 
-def test_the_store_is_as_it_should_be_for_its_owner(as_role: As, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_owner_role_passes_db_check(as_role: As, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["db", "check", "--dsn", as_role("softwalltime_owner")]) == 0
     capsys.readouterr()

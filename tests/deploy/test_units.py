@@ -39,7 +39,7 @@ def options(service: Path) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("service", SERVICES, ids=lambda path: path.name)
-def test_systemd_finds_nothing_wrong_with_it(service: Path, analyze: str, tmp_path: Path) -> None:
+def test_systemd_analyze_verify_accepts_the_units(service: Path, analyze: str, tmp_path: Path) -> None:
     for each in SERVICES:
         (tmp_path / each.name).write_text(each.read_text().replace(PROGRAM, sys.executable))
     done = subprocess.run(
@@ -49,7 +49,7 @@ def test_systemd_finds_nothing_wrong_with_it(service: Path, analyze: str, tmp_pa
 
 
 @pytest.mark.parametrize("service", SERVICES, ids=lambda path: path.name)
-def test_it_is_exposed_to_as_little_as_it_can_be(service: Path, analyze: str) -> None:
+def test_systemd_analyze_security_rates_the_units_as_safe(service: Path, analyze: str) -> None:
     # What is left of 10: sockets, the network for a PostgreSQL elsewhere, and for the daemon that it must tell root.
     done = subprocess.run(
         [analyze, "security", "--offline=true", "--threshold=15", "--no-pager", service],
@@ -79,7 +79,7 @@ def test_both_units_have_the_same_sandbox() -> None:
     assert "PrivateUsers=yes" in ingest
 
 
-def test_the_user_is_made_and_the_settings_are_its_to_read_and_nobody_elses(tmp_path: Path) -> None:
+def test_only_root_and_the_daemons_user_can_read_the_settings(tmp_path: Path) -> None:
     for tool in ("systemd-sysusers", "systemd-tmpfiles"):
         if shutil.which(tool) is None:
             pytest.skip(f"there is no {tool}")
@@ -136,7 +136,7 @@ def status(booted: Machine) -> dict[str, Any]:
     return found
 
 
-def test_1_without_a_database_in_the_settings_it_is_enabled_and_not_started(booted: Machine) -> None:
+def test_1_without_a_dsn_the_unit_is_enabled_and_not_started(booted: Machine) -> None:
     assert booted.run("systemctl is-enabled softwalltime") == "enabled"
     booted.run("systemctl start softwalltime")
     assert (show(booted, "ActiveState"), show(booted, "Result")) == ("inactive", "exec-condition")
@@ -145,13 +145,13 @@ def test_1_without_a_database_in_the_settings_it_is_enabled_and_not_started(boot
     )
 
 
-def test_2_with_one_it_starts_reads_the_log_and_says_that_it_is_ready(configured: Machine) -> None:
+def test_2_with_a_dsn_it_starts_reads_the_log_and_notifies_readiness(configured: Machine) -> None:
     assert (show(configured, "ActiveState"), show(configured, "SubState")) == ("active", "running")
     assert status(configured)["accounting"] == "ok"
     configured.until(lambda: status(configured)["learnt"] == 42)
 
 
-def test_3_it_has_no_capability_and_of_pbs_sees_the_accounting_logs_only(configured: Machine) -> None:
+def test_3_it_has_no_capability_and_sees_only_the_accounting_logs_of_pbs(configured: Machine) -> None:
     pid = show(configured, "MainPID")
     lines = configured.run(f"cat /proc/{pid}/status").splitlines()
     fields = dict(line.split(":", 1) for line in lines)
@@ -167,7 +167,7 @@ def test_3_it_has_no_capability_and_of_pbs_sees_the_accounting_logs_only(configu
     assert configured.run(f"nsenter -t {pid} -m touch {ACCOUNTING}/x", check=False).endswith("Read-only file system")
 
 
-def test_4_root_may_ask_and_users_may_not_even_see_the_socket(configured: Machine) -> None:
+def test_4_root_can_connect_and_users_cannot_see_the_socket(configured: Machine) -> None:
     assert configured.run("stat -c '%a %U' /run/softwalltime /run/softwalltime/hook.sock").split() == [
         "700", "softwalltime", "600", "softwalltime",
     ]  # fmt: skip
@@ -175,7 +175,7 @@ def test_4_root_may_ask_and_users_may_not_even_see_the_socket(configured: Machin
     assert "Permission denied" in refused
 
 
-def test_4_users_learn_nothing_from_the_doctor_and_it_says_what_it_skips(configured: Machine) -> None:
+def test_4_doctor_reveals_nothing_to_users_and_names_skipped_checks(configured: Machine) -> None:
     said = configured.run("runuser -u alice -- softwalltime doctor", check=False)
     assert "Traceback" not in said
     assert "skipped  PBS" in said
@@ -185,7 +185,7 @@ def test_4_users_learn_nothing_from_the_doctor_and_it_says_what_it_skips(configu
     assert "ok       store                 reached" in configured.run("softwalltime doctor", check=False)
 
 
-def test_5_a_reload_takes_over_the_policy_and_leaves_the_process(configured: Machine) -> None:
+def test_5_a_reload_applies_the_policy_in_the_same_process(configured: Machine) -> None:
     before = show(configured, "MainPID")
     configured.run("sed -i 's/^share = 1.0/share = 0.5/' /etc/softwalltime/softwalltime.toml")
     configured.run("systemctl reload softwalltime")
@@ -193,7 +193,7 @@ def test_5_a_reload_takes_over_the_policy_and_leaves_the_process(configured: Mac
     assert show(configured, "MainPID") == before
 
 
-def test_6_killed_it_is_back_in_seconds(configured: Machine) -> None:
+def test_6_after_a_kill_it_restarts_in_seconds(configured: Machine) -> None:
     restarts = int(show(configured, "NRestarts"))
     configured.run(f"kill -9 {show(configured, 'MainPID')}")
     configured.until(lambda: int(show(configured, "NRestarts")) == restarts + 1)
@@ -201,7 +201,7 @@ def test_6_killed_it_is_back_in_seconds(configured: Machine) -> None:
     configured.until(lambda: status(configured)["ready"])
 
 
-def test_7_one_that_hangs_is_killed_by_the_watchdog_and_back(configured: Machine) -> None:
+def test_7_the_watchdog_restarts_a_hung_daemon(configured: Machine) -> None:
     restarts = int(show(configured, "NRestarts"))
     configured.run(f"kill -STOP {show(configured, 'MainPID')}")
     configured.until(lambda: int(show(configured, "NRestarts")) == restarts + 1)
@@ -211,7 +211,7 @@ def test_7_one_that_hangs_is_killed_by_the_watchdog_and_back(configured: Machine
     )
 
 
-def test_8_where_pbs_has_no_such_folder_it_says_so_and_tries_again(configured: Machine) -> None:
+def test_8_without_the_accounting_folder_it_logs_the_reason_and_retries(configured: Machine) -> None:
     said = f"no folder {ACCOUNTING}: where PBS_HOME is elsewhere"
     try:
         configured.run(
@@ -224,13 +224,13 @@ def test_8_where_pbs_has_no_such_folder_it_says_so_and_tries_again(configured: M
     configured.until(lambda: show(configured, "ActiveState") == "active")
 
 
-def test_9_it_stops_at_once_and_leaves_no_socket(configured: Machine) -> None:
+def test_9_it_stops_at_once_and_removes_the_socket(configured: Machine) -> None:
     configured.run("systemctl stop softwalltime")
     assert (show(configured, "ActiveState"), show(configured, "Result")) == ("inactive", "success")
     assert configured.run("test -e /run/softwalltime && echo there || echo gone") == "gone"
 
 
-def test_a_site_without_the_daemon_follows_the_log_by_the_other_unit(configured: Machine) -> None:
+def test_the_ingest_unit_follows_the_log_without_the_daemon(configured: Machine) -> None:
     configured.run("systemctl stop softwalltime; systemctl start softwalltime-ingest")
     log = f"{ACCOUNTING}/20261121"
     configured.run(

@@ -35,7 +35,7 @@ def test_r_is_capped_at_1_and_cpu_hours_weigh_by_processors() -> None:
     assert found.r_cpu[2] == pytest.approx(9 * 360 / (9 * 360 + 4000))
 
 
-def test_popular_walltimes_come_first_and_tell_how_many_were_killed() -> None:
+def test_popular_walltimes_come_first_with_their_share_of_killed_jobs() -> None:
     jobs = [job(submitted=n, runtime=600 * (n + 1), walltime=w) for n, w in enumerate([1800, 3600, 3600, 1800, 1800])]
     found = analyze_walltimes(table(jobs))
     assert found is not None
@@ -44,7 +44,7 @@ def test_popular_walltimes_come_first_and_tell_how_many_were_killed() -> None:
     assert found.popular[1].mean_r == pytest.approx((1200 + 1800) / 2 / 3600)
 
 
-def test_a_heat_map_holds_every_job_once() -> None:
+def test_a_heat_map_counts_every_job_once() -> None:
     jobs = [
         job(submitted=n, runtime=runtime, walltime=DAY, ncpus=ncpus)
         for n, (ncpus, runtime) in enumerate([(1, 5), (2, 10), (3, 10), (4, 3600), (None, 59)])
@@ -59,7 +59,7 @@ def test_a_heat_map_holds_every_job_once() -> None:
     assert heat.shares[2, heat.times.index(3600)] == pytest.approx(0.2)
 
 
-def test_r_is_told_by_month_where_there_are_few_quarters_and_else_by_quarter() -> None:
+def test_r_is_by_quarter_or_by_month_for_few_quarters() -> None:
     few = analyze_walltimes(table([job(submitted=n * 30 * DAY, runtime=500) for n in range(4)]))
     many = analyze_walltimes(table([job(submitted=n * 30 * DAY, runtime=500) for n in range(24)]))
     assert few is not None
@@ -94,7 +94,7 @@ def test_the_figures_of_a_predictor_agree_with_those_of_the_replay() -> None:
     assert evaluate_halves(found, "x", soft).whole.jobs == 198
 
 
-def test_errors_come_in_order_and_boxes_by_how_long_jobs_ran() -> None:
+def test_errors_are_sorted_and_boxes_are_by_runtime() -> None:
     runtimes = [2 * HOUR, 2 * HOUR + 1, 24 * HOUR, 24 * HOUR + 1]
     jobs = [job(submitted=n, runtime=runtime, walltime=48 * HOUR) for n, runtime in enumerate(runtimes)]
     found = analyze_predictions(table(jobs), evaluate(table(jobs), "x", np.full(4, 10 * HOUR)))
@@ -111,7 +111,7 @@ def test_an_accuracy_by_cpu_hours_is_that_of_the_large_jobs() -> None:
     assert found.accuracy_by_cpu_hours == pytest.approx((0.1 * 100 + 1.0 * 99_000) / 99_100)
 
 
-def test_a_group_is_better_off_by_the_errors_of_its_jobs() -> None:
+def test_a_group_improves_by_the_mean_absolute_error_of_its_jobs() -> None:
     jobs = [
         job("a", runtime=100, walltime=DAY * 2),
         job("a", submitted=1, runtime=300, walltime=DAY * 2),
@@ -130,7 +130,7 @@ def test_a_group_is_better_off_by_the_errors_of_its_jobs() -> None:
     assert told.worst == 700
 
 
-def test_a_project_is_what_tells_jobs_apart() -> None:
+def test_the_project_field_is_the_first_in_which_jobs_differ() -> None:
     default = "_pbs_project_default"
     assert table([job(project="a"), job(submitted=1, project="b")]).project_field == "project"
     by_account = table([job(project=default, account="x"), job(submitted=1, project=default, account="y")])
@@ -150,7 +150,7 @@ def test_slowdown_is_bounded(bound: int, slowdown: float) -> None:
     assert bounded_slowdown(np.array([100]), np.array([5]), bound).tolist() == [slowdown]
 
 
-def test_periods_are_parted_by_the_first_soft_walltime() -> None:
+def test_the_first_soft_walltime_separates_the_periods() -> None:
     jobs = [
         job(submitted=n * DAY, runtime=600, soft_walltime=700 if n >= 6 else None, ncpus=6, job_id=f"{n}.srv")
         for n in range(10)
@@ -169,7 +169,7 @@ def test_periods_are_parted_by_the_first_soft_walltime() -> None:
     assert {week.start % (7 * DAY) for week in happened.weeks} == {4 * DAY}, "weeks begin on Mondays"
 
 
-def test_a_soft_walltime_that_was_raised_to_the_walltime_tells_of_no_prediction() -> None:
+def test_a_soft_walltime_raised_to_the_walltime_is_no_prediction() -> None:
     happened = made([job(soft_walltime=1000), job(submitted=DAY, soft_walltime=None)]).happened
     assert (happened.adjusted, happened.raised, happened.weeks) == (0, 1, [])
 
@@ -180,7 +180,7 @@ def decision(job_id: str, at: int, soft: int | None, *, walltime: int = 1000, ac
     )  # fmt: skip
 
 
-def test_what_was_decided_before_a_job_had_an_id_is_that_of_the_job_submitted_then() -> None:
+def test_a_decision_without_job_id_belongs_to_the_job_submitted_at_that_time() -> None:
     jobs = [
         job(job_id="1.srv", submitted=1000, runtime=500),
         job(job_id="2.srv", submitted=1002, runtime=500),
@@ -204,7 +204,7 @@ def test_what_was_decided_before_a_job_had_an_id_is_that_of_the_job_submitted_th
     assert found.soft_walltime.tolist() == [700, 800, 600, -1, -1, -1]
 
 
-def test_what_the_daemon_recorded_counts_more_than_the_log() -> None:
+def test_recorded_decisions_take_precedence_over_the_log() -> None:
     jobs = [
         job(job_id="1.srv", submitted=1000, runtime=500, soft_walltime=1000),
         job(job_id="2.srv", submitted=2000, runtime=500),

@@ -22,7 +22,7 @@ def accounting(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_it_writes_the_page_and_says_what_it_recommends(
+def test_report_writes_the_page_and_prints_the_recommendation(
     accounting: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "report.html"
@@ -41,7 +41,7 @@ def test_it_writes_the_page_and_says_what_it_recommends(
     assert list(tmp_path.iterdir()) == [output]
 
 
-def test_predictors_target_and_settings_are_as_asked_for(accounting: Path, tmp_path: Path) -> None:
+def test_predictors_target_and_settings_follow_the_options(accounting: Path, tmp_path: Path) -> None:
     output = tmp_path / "report.html"
     arguments = ["--predictors", "v1,percentile:p=95,keys=user", "--predictor", "v3", "--target", "2.5"]
     arguments += ["--no-settings", "--split", "2026-02-01"]
@@ -53,7 +53,7 @@ def test_predictors_target_and_settings_are_as_asked_for(accounting: Path, tmp_p
     assert document["settings"] == []
 
 
-def test_pseudonyms_leave_neither_names_nor_the_name_of_the_folder(accounting: Path, tmp_path: Path) -> None:
+def test_with_pseudonyms_the_page_has_no_names_and_no_source_folder(accounting: Path, tmp_path: Path) -> None:
     plain, hidden, again = (tmp_path / f"{name}.html" for name in ("plain", "hidden", "again"))
     assert run(["report", str(accounting), "-o", str(plain), "--no-settings"]) == 0
     for output in (hidden, again):
@@ -94,18 +94,16 @@ def test_a_wrong_argument_gets_one_clear_line(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_recorded_log_of_a_real_server_is_too_short_to_say(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_short_log_gives_no_recommendation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "report.html"
     assert run(["report", str(RECORDED_LOG), "-o", str(output)]) == 0
-    assert "Too early to say" in capsys.readouterr().out
+    assert "No recommendation yet" in capsys.readouterr().out
     assert "42 jobs of 4 users" in Elements(output.read_text()).text
 
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("set_from", [60, 45], ids=["shadow only", "shadow, then set"])
-def test_from_the_store_it_knows_which_predictor_was_asked_and_what_was_set(
+def test_the_store_supplies_predictors_and_actions(
     database: str, engine: Engine, tmp_path: Path, set_from: int
 ) -> None:
     jobs = steady_jobs(60)
@@ -145,8 +143,8 @@ def test_from_the_store_it_knows_which_predictor_was_asked_and_what_was_set(
     if set_from == 60:
         assert names == {"v3 (shadow)"}
         assert happened["periods"] is None
-        assert "There is no waiting before and after to compare yet." in html
-        assert "Waiting before and after" not in html
+        assert "Waits before and after cannot be compared yet." in html
+        assert "Waits before and after" not in html
     else:
         # Nothing was set for the first 45 jobs, of which the last 15 were predicted.
         assert names == {"v3 (shadow)", "v3"}

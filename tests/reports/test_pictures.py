@@ -26,7 +26,7 @@ def drawn(name: str = "x") -> str:
         return picture.svg(name)
 
 
-def test_a_picture_has_the_pages_colours_and_font_and_ids_of_its_own() -> None:
+def test_a_picture_uses_the_pages_colors_and_font_and_unique_ids() -> None:
     svg = drawn("mine")
     assert svg.startswith("<svg ")
     assert svg.endswith("</svg>")
@@ -40,14 +40,14 @@ def test_a_picture_has_the_pages_colours_and_font_and_ids_of_its_own() -> None:
     assert "http" not in svg.replace("http://www.w3.org/2000/svg", "").replace("http://www.w3.org/1999/xlink", "")
 
 
-def test_texts_stay_texts_and_are_escaped() -> None:
+def test_text_stays_text_and_is_escaped() -> None:
     svg = drawn()
     assert ">$10^{x}$ &lt;&amp;&gt;</text>" in svg
     assert ">計算</text>" in svg
     assert [label for label in ("1 s", "1 min", "10 min", "1 h", "1 d") if f">{label}</text>" not in svg] == []
 
 
-def test_a_picture_is_the_same_every_time() -> None:
+def test_a_picture_is_reproducible() -> None:
     assert drawn() == drawn()
 
 
@@ -60,12 +60,12 @@ def test_an_axis_with_two_sides_has_0_in_the_middle() -> None:
     assert [label for label in (f"{MINUS}1 d", f"{MINUS}1 h", "0", "1 h", "1 d") if f">{label}</text>" not in svg] == []
 
 
-def test_what_is_no_svg_of_matplotlib_is_refused() -> None:
+def test_other_svg_is_rejected() -> None:
     with pytest.raises(ValueError, match="not an SVG"):
         make_embeddable("<svg/>", "x")
 
 
-def test_a_long_predictor_is_wrapped_where_its_options_begin_and_the_recommended_one_is_called_so() -> None:
+def test_long_labels_are_wrapped_and_the_recommended_predictor_is_labelled() -> None:
     spec = "percentile:p=95,keys=user+project,window=30d"
     assert wrap_label(spec).splitlines() == ["percentile:p=95,", "keys=user+project,", "window=30d"]
     found = select_styles(["request", "v1", spec], spec)

@@ -10,7 +10,7 @@ from softwalltime.reports.pseudonyms import Pseudonyms, read_key
 KEY = b"0123456789abcdef"
 
 
-def test_the_same_key_gives_the_same_pseudonyms_whatever_came_before() -> None:
+def test_the_same_key_gives_the_same_pseudonyms() -> None:
     first, second = Pseudonyms(KEY), Pseudonyms(KEY)
     second("user", "bob")
     assert first("user", "alice") == second("user", "alice") == first("user", "alice")
@@ -18,22 +18,22 @@ def test_the_same_key_gives_the_same_pseudonyms_whatever_came_before() -> None:
     assert len(first("user", "alice")) == len("user-3f9a1c02b7")
 
 
-def test_another_key_or_another_kind_gives_others() -> None:
+def test_another_key_or_kind_gives_other_pseudonyms() -> None:
     assert Pseudonyms(KEY)("user", "x") != Pseudonyms(KEY[::-1])("user", "x")
     assert Pseudonyms(KEY)("user", "x").partition("-")[2] != Pseudonyms(KEY)("group", "x").partition("-")[2]
 
 
-def test_queues_keep_their_names_unless_asked() -> None:
+def test_queues_keep_their_names_by_default() -> None:
     assert Pseudonyms(KEY)("queue", "long") == "long"
     assert Pseudonyms(KEY, queues=True)("queue", "long").startswith("queue-")
 
 
-def test_many_names_are_told_apart() -> None:
+def test_pseudonyms_of_10000_names_differ() -> None:
     pseudonyms = Pseudonyms(KEY)
     assert len({pseudonyms("user", f"user{number}") for number in range(10_000)}) == 10_000
 
 
-def test_a_key_that_is_not_there_is_made_for_its_owner_only(tmp_path: Path) -> None:
+def test_a_missing_key_is_created_for_its_owner_only(tmp_path: Path) -> None:
     file = tmp_path / "report.key"
     key = read_key(file)
     assert len(key) == 64

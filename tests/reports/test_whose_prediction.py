@@ -53,7 +53,7 @@ def case(number: int, chance: random.Random) -> tuple[list[CompletedJob], list[D
     return jobs, sorted(decisions, key=lambda made: made.at)
 
 
-def test_the_report_and_the_stores_figures_agree_on_it(engine: Engine) -> None:
+def test_the_report_agrees_with_the_stores_views(engine: Engine) -> None:
     chance = random.Random(1)
     cases = [case(number, chance) for number in range(CASES)]
     jobs = [job for some, _ in cases for job in some]

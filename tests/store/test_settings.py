@@ -26,7 +26,7 @@ def _write(file: Path, contents: str) -> Path:
     return file
 
 
-def test_without_any_there_is_no_dsn_and_a_folder_of_the_user(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_defaults_are_no_dsn_and_the_users_data_folder(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert load_settings().dsn is None
     assert load_settings().data_dir == home / ".local" / "share" / "softwalltime"
@@ -36,12 +36,12 @@ def test_without_any_there_is_no_dsn_and_a_folder_of_the_user(home: Path, monkey
     assert load_settings().data_dir == home / ".local" / "share" / "softwalltime"
 
 
-def test_root_keeps_data_where_services_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_roots_data_folder_is_in_var_lib(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert load_settings().data_dir == Path("/var/lib/softwalltime")
 
 
-def test_each_source_counts_before_the_next(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sources_have_an_order_of_precedence(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _write(home / "etc" / "softwalltime.toml", "dsn = 'system'\ndata_dir = '/system'")
     assert (load_settings().dsn, load_settings().data_dir) == ("system", Path("/system"))
     _write(home / ".config" / "softwalltime.toml", "dsn = 'user'")
@@ -52,21 +52,21 @@ def test_each_source_counts_before_the_next(home: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a file of another owner is made")
-def test_a_user_whose_home_sudo_left_us_does_not_say_what_root_does(home: Path) -> None:
+def test_root_ignores_settings_files_of_users(home: Path) -> None:
     file = _write(home / ".config" / "softwalltime.toml", "socket = '/home/alice/hook.sock'")
     assert load_settings().socket == Path("/home/alice/hook.sock")
     os.chown(file, 1000, 1000)
     assert load_settings().socket == Path("/run/softwalltime/hook.sock")
 
 
-def test_a_named_file_counts_instead_of_the_others(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_named_file_replaces_the_others(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _write(home / ".config" / "softwalltime.toml", "dsn = 'user'")
     monkeypatch.setenv("SOFTWALLTIME_CONFIG", str(_write(home / "named.toml", "dsn = 'named'")))
     assert load_settings().dsn == "named"
     assert load_settings(_write(home / "option.toml", "data_dir = '/data'")).dsn is None
 
 
-def test_an_empty_variable_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_variable_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOFTWALLTIME_DSN", "")
     assert load_settings().dsn is None
 
@@ -77,7 +77,7 @@ def test_folders_are_made_absolute(home: Path, monkeypatch: pytest.MonkeyPatch) 
     assert load_settings(data_dir="~/there").data_dir == home / "there"
 
 
-def test_the_dsn_is_not_shown() -> None:
+def test_the_repr_hides_the_dsn() -> None:
     assert "geheim" not in repr(load_settings(dsn="postgresql://alice:geheim@h/jobs"))
 
 
@@ -93,7 +93,7 @@ def test_the_dsn_is_not_shown() -> None:
         ("data_dir = '~no such user/x'", "Could not determine home directory."),
     ],
 )
-def test_what_is_wrong_in_a_file_is_named(home: Path, contents: str, words: str) -> None:
+def test_an_error_names_file_key_and_value(home: Path, contents: str, words: str) -> None:
     file = _write(home / ".config" / "softwalltime.toml", contents)
     with pytest.raises(UsageError) as caught:
         load_settings()
@@ -117,6 +117,6 @@ def test_a_file_that_is_not_utf8_is_named(home: Path) -> None:
         load_settings(home / "latin.toml")
 
 
-def test_a_named_file_must_be_there(home: Path) -> None:
+def test_a_named_file_must_exist(home: Path) -> None:
     with pytest.raises(UsageError, match=r"nothing\.toml: No such file or directory"):
         load_settings(home / "nothing.toml")

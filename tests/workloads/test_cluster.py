@@ -70,14 +70,14 @@ def by_the_book(jobs: list[Job], processors: int) -> list[int]:
 @given(workloads())
 @example(([Job(0, 2, 5, 5), Job(0, 3, 1, 1), Job(1, 1, 3, 4), Job(1, 1, 9, 9)], 3))
 @settings(max_examples=400)
-def test_starts_are_those_of_easy_backfilling_by_the_book(workload):
+def test_starts_equal_a_reference_implementation_of_easy_backfilling(workload):
     jobs, processors = workload
     assert starts_of(jobs, processors) == by_the_book(jobs, processors)
 
 
 @given(workloads())
 @settings(max_examples=200)
-def test_no_instant_sees_more_processors_in_use_than_there_are(workload):
+def test_processors_in_use_never_exceed_the_machine(workload):
     jobs, processors = workload
     starts = starts_of(jobs, processors)
     for now in starts:
@@ -92,7 +92,7 @@ def test_no_job_starts_before_it_is_submitted(workload):
     assert all(start >= job.submitted for job, start in zip(jobs, starts_of(jobs, processors), strict=True))
 
 
-def test_a_job_takes_over_at_the_second_another_ends():
+def test_a_job_starts_in_the_second_in_which_another_ends():
     assert starts_of([Job(0, 4, 10, 10), Job(3, 4, 5, 5)], 4) == [0, 10]
 
 
@@ -102,13 +102,13 @@ def test_a_short_job_backfills_and_a_long_one_does_not():
     assert starts_of([running, head, Job(2, 1, 9, 9)], 4) == [0, 10, 15]
 
 
-def test_a_long_job_backfills_on_processors_that_the_first_will_not_need():
+def test_a_long_job_backfills_on_spare_processors():
     assert starts_of([Job(0, 3, 10, 10), Job(1, 3, 5, 5), Job(2, 1, 99, 99)], 4) == [0, 10, 2]
 
 
-def test_backfilling_goes_by_the_request_and_not_by_the_runtime():
+def test_backfilling_uses_requests_instead_of_runtimes():
     assert starts_of([Job(0, 3, 10, 10), Job(1, 4, 5, 5), Job(2, 1, 1, 60)], 4) == [0, 10, 15]
 
 
-def test_the_first_in_line_starts_when_a_job_ends_early():
+def test_the_top_job_starts_when_a_job_ends_early():
     assert starts_of([Job(0, 3, 4, 100), Job(1, 4, 5, 5)], 4) == [0, 4]

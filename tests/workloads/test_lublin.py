@@ -22,14 +22,14 @@ def powers_of_two(sizes: np.ndarray) -> np.ndarray:
 
 
 def test_serial_and_power_of_two_jobs_have_the_published_shares(random):
-    sizes = lublin.sizes(random, DRAWS)
+    sizes = lublin.draw_sizes(random, DRAWS)
     assert np.mean(sizes == 1) == pytest.approx(0.2927, abs=0.005)
     # The others, 3.87%, are rounded to any size, and only some of them to a power of two by chance.
     assert 0.2927 + 0.6686 <= np.mean(powers_of_two(sizes)) + 0.003 < 0.985
 
 
 def test_parallel_sizes_are_two_stage_log_uniform(random):
-    sizes = lublin.sizes(random, DRAWS)
+    sizes = lublin.draw_sizes(random, DRAWS)
     exponents = np.log2(sizes[sizes > 1])
     # The mean that the authors give in m_lublin99.c: (Uprob Ulow + Umed + (1 - Uprob) Uhi) / 2.
     assert exponents.mean() == pytest.approx((0.875 * 1.2 + 5 + 0.125 * 7) / 2, abs=0.03)
@@ -39,27 +39,27 @@ def test_parallel_sizes_are_two_stage_log_uniform(random):
 
 @given(processors=st.integers(1, 5000), seed=st.integers(0, 2**32 - 1))
 def test_no_job_is_larger_than_the_machine(processors, seed):
-    sizes = lublin.sizes(np.random.RandomState(seed), 50, processors)
+    sizes = lublin.draw_sizes(np.random.RandomState(seed), 50, processors)
     assert sizes.min() >= 1
     assert sizes.max() <= processors
 
 
 @pytest.mark.parametrize(("size", "short"), [(1, 0.6956), (32, 0.6026), (128, 0.3146), (1000, 0.0)])
 def test_log_runtimes_are_hyper_gamma_with_fewer_short_jobs_among_large_ones(random, size, short):
-    logarithms = np.log(lublin.runtimes(random, np.full(DRAWS, size)))
+    logarithms = np.log(lublin.draw_runtimes(random, np.full(DRAWS, size)))
     mean = short * 6.57 * 0.823 + (1 - short) * 639.1 * 0.0156
     assert logarithms.mean() == pytest.approx(mean, abs=0.06)
 
 
-def test_runtimes_last_from_a_second_to_two_days(random):
-    runtimes = lublin.runtimes(random, np.full(DRAWS, 1))
+def test_runtimes_are_between_a_second_and_two_days(random):
+    runtimes = lublin.draw_runtimes(random, np.full(DRAWS, 1))
     assert runtimes.min() >= 1
     assert runtimes.max() <= math.exp(12)
     assert runtimes.dtype == np.int64
 
 
 def test_log_gaps_are_gamma_and_no_gap_exceeds_five_days(random):
-    gaps = lublin.gaps(random, DRAWS)
+    gaps = lublin.draw_gaps(random, DRAWS)
     assert np.log(gaps).mean() == pytest.approx(6.0415 * 1.0519 * 0.8531, abs=0.05)
     assert gaps.max() <= math.exp(13)
 
@@ -78,10 +78,10 @@ def test_the_gamma_distribution_is_right_where_it_is_known():
     assert erlang == pytest.approx(1 - 4 * math.exp(-3), rel=1e-12)
 
 
-def test_arrivals_pay_each_half_hour_its_weight():
+def test_arrivals_follow_the_weights_of_half_hours():
     """The closed form agrees with the walk through the day's half-hours that the paper describes."""
     cycle = lublin.daily_cycle()
-    gaps = lublin.gaps(np.random.RandomState(3), 300)
+    gaps = lublin.draw_gaps(np.random.RandomState(3), 300)
     expected, slot, fraction, day = [], 20, 0.0, 0
     for gap in gaps:
         points = gap / lublin.SLOT + fraction * cycle[slot]
@@ -92,14 +92,14 @@ def test_arrivals_pay_each_half_hour_its_weight():
                 slot, day = 0, day + 1
         fraction = points / cycle[slot]
         expected.append((day * 48 + slot + fraction) * lublin.SLOT - 10 * 3600)
-    assert lublin.clock(np.cumsum(gaps), 10 * 3600) == pytest.approx(expected, abs=1e-3)
+    assert lublin.apply_daily_cycle(np.cumsum(gaps), 10 * 3600) == pytest.approx(expected, abs=1e-3)
 
 
 @given(start=st.floats(0, 86_399), days=st.integers(0, 1000))
 def test_whole_days_stay_whole_days(start, days):
-    assert lublin.clock(np.array([days * 86_400.0]), start)[0] == pytest.approx(days * 86_400, abs=1e-3)
+    assert lublin.apply_daily_cycle(np.array([days * 86_400.0]), start)[0] == pytest.approx(days * 86_400, abs=1e-3)
 
 
 def test_arrivals_stay_in_order():
-    elapsed = np.cumsum(lublin.gaps(np.random.RandomState(5), 5000))
-    assert np.all(np.diff(lublin.clock(elapsed)) >= 0)
+    elapsed = np.cumsum(lublin.draw_gaps(np.random.RandomState(5), 5000))
+    assert np.all(np.diff(lublin.apply_daily_cycle(elapsed)) >= 0)

@@ -66,7 +66,7 @@ def test_impossible_arguments_are_refused_with_a_reason(arguments):
         generate(**{"jobs": 10} | arguments)
 
 
-def test_no_jobs_are_no_jobs():
+def test_zero_jobs_are_an_empty_list():
     assert generate(0) == []
 
 
@@ -152,7 +152,7 @@ def test_a_user_has_one_group_and_a_project_belongs_to_one(jobs):
     assert len(projects) == len({project for project, _ in projects})
 
 
-def test_a_few_jobs_have_no_walltime_end_badly_or_die_at_once(jobs):
+def test_a_few_jobs_have_no_walltime_fail_or_end_at_once(jobs):
     share = Counter(job.exit_status for job in jobs)
     assert 0.001 < sum(job.submission.walltime is None for job in jobs) / len(jobs) < 0.01
     assert 0.005 < share[271] / len(jobs) < 0.02
@@ -178,7 +178,7 @@ def test_the_offered_load_is_070_and_the_queue_drains(jobs):
     assert np.mean(waits) < 48 * HOUR
 
 
-def test_jobs_start_by_their_requests_and_no_walltime_is_taken_for_years(jobs):
+def test_scheduling_uses_requests_and_five_years_without_walltime(jobs):
     asked = [job.submission for job in jobs]
     requests = [5 * 365 * lublin.DAY if each.walltime is None else each.walltime for each in asked]
     sizes = [each.ncpus for each in asked]
@@ -200,7 +200,7 @@ def test_runtimes_follow_the_model_and_spread_a_little_wider(jobs):
     """Jobs that ended by themselves; those that died early or were killed are the stated departures."""
     logarithms = np.log([max(job.runtime, 1) for job in jobs if job.exit_status in {0, -29}])
     random = np.random.RandomState(1)
-    model = np.log(lublin.runtimes(random, lublin.sizes(random, 20_000)))
+    model = np.log(lublin.draw_runtimes(random, lublin.draw_sizes(random, 20_000)))
     assert logarithms.mean() == pytest.approx(model.mean(), abs=0.25)
     assert logarithms.std() == pytest.approx(model.std(), abs=0.25)
     for percent in (10, 25, 50, 75, 90):
@@ -224,7 +224,7 @@ def test_submissions_have_the_models_daily_cycle(jobs):
 
 
 @pytest.mark.parametrize("start", [START, START + 15 * HOUR])
-def test_the_daily_cycle_keeps_to_the_clock_whenever_submissions_begin(start):
+def test_the_daily_cycle_is_independent_of_the_start_of_submissions(start):
     hours = np.array([job.submission.submitted % lublin.DAY // HOUR for job in generate(5000, start=start)])
     assert np.mean((hours >= 9) & (hours < 18)) == pytest.approx(lublin.daily_cycle()[18:36].sum() / 48, abs=0.04)
 

@@ -1,1 +1,1 @@
-"""What people read: tables, plots and pages made from a replay's figures."""
+"""Tables, figures and the HTML report."""

@@ -1,6 +1,6 @@
-"""A workload as columns of numbers, one entry a job, with the names that appear in it set apart.
+"""A workload as arrays with one entry per job, and the names that appear in it.
 
-Figures are computed from these columns alone, so that names can be replaced by pseudonyms in one place.
+All figures are computed from these arrays, so one place replaces names by pseudonyms.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ from softwalltime.replay.workload import Workload
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 Rename = Callable[[str, str], str]
-"""From the kind of a name (user, project, queue) and the name to the name that is shown."""
+"""Maps the kind of a name (user, project, queue) and the name to the name to print."""
 
 UNNAMED = "(none)"
 UNPRINTABLE = "\N{REPLACEMENT CHARACTER}"
@@ -24,7 +24,7 @@ UNPRINTABLE = "\N{REPLACEMENT CHARACTER}"
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Which of ``names`` each job has, as its index."""
+    """The name of each job, as index into ``names``."""
 
     codes: Integers
     names: tuple[str, ...]
@@ -34,10 +34,10 @@ class Names:
 class Columns:
     """All jobs of a workload in order of submission; times in epoch seconds, durations in seconds.
 
-    ``wait`` is from when the job could have run (PBS's etime, else its submission) to its start, -1 where unknown;
-    ``soft_walltime`` is what the log says it had last, -1 for none; ``ncpus`` is 0 where unknown.  ``t`` is the
-    runtime capped at the walltime.  ``project_field`` says what stands in ``project``: the first of project,
-    account and group in which jobs differ.
+    ``wait`` begins when the job could have run (PBS's etime, else its submission) and ends at its start; -1 if unknown.
+    ``soft_walltime`` is the last one in the log, -1 for none.  ``ncpus`` is 0 if unknown.  ``t`` is the runtime capped
+    at the walltime.  ``project_field`` is the field in ``project``: the first of project, account and group in which
+    jobs differ.
     """
 
     submitted: Integers
@@ -56,12 +56,12 @@ class Columns:
 
     @property
     def cpu_seconds(self) -> Integers:
-        """Processors asked for x runtime; a job whose number of processors is unknown counts as one processor."""
+        """Requested processors x runtime; an unknown number of processors counts as 1."""
         return np.maximum(self.ncpus, 1) * self.runtime
 
 
 def make_columns(workload: Workload, rename: Rename = lambda kind, name: name) -> Columns:
-    """The columns of a workload, with the names as ``rename`` has them."""
+    """Return the columns of a workload, with names mapped by ``rename``."""
     jobs = workload.jobs
 
     def numbers(values: Iterable[int]) -> Integers:
@@ -70,7 +70,7 @@ def make_columns(workload: Workload, rename: Rename = lambda kind, name: name) -
     submitted = numbers(job.submission.submitted for job in jobs)
     start = numbers(-1 if job.start is None else job.start for job in jobs)
     etime = numbers(job.etime or 0 for job in jobs)
-    # A job that waits for another, or is held, could not have run: that is not the scheduler's doing.
+    # A held job, or one that waits for another, could not have run.
     eligible = np.where((etime >= submitted) & (etime <= start), etime, submitted)
     wait = np.where(start >= 0, np.maximum(start - eligible, 0), -1)
     fields = {
@@ -105,7 +105,7 @@ def make_columns(workload: Workload, rename: Rename = lambda kind, name: name) -
 
 
 def encode(values: Iterable[str]) -> tuple[Integers, list[str]]:
-    """Each value as its index among the different values, which come in order of first appearance."""
+    """Return each value as index into the distinct values, which are ordered by first appearance."""
     index: dict[str, int] = {}
     codes = [index.setdefault(value, len(index)) for value in values]
     return np.array(codes, np.int64), list(index)

@@ -1,4 +1,4 @@
-"""The report's numbers for other programs: one JSON object."""
+"""The figures of the report as one JSON object."""
 
 import json
 import math
@@ -12,12 +12,12 @@ from softwalltime import __version__
 from softwalltime.reports.report import Report
 
 SCHEMA = 1
-"""Goes up when a name changes its meaning or goes away."""
+"""Increased when a name changes its meaning or is removed."""
 _DIGITS = 6
 
 
 def to_document(report: Report, title: str, sources: list[str]) -> dict[str, Any]:
-    """Everything that the report found, as plain values; shares between 0 and 1, times and durations in seconds."""
+    """Return all figures as plain values: shares between 0 and 1, times and durations in seconds."""
     plain: dict[str, Any] = {
         "schema": SCHEMA,
         "program": f"softwalltime {__version__}",
@@ -32,7 +32,7 @@ def to_document(report: Report, title: str, sources: list[str]) -> dict[str, Any
 
 
 def to_embedded_json(found: dict[str, Any]) -> str:
-    """As JSON that can stand in a page: no character in it can end the element that it stands in."""
+    """Return JSON for embedding in HTML: no character can end the element."""
     text = json.dumps(found, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

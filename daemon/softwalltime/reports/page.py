@@ -1,4 +1,4 @@
-"""The report as one self-contained page: pictures, captions, tables and the numbers, in a template."""
+"""Render the report as one self-contained HTML page."""
 
 import re
 from collections.abc import Sequence
@@ -22,14 +22,14 @@ from softwalltime.reports.published import compare_published_order
 from softwalltime.reports.report import Report
 
 TOP = 10
-"""Users in each table of users."""
+"""Number of users in each table."""
 LARGEST = 25
-"""Projects and queues in each table."""
+"""Number of projects and queues in each table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where the jobs came from, as the page tells it; ``malformed`` lines were left out."""
+    """Title and sources of the page; ``malformed`` lines are not included."""
 
     title: str
     sources: tuple[str, ...]
@@ -38,7 +38,7 @@ class Origin:
 
 
 def render(report: Report, origin: Origin) -> str:
-    """The whole page.  The same report gives the same page, byte for byte."""
+    """Render the page.  The same report gives the same bytes."""
     environment = Environment(
         loader=PackageLoader("softwalltime.reports", "templates"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
@@ -49,7 +49,7 @@ def render(report: Report, origin: Origin) -> str:
         "breakable": _breakable,
     }  # fmt: skip
     found = to_document(report, origin.title, list(origin.sources))
-    # matplotlib has escaped all texts in them.
+    # matplotlib has escaped all text.
     pictures = {
         section: [(picture, Markup(picture.svg)) for picture in drawn]  # noqa: S704 - drawn by ourselves
         for section, drawn in _pictures(report).items()
@@ -79,7 +79,7 @@ def render(report: Report, origin: Origin) -> str:
 
 
 def _pictures(report: Report) -> dict[str, list[Picture]]:
-    """The pictures of each section."""
+    """Draw the pictures of each section."""
     drawn: dict[str, list[Picture]] = {"walltimes": [], "predictors": [], "whom": [], "settings": [], "since": []}
     if report.walltimes is not None:
         drawn["walltimes"] = [
@@ -115,7 +115,7 @@ def _pictures(report: Report) -> dict[str, list[Picture]]:
 def _of_predictors(report: Report) -> list[Picture]:
     look = select_styles([one.spec for one in report.predictions], report.recommendation.predictor)
     scores = {spec: overall for spec, (overall, _) in report.scores.items()}
-    # Of the grid, what differs from the predictor's default in the percentile alone.
+    # Settings that differ from the default only in the percentile.
     curve = [
         (one.percentile, one.halves.whole.underestimated, one.halves.whole.accuracy)
         for one in report.settings
@@ -132,13 +132,13 @@ def _of_predictors(report: Report) -> list[Picture]:
 
 
 def _breakable(spec: str) -> Markup:
-    """A predictor with its options, which a line may break after a colon, a comma or a plus."""
+    """Allow line breaks after colons, commas and pluses in a predictor's specification."""
     return Markup("<wbr>").join(re.split(r"(?<=[:,+])", spec))
 
 
-def _targets(wished: float) -> list[float]:
-    """Targets to tell the best settings for: the usual ones, and the one that was asked for."""
-    return sorted({0.01, 0.02, 0.05, 0.1, 0.2, wished})
+def _targets(target: float) -> list[float]:
+    """Return the targets for the table of best settings."""
+    return sorted({0.01, 0.02, 0.05, 0.1, 0.2, target})
 
 
 def _extension_classes() -> Sequence[str]:

@@ -1,8 +1,7 @@
-"""Pseudonyms, so that a report can be shown to people who must not know who the users are.
+"""Pseudonyms for names in a report.
 
-A pseudonym is a keyed hash of the name: with the same key the same name gets the same pseudonym in every report, and
-without the key nobody can find out by trying names.  The key is kept in a file, as a command line is seen by all users
-of a machine.
+A pseudonym is a keyed hash of the name.  With the same key a name has the same pseudonym in every report; without the
+key names cannot be found by trial.  The key is in a file, because all users of a host see command lines.
 """
 
 import hmac
@@ -15,19 +14,19 @@ from softwalltime.errors import SourceError
 SHORTEST_KEY, LONGEST_KEY = 16, 1024
 """Bytes of a key."""
 _DIGITS = 10
-"""Hexadecimal digits of a pseudonym: that two of 10,000 names share one happens in one report out of 20,000."""
+"""Hexadecimal digits of a pseudonym: 10,000 names collide in one report out of 20,000."""
 
 
 class Pseudonyms:
-    """Replaces names of users and projects, and of queues if asked."""
+    """Replaces the names of users and projects, and optionally of queues."""
 
     def __init__(self, key: bytes, *, queues: bool = False) -> None:
-        """:param queues: also replace the names of queues, which mostly tell nothing of persons."""
+        """:param queues: also replace the names of queues."""
         self._key = key
         self._kept = frozenset() if queues else frozenset({"queue"})
 
     def __call__(self, kind: str, name: str) -> str:
-        """The pseudonym of a name of this kind (user, project, account, group, queue), such as ``user-3f9a1c02b7``."""
+        """Return the pseudonym, such as ``user-3f9a1c02b7``; kinds are user, project, account, group and queue."""
         if kind in self._kept:
             return name
         message = f"{kind}\0{name}".encode("utf-8", "surrogatepass")

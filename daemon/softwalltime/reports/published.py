@@ -1,4 +1,4 @@
-"""Whether v1, v2 and v3 come in the order that was published of them."""
+"""Compare the order of v1, v2 and v3 with the published order."""
 
 from collections.abc import Mapping
 
@@ -10,34 +10,34 @@ PUBLISHED = {"v1": "over 40%", "v2": "31%", "v3": "under 12%"}
 
 
 def compare_published_order(scores: Mapping[str, tuple[Scores, Scores]]) -> str:
-    """A paragraph on the order of v1, v2 and v3, and why it is another one here if it is; empty if one is missing."""
+    """Return a paragraph that compares the order and explains a difference; empty if a predictor is missing."""
     if any(spec not in scores or not scores[spec][0].jobs for spec in PUBLISHED):
         return ""
     here = {spec: scores[spec][0] for spec in PUBLISHED}
     under = [here[spec].underestimated or 0.0 for spec in PUBLISHED]
-    told = ", ".join(f"{spec} {percent(here[spec].underestimated)}" for spec in PUBLISHED)
+    found = ", ".join(f"{spec} {percent(here[spec].underestimated)}" for spec in PUBLISHED)
     published = ", ".join(f"{spec} {share}" for spec, share in PUBLISHED.items())
-    text = f"Chlumský & Klusáček published, of jobs underestimated: {published}. Here: {told}"
+    text = f"Chlumský & Klusáček published these shares of underestimated jobs: {published}. Here: {found}"
     if under[0] > under[1] > under[2]:
         text += ", the same order."
     else:
         text += f", another order: {_why(under)}"
     return (
-        f"{text} The levels are a workload's own: a job that gets no soft walltime, or that is killed at its "
-        f"walltime, cannot be underestimated, and v1 gave none to {percent(here['v1'].not_adjusted)} of the jobs, v3 "
-        f"none to {percent(here['v3'].not_adjusted)}."
+        f"{text} The levels depend on the workload: a job without soft walltime, or killed at its walltime, cannot be "
+        f"underestimated. v1 sets no soft walltime for {percent(here['v1'].not_adjusted)} of the jobs, v3 for "
+        f"{percent(here['v3'].not_adjusted)}."
     )
 
 
 def _why(under: list[float]) -> str:
     if under[0] == under[1] == under[2]:
-        return "none of the three predicts often enough here to tell them apart."
+        return "the three predict too few jobs to differ."
     if under[0] <= under[1]:
         return (
-            "v2 adds 900 s to v1 and so never underestimates more jobs; here no job's runtime lies between the two, "
-            "as most runtimes differ from the ones before by more than 15 minutes, or by nothing."
+            "v2 adds 900 s to v1 and never underestimates more jobs. Here no runtime lies between the two: most "
+            "runtimes differ from the previous ones by more than 15 minutes, or not at all."
         )
     return (
-        "v3 rests on the share of the walltime that the user's last jobs used, and here these shares change so much "
-        "from job to job that it misses more often than the last runtimes with 900 s added."
+        "v3 uses the share of the walltime that the user's last jobs used. Here these shares vary so much between "
+        "jobs that v3 underestimates more often than the last runtimes plus 900 s."
     )

@@ -1,16 +1,16 @@
-"""What to do: a recommendation worked out from figures by the rules below, which may be not to switch anything on.
+"""Recommend for or against soft walltimes, by these rules:
 
-1. Fewer than ``LEAST_JOBS`` scored jobs, or fewer than ``LEAST_DAYS`` days: too early to say.
-2. Users' walltimes with a mean accuracy of ``GOOD_ENOUGH`` or more: there is nothing to gain.
-3. A predictor qualifies if on the *older* half of the jobs it underestimates at most the target share of them, and its
-   mean accuracy is at least ``LEAST_GAIN`` above the walltimes'.  If none does: do not switch this on.
-4. Of those that qualify the most accurate one is chosen; of equals, the one that underestimates less.
-5. A queue of ``LEAST_QUEUE_JOBS`` jobs or more in the older half is left out where the chosen predictor there
-   underestimates more than twice the target, or is no more accurate than the walltimes.
-6. The choice is tried on the *newer* half, which had no say in it: if it underestimates more than ``SLACK`` times the
-   target there, or gains less than ``LEAST_GAIN``, it did not hold, and is worth no more than shadow mode.
+1. Fewer than ``LEAST_JOBS`` scored jobs, or fewer than ``LEAST_DAYS`` days: no recommendation yet.
+2. Mean accuracy of the users' walltimes of at least ``GOOD_ENOUGH``: do not enable.
+3. A predictor qualifies if on the *older* half of the jobs it underestimates at most the target share and its mean
+   accuracy is at least ``LEAST_GAIN`` above the walltimes'.  If none qualifies: do not enable.
+4. Select the most accurate predictor that qualifies; among equals, the one that underestimates less.
+5. Exclude a queue with at least ``LEAST_QUEUE_JOBS`` jobs in the older half if the predictor underestimates more than
+   twice the target there, or is not more accurate than the walltimes.
+6. Evaluate the predictor on the *newer*, held-out half.  If it underestimates more than ``SLACK`` times the target
+   there, or improves the accuracy by less than ``LEAST_GAIN``: shadow mode only.
 
-What is expected is what the newer half shows, with the queues left out.
+The expected figures are those of the newer half without the excluded queues.
 """
 
 import json
@@ -31,17 +31,17 @@ SLACK = 1.5
 
 
 class Verdict(Enum):
-    """What an administrator is advised to do."""
+    """The recommended action."""
 
-    ON = "Switch it on"
-    SHADOW = "Try it in shadow mode only"
-    OFF = "Do not switch this on"
-    WAIT = "Too early to say"
+    ON = "Enable"
+    SHADOW = "Shadow mode only"
+    OFF = "Do not enable"
+    WAIT = "No recommendation yet"
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A queue that should get no soft walltimes, and why."""
+    """A queue to exclude, and the reason."""
 
     name: str
     jobs: int
@@ -50,10 +50,10 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """The verdict, and what it rests on.
+    """The verdict with its reasons.
 
-    ``predictor`` is the one chosen, ``None`` unless the verdict is ON or SHADOW; ``expected`` are its figures over the
-    newer half without the queues left out, ``walltimes`` those of the users' walltimes over the same jobs.
+    ``predictor`` is the selected one, ``None`` unless the verdict is ON or SHADOW.  ``expected`` are its figures over
+    the newer half without the excluded queues, ``walltimes`` those of the users' walltimes over the same jobs.
     """
 
     verdict: Verdict
@@ -67,19 +67,19 @@ class Recommendation:
 
     @property
     def policy(self) -> str:
-        """The daemon's policy that does what is recommended, as TOML, in shadow mode first; empty if there is none."""
+        """The recommended policy of the daemon as TOML, in shadow mode; empty without a predictor."""
         if self.predictor is None:
             return ""
         lines = ["[policy]", 'mode = "shadow"', f'waiting = "{self.predictor}"', 'running = "walltime"']
         for queue in self.leave_out:
-            # A JSON string is a TOML string too.
+            # Every JSON string is a TOML string.
             lines += ["", "[[policy.rules]]", f"queue = {json.dumps(queue.name)}", 'mode = "off"']
         return "\n".join(lines) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The predictor chosen among so many that were ``tried``, beside the users' walltimes judged like a predictor."""
+    """The selected predictor out of ``tried``, and the figures of the users' walltimes."""
 
     predictor: Halves
     walltimes: Halves
@@ -89,21 +89,21 @@ class Choice:
 def choose(
     walltimes: Halves | None, candidates: Sequence[Halves], target: float, jobs: int, days: float
 ) -> Recommendation | Choice:
-    """Rules 1 to 4: the predictor chosen, or the advice against all of them.
+    """Apply rules 1 to 4: return the selected predictor, or a recommendation against all.
 
-    :param walltimes: the users' walltimes, judged like a predictor; ``None`` where there are too few jobs for that.
-    :param target: greatest share of jobs that may be underestimated.
-    :param jobs: how many jobs were scored.
-    :param days: from the first one's submission to the last one's.
+    :param walltimes: figures of the users' walltimes; ``None`` if there are too few jobs.
+    :param target: greatest share of underestimated jobs.
+    :param jobs: number of scored jobs.
+    :param days: days from the first submission to the last.
     """
     if walltimes is None or jobs < LEAST_JOBS or days < LEAST_DAYS:
         return _too_early(jobs, days)
     if walltimes.whole.accuracy >= GOOD_ENOUGH:
         return Recommendation(
             Verdict.OFF,
-            "Do not switch this on: the users' walltimes are good, with a mean accuracy of "
+            "Do not enable soft walltimes: the users' walltimes are good, with a mean accuracy of "
             f"{walltimes.whole.accuracy:.2f}.",
-            reasons=(f"From {GOOD_ENOUGH} on predictions can gain little, while each underestimation has its price.",),
+            reasons=(f"From {GOOD_ENOUGH} on predictions improve little, and each underestimate has a cost.",),
         )
     gaining = [one for one in candidates if one.older.accuracy >= walltimes.older.accuracy + LEAST_GAIN]
     within = [one for one in gaining if one.older.underestimated <= target]
@@ -111,37 +111,37 @@ def choose(
         best = max(within, key=lambda one: (one.older.accuracy, -one.older.underestimated))
         return Choice(best, walltimes, len(candidates))
     none = (
-        f"On the older half of the jobs none of the {len(candidates):,} predictors and settings tried is more accurate "
-        f"than the walltimes (by at least {LEAST_GAIN}) and underestimates at most {exact_percent(target)} of the jobs."
+        f"On the older half of the jobs none of the {len(candidates):,} predictors and settings is more accurate than "
+        f"the walltimes by at least {LEAST_GAIN} and underestimates at most {exact_percent(target)} of the jobs."
     )
     reasons = [none]
     if gaining:
         nearest = min(gaining, key=lambda one: one.older.underestimated)
         reasons.append(
-            f"The nearest is {nearest.spec}: it underestimates {percent(nearest.older.underestimated)}, at a mean "
-            f"accuracy of {nearest.older.accuracy:.3f} against {walltimes.older.accuracy:.3f}. A greater --target "
-            "would let it in."
+            f"The closest is {nearest.spec}: it underestimates {percent(nearest.older.underestimated)}, with a mean "
+            f"accuracy of {nearest.older.accuracy:.3f} instead of {walltimes.older.accuracy:.3f}. A greater --target "
+            "would allow it."
         )
     return Recommendation(
         Verdict.OFF,
-        f"Do not switch this on: no predictor beats the users' walltimes with at most {exact_percent(target)} of the "
-        "jobs underestimated.",
+        f"Do not enable soft walltimes: no predictor is better than the users' walltimes with at most "
+        f"{exact_percent(target)} of the jobs underestimated.",
         tuple(reasons),
     )
 
 
 def _too_early(jobs: int, days: float) -> Recommendation:
-    found = f"{plural(jobs, 'job')} that can be judged, over {plural(round(days), 'day')}"
-    needed = f"{LEAST_JOBS:,} jobs that ran and had a walltime, over at least {LEAST_DAYS} days"
+    found = f"{plural(jobs, 'scored job')} in {plural(round(days), 'day')}"
+    needed = f"{LEAST_JOBS:,} jobs that ran and had a walltime, in at least {LEAST_DAYS} days"
     return Recommendation(
         Verdict.WAIT,
-        f"Too early to say: there are only {found}." if jobs else "Too early to say: no job here can be judged.",
-        reasons=(f"At least {needed}, are needed for figures that mean something.", "Come back with more logs."),
+        f"No recommendation yet: only {found}." if jobs else "No recommendation yet: no job can be scored.",
+        reasons=(f"The figures need at least {needed}. Add more logs.",),
     )
 
 
 def queues_to_leave_out(queues: Sequence[Group], target: float) -> tuple[LeftOut, ...]:
-    """Rule 5: from the chosen predictor's figures by queue, over the older half."""
+    """Apply rule 5 to the predictor's figures by queue over the older half."""
     found = []
     for queue in queues:
         if queue.jobs < LEAST_QUEUE_JOBS:
@@ -149,10 +149,7 @@ def queues_to_leave_out(queues: Sequence[Group], target: float) -> tuple[LeftOut
         if queue.underestimated > 2 * target:
             reason = f"{percent(queue.underestimated)} of its jobs would be underestimated"
         elif queue.accuracy <= queue.walltime_accuracy:
-            reason = (
-                f"nothing is gained there: mean accuracy {queue.accuracy:.3f}, of the walltimes "
-                f"{queue.walltime_accuracy:.3f}"
-            )
+            reason = f"no improvement: mean accuracy {queue.accuracy:.3f} instead of {queue.walltime_accuracy:.3f}"
         else:
             continue
         found.append(LeftOut(queue.name, queue.jobs, reason))
@@ -162,63 +159,62 @@ def queues_to_leave_out(queues: Sequence[Group], target: float) -> tuple[LeftOut
 def conclude(
     choice: Choice, chosen: Halves, target: float, leave_out: tuple[LeftOut, ...], jobs: int
 ) -> Recommendation:
-    """Rule 6, in words.
+    """Apply rule 6.
 
-    :param chosen: the chosen predictor's figures with the queues left out.
-    :param jobs: how many jobs were scored in all.
+    :param chosen: the predictor's figures without the excluded queues.
+    :param jobs: number of scored jobs.
     """
     walltimes = choice.walltimes
     new, users = chosen.newer, walltimes.newer
     held = new.underestimated <= SLACK * target and new.accuracy >= users.accuracy + LEAST_GAIN
-    but = f", but not in {plural(len(leave_out), 'queue')}" if leave_out else ""
+    but = f", except in {plural(len(leave_out), 'queue')}" if leave_out else ""
     figures = (
         f"mean accuracy {new.accuracy:.2f} instead of {users.accuracy:.2f}, {percent(new.underestimated)} of the jobs "
         "underestimated"
     )
     first = (
-        f"On the older half of the jobs it was the most accurate of {plural(choice.tried, 'predictor')} and settings "
-        f"that underestimate at most {exact_percent(target)}: {chosen.older.accuracy:.3f} against "
+        f"On the older half of the jobs it is the most accurate of {plural(choice.tried, 'predictor')} and settings, "
+        f"with at most {exact_percent(target)} underestimated: {chosen.older.accuracy:.3f} instead of "
         f"{walltimes.older.accuracy:.3f}, {percent(chosen.older.underestimated)} underestimated"
-        + (" (the queues left out count with their walltimes)." if leave_out else ".")
+        + (" (excluded queues count with their walltimes)." if leave_out else ".")
     )
     second = (
-        f"On the newer half, which had no say in the choice, it reached {new.accuracy:.3f} against "
-        f"{users.accuracy:.3f}, with {percent(new.underestimated)} underestimated, "
+        f"On the newer, held-out half it reaches {new.accuracy:.3f} instead of {users.accuracy:.3f}, with "
+        f"{percent(new.underestimated)} underestimated, "
         f"{percent(new.badly_underestimated)} by more than 30 minutes."
     )
     cautions = []
     if new.mean_absolute_error > users.mean_absolute_error:
         cautions.append(
-            f"The mean absolute error grows from {duration(users.mean_absolute_error)} to "
-            f"{duration(new.mean_absolute_error)}: the gain is with many short jobs, and some long ones are missed "
-            "by much."
+            f"The mean absolute error increases from {duration(users.mean_absolute_error)} to "
+            f"{duration(new.mean_absolute_error)}: many short jobs improve, some long jobs have large errors."
         )
     if new.accuracy_by_cpu_hours < users.accuracy_by_cpu_hours:
         cautions.append(
-            f"Weighted by CPU hours the accuracy falls from {users.accuracy_by_cpu_hours:.3f} to "
-            f"{new.accuracy_by_cpu_hours:.3f}: what large and long jobs see of it is a loss."
+            f"Weighted by CPU hours the accuracy decreases from {users.accuracy_by_cpu_hours:.3f} to "
+            f"{new.accuracy_by_cpu_hours:.3f}: the estimates of large and long jobs get worse."
         )
     if held and new.underestimated > target:
         cautions.append(
-            f"On the newer half it underestimates {percent(new.underestimated)}, more than the target of "
-            f"{exact_percent(target)}, if not by much: keep an eye on it."
+            f"On the newer half it underestimates {percent(new.underestimated)}, slightly more than the target of "
+            f"{exact_percent(target)}: monitor it."
         )
     missing = sum(queue.jobs for queue in leave_out)
     if missing > jobs / 2:
-        cautions.append(f"The queues left out hold {percent(missing / jobs, 0)} of the jobs.")
+        cautions.append(f"The excluded queues contain {percent(missing / jobs, 0)} of the jobs.")
     if not held:
         cautions.append(
-            f"It did not hold: on the newer half it should have underestimated at most {percent(SLACK * target)} and "
-            f"gained at least {LEAST_GAIN} in accuracy."
+            f"The held-out half does not confirm it: the limits are {percent(SLACK * target)} underestimated and an "
+            f"improvement of {LEAST_GAIN} in accuracy."
         )
         return Recommendation(
             Verdict.SHADOW,
-            f"Try {chosen.spec} in shadow mode only{but}: what it promised on the older jobs did not hold on the "
-            f"newer ones ({figures}).",
+            f"Use {chosen.spec} in shadow mode only{but}: the newer jobs do not confirm the result of the older jobs "
+            f"({figures}).",
             (first, second), tuple(cautions), chosen.spec, leave_out, new, users,
         )  # fmt: skip
     return Recommendation(
         Verdict.ON,
-        f"Switch on {chosen.spec} for waiting jobs{but}, first in shadow mode: expect {figures}.",
+        f"Enable {chosen.spec} for waiting jobs{but}, first in shadow mode: expect {figures}.",
         (first, second), tuple(cautions), chosen.spec, leave_out, new, users,
     )  # fmt: skip

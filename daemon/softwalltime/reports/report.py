@@ -1,4 +1,4 @@
-"""All that a report says, found out in one go: the jobs are read once, each predictor is driven once."""
+"""Compute all figures of a report: replay each predictor once."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -25,11 +25,11 @@ from softwalltime.reports.recommendation import Choice, Recommendation, choose, 
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """What the report is to be about.
+    """Options of a report.
 
-    ``target`` is the greatest share of jobs that a recommended predictor may underestimate, ``minimum`` the least soft
-    walltime in seconds, ``split`` the epoch second that parts before from after, ``None`` for the first soft walltime;
-    ``grid`` says whether the settings of the percentile predictor are tried.
+    ``target``: greatest share of jobs that a recommended predictor may underestimate.  ``minimum``: least soft walltime
+    in seconds.  ``split``: epoch second between before and after, ``None`` for the first soft walltime.  ``grid``:
+    whether to evaluate the settings of the percentile predictor.
     """
 
     specs: tuple[str, ...]
@@ -68,7 +68,7 @@ class Since:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The figures, in the order in which an administrator asks; what the jobs do not give is ``None`` or empty."""
+    """The figures of a report, in the order of its sections; missing figures are ``None`` or empty."""
 
     options: ReportOptions
     jobs: int
@@ -90,7 +90,7 @@ class Report:
 
 
 def total_work(options: ReportOptions, jobs: int) -> int:
-    """How much :func:`report` will tell its progress in all."""
+    """Return the total of the progress that :func:`make_report` reports."""
     return jobs * (len(options.specs) + (PASSES if options.grid else 0) + 1)
 
 
@@ -101,11 +101,11 @@ def make_report(
     decisions: Iterable[DecisionRecord] = (),
     progress: Callable[[int], None] = lambda _: None,
 ) -> Report:
-    """Find out everything.
+    """Compute all figures.
 
-    :param rename: from names to pseudonyms.
-    :param decisions: what the daemon recorded, if the jobs come from its store.
-    :param progress: told the amount of work done since it was last told, :func:`work` in all.
+    :param rename: maps names to pseudonyms.
+    :param decisions: recorded decisions, if the jobs come from the store.
+    :param progress: called with each amount of work done, in total :func:`total_work`.
     """
     table = make_columns(workload, rename)
     soft = {spec: drive(workload, make(spec), options.minimum, progress).soft_walltimes for spec in options.specs}
@@ -153,7 +153,7 @@ def make_report(
 
 
 def _conclude(table: Columns, choice: Choice, soft: Integers, target: float) -> Recommendation:
-    """The recommendation of the predictor that was chosen, with queues left out."""
+    """Return the recommendation for the selected predictor, with queues excluded."""
     spec = choice.predictor.spec
     queues = groups.group_jobs(table, evaluate(table, spec, soft), table.queue, older_half(table))
     leave_out = queues_to_leave_out(queues, target)
@@ -164,7 +164,7 @@ def _conclude(table: Columns, choice: Choice, soft: Integers, target: float) -> 
 
 
 def _distance(one: Halves, target: float) -> tuple[float, float]:
-    """How far from what is wanted: first beyond the target, then in accuracy."""
+    """Return the distance to the target: first in underestimation, then in accuracy."""
     return max(0.0, one.whole.underestimated - target), -one.whole.accuracy
 
 

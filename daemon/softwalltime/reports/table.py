@@ -1,4 +1,4 @@
-"""Tables that read well in a terminal and, pasted, in Markdown."""
+"""Aligned Markdown tables, readable in a terminal."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from softwalltime.replay.metrics import Scores
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table with its columns aligned: the first to the left, the others, which hold numbers, right."""
+    """Return a Markdown table, the first column left-aligned and the others right-aligned."""
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
 
     def row(cells: Sequence[str]) -> str:
@@ -18,7 +18,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def scores_table(scores: dict[str, tuple[Scores, Scores]]) -> str:
-    """One line a predictor: its figures over all scored jobs, and its mean accuracy after the warm-up."""
+    """Return a table with one row per predictor: figures over all scored jobs, and accuracy after the warm-up."""
     header = (
         "predictor", "accuracy", "median", "after warm-up", "under", "badly", "over", "not adjusted",
         "mean abs. error", "extensions",
@@ -43,7 +43,7 @@ def _number(value: float | None, form: str) -> str:
 
 
 LEGEND = """\
-p: soft walltime, or the walltime where none was set; t: runtime, at most the walltime; all over the scored jobs.
-accuracy: mean of min(p, t) / max(p, t); after warm-up: the same without the first 1% of the jobs; under: p < t;
-badly: by more than 30 min; over: a soft walltime was set and held; not adjusted: none was set;
-extensions: how often the scheduler would have had to extend a soft walltime, per job."""
+p: soft walltime, or walltime without one; t: runtime, at most the walltime; all figures over the scored jobs.
+accuracy: mean of min(p, t) / max(p, t); after warm-up: without the first 1% of the jobs; under: p < t;
+badly: under by more than 30 min; over: soft walltime set and long enough; not adjusted: no soft walltime set;
+extensions: number of extensions of a soft walltime by the scheduler, per job."""

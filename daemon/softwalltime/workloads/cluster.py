@@ -1,4 +1,4 @@
-"""When each job starts on a machine that serves first come, first served, with EASY backfilling."""
+"""Start times of jobs, first come, first served with EASY backfilling."""
 
 from bisect import bisect_left, insort
 from collections.abc import Sequence
@@ -12,19 +12,19 @@ def start_times(
     requests: Sequence[int],
     processors: int,
 ) -> list[int]:
-    """Start times (epoch seconds) of jobs given in order of submission, all rigid, none larger than the machine.
+    """Return start times (epoch seconds) of rigid jobs in order of submission; none may exceed the machine.
 
     EASY backfilling (D. A. Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995): jobs start in order of submission
-    while they fit.  The first that does not is promised the earliest time at which enough running jobs will have
-    reached their requested walltime; any later job may start at once if that delays this promise by nothing.  The
-    scheduler sees requested walltimes only.  At one instant ends come before submissions, so a job runs over the
-    half-open interval [start, start + runtime).  A job past its request (PBS kills late) counts as about to end.
+    while they fit.  The first job that does not fit, the top job, gets a reservation for the earliest time at which
+    enough running jobs will have reached their walltimes.  A later job may start at once if it does not delay the
+    reservation.  The scheduler uses walltimes only.  Ends are processed before submissions of the same time, so a job
+    runs in the half-open interval [start, start + runtime).  A job past its walltime counts as about to end.
     """
     count = len(submitted)
     starts = [0] * count
     free = processors
-    ends: list[tuple[int, int]] = []  # (end, job), a heap: what will happen
-    promised: list[tuple[int, int]] = []  # (start + request, job), sorted: what the scheduler knows
+    ends: list[tuple[int, int]] = []  # (end, job), a heap of actual ends
+    promised: list[tuple[int, int]] = []  # (start + request, job), sorted: the scheduler's view
     waiting: list[int] = []
 
     def start(job: int, now: int) -> None:
@@ -60,7 +60,7 @@ def start_times(
 
         shadow, spare = _reservation(free, sizes[waiting[0]], promised, sizes)
         room = shadow - now
-        # While nothing ends, a job that could not be backfilled cannot be later: look at the newly submitted only.
+        # Without an end, jobs that could not be backfilled still cannot: check new submissions only.
         position = 1 if released or not before else before
         while position < len(waiting) and free:
             job = waiting[position]
@@ -77,7 +77,7 @@ def start_times(
 
 
 def _reservation(free: int, needed: int, promised: Sequence[tuple[int, int]], sizes: Sequence[int]) -> tuple[int, int]:
-    """When ``needed`` processors will be free by the running jobs' requests, and how many more will be then."""
+    """Return when ``needed`` processors will be free by the requests, and the number of spare processors then."""
     shadow = 0
     for end, job in promised:
         if free >= needed and end > shadow:

@@ -1,14 +1,14 @@
-"""The walltimes that users request: few, round, generous, and the same again next time.
+"""Requested walltimes: few round values, larger than the runtime, repeated by each user.
 
-Source: D. Tsafrir, Y. Etsion and D. G. Feitelson, "Modeling User Runtime Estimates", JSSPP 2005.  Taken from it: twenty
-popular values serve 89% of the jobs, their popularity falls exponentially with rank, the greatest permitted value is
-among the most popular, and no job outlives its request.  The constants are the defaults of the authors' own program
-(``m_tsafrir05``, ``est_model.hh``, Parallel Workloads Archive).  Which value has which rank is ours.
+Source: D. Tsafrir, Y. Etsion and D. G. Feitelson, "Modeling User Runtime Estimates", JSSPP 2005.  From the paper:
+twenty popular values cover 89% of the jobs, the popularity decreases exponentially with the rank, the greatest
+permitted value is among the most popular, and no job exceeds its request.  The constants are the defaults of the
+authors' program (``m_tsafrir05``, ``est_model.hh``, Parallel Workloads Archive).  The order of the values is our own.
 
-Where this departs from that model: it draws a histogram of requests and then deals them out to the jobs that they
-suffice for.  Here each user chooses, by popularity and by closeness to the runtime that the user expects, and then
-stays with the choice (:func:`keep`), so that one user's requests repeat; popularity weighs a choice, and is not the
-resulting histogram.  In that 5 and 10 minutes lead, because so many jobs of the runtime model are that short.
+Difference to the model: the model draws a histogram of requests and assigns them to jobs.  Here each user selects a
+value by popularity and by closeness to the expected runtime, and keeps it (:func:`repeat_requests`), so one user's
+requests repeat.  Popularity is a weight and not the resulting histogram.  5 and 10 minutes lead the histogram because
+many jobs of the runtime model are that short.
 """
 
 import math
@@ -46,57 +46,58 @@ POPULAR = (
     16 * HOUR,
     45 * MINUTE,
 )
-"""The popular walltimes in seconds, the most popular first."""
+"""Popular walltimes in seconds, most popular first."""
 
 HEAD = 0.89
 """Share of the jobs whose request is popular (``binsiz_head_sum``)."""
 DECAY = (14.0491, -0.177531, 0.462513)
 """a, b, c of the share a e^(b rank) + c, in per cent, of the second to the twentieth value (``binsiz_head_params``)."""
 
-TASTE = 0.5
-"""How closely a request follows its user's wish: standard deviation of ln(request / wish)."""
+SPREAD = 0.5
+"""Standard deviation of ln(request / target)."""
 STEP = 10 * MINUTE
-"""What the less round requests are multiples of."""
+"""Granularity of unpopular requests, in seconds."""
 STALE = 12
-"""A user cuts a request that exceeds the expected runtime by more than this factor."""
+"""A user replaces a request that exceeds the expected runtime by more than this factor."""
 
 
-def shares() -> Floats:
-    """Popularity of each of :data:`POPULAR`; together :data:`HEAD`.  The first takes what the curve leaves."""
+def popularities() -> Floats:
+    """Return the popularity of each of :data:`POPULAR`, in total :data:`HEAD`; the first gets the rest of the curve."""
     a, b, c = DECAY
     rest = [(a * math.exp(b * rank) + c) / 100 for rank in range(2, len(POPULAR) + 1)]
     return np.array([HEAD - sum(rest), *rest])
 
 
-def choose(random: np.random.RandomState, expected: Integers, margin: Floats) -> Integers:
-    """A request in seconds for each expected runtime (s), no less than it, about ``margin`` times as long.
+def draw_requests(random: np.random.RandomState, expected: Integers, margin: Floats) -> Integers:
+    """Return a request (s) for each expected runtime (s): at least that long, about ``margin`` times as long.
 
-    Among the popular values that suffice, one is chosen with probability proportional to its popularity times a
-    log-normal closeness to ``expected * margin``.  One in nine is less round: the wish itself, in steps of 10 minutes.
+    A popular value that is long enough is drawn with probability proportional to its popularity times a log-normal
+    weight around the target ``expected * margin``.  One request in nine is the target itself, in steps of 10 minutes.
     No expected runtime may exceed :data:`MAXIMUM`.
     """
     values = np.array(POPULAR)
-    wish = np.clip(expected * np.maximum(margin, 1.0), min(POPULAR), MAXIMUM)
-    distance = np.log(values / wish[:, None]) / TASTE
-    appeal = np.where(values < expected[:, None], -np.inf, np.log(shares()) - distance**2 / 2)
-    # The greatest of log weights plus Gumbel noise is a choice in proportion to the weights, for all rows at once.
+    target = np.clip(expected * np.maximum(margin, 1.0), min(POPULAR), MAXIMUM)
+    distance = np.log(values / target[:, None]) / SPREAD
+    appeal = np.where(values < expected[:, None], -np.inf, np.log(popularities()) - distance**2 / 2)
+    # Gumbel-max trick: draws in proportion to the weights, for all rows at once.
     popular = values[np.argmax(appeal + random.gumbel(size=appeal.shape), axis=1)]
-    odd = np.minimum(np.ceil(wish / STEP) * STEP, MAXIMUM)
+    odd = np.minimum(np.ceil(target / STEP) * STEP, MAXIMUM)
     result: Integers = np.where(random.random_sample(len(expected)) < HEAD, popular, odd).astype(np.int64)
     return result
 
 
-def least(expected: Integers) -> Integers:
-    """The shortest popular request (s) that suffices for each expected runtime (s)."""
+def shortest_requests(expected: Integers) -> Integers:
+    """Return the shortest popular request (s) that covers each expected runtime (s)."""
     ascending = np.sort(np.array(POPULAR))
     return ascending[np.searchsorted(ascending, expected)]
 
 
-def keep(habits: Integers, expected: Integers, fresh: Integers) -> Integers:
-    """The requests (s) when users, in order of time, stay with their last one as long as it suits.
+def repeat_requests(habits: Integers, expected: Integers, fresh: Integers) -> Integers:
+    """Return the requests (s) in order of time, if users repeat the last request while it is suitable.
 
-    ``habits`` says whose habit each request belongs to (a user's application), ``fresh`` what would be chosen anew:
-    that happens when the last request is less than the expected runtime, or more than :data:`STALE` times as long.
+    :param habits: identifies the application of each request.
+    :param fresh: the new request if the last one is shorter than the expected runtime, or more than :data:`STALE` times
+        as long.
     """
     last: dict[int, int] = {}
     requests = []

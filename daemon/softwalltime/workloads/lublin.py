@@ -1,11 +1,11 @@
-"""Sizes, runtimes and arrivals of batch jobs on a parallel machine, after Lublin and Feitelson.
+"""Sizes, runtimes and arrivals of batch jobs by the model of Lublin and Feitelson.
 
 Source: U. Lublin and D. G. Feitelson, "The workload on parallel supercomputers: modeling the characteristics of
-rigid jobs", Journal of Parallel and Distributed Computing 63(11), 1105-1122, 2003, the model for batch jobs; its
-interactive jobs are left out.  The values are those of the authors' own program ``m_lublin99.c`` (Parallel Workloads
-Archive, the ``..._BATCH`` constants, named below); the model was fitted to SP2, CM-5 and Paragon logs of the 1990s.
+rigid jobs", Journal of Parallel and Distributed Computing 63(11), 1105-1122, 2003, without its interactive jobs.  The
+values are those of the authors' program ``m_lublin99.c`` (Parallel Workloads Archive, the ``..._BATCH`` constants named
+below).  The model was fitted to SP2, CM-5 and Paragon logs of the 1990s.
 
-Every function draws from a ``numpy.random.RandomState``, whose stream numpy has promised not to change (NEP 19).
+All functions draw from a ``numpy.random.RandomState``, whose stream numpy keeps stable (NEP 19).
 """
 
 import math
@@ -22,9 +22,9 @@ POWER_OF_TWO = 0.6686
 """Share of all jobs that are parallel and rounded to a power of two (POW2_PROB_BATCH)."""
 
 SMALLEST = 1.2
-"""log2 of the least parallel size, low enough that 2 is well represented (ULOW_BATCH)."""
+"""log2 of the least parallel size; low enough for enough jobs of size 2 (ULOW_BATCH)."""
 BELOW_LARGEST = 2.0
-"""How far below the machine's log2 size the two stages of the log-uniform meet: 5 of 7 (UMED_BATCH, UHI_BATCH)."""
+"""Distance of the boundary of the two stages from the machine's log2 size: 5 of 7 (UMED_BATCH, UHI_BATCH)."""
 FIRST_STAGE = 0.875
 """Share of parallel jobs in the lower stage (UPROB_BATCH)."""
 
@@ -45,15 +45,15 @@ LONGEST_GAP = 13.0
 DAILY = (6.1271, 5.2740)
 """Shape and scale of the gamma of the half-hour of the day of an arrival (ANUM_BATCH, BNUM_BATCH)."""
 DAY_BEGINS = 11
-"""The half-hour slot, counted from 1, at which that gamma's day begins: at 5:00 (CYCLIC_DAY_START)."""
+"""Half-hour slot, from 1, at which the day of that gamma begins: 5:00 (CYCLIC_DAY_START)."""
 
 DAY = 86_400
 SLOTS = 48
 SLOT = DAY // SLOTS
 
 
-def sizes(random: np.random.RandomState, count: int, processors: int = 128) -> Integers:
-    """Processors of ``count`` jobs on a machine of that many ``processors``.
+def draw_sizes(random: np.random.RandomState, count: int, processors: int = 128) -> Integers:
+    """Draw the processors of ``count`` jobs on a machine of this size.
 
     Serial with probability :data:`SERIAL`; else 2^x with x two-stage uniform on [1.2, h - 2] and [h - 2, h],
     h = log2(processors), x rounded for most of them to give powers of two.  A size never exceeds the machine.
@@ -74,8 +74,8 @@ def sizes(random: np.random.RandomState, count: int, processors: int = 128) -> I
     return result
 
 
-def runtimes(random: np.random.RandomState, processors: Integers) -> Integers:
-    """Runtimes in whole seconds, at least 1 and less than 45 h, of jobs of these sizes.
+def draw_runtimes(random: np.random.RandomState, processors: Integers) -> Integers:
+    """Draw runtimes in whole seconds, at least 1 and less than 45 h, of jobs of these sizes.
 
     ln(runtime) is hyper-gamma: from :data:`SHORT` with a probability that falls linearly with the size, else from
     :data:`LONG`.  This is the only dependence between size and runtime.
@@ -91,8 +91,8 @@ def runtimes(random: np.random.RandomState, processors: Integers) -> Integers:
     return result
 
 
-def gaps(random: np.random.RandomState, count: int) -> Floats:
-    """Times between arrivals in seconds as if all hours were alike; :func:`clock` gives them the daily cycle."""
+def draw_gaps(random: np.random.RandomState, count: int) -> Floats:
+    """Draw times between arrivals (s) without the daily cycle; :func:`apply_daily_cycle` adds it."""
     logarithms = np.full(count, np.inf)
     while (missing := np.flatnonzero(logarithms > LONGEST_GAP)).size:
         logarithms[missing] = random.gamma(GAP[0], GAP[1], missing.size)
@@ -101,7 +101,7 @@ def gaps(random: np.random.RandomState, count: int) -> Floats:
 
 
 def daily_cycle() -> Floats:
-    """The rate of arrivals in each half-hour of the day from midnight on, 1 being the day's mean.
+    """Return the arrival rate of each half-hour from midnight, relative to the mean of the day.
 
     The gamma :data:`DAILY` integrated over each half-hour slot, the day beginning at slot :data:`DAY_BEGINS`.
     """
@@ -112,11 +112,11 @@ def daily_cycle() -> Floats:
     return result
 
 
-def clock(elapsed: Floats, time_of_day: float = 0.0) -> Floats:
-    """Seconds after a start at ``time_of_day`` (s after midnight) at which arrivals happen under the daily cycle.
+def apply_daily_cycle(elapsed: Floats, time_of_day: float = 0.0) -> Floats:
+    """Return arrival times (s) under the daily cycle, after a start at ``time_of_day`` (s after midnight).
 
-    ``elapsed`` are the arrivals' times as if all hours were alike.  A half-hour of twice the mean rate takes up two
-    half-hours of them; whole days stay whole days.  This is the model's "paying points to buckets" in closed form.
+    ``elapsed`` are the arrival times without the cycle.  A half-hour with twice the mean rate contains two half-hours
+    of them; whole days stay whole days.  This is the model's "paying points to buckets" in closed form.
     """
     edges = np.arange(SLOTS + 1) * float(SLOT)
     passed = np.concatenate(([0.0], np.cumsum(daily_cycle()))) * SLOT
@@ -127,7 +127,7 @@ def clock(elapsed: Floats, time_of_day: float = 0.0) -> Floats:
 
 
 def _gamma_cdf(x: float, shape: float, scale: float) -> float:
-    """Cumulative gamma distribution by the series of the lower incomplete gamma function (Abramowitz 6.5.29)."""
+    """Return the cumulative gamma distribution, by the series of Abramowitz 6.5.29."""
     t = x / scale
     term = total = 1.0 / shape
     n = 1

@@ -1,21 +1,21 @@
-"""A synthetic workload: jobs after a published model, submitted by users who repeat themselves.
+"""A synthetic workload: jobs of a published model, submitted in sessions of users.
 
-What follows the model of Lublin and Feitelson (see :mod:`.lublin`): the sizes, the runtimes that sessions are built
-around given their sizes, the daily cycle, and the shape of the times between submissions.  Where it departs, and why:
+Sizes, runtimes of sessions given their sizes, the daily cycle and the distribution of times between submissions follow
+the model of Lublin and Feitelson (see :mod:`.lublin`).  Differences to the model:
 
-- The model's jobs are independent.  History-based predictors live on users who repeat themselves, so here jobs come
-  in sessions of one user and application with one size, one request and similar runtimes.  Users and applications have
-  preferences, which decide *who* gets which of the model's draws, never which draws there are.
-- A job's runtime is its session's times log-normal noise, so ln(runtime) spreads a little wider than the model's.  Some
-  jobs die early, are deleted, or are killed at their walltime; some applications always run until they are killed.
-- All times between submissions are multiplied by one factor, so that the offered load (processor-seconds used, over
-  processors times the span of submissions) is :data:`LOAD`.  The model's own load on 128 processors is about 0.36.
-- An array job is one arrival.  Nobody waits for results before submitting more, weekends are like weekdays, no user
-  comes or goes, and hours are those of UTC.  Memory and node boundaries do not keep a job from starting.
+- The model's jobs are independent.  History-based predictors need users who repeat jobs, so jobs come in sessions of
+  one user and application with one size, one request and similar runtimes.  Preferences of users and applications
+  decide which session gets which of the model's draws; they do not change the draws.
+- A job's runtime is its session's runtime times log-normal noise, so ln(runtime) has a slightly larger spread.  Some
+  jobs fail early, are deleted, or are killed at their walltime.  Some applications always run until they are killed.
+- All times between submissions are scaled by one factor, which makes the offered load (used processor-seconds over
+  processors times the span of submissions) equal to :data:`LOAD`.  The model's load on 128 processors is about 0.36.
+- An array job is one arrival.  There is no think time, weekends are like weekdays, the set of users is constant, and
+  hours are in UTC.  Memory and node boundaries are ignored for job starts.
 
-The figures that the model does not give (repetition, spread, failures, activity) were set by hand, so that the
-statistics of the result lie within or near the range of five logs of the Parallel Workloads Archive: KTH-SP2, SDSC-SP2,
-HPC2N, LLNL-Atlas and CEA-Curie.
+Parameters outside the model (repetition, spread, failures, activity) were set by hand.  The statistics of the result
+lie within or near the range of five logs of the Parallel Workloads Archive: KTH-SP2, SDSC-SP2, HPC2N, LLNL-Atlas and
+CEA-Curie.
 """
 
 import math
@@ -34,43 +34,43 @@ Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 LOAD = 0.7
-"""Offered load.  The model's many wide jobs make a queue of hours to days at this load; much more would never drain."""
+"""Offered load.  The model's many wide jobs cause waits of hours to days at this load; a much higher one saturates."""
 START = 1_704_067_200
 """2024-01-01T00:00Z, a Monday."""
 SERVER = "pbs1"
 CORES = 8
-"""Processors of one node: what the chunks of a select statement are made of."""
+"""Processors of one node, the size of the chunks in a select statement."""
 
 ACTIVITY = 0.8
 """Zipf exponent of the users' activity: of 100 users the first submits 12%, the first five 33%."""
 OWN = 1.0
-"""How much alike one user's applications are, relative to how much they differ."""
+"""Similarity of one user's applications, relative to their differences."""
 SCATTER = 0.25
-"""How far a session strays from its application's preferences, on the same scale."""
+"""Deviation of a session from its application's preferences, on the same scale."""
 REPETITION = 1.2
-"""Pareto exponent of a session's jobs: most sessions are one job, some are a hundred; 3.6 on average."""
+"""Pareto exponent of the number of jobs in a session: most have 1, some 100, the mean is 3.6."""
 LONGEST_SESSION = 100
 BUDGET = lublin.DAY // 2
-"""For how long (s) a session may fill the whole machine; a greater one is split, and goes on another day."""
+"""Time (s) for which a session may fill the machine; a larger session is split."""
 BURST = 0.6
-"""Share of a session's jobs that follow each other immediately; the others are about 10 foreign jobs apart."""
+"""Share of a session's jobs that follow at once; about 10 other jobs come before each of the others."""
 ARRAY = 0.1
 """Share of sessions of four jobs or more that are one array job."""
 
 UNLIMITED = 0.003
 """Share of submissions without a walltime."""
 FOREVER = 5 * 365 * lublin.DAY
-"""What the scheduler takes a job without walltime to need: PBS's five years."""
+"""Walltime of a job without walltime for the scheduler: five years, as in PBS."""
 MAXIMISTS = 0.07
 """Share of applications that always request the greatest walltime."""
 ENDLESS = 0.05
-"""Share of applications that run until they are killed and go on from a checkpoint."""
+"""Share of applications that run until they are killed and continue from a checkpoint."""
 DELETED = 0.012
 """Share of jobs deleted by their user while running."""
 WRONG = 0.02
-"""Share of jobs that run their course and end with an error."""
+"""Share of jobs that end with an error after their full runtime."""
 STILLBORN = 0.06
-"""Mean share of an application's jobs that die within seconds."""
+"""Mean share of an application's jobs that fail within seconds."""
 
 DONE, FAILED, QDEL, KILLED = 0, 1, 271, -29
 """Exit_status: success, error, deleted while running (256 + SIGTERM), killed by PBS at its walltime."""
@@ -84,17 +84,17 @@ JOB_NAMES = (
 
 @dataclass(frozen=True, slots=True)
 class _Applications:
-    """What users run again and again: one entry of each array per application of a user."""
+    """Applications: one entry of each array per application of a user."""
 
     user: Integers
     group: Integers
     project: Integers
     name: Integers
-    weight: Floats  # how often it is run
+    weight: Floats  # relative frequency
     size: Floats  # preference: the greater, the more processors
     runtime: Floats  # preference: the greater, the longer
     spread: Floats  # standard deviation of ln(runtime) within a session
-    margin: Floats  # how many times the expected runtime its user likes to request
+    margin: Floats  # preferred ratio of request to expected runtime
     stillborn: Floats
     maximist: Flags
     endless: Flags
@@ -105,9 +105,9 @@ class _Applications:
 
 @dataclass(frozen=True, slots=True)
 class _Sessions:
-    """Runs of jobs of one application, in the order of their first job; one entry per session."""
+    """Sessions of jobs of one application, ordered by their first job; one entry per session."""
 
-    begin: Floats  # place of the first job in the order of submissions
+    begin: Floats  # position of the first job in the order of submissions
     application: Integers
     jobs: Integers
     size: Integers
@@ -131,11 +131,10 @@ class _Jobs:
 def generate(
     jobs: int, *, seed: int = 1, users: int = 100, processors: int = 128, start: int = START
 ) -> list[CompletedJob]:
-    """``jobs`` completed jobs in the order of submission: by ``ctime``, then job number, then array index.
+    """Generate ``jobs`` completed jobs in order of submission: by ``ctime``, job number and array index.
 
-    The same arguments always give the same jobs; fewer jobs are not a part of more.  Submissions begin at ``start``
-    (epoch seconds); jobs wait until they fit on a machine of that many ``processors`` (see :func:`.start_times`).
-    Subjobs of arrays count as jobs.  The model, and where this departs from it, stand in the module's description.
+    The same arguments always give the same jobs; a smaller workload is not a prefix of a larger one.  Submissions begin
+    at ``start`` (epoch seconds).  :func:`.start_times` schedules the jobs.  Subjobs of arrays count as jobs.
 
     >>> [(job.submission.job_id, job.submission.user, job.submission.walltime, job.runtime) for job in generate(2)]
     [('1.pbs1', 'user069', 600, 17), ('2.pbs1', 'user014', 300, 244)]
@@ -150,16 +149,16 @@ def generate(
     random = np.random.RandomState(seed)
     applications = _applications(random, users)
     sessions = _sessions(random, applications, jobs, processors)
-    made = _jobs(random, applications, sessions)
-    submitted = _submission_times(random, sessions, made, processors, start)
+    drawn = _draw_jobs(random, applications, sessions)
+    submitted = _submission_times(random, sessions, drawn, processors, start)
     starts = start_times(
         submitted,
-        sessions.size[made.session].tolist(),
-        made.runtime.tolist(),
-        np.where(made.unlimited, FOREVER, sessions.request[made.session]).tolist(),
+        sessions.size[drawn.session].tolist(),
+        drawn.runtime.tolist(),
+        np.where(drawn.unlimited, FOREVER, sessions.request[drawn.session]).tolist(),
         processors,
     )
-    return _records(random, applications, sessions, made, submitted, starts)
+    return _records(random, applications, sessions, drawn, submitted, starts)
 
 
 def _applications(random: np.random.RandomState, users: int) -> _Applications:
@@ -196,7 +195,7 @@ def _applications(random: np.random.RandomState, users: int) -> _Applications:
 
 def _sessions(random: np.random.RandomState, applications: _Applications, jobs: int, processors: int) -> _Sessions:
     """Sessions of ``jobs`` jobs in all: who submits what, how many of it, and with which request."""
-    # In a small workload no session is more than a fiftieth of it, or a single one could be all of it.
+    # In a small workload a session has at most 2% of the jobs.
     longest = min(LONGEST_SESSION, max(1, jobs // 50))
     lengths = np.minimum((1.0 - random.random_sample(jobs)) ** (-1 / REPETITION), longest).astype(np.int64)
     total = np.cumsum(lengths)
@@ -207,12 +206,12 @@ def _sessions(random: np.random.RandomState, applications: _Applications, jobs: 
     weight = np.cumsum(applications.weight)
     application = np.searchsorted(weight, random.random_sample(count) * weight[-1], side="right")
     taste = applications.size[application] + SCATTER * random.standard_normal(count)
-    size = _deal(taste, lengths, lublin.sizes(random, jobs, processors))
+    size = _deal(taste, lengths, lublin.draw_sizes(random, jobs, processors))
     taste = applications.runtime[application] + SCATTER * random.standard_normal(count)
     runtime = np.zeros(count, dtype=np.int64)
     for value in np.unique(size):
         same = np.flatnonzero(size == value)
-        draws = lublin.runtimes(random, np.full(lengths[same].sum(), value))
+        draws = lublin.draw_runtimes(random, np.full(lengths[same].sum(), value))
         runtime[same] = _deal(taste[same], lengths[same], draws)
 
     which, lengths = _split(lengths, np.ceil(lengths * size * runtime / (BUDGET * processors)).astype(np.int64))
@@ -221,20 +220,19 @@ def _sessions(random: np.random.RandomState, applications: _Applications, jobs: 
     which, lengths = which[order], lengths[order]
     application, size, runtime = application[which], size[which], runtime[which]
 
-    fresh = estimates.choose(random, runtime, applications.margin[application])
+    fresh = estimates.draw_requests(random, runtime, applications.margin[application])
     fresh[applications.maximist[application]] = estimates.MAXIMUM
-    request = estimates.keep(application, runtime, fresh)
-    # Who runs until the end asks for one leg of the way, not for a margin.
-    request = np.where(applications.endless[application], estimates.least(runtime), request)
+    request = estimates.repeat_requests(application, runtime, fresh)
+    # Applications that run until they are killed request no margin.
+    request = np.where(applications.endless[application], estimates.shortest_requests(runtime), request)
     array = (lengths >= 4) & (random.random_sample(len(lengths)) < ARRAY)
     return _Sessions(begin[order], application, lengths, size, runtime, request, array)
 
 
 def _deal(taste: Floats, lengths: Integers, draws: Integers) -> Integers:
-    """The model's ``draws``, one per job, dealt out to sessions in the order of their taste, least first.
+    """Assign the model's ``draws``, one per job, to sessions in ascending order of ``taste``.
 
-    Each session takes the middle one of the sorted draws that its jobs would fill, so that over jobs the values keep
-    the model's distribution, whoever they go to.
+    Each session gets the median of the sorted draws of its jobs, which preserves the model's distribution over jobs.
     """
     order = np.argsort(taste, kind="stable")
     filled = np.cumsum(lengths[order])
@@ -244,20 +242,20 @@ def _deal(taste: Floats, lengths: Integers, draws: Integers) -> Integers:
 
 
 def _split(lengths: Integers, parts: Integers) -> tuple[Integers, Integers]:
-    """Lengths cut into (nearly) equal ``parts`` of at least 1: for each part, which length it is of, and its own."""
+    """Split lengths into nearly equal ``parts`` of at least 1; return the source index and length of each part."""
     parts = np.minimum(parts, lengths)
     which = np.repeat(np.arange(len(lengths)), parts)
     part = np.arange(len(which)) - (np.cumsum(parts) - parts)[which]
     return which, lengths[which] // parts[which] + (part < lengths[which] % parts[which])
 
 
-def _jobs(random: np.random.RandomState, applications: _Applications, sessions: _Sessions) -> _Jobs:
-    """Each session's jobs, in the order of submission, and what becomes of them."""
+def _draw_jobs(random: np.random.RandomState, applications: _Applications, sessions: _Sessions) -> _Jobs:
+    """Draw the jobs of the sessions, in order of submission, and their outcomes."""
     session = np.repeat(np.arange(len(sessions.jobs)), sessions.jobs)
     count = len(session)
     first = np.cumsum(sessions.jobs) - sessions.jobs
 
-    # Places in the order of submissions: jobs of a session follow at once or some jobs later, subjobs all together.
+    # Positions in the order of submissions: jobs of a session follow at once or some jobs later, subjobs together.
     steps = np.where(random.random_sample(count) < BURST, 0.1, 10.0) * random.standard_exponential(count)
     steps[sessions.array[session]] = 0.0
     walked = np.cumsum(steps)
@@ -281,20 +279,20 @@ def _jobs(random: np.random.RandomState, applications: _Applications, sessions: 
 
     killed = ~unlimited & (runtime > request)
     exit_status[killed] = KILLED
-    late = random.randint(1, 10, size=count, dtype=np.int64)  # PBS looks only every few seconds
+    late = random.randint(1, 10, size=count, dtype=np.int64)  # PBS checks every few seconds
     seconds = np.where(killed, request + late, np.floor(runtime)).astype(np.int64)
     return _Jobs(session, number, index, unlimited, seconds, exit_status)
 
 
 def _submission_times(
-    random: np.random.RandomState, sessions: _Sessions, made: _Jobs, processors: int, start: int
+    random: np.random.RandomState, sessions: _Sessions, drawn: _Jobs, processors: int, start: int
 ) -> list[int]:
-    """When each job is submitted (epoch seconds), at a pace that offers :data:`LOAD`."""
-    used = int((sessions.size[made.session] * made.runtime).sum())
-    elapsed = np.cumsum(lublin.gaps(random, int(made.number[-1])))
+    """Return submission times (epoch seconds) with an offered load of :data:`LOAD`."""
+    used = int((sessions.size[drawn.session] * drawn.runtime).sum())
+    elapsed = np.cumsum(lublin.draw_gaps(random, int(drawn.number[-1])))
     elapsed *= used / (LOAD * processors) / elapsed[-1]
-    arrivals = np.floor(lublin.clock(elapsed, start % lublin.DAY)).astype(np.int64)
-    times: list[int] = (start + arrivals[made.number - 1]).tolist()
+    arrivals = np.floor(lublin.apply_daily_cycle(elapsed, start % lublin.DAY)).astype(np.int64)
+    times: list[int] = (start + arrivals[drawn.number - 1]).tolist()
     return times
 
 
@@ -302,23 +300,23 @@ def _records(
     random: np.random.RandomState,
     applications: _Applications,
     sessions: _Sessions,
-    made: _Jobs,
+    drawn: _Jobs,
     submitted: list[int],
     starts: list[int],
 ) -> list[CompletedJob]:
-    """The jobs in the words of a PBS accounting log."""
-    application = sessions.application[made.session]
+    """Build the completed jobs."""
+    application = sessions.application[drawn.session]
     busy = applications.busy[application] * random.uniform(0.95, 1.0, size=len(application))
-    cput = np.floor(sessions.size[made.session] * made.runtime * busy).astype(np.int64)
+    cput = np.floor(sessions.size[drawn.session] * drawn.runtime * busy).astype(np.int64)
     requests = [_request(applications, sessions, session) for session in range(len(sessions.jobs))]
-    # Memory fills up over about a job's first minute; PBS counts it in kilobytes.
-    filled = applications.filled[application] * (1.0 - np.exp(-(made.runtime + 1) / 20.0))
+    # Memory use grows during the first minute; PBS counts kilobytes.
+    filled = applications.filled[application] * (1.0 - np.exp(-(drawn.runtime + 1) / 20.0))
     filled *= random.uniform(0.9, 1.0, size=len(application))
-    memory = np.array([request.mem or 0 for request in requests], dtype=np.int64)[made.session]
+    memory = np.array([request.mem or 0 for request in requests], dtype=np.int64)[drawn.session]
     used = np.floor(filled * memory / 1024).astype(np.int64) * 1024
 
     records = []
-    columns = (made.session, made.number, made.index, made.unlimited, made.runtime, made.exit_status, cput, used)
+    columns = (drawn.session, drawn.number, drawn.index, drawn.unlimited, drawn.runtime, drawn.exit_status, cput, used)
     rows = zip(*(column.tolist() for column in columns), submitted, starts, strict=True)
     for session, number, index, unlimited, runtime, exit_status, cpu_seconds, mem_used, ctime, begin in rows:
         asked = requests[session]
@@ -356,7 +354,7 @@ def _records(
 
 
 def _request(applications: _Applications, sessions: _Sessions, session: int) -> Submission:
-    """What every job of a session asks for: a submission that only lacks its job id, time and queue."""
+    """Return the submission of every job of a session, without job id, time and queue."""
     application = int(sessions.application[session])
     size = int(sessions.size[session])
     gigabytes = int(applications.gigabytes[application])
@@ -379,7 +377,7 @@ def _request(applications: _Applications, sessions: _Sessions, session: int) -> 
 
 
 def _queue(walltime: int | None) -> str:
-    """The queue that a routing queue would choose by the requested walltime (s)."""
+    """Return the queue that a routing queue would select by walltime (s)."""
     if walltime is None or walltime > 24 * estimates.HOUR:
         return "long"
     return "short" if walltime <= 2 * estimates.HOUR else "medium"

@@ -1,4 +1,4 @@
-"""For whom a predictor is better or worse than the walltime: by user, by project, by queue."""
+"""Figures of a predictor and of the walltimes by user, project and queue."""
 
 from dataclasses import dataclass
 
@@ -13,8 +13,8 @@ from softwalltime.reports.columns import Columns, Names
 class Group:
     """The scored jobs of one user, project or queue; errors are mean absolute errors in seconds.
 
-    ``walltime_error`` is of the walltime, ``error`` of the prediction; so with the mean accuracies.  ``underestimated``
-    is a share of the group's jobs.
+    ``walltime_error`` and ``walltime_accuracy`` are of the walltime, ``error`` and ``accuracy`` of the prediction.
+    ``underestimated`` and ``adjusted`` are shares of the group's jobs.
     """
 
     name: str
@@ -28,13 +28,13 @@ class Group:
 
     @property
     def gain(self) -> float:
-        """Seconds by which the prediction is nearer to the runtime than the walltime, on average; below 0: farther."""
+        """Mean absolute error of the walltime minus that of the prediction, in seconds."""
         return self.walltime_error - self.error
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Shares of the users: who is better off with the predictions, by mean absolute error."""
+    """Shares of users whose mean absolute error improves or deteriorates."""
 
     users: int
     better: float
@@ -42,13 +42,13 @@ class Shares:
     worse: float
     better_by_a_day: float
     worst: float
-    """The greatest deterioration of a user's mean absolute error, in seconds; 0 if nobody is worse off."""
+    """Greatest deterioration of a user's mean absolute error, in seconds; 0 if there is none."""
 
 
 def group_jobs(columns: Columns, judged: Evaluation, names: Names, part: slice = slice(None)) -> list[Group]:
-    """The groups that have scored jobs, the one with the most jobs first.
+    """Return the groups with scored jobs, ordered by number of jobs, descending.
 
-    :param part: which of the scored jobs count.
+    :param part: the scored jobs to include.
     """
     codes = names.codes[columns.scored][part]
     size = len(names.names)
@@ -77,7 +77,7 @@ def group_jobs(columns: Columns, judged: Evaluation, names: Names, part: slice =
 
 
 def summarize_users(users: list[Group]) -> Shares:
-    """Who is better off; of at least one user."""
+    """Summarize the users, of whom there must be at least one."""
     gains = np.array([user.gain for user in users])
     return Shares(
         len(users),

@@ -1,4 +1,4 @@
-"""Figures over the older and the newer half of the jobs: what was chosen on one is tried on the other."""
+"""Figures over the older half of the jobs, for selection, and the newer, held-out half, for evaluation."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from softwalltime.reports.columns import Columns, Integers
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Figures of one predictor over some of the jobs; see :class:`softwalltime.replay.metrics.Scores`."""
+    """Figures of one predictor over a part of the jobs; see :class:`softwalltime.replay.metrics.Scores`."""
 
     jobs: int
     accuracy: float
@@ -18,12 +18,12 @@ class Part:
     badly_underestimated: float
     mean_absolute_error: float
     accuracy_by_cpu_hours: float
-    """The mean accuracy with each job weighted by processors x runtime: what few large jobs see of it."""
+    """The mean accuracy, with each job weighted by processors x runtime."""
 
 
 @dataclass(frozen=True, slots=True)
 class Halves:
-    """A predictor's figures over all scored jobs but the warm-up, and over the older and the newer half of these."""
+    """A predictor's figures over all scored jobs after the warm-up, and over their older and newer half."""
 
     spec: str
     whole: Part
@@ -32,20 +32,20 @@ class Halves:
 
 
 def has_both_halves(columns: Columns) -> bool:
-    """Whether there are jobs to judge in both halves."""
+    """Return whether both halves have scored jobs."""
     scored = int(columns.scored.sum())
     return scored - int(scored * WARM_UP) >= 2
 
 
 def older_half(columns: Columns) -> slice:
-    """Which of the scored jobs make the older half; before it comes the warm-up, after it the newer half."""
+    """Return the older half of the scored jobs; the warm-up is before it, the newer half after it."""
     scored = int(columns.scored.sum())
     warm_up = int(scored * WARM_UP)
     return slice(warm_up, warm_up + (scored - warm_up) // 2)
 
 
 def evaluate_halves(columns: Columns, spec: str, soft: Integers) -> Halves:
-    """Judge soft walltimes (-1 for none); there must be :func:`enough` jobs."""
+    """Evaluate soft walltimes (-1 for none); :func:`has_both_halves` must be true."""
     older = older_half(columns)
     chosen = np.flatnonzero(columns.scored)
     parts = (chosen[older.start :], chosen[older], chosen[older.stop :])

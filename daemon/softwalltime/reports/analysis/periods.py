@@ -1,4 +1,4 @@
-"""What happened since soft walltimes are set: predictions against runtimes by week, and waiting in two periods."""
+"""Compare predictions with runtimes by week, and waits before and after soft walltimes are set."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,23 +16,22 @@ from softwalltime.reports.analysis.predictions import CLASSES, runtime_classes
 from softwalltime.reports.columns import Booleans, Columns, Integers
 
 BOUNDS = (10, MINUTE, 10 * MINUTE)
-"""Runtimes in seconds below which a job counts as that long in its bounded slowdown."""
+"""Bounds of the bounded slowdown, in seconds."""
 UNRECORDED = "predictor not recorded"
 ALL = "all jobs"
 SKEW = 60
-"""Seconds by which the clocks of the hook and of the accounting log may differ."""
+"""Tolerated difference between the clocks of the hook and the accounting log, in seconds."""
 AT_ONCE = 3
-"""Seconds between what is asked at queuejob and the time of submission, which PBS sets near it by the same clock."""
+"""Greatest difference in seconds between a decision at queuejob and the time of submission."""
 _SUBJOB = re.compile(r"\[\d+\]")
 
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """What was predicted for jobs, one entry a job of the workload: the soft walltime, -1 for none, and by whom.
+    """Predictions for the jobs of the workload: soft walltime (-1 for none) and predictor.
 
-    ``predictor`` is an index into ``names``.  ``applied`` says whether PBS had the soft walltime, which it has not in
-    shadow mode.  ``raised`` jobs had a soft walltime that was their walltime in the end, as a running job's is where
-    the policy says so: what had been predicted for them is not known.
+    ``predictor`` is an index into ``names``.  ``applied``: PBS had the soft walltime; false in shadow mode. ``raised``:
+    number of jobs whose last soft walltime is the walltime, as after a raise at start; their predictions are unknown.
     """
 
     soft_walltime: Integers
@@ -43,7 +42,7 @@ class Predicted:
 
     @property
     def shadow(self) -> Booleans:
-        """The jobs for which a soft walltime was predicted and not set."""
+        """Mask of the jobs whose soft walltime was predicted and not set."""
         return (self.soft_walltime >= 0) & ~self.applied
 
 
@@ -61,7 +60,7 @@ class Week:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """How the jobs of one class fared in one period; seconds, and mean bounded slowdowns in the order of ``BOUNDS``."""
+    """Waits of one class of jobs in one period, in seconds, and mean bounded slowdowns in the order of ``BOUNDS``."""
 
     name: str
     jobs: int
@@ -84,7 +83,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class PeriodWaits:
-    """The jobs submitted in one period.  ``load``: the CPU hours that they used, per day."""
+    """Jobs submitted in one period.  ``load``: used CPU hours per day."""
 
     span: Span
     jobs: int
@@ -103,7 +102,7 @@ def recorded_predictions(columns: Columns) -> Predicted:
 
 
 def summarize_weeks(columns: Columns, predicted: Predicted) -> list[Week]:
-    """Predicted against actual, by week and predictor, in order of time."""
+    """Compare predictions with runtimes by week and predictor, ordered by time."""
     chosen = np.flatnonzero(columns.scored & (predicted.soft_walltime >= 0))
     if not len(chosen):
         return []
@@ -143,7 +142,7 @@ def shadow_span(columns: Columns, predicted: Predicted) -> Span | None:
 
 
 def summarize_period(columns: Columns, span: Span) -> PeriodWaits | None:
-    """How the jobs submitted in a span of time waited; ``None`` where none ran whose start is known."""
+    """Return the waits of the jobs submitted in a span; ``None`` if none ran with a known start."""
     chosen = np.flatnonzero(
         (columns.submitted >= span.since)
         & (columns.submitted < span.until)
@@ -169,7 +168,7 @@ def summarize_period(columns: Columns, span: Span) -> PeriodWaits | None:
 
 
 def bounded_slowdown(wait: Integers, runtime: Integers, bound: int) -> NDArray[np.float64]:
-    """max(1, (wait + runtime) / max(runtime, bound)) of each job (Feitelson et al. 1997)."""
+    """Return max(1, (wait + runtime) / max(runtime, bound)) of each job (Feitelson et al. 1997)."""
     slowdown: NDArray[np.float64] = np.maximum(1.0, (wait + runtime) / np.maximum(runtime, bound))
     return slowdown
 
@@ -186,28 +185,28 @@ def _waits(name: str, wait: Integers, runtime: Integers) -> Waits:
 
 
 def pair_classes(periods: Sequence[PeriodWaits]) -> list[tuple[str, list[Waits | None]]]:
-    """The classes' names, each with what it had in every period, ``None`` where it had no jobs."""
+    """Return each class name with its waits in every period, ``None`` without jobs."""
     names = [ALL, *CLASSES]
     by_name = [{waits.name: waits for waits in period.classes} for period in periods]
     return [(name, [classes.get(name) for classes in by_name]) for name in names if any(name in one for one in by_name)]
 
 
 def from_decisions(workload: Workload, decisions: Iterable[DecisionRecord], known: Predicted) -> Predicted:
-    """What the daemon recorded for each job while it waited, the last word counting; else what is ``known``.
+    """Return the daemon's last decision for each job while it waited; else what is ``known``.
 
-    What was decided at queuejob, where jobs have no id yet, counts for the job with that user, walltime and time of
-    submission; of several such decisions the nearest, of its project first, as in the store's own figures.
+    A decision at queuejob, where jobs have no id yet, belongs to the job with that user, walltime and time of
+    submission.  Of several such decisions the closest is used, of its project first, as in the store's views.
 
-    :param decisions: in the order in which they were made; of those without a soft walltime nothing is taken.
+    :param decisions: ordered by time; those without a soft walltime are ignored.
     """
     made = iter(decisions)
     first = next(made, None)
     if first is None:
-        # As where logs alone were read: there is nothing to look the jobs up for.
+        # No store: skip the index of jobs.
         return known
     jobs = workload.jobs
-    # A server that was set up anew gives the same ids again, so a decision belongs to the run that it fell into.  What
-    # is decided about an array (5[].srv) is for all of its subjobs (5[3].srv).
+    # A reinstalled server reuses job ids, so a decision belongs to the run at that time.  A decision about an array
+    # (5[].srv) applies to all its subjobs (5[3].srv).
     runs: dict[str, list[int]] = {}
     for index, job in enumerate(jobs):
         own = job.submission.job_id
@@ -219,7 +218,7 @@ def from_decisions(workload: Workload, decisions: Iterable[DecisionRecord], know
     for decision in chain((first,), made):
         if decision.soft_walltime is None:
             continue
-        # The walltime itself takes a soft walltime back.
+        # A soft walltime equal to the walltime removes the soft walltime.
         kept = decision.soft_walltime if decision.soft_walltime != decision.submission.walltime else -1
         name = decision.predictor if decision.action == "set" else f"{decision.predictor} (shadow)"
         named = decision.submission.job_id != ""
@@ -236,7 +235,7 @@ def from_decisions(workload: Workload, decisions: Iterable[DecisionRecord], know
 
 
 class _Nameless:
-    """Which jobs those became that were asked about before they had an id."""
+    """Matches decisions about jobs without id to jobs."""
 
     def __init__(self, workload: Workload) -> None:
         self._jobs = workload.jobs
@@ -247,11 +246,11 @@ class _Nameless:
         self._nearest: dict[int, tuple[bool, int]] = {}
 
     def known(self, index: int) -> None:
-        """Something was decided about the job by its id, which counts more than anything without."""
+        """Record a decision with the job's id, which takes precedence."""
         self._nearest[index] = (False, -1)
 
     def become(self, decision: DecisionRecord) -> Iterator[int]:
-        """Jobs to which this decision is nearer than any before it."""
+        """Return the jobs that match this decision better than earlier ones."""
         of = decision.submission
         for distance in range(-AT_ONCE, AT_ONCE + 1):
             for index in self._alike.get((of.user, of.walltime, decision.at + distance), ()):

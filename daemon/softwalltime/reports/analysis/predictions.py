@@ -1,7 +1,7 @@
-"""What each predictor would have done: its predictions against what became of the jobs.
+"""Figures of each predictor over the scored jobs.
 
-For one scored job p is the soft walltime, or the walltime where there is none, and t the runtime, at most the walltime,
-as in :mod:`softwalltime.replay.metrics`.  The error is p - t: below 0 the job was underestimated.
+p is the soft walltime, or the walltime of a job without one.  t is the runtime, at most the walltime, as in
+:mod:`softwalltime.replay.metrics`.  The error is p - t, negative for an underestimate.
 """
 
 from dataclasses import dataclass
@@ -16,19 +16,19 @@ from softwalltime.reports.columns import Columns, Integers
 Floats = NDArray[np.float64]
 
 SHORT, MEDIUM = 2 * HOUR, DAY
-"""Greatest runtimes of short and of medium jobs, in seconds (Chlumský & Klusáček 2022)."""
+"""Greatest runtimes of short and medium jobs, in seconds (Chlumský & Klusáček 2022)."""
 CLASSES = ("short (up to 2 h)", "medium (up to 24 h)", "long (over 24 h)")
 POINTS = 401
-"""Points of an error curve."""
+"""Number of points of an error curve."""
 EXTENSIONS = (0, 1, 2, 3, 6, 11)
-"""Least numbers of extensions of the classes that are told."""
+"""Least numbers of extensions of the classes in the report."""
 QUEUES = 6
-"""How many of the largest queues have boxes of their own."""
+"""Number of queues with a box."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """One predictor's soft walltimes over the scored jobs, against their runtimes."""
+    """One predictor's soft walltimes p and the runtimes t over the scored jobs."""
 
     spec: str
     adjusted: NDArray[np.bool_]
@@ -37,7 +37,7 @@ class Evaluation:
 
     @property
     def error(self) -> Integers:
-        """P - t in seconds."""
+        """Errors p - t in seconds."""
         return self.p - self.t
 
     @property
@@ -48,7 +48,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Percentiles 5, 25, 50, 75 and 95 of the errors of some jobs, in seconds; ``None`` where there are no jobs."""
+    """Percentiles 5, 25, 50, 75 and 95 of errors in seconds; ``None`` without jobs."""
 
     label: str
     jobs: int
@@ -62,8 +62,7 @@ class Predictions:
     ``outcomes``: shares of not adjusted, over, under by up to 30 min, under by more (Tang et al. 2013: NA, OE, UE, BE).
     ``errors``: the errors in ascending order, at ``POINTS`` evenly spaced jobs.  ``accuracies``: the share of jobs with
     at most an accuracy of 0, 0.01, ... 1.  ``accuracy_by_cpu_hours``: the mean weighted by processors x runtime.
-    ``extensions``: share of jobs by how often the scheduler would have had to extend them, in the classes of
-    ``EXTENSIONS``.
+    ``extensions``: share of jobs by the number of extensions by the scheduler, in the classes of ``EXTENSIONS``.
     """
 
     spec: str
@@ -77,7 +76,7 @@ class Predictions:
 
 
 def evaluate(columns: Columns, spec: str, soft_walltimes: Integers) -> Evaluation:
-    """Set a predictor's soft walltimes (-1 for none, one a job) against the runtimes of the scored jobs."""
+    """Pair a predictor's soft walltimes (one per job, -1 for none) with the runtimes of the scored jobs."""
     soft = soft_walltimes[columns.scored]
     adjusted = soft >= 0
     return Evaluation(
@@ -86,7 +85,7 @@ def evaluate(columns: Columns, spec: str, soft_walltimes: Integers) -> Evaluatio
 
 
 def outcome_shares(judged: Evaluation) -> tuple[float, float, float, float]:
-    """Shares of NA, OE, UE and BE (Tang et al. 2013)."""
+    """Return the shares of NA, OE, UE and BE (Tang et al. 2013)."""
     miss = judged.t - judged.p
     under = miss > 0
     badly = miss > BADLY
@@ -99,7 +98,7 @@ def outcome_shares(judged: Evaluation) -> tuple[float, float, float, float]:
 
 
 def analyze_predictions(columns: Columns, judged: Evaluation) -> Predictions:
-    """The figures of one predictor over the scored jobs, of which there must be one."""
+    """Return the figures of one predictor over the scored jobs, of which there must be at least one."""
     error, accuracy = judged.error, judged.accuracy
     count = len(error)
     ordered = np.sort(error)
@@ -124,19 +123,19 @@ def analyze_predictions(columns: Columns, judged: Evaluation) -> Predictions:
 
 
 def runtime_classes(runtime: Integers) -> tuple[NDArray[np.bool_], ...]:
-    """Which jobs are short, medium and long, in the order of ``CLASSES``."""
+    """Return masks of the short, medium and long jobs, in the order of ``CLASSES``."""
     return runtime <= SHORT, (runtime > SHORT) & (runtime <= MEDIUM), runtime > MEDIUM
 
 
 def largest_queues(columns: Columns) -> list[int]:
-    """The queues with the most scored jobs, as indexes, the largest first."""
+    """Return the indexes of the queues with the most scored jobs, descending."""
     counts = np.bincount(columns.queue.codes[columns.scored], minlength=len(columns.queue.names))
     order: list[int] = np.argsort(-counts, kind="stable").tolist()
     return [queue for queue in order if counts[queue]][:QUEUES]
 
 
 def make_box(label: str, error: Integers) -> Box:
-    """The percentiles of some jobs' errors."""
+    """Return the percentiles of errors."""
     if not len(error):
         return Box(label, 0, None)
     p5, p25, p50, p75, p95 = np.percentile(error, (5, 25, 50, 75, 95)).tolist()

@@ -1,4 +1,4 @@
-"""Which settings of the percentile predictor: accuracy and underestimation over keys, percentile, window, threshold."""
+"""Evaluate the percentile predictor over a grid of keys, percentiles, windows and thresholds."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ WINDOWS = (7, 30, 90)
 THRESHOLDS = (None, 0.5)
 KEYS = (("user",), ("project",), ("user", "project"), ("user", "project", "walltime"))
 PASSES = len(KEYS) * len(WINDOWS)
-"""How often the grid goes through the workload at most."""
+"""Greatest number of passes of the grid through the workload."""
 
 
 @dataclass(frozen=True, slots=True)
 class PercentileSetting:
-    """One setting of the percentile predictor, its window in days, and its figures."""
+    """One setting of the percentile predictor, with the window in days, and its figures."""
 
     keys: tuple[str, ...]
     percentile: int
@@ -33,8 +33,8 @@ class PercentileSetting:
 
 
 def different_keys(columns: Columns) -> tuple[tuple[str, ...], ...]:
-    """The kinds of keys that tell jobs apart differently: where all jobs are of one project, it says nothing."""
-    # The predictor looks at PBS's project, whatever stands for it elsewhere in the report.
+    """Return the kinds of keys that differ; with one project for all jobs, keys with the project do not."""
+    # The predictor always uses PBS's project.
     if columns.project_field == "project" and len(columns.project.names) > 1:
         return KEYS
     return KEYS[0], KEYS[-1]
@@ -43,10 +43,10 @@ def different_keys(columns: Columns) -> tuple[tuple[str, ...], ...]:
 def evaluate_settings(
     workload: Workload, columns: Columns, minimum: int = MINIMUM, progress: Callable[[int], None] = lambda _: None
 ) -> list[PercentileSetting]:
-    """Every setting of the grid, judged; empty where too few jobs can be judged.
+    """Evaluate every setting of the grid; return nothing if there are too few scored jobs.
 
     :param minimum: least soft walltime in seconds.
-    :param progress: told the number of jobs done, ``PASSES`` times the workload in all.
+    :param progress: called with the number of jobs done, in total ``PASSES`` times the workload.
     """
     if not has_both_halves(columns):
         progress(PASSES * len(workload.jobs))
@@ -65,13 +65,13 @@ def evaluate_settings(
 
 
 def spec(keys: tuple[str, ...], percentile: int, window: int, threshold: float | None) -> str:
-    """The setting as the registry of predictors takes it."""
+    """Return the setting as a predictor specification."""
     last = "" if threshold is None else f",threshold={threshold:g}"
     return f"percentile:p={percentile},keys={'+'.join(keys)},window={window}d{last}"
 
 
 def best_setting(found: list[PercentileSetting], target: float) -> PercentileSetting | None:
-    """The most accurate setting that underestimates at most the share ``target`` of all jobs."""
+    """Return the most accurate setting that underestimates at most the share ``target`` of the jobs."""
     within = [setting for setting in found if setting.halves.whole.underestimated <= target]
     return max(
         within, key=lambda setting: (setting.halves.whole.accuracy, -setting.halves.whole.underestimated), default=None

@@ -1,4 +1,4 @@
-"""How bad the users' walltimes are: R = runtime / walltime, what is asked for, and by which jobs."""
+"""Figures of the users' walltimes: R = runtime / walltime, popular walltimes, jobs by size and time."""
 
 from dataclasses import dataclass
 
@@ -12,17 +12,17 @@ Floats = NDArray[np.float64]
 BINS = 20
 """Bins of R between 0 and 1."""
 POPULAR = 12
-"""How many of the most popular walltimes are told."""
+"""Number of popular walltimes in the report."""
 _EDGES = np.array(
     [0, 10, 30, MINUTE, 2 * MINUTE, 5 * MINUTE, 10 * MINUTE, 20 * MINUTE, 40 * MINUTE, HOUR, 2 * HOUR, 4 * HOUR,
      8 * HOUR, 16 * HOUR, DAY, 2 * DAY, 4 * DAY, 8 * DAY, 16 * DAY, 32 * DAY], np.int64,
 )  # fmt: skip
-"""Edges of the heat maps' bins of time, in seconds; the last bin has no end."""
+"""Edges of the heat maps' time bins in seconds; the last bin is open."""
 
 
 @dataclass(frozen=True, slots=True)
 class Popular:
-    """A walltime that many jobs ask for; ``share`` of the scored jobs, ``killed`` of the jobs that ask for it."""
+    """A popular walltime; ``share`` of the scored jobs, ``killed`` of the jobs that request it."""
 
     walltime: int
     jobs: int
@@ -43,7 +43,7 @@ class PeriodUsage:
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """Shares by processors (rows) and time (columns); ``cpus`` and ``times`` are the bins' lower edges."""
+    """Shares by processors (rows) and time (columns); ``cpus`` and ``times`` are lower edges of bins."""
 
     cpus: tuple[int, ...]
     times: tuple[int, ...]
@@ -52,11 +52,11 @@ class HeatMap:
 
 @dataclass(frozen=True, slots=True)
 class Walltimes:
-    """What is known of the walltimes that users ask for, over the scored jobs.
+    """Figures of the requested walltimes over the scored jobs.
 
-    R is capped at 1, as PBS kills late.  ``r_jobs`` and ``r_cpu`` are the shares of the jobs and of the CPU hours in
-    each bin of R.  ``killed``: share of jobs that reached their walltime; ``small``: that used less than a tenth of it.
-    ``wasted``: the share of all CPU hours asked for (processors x walltime) that was not used.
+    R is capped at 1, because PBS kills late.  ``r_jobs`` and ``r_cpu`` are the shares of the jobs and of the CPU hours
+    in each bin of R.  ``killed``: share of jobs that reached their walltime; ``small``: that used less than a tenth of
+    it. ``wasted``: the share of all CPU hours asked for (processors x walltime) that was not used.
     """
 
     jobs: int
@@ -80,7 +80,7 @@ class Walltimes:
 
 
 def analyze_walltimes(columns: Columns) -> Walltimes | None:
-    """The figures over the scored jobs; ``None`` if there is no such job."""
+    """Return the figures over the scored jobs; ``None`` without scored jobs."""
     scored = np.flatnonzero(columns.scored)
     if not len(scored):
         return None
@@ -89,7 +89,7 @@ def analyze_walltimes(columns: Columns) -> Walltimes | None:
     cpu = columns.cpu_seconds[scored].astype(np.float64)
     ncpus = np.maximum(columns.ncpus[scored], 1)
     bins = np.minimum((r * BINS).astype(np.int64), BINS - 1)
-    # A few walltimes of years would press all others together.
+    # A few walltimes of years would compress the scale.
     grid = np.geomspace(1, max(float(np.percentile(walltime, 99.9)), 10.0), 200)
     period, periods = _periods(columns.submitted[scored], r)
     popular, different = _popular(walltime, r)
@@ -117,7 +117,7 @@ def analyze_walltimes(columns: Columns) -> Walltimes | None:
 
 
 def _periods(submitted: NDArray[np.int64], r: Floats) -> tuple[str, tuple[PeriodUsage, ...]]:
-    """R by quarter, or by month where there are fewer than five quarters."""
+    """Return R by quarter, or by month if there are fewer than five quarters."""
     days, which = np.unique(submitted // DAY, return_inverse=True)
     months = np.array([_month(day * DAY) for day in days], np.int64)[which]
     by_quarter = len(np.unique(months // 3)) > 4
@@ -140,7 +140,7 @@ def _popular(walltime: NDArray[np.int64], r: Floats) -> tuple[tuple[Popular, ...
     values, codes, counts = np.unique(walltime, return_inverse=True, return_counts=True)
     sums = np.bincount(codes, r)
     killed = np.bincount(codes, r >= 1)
-    # The most popular first, the shorter one of two equals first.
+    # Most popular first; among equals the shorter first.
     first = np.lexsort((values, -counts))[:POPULAR].tolist()
     return tuple(
         Popular(
@@ -152,7 +152,7 @@ def _popular(walltime: NDArray[np.int64], r: Floats) -> tuple[tuple[Popular, ...
 
 
 def _heat_map(ncpus: NDArray[np.int64], seconds: NDArray[np.int64], weights: Floats) -> HeatMap:
-    """Shares of the weights by processors, in powers of two, and time; bins that are empty at the ends are left out."""
+    """Return shares of the weights by processors, in powers of two, and time; omit empty bins at the ends."""
     rows = np.floor(np.log2(ncpus) + 1e-9).astype(np.int64)
     columns = np.searchsorted(_EDGES, seconds, side="right") - 1
     first, last = int(columns.min()), int(columns.max())

@@ -1,1 +1,1 @@
-"""The report's figures: each a function from what the analysis found to a picture with its caption."""
+"""Figures of the report: functions from analysis results to pictures with captions."""

@@ -1,4 +1,4 @@
-"""For whom predictions are better, in pictures."""
+"""Figures by user, project and queue."""
 
 from collections.abc import Sequence
 
@@ -11,31 +11,29 @@ from softwalltime.reports.figures.picture import MUTED, SERIES, Picture, drawing
 from softwalltime.reports.figures.walltimes import CHLUMSKY
 
 SHOWN = 800
-"""Users drawn at most; of more, evenly chosen ones."""
+"""Greatest number of users in the figure, evenly sampled."""
 LARGEST = 15
-"""Projects and queues drawn at most."""
+"""Greatest number of projects and queues in a figure."""
 
 
 def draw_users(found: Sequence[Group], shares: Shares, spec: str) -> Picture:
-    """Mean absolute errors by user, sorted, with the numbers of jobs."""
-    name, title = "users", "Every user's error, of the walltime and of the prediction"
+    """Draw mean absolute errors by user, sorted, with the numbers of jobs."""
+    name, title = "users", "Errors of walltimes and predictions by user"
     ordered = sorted(found, key=lambda user: (user.walltime_error, user.name))
     chosen = np.unique(np.linspace(0, len(ordered) - 1, min(SHOWN, len(ordered))).round().astype(int))
     drawn = [ordered[place] for place in chosen.tolist()]
     shows = (
-        f"Each user's mean absolute error of the walltime (line) and of {spec} (points), users in order of the "
-        "former; below, how many jobs each has."
-        + (f" Of {len(found):,} users {len(drawn):,} are drawn, evenly chosen." if len(drawn) < len(found) else "")
+        f"Mean absolute error of the walltime (line) and of {spec} (points) for each user, sorted by the former. "
+        "Below: number of jobs."
+        + (f" {len(drawn):,} of {len(found):,} users are shown, evenly sampled." if len(drawn) < len(found) else "")
     )
     read = (
-        "A point below the line is a user for whom the prediction comes nearer to the runtimes. Points above it are "
-        "users who know their jobs better than their past tells."
+        "A point below the line is a user whose predictions are closer to the runtimes than the walltimes. A point "
+        "above the line is a user whose walltimes are closer."
     )
     source = f"{CHLUMSKY}, fig. 6"
     if len(found) < 2:
-        return Picture(
-            name, title, shows, read, source, "", absent="All jobs are of one user: the table tells of them."
-        )
+        return Picture(name, title, shows, read, source, "", absent="All jobs belong to one user: see the table.")
     places = np.arange(len(drawn)) + 1
     walltime = np.maximum([user.walltime_error for user in drawn], 1)
     error = np.maximum([user.error for user in drawn], 1)
@@ -45,9 +43,8 @@ def draw_users(found: Sequence[Group], shares: Shares, spec: str) -> Picture:
         above.plot(places, walltime, color=MUTED, linewidth=1.8, label="walltime", drawstyle="steps-mid")
         size = 3.4 if len(drawn) > 150 else 5
         for which, color, marker, label in (
-            (better, SERIES[0], "o", "prediction, no farther off"), (~better, SERIES[1], "^", (
-                "prediction, farther "
-                "off"
+            (better, SERIES[0], "o", "prediction, error not greater"), (~better, SERIES[1], "^", (
+                "prediction, error greater"
             )),
         ):  # fmt: skip
             above.plot(
@@ -69,14 +66,14 @@ def draw_users(found: Sequence[Group], shares: Shares, spec: str) -> Picture:
         svg = picture.svg(name)
     return Picture(
         name, title, shows, read, source,
-        f"Of {plural(shares.users, 'user')} {percent(shares.better)} are better off with the predictions, "
-        f"{percent(shares.worse)} worse; the worst deterioration is {duration(shares.worst)}.",
+        f"Of {plural(shares.users, 'user')} {percent(shares.better)} improve with the predictions, "
+        f"{percent(shares.worse)} deteriorate; the worst deterioration is {duration(shares.worst)}.",
         svg,
     )  # fmt: skip
 
 
 def draw_dumbbells(found: Sequence[Group], name: str, noun: str, spec: str) -> Picture:
-    """Accuracy of walltime and prediction of each project or queue."""
+    """Draw the accuracy of walltime and prediction of each project or queue."""
     drawn = found[:LARGEST]
     title = f"Accuracy by {noun}"
     which = f"the {len(drawn)} {noun}s with the most jobs" if len(drawn) < len(found) else f"every {noun}"
@@ -84,12 +81,12 @@ def draw_dumbbells(found: Sequence[Group], name: str, noun: str, spec: str) -> P
         f"The mean accuracy of the walltimes (ring) and of {spec} (dot) for {which}, with the share of jobs "
         "underestimated."
     )
-    read = (
-        f"The longer the way from ring to dot to the right, the more this {noun} gains. A dot left of its ring loses."
-    )
+    read = f"A dot right of its ring is an improvement for this {noun}, a dot left of its ring a deterioration."
     source = f"as {CHLUMSKY}, fig. 6, with accuracy instead of error"
     if len(found) < 2:
-        return Picture(name, title, shows, read, source, "", absent=f"All jobs are of one {noun}: nothing to compare.")
+        return Picture(
+            name, title, shows, read, source, "", absent=f"All jobs belong to one {noun}: nothing to compare."
+        )
     places = np.arange(len(drawn))
     before = np.array([group.walltime_accuracy for group in drawn])
     after = np.array([group.accuracy for group in drawn])
@@ -110,13 +107,12 @@ def draw_dumbbells(found: Sequence[Group], name: str, noun: str, spec: str) -> P
         )
         ax.plot(
             after[gains], places[gains], linestyle="none", marker="o", markersize=6, color=SERIES[0], label=(
-                "prediction, "
-                "gains"
+                "prediction, improved"
             ),
         )  # fmt: skip
         ax.plot(
             after[~gains], places[~gains], linestyle="none", marker="D", markersize=5.5, color=SERIES[1],
-            label="prediction, loses",
+            label="prediction, deteriorated",
         )  # fmt: skip
         for place, group in zip(places, drawn, strict=True):
             text = f"{percent(group.underestimated)} under, {plural(group.jobs, 'job')}"
@@ -134,7 +130,7 @@ def draw_dumbbells(found: Sequence[Group], name: str, noun: str, spec: str) -> P
     best = max(drawn, key=lambda group: group.accuracy - group.walltime_accuracy)
     return Picture(
         name, title, shows, read, source,
-        f"{int(gains.sum())} of {plural(len(drawn), noun)} gain; most of all {best.name}, from "
+        f"{int(gains.sum())} of {plural(len(drawn), noun)} improve; most {best.name}, from "
         f"{best.walltime_accuracy:.2f} to {best.accuracy:.2f}.",
         svg,
     )  # fmt: skip

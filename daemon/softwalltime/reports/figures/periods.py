@@ -1,4 +1,4 @@
-"""What happened since, in pictures."""
+"""Figures of the time since soft walltimes are set."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ from softwalltime.reports.figures.walltimes import CHLUMSKY
 
 
 def draw_weeks(found: Sequence[Week]) -> Picture:
-    """Predicted against actual by week and predictor."""
+    """Draw predicted against actual runtimes by week and predictor."""
     names = list(dict.fromkeys(week.predictor for week in found))
     with drawing(4.4, rows=3, sharex=True, height_ratios=(2.2, 2, 1)) as picture:
         accuracy, under, jobs = picture.axes[:, 0]
@@ -53,12 +53,12 @@ def draw_weeks(found: Sequence[Week]) -> Picture:
     mean = sum(week.underestimated * week.jobs for week in found) / total
     return Picture(
         "by-week",
-        "Predicted against actual, by week",
+        "Predictions against runtimes, by week",
         "The jobs with a predicted soft walltime, by the week in which they ended (UTC) and by predictor: mean "
         "accuracy, with that of the same jobs' walltimes dotted; share underestimated; number of jobs. Of a predictor "
         "marked shadow nothing was set.",
-        "Predictions should lie well above the dotted line. A share of underestimated jobs that grows means that "
-        "jobs have changed, or that the predictor's settings no longer fit.",
+        "Predictions should lie well above the dotted line. An increasing share of underestimated jobs means that the "
+        "workload has changed or that the predictor's settings no longer fit.",
         f"{CHLUMSKY}, section 4",
         f"{plural(total, 'job')} over {plural(len({week.start for week in found}), 'week')}, {percent(mean)} "
         "underestimated.",
@@ -67,7 +67,7 @@ def draw_weeks(found: Sequence[Week]) -> Picture:
 
 
 def draw_waits(periods: Sequence[PeriodWaits]) -> Picture:
-    """Waits and bounded slowdowns by class, two periods side by side."""
+    """Draw waits and bounded slowdowns of two periods by class."""
     rows = pair_classes(periods)
     labels = [name for name, _ in rows]
     labels_of_periods = ("before", "after")
@@ -111,7 +111,7 @@ def draw_waits(periods: Sequence[PeriodWaits]) -> Picture:
     before, after = rows[0][1]
     return Picture(
         "waits",
-        "Waiting before and after",
+        "Waits before and after",
         "Mean time from when a job could have run to its start, and mean bounded slowdown, by how long jobs ran, in "
         "the two periods.",
         "Shorter is better. Two periods differ in more than soft walltimes: compare the numbers of jobs, the load "

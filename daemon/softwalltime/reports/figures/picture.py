@@ -1,7 +1,7 @@
-"""Pictures: matplotlib's SVG made fit to stand inside a page, many to one, in light and in dark.
+"""Pictures: matplotlib's SVG, converted for embedding in a page with light and dark mode.
 
-Figures are drawn in stand-in colours, each of which becomes a CSS variable of the page; texts stay texts, in the page's
-font; every id gets the picture's name before it, so that no two pictures in a page share one.
+Figures are drawn in placeholder colors, which become CSS variables of the page.  Text stays text, in the page's font.
+Every id gets the picture's name as prefix, so ids are unique in the page.
 """
 
 import io
@@ -26,17 +26,17 @@ from softwalltime.formatting import DAY, HOUR, MINUTE, duration
 
 INK, MUTED, GRID, HEAT, ON_COLOR = "#0a0001", "#0a0002", "#0a0003", "#0a0004", "#0a0005"
 SERIES = tuple(f"#0b000{number}" for number in range(8))
-"""Stand-ins; the page's style sheet says what they look like."""
+"""Placeholder colors; the style sheet of the page defines them."""
 _VARIABLES = {
     INK: "ink", MUTED: "muted", GRID: "grid", HEAT: "heat", ON_COLOR: "on-color",
     **{color: f"s{number}" for number, color in enumerate(SERIES)},
 }  # fmt: skip
 DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1.5, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
-"""So that lines are told apart without colours too."""
+"""Line styles: lines differ without colors, too."""
 MARKERS = "osD^vPX*"
 
 WIDTH = 7.6
-"""Inches, which become the width of the page's column."""
+"""Width of the page's column, in inches."""
 
 _STYLE: Any = {
     "svg.fonttype": "none", "svg.hashsalt": "softwalltime", "path.simplify": True, "text.parse_math": False,
@@ -59,14 +59,14 @@ _STAND_IN = re.compile("|".join(_VARIABLES))
 _NEEDLESS = re.compile(r' transform="rotate\(-?0 [^"]*\)"')
 
 TIMES = (1, 10, MINUTE, 10 * MINUTE, HOUR, 6 * HOUR, DAY, 7 * DAY, 30 * DAY, 365 * DAY)
-"""Where axes of durations have their ticks, in seconds."""
+"""Ticks of duration axes, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A figure of the report: what it shows, how to read it, where its kind was published; or why it is not there.
+    """A figure with its caption: content, how to read it, source; or the reason for its absence.
 
-    ``alt`` tells those who cannot see it what there is to see.
+    ``alt`` is the text alternative.
     """
 
     name: str
@@ -81,11 +81,11 @@ class Picture:
 
 @contextmanager
 def drawing(height: float, width: float = WIDTH, rows: int = 1, columns: int = 1, **more: Any) -> Iterator["Drawing"]:
-    """A figure to draw on, in the report's style; sizes in inches, ``more`` as of matplotlib's ``subplots``."""
-    # matplotlib tells of its font cache on standard error, and no reader of ours can do anything about it.
+    """Create a figure in the report's style; sizes in inches, ``more`` for matplotlib's ``subplots``."""
+    # matplotlib logs about its font cache on standard error.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
-        # The page's font draws the text, and it may know letters that ours, which only measures, does not.
+        # The browser draws the text; this font only measures it.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasSVG(figure)
@@ -95,41 +95,41 @@ def drawing(height: float, width: float = WIDTH, rows: int = 1, columns: int = 1
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A figure under way, and its axes by row and column."""
+    """A figure and its axes by row and column."""
 
     figure: Figure
     axes: Any
 
     @property
     def ax(self) -> Axes:
-        """The first of its axes."""
+        """The first axes."""
         axes: Axes = self.axes[0, 0]
         return axes
 
     def legend(self, columns: int = 3, source: Axes | None = None) -> None:
-        """Put a legend above all axes, with what ``source`` or the first one shows."""
+        """Add a legend above all axes, for ``source`` or the first axes."""
         handles, labels = (source or self.ax).get_legend_handles_labels()
         self.figure.legend(handles, labels, loc="outside upper left", ncols=columns)
 
     def svg(self, name: str) -> str:
-        """The picture, ready to stand in a page."""
+        """Return the SVG for embedding."""
         stream = io.StringIO()
         self.figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
         return make_embeddable(stream.getvalue(), name)
 
 
 def make_embeddable(svg: str, name: str) -> str:
-    """Matplotlib's SVG as a part of a page: ids made its own, colours the page's, no font of its own."""
+    """Convert matplotlib's SVG for a page: unique ids, colors and font of the page."""
     header = _HEADER.match(svg)
     if header is None:
-        raise ValueError("not an SVG as matplotlib writes it")
+        raise ValueError("not an SVG written by matplotlib")
     body = svg[header.end() :]
     body = _ID.sub(rf'id="{name}-\1"', body)
     body = _REFERENCE.sub(rf"\g<1>{name}-\2", body)
     body = _FONT.sub("", body)
     body = _NEEDLESS.sub("", body)
     body = _STAND_IN.sub(lambda match: f"var(--{_VARIABLES[match.group()]})", body)
-    # Line breaks within paths are a tenth of the size, and mean nothing.
+    # Line breaks in paths are a tenth of the size.
     body = re.sub(r"\s*\n\s*", " ", body).replace("> <", "><")
     opening = '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" role="img"'
     names = f'aria-labelledby="{name}-title {name}-alt"'
@@ -137,19 +137,19 @@ def make_embeddable(svg: str, name: str) -> str:
 
 
 def annotate_bar(ax: Axes, x: float, y: float, text: str) -> None:
-    """Write to the right of a bar's end."""
-    # A blank would not do: SVG drops it.
+    """Write text right of the end of a bar."""
+    # An offset, because SVG drops leading blanks.
     ax.annotate(text, (x, y), (4, 0), textcoords="offset points", va="center", fontsize=8)
 
 
 def format_time_axis(axis: Axis, low: float, high: float, *, signed: bool = False) -> None:
-    """Ticks of a logarithmic axis of durations from ``low`` to ``high`` seconds, as 1 min, 10 min, 1 h, 1 d.
+    """Set the ticks of a logarithmic duration axis from ``low`` to ``high`` seconds, such as 1 min, 10 min, 1 h, 1 d.
 
-    :param signed: on both sides of 0, as ``symlog`` has it.
+    :param signed: for a ``symlog`` axis, with ticks on both sides of 0.
     """
     ticks = [time for time in TIMES if low * 0.95 <= time <= high * 1.05]
     if signed:
-        # Minutes would stand too near to 0.
+        # Minutes would be too close to 0.
         sides = (HOUR, DAY, 30 * DAY) if max(-low, high) > 2 * HOUR else (MINUTE, HOUR)
         ticks = [-time for time in reversed(sides) if time <= -low] + [0] + [time for time in sides if time <= high]
     axis.set_major_locator(FixedLocator(ticks))
@@ -158,18 +158,18 @@ def format_time_axis(axis: Axis, low: float, high: float, *, signed: bool = Fals
 
 
 def format_percent_axis(axis: Axis, digits: int = 0) -> None:
-    """Ticks of shares as per cent."""
+    """Format the ticks of shares as percentages."""
     axis.set_major_formatter(PercentFormatter(1, decimals=digits))
 
 
 def make_heat_colormap() -> LinearSegmentedColormap:
-    """From nearly nothing to the page's heat colour, by opacity, which works on any ground."""
+    """Return a colormap from transparent to the page's heat color, for any background."""
     color = tuple(int(HEAT[place : place + 2], 16) / 255 for place in (1, 3, 5))
     return LinearSegmentedColormap.from_list("heat", [(*color, 0.06), (*color, 1.0)], 24)
 
 
 def wrap_label(label: str, width: int = 20) -> str:
-    """A predictor with its options on as many lines as it needs: broken after a colon, a comma or a plus."""
+    """Break a predictor's label after colons, commas and pluses."""
     lines = [""]
     for part in re.split(r"(?<=[:,+])", label):
         if lines[-1] and len(lines[-1]) + len(part) > width:
@@ -179,13 +179,13 @@ def wrap_label(label: str, width: int = 20) -> str:
 
 
 def shorten_label(label: str, width: int = 22) -> str:
-    """A name cut to ``width`` characters."""
+    """Cut a name to ``width`` characters."""
     return label if len(label) <= width else label[: width - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How one predictor is drawn in every figure."""
+    """Style of one predictor in all figures."""
 
     label: str
     color: str
@@ -194,7 +194,7 @@ class Style:
 
 
 def select_styles(specs: Sequence[str], recommended: str | None) -> dict[str, Style]:
-    """A look for each predictor: the first is the users' own walltime, in grey; the recommended one stands out."""
+    """Return a style for each predictor: gray for the first, the users' walltime; a special one for the recommended."""
     found = {specs[0]: Style(specs[0], MUTED, "-", "o")}
     for number, spec in enumerate(specs[1:]):
         color, dash, marker = SERIES[number % len(SERIES)], DASHES[number % len(DASHES)], MARKERS[number % len(MARKERS)]

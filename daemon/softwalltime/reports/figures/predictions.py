@@ -1,4 +1,4 @@
-"""What each predictor would have done, in pictures."""
+"""Figures of the predictors' accuracy."""
 
 from collections.abc import Mapping, Sequence
 
@@ -25,9 +25,9 @@ from softwalltime.reports.figures.walltimes import CHLUMSKY, TANG
 def draw_plane(
     scores: Mapping[str, Scores], look: Mapping[str, Style], curve: Sequence[tuple[int, float, float]], target: float
 ) -> Picture:
-    """Accuracy against underestimation.
+    """Draw accuracy against underestimation.
 
-    :param curve: percentile, underestimation and accuracy of the percentile predictor's family; may be empty.
+    :param curve: percentile, underestimation and accuracy of the percentile predictors; may be empty.
     """
     with drawing(3.6) as picture:
         ax = picture.ax
@@ -43,7 +43,7 @@ def draw_plane(
             under, accuracy = [point[1] for point in curve], [point[2] for point in curve]
             ax.plot(
                 under, accuracy, color=MUTED, linewidth=1, linestyle=(0, (1.5, 1.5)), marker=".", markersize=4,
-                label="percentile 50 to 99, else as by default",
+                label="percentile 50 to 99, other settings default",
             )  # fmt: skip
             for percentile, x, y in (curve[0], curve[-1]):
                 ax.annotate(f"P {percentile}", (x, y), (0, 5), textcoords="offset points", ha="center", fontsize=7.5)
@@ -67,10 +67,9 @@ def draw_plane(
     return Picture(
         "plane",
         "Accuracy against underestimation",
-        "Every predictor as one point: how near its predictions come to the runtimes, and how often they are too "
-        "short. The first one, request, is what users ask for.",
-        "Up is better, left is better; nothing is both. The shaded strip holds what keeps the target. A predictor "
-        "below and to the right of another one is not worth having.",
+        "Mean accuracy and share of underestimated jobs of each predictor. request is the users' walltime.",
+        "Higher is better, and further left is better. The shaded area is within the target. A predictor below and "
+        "right of another one is inferior.",
         f"{TANG}, equation 3 (accuracy)",
         "; ".join(
             f"{spec}: accuracy {score.accuracy_mean or 0:.2f}, {percent(score.underestimated)} underestimated"
@@ -82,7 +81,7 @@ def draw_plane(
 
 
 def draw_error_curves(found: Sequence[Predictions], look: Mapping[str, Style]) -> Picture:
-    """Errors in ascending order on a log scale."""
+    """Draw sorted errors on a log scale."""
     top = max(int(np.abs(one.errors).max()) for one in found)
     with drawing(3.6) as picture:
         ax = picture.ax
@@ -103,11 +102,11 @@ def draw_error_curves(found: Sequence[Predictions], look: Mapping[str, Style]) -
         svg = picture.svg("errors")
     return Picture(
         "errors",
-        "Errors in order",
-        "For each predictor all jobs in order of the error, from the most underestimated to the most overestimated, "
-        "on a log scale; errors below 1 s are drawn as 1 s.",
-        "Each line is a V: left of its lowest point are the jobs that were underestimated, right of it those that were "
-        "overestimated. The farther left the V stands and the lower its right arm runs, the better.",
+        "Sorted errors",
+        "All jobs of each predictor, from the most underestimated to the most overestimated, on a log scale. "
+        "Errors below 1 s are drawn as 1 s.",
+        "Each line is a V. Left of its lowest point are underestimated jobs, right of it overestimated jobs. A V "
+        "further left with a lower right arm is better.",
         f"{CHLUMSKY}, fig. 4",
         "; ".join(
             f"{one.spec}: the V's lowest point after {percent(one.outcomes[2] + one.outcomes[3])} of the jobs"
@@ -119,15 +118,15 @@ def draw_error_curves(found: Sequence[Predictions], look: Mapping[str, Style]) -
 
 
 def draw_boxes_by_runtime(found: Sequence[Predictions], look: Mapping[str, Style]) -> Picture:
-    """Errors by short, medium and long jobs."""
+    """Draw errors of short, medium and long jobs."""
     rows = [(one.spec, one.by_runtime) for one in found]
     return Picture(
         "boxes-runtime",
         "Errors of short, medium and long jobs",
-        f"The errors of each predictor over jobs that ran {', '.join(CLASSES[:2])} and {CLASSES[2]}: the box holds "
-        "the middle half of the jobs, its line is the median, the whiskers hold 90%.",
-        "Right of 0 is overestimated, left of it underestimated. For short jobs a small box near 0 helps "
-        "backfilling; for long ones whatever reaches far to the left breaks plans.",
+        f"The errors of each predictor over jobs that ran {', '.join(CLASSES[:2])} and {CLASSES[2]}: the box "
+        "is the middle half of the jobs, its line the median, the whiskers 90%.",
+        "Right of 0 jobs are overestimated, left of 0 underestimated. A small box near 0 for short jobs improves "
+        "backfilling. A whisker far left for long jobs breaks reservations.",
         f"{CHLUMSKY}, fig. 5",
         _boxes_alt(rows),
         _boxes(rows, look, "boxes-runtime"),
@@ -135,21 +134,18 @@ def draw_boxes_by_runtime(found: Sequence[Predictions], look: Mapping[str, Style
 
 
 def draw_boxes_by_queue(found: Sequence[Predictions], look: Mapping[str, Style]) -> Picture:
-    """Errors by queue."""
+    """Draw errors by queue."""
     name, title, source = "boxes-queue", "Errors by queue", f"{CHLUMSKY}, fig. 7"
     rows = [(one.spec, one.by_queue) for one in found]
-    shows = (
-        f"The same for the jobs of {plural(len(rows[0][1]), 'queue')}, those with the most jobs: middle half, "
-        "median, 90%."
-    )
-    read = "A queue whose boxes lie left of 0 is one to leave out. A box on 0 has users who know their jobs."
+    shows = f"The same for the {plural(len(rows[0][1]), 'queue')} with the most jobs: middle half, median, 90%."
+    read = "Exclude a queue whose boxes lie left of 0. In a queue with a box on 0 the estimates are accurate."
     if len(rows[0][1]) < 2:
-        return Picture(name, title, shows, read, source, "", absent="All jobs were in one queue: nothing to compare.")
+        return Picture(name, title, shows, read, source, "", absent="All jobs belong to one queue: nothing to compare.")
     return Picture(name, title, shows, read, source, _boxes_alt(rows), _boxes(rows, look, name))
 
 
 def _boxes(rows: Sequence[tuple[str, Sequence[Box]]], look: Mapping[str, Style], name: str) -> str:
-    """A panel for each kind of jobs, in it a box for each predictor."""
+    """Draw a panel for each class of jobs with a box for each predictor."""
     panels = len(rows[0][1])
     across = min(3, panels)
     down = -(-panels // across)
@@ -174,7 +170,7 @@ def _boxes(rows: Sequence[tuple[str, Sequence[Box]]], look: Mapping[str, Style],
                 ax.plot([p50, p50], [row - 0.28, row + 0.28], color=INK, linewidth=2)
             one = rows[0][1][panel]
             if not one.jobs:
-                ax.text(0.5, 0.5, "no such job", transform=ax.transAxes, ha="center", va="center", color=MUTED)
+                ax.text(0.5, 0.5, "no jobs", transform=ax.transAxes, ha="center", va="center", color=MUTED)
             ax.set_title(f"{shorten_label(one.label)}\n", loc="left")
             ax.text(0, 1.02, plural(one.jobs, "job"), transform=ax.transAxes, fontsize=8, color=MUTED)
             ax.axvline(0, color=INK, linewidth=0.9)
@@ -206,7 +202,7 @@ OUTCOMES = (
 
 
 def draw_outcomes(found: Sequence[Predictions], look: Mapping[str, Style]) -> Picture:
-    """NA, OE, UE, BE of each predictor."""
+    """Draw NA, OE, UE and BE of each predictor."""
     labels = [look[one.spec].label for one in found]
     colors = ((MUTED, 0.35), (SERIES[0], 0.75), (SERIES[4], 0.85), (SERIES[1], 0.95))
     with drawing(0.95 + 0.17 * sum(max(1.9, label.count("\n") + 1.5) for label in labels)) as picture:
@@ -237,11 +233,11 @@ def draw_outcomes(found: Sequence[Predictions], look: Mapping[str, Style]) -> Pi
         svg = picture.svg("outcomes")
     return Picture(
         "outcomes",
-        "What became of the jobs",
-        "For each predictor the jobs that got no soft walltime, those whose soft walltime held, and those that ran "
-        "longer, by up to half an hour or by more.",
-        "The last part is what hurts: short it must be. The first part is where the predictor knew too little, or "
-        "nothing better than the walltime.",
+        "Outcomes",
+        "Shares of jobs without soft walltime, with a sufficient soft walltime, and with a soft walltime that was too "
+        "short by up to 30 minutes or by more.",
+        "Keep the last part short: these jobs break reservations. The first part contains jobs for which the predictor "
+        "knew too little or predicted the walltime.",
         f"{TANG}, fig. 5",
         "; ".join(
             f"{one.spec}: "
@@ -254,7 +250,7 @@ def draw_outcomes(found: Sequence[Predictions], look: Mapping[str, Style]) -> Pi
 
 
 def draw_accuracy_curves(found: Sequence[Predictions], look: Mapping[str, Style]) -> Picture:
-    """Cumulative accuracy."""
+    """Draw the cumulative distribution of the accuracy."""
     grid = np.linspace(0, 1, 101)
     with drawing(3.3) as picture:
         ax = picture.ax
@@ -266,17 +262,17 @@ def draw_accuracy_curves(found: Sequence[Predictions], look: Mapping[str, Style]
                 linestyle=look[one.spec].dash,
                 label=look[one.spec].label,
             )
-        ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="accuracy", ylabel="share of jobs up to it")
+        ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="accuracy", ylabel="cumulative share of jobs")
         format_percent_axis(ax.yaxis)
         picture.legend(4)
         svg = picture.svg("accuracies")
     return Picture(
         "accuracies",
         "Cumulative accuracy",
-        "The share of the jobs that are predicted with at most so great an accuracy: min(p, t) / max(p, t), where p "
-        "is what is planned with and t the runtime.",
-        "The lower a line, the better: fewer jobs are predicted badly. Where a line rises steeply at the right, "
-        "many jobs are predicted almost exactly.",
+        "Share of jobs with at most this accuracy: min(p, t) / max(p, t), where p is the scheduler's estimate and t "
+        "the runtime.",
+        "A lower line is better: fewer jobs have a low accuracy. A steep rise at the right means many almost exact "
+        "predictions.",
         f"{TANG}, fig. 11",
         "; ".join(
             f"{one.spec}: {percent(float(one.accuracies[50]))} of the jobs below an accuracy of 0.5" for one in found

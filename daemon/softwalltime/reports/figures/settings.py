@@ -1,4 +1,4 @@
-"""Which settings, in pictures."""
+"""Figures of the settings of the percentile predictor."""
 
 from collections.abc import Sequence
 
@@ -21,16 +21,16 @@ DEFAULT_WINDOW = 30
 def draw_settings_plane(
     found: Sequence[PercentileSetting], walltimes: float, target: float, best: PercentileSetting | None
 ) -> Picture:
-    """All settings at once.
+    """Draw all settings.
 
-    :param walltimes: the users' own mean accuracy.
+    :param walltimes: mean accuracy of the users' walltimes.
     """
     keys = _keys(found)
     with drawing(3.6) as picture:
         ax = picture.ax
         ax.axvspan(0, target, color=SERIES[2], alpha=0.08, linewidth=0)
         ax.axvline(target, color=SERIES[2], linewidth=1, linestyle=(0, (4, 2)))
-        ax.axhline(walltimes, color=INK, linewidth=1, linestyle=(0, (1.5, 1.5)), label="the users' walltimes")
+        ax.axhline(walltimes, color=INK, linewidth=1, linestyle=(0, (1.5, 1.5)), label="users' walltimes")
         for number, key in enumerate(keys):
             for threshold in THRESHOLDS:
                 chosen = [one.halves.whole for one in found if one.keys == key and one.threshold == threshold]
@@ -44,7 +44,7 @@ def draw_settings_plane(
             at = best.halves.whole
             ax.plot(
                 [at.underestimated], [at.accuracy], linestyle="none", marker="o", markersize=13, markerfacecolor="none",
-                color=INK, markeredgewidth=1.4, label=f"the most accurate within {exact_percent(target)}",
+                color=INK, markeredgewidth=1.4, label=f"most accurate within {exact_percent(target)}",
             )  # fmt: skip
         ax.set(xlabel="jobs underestimated", ylabel="mean accuracy", xlim=(0, None))
         format_percent_axis(ax.xaxis)
@@ -54,15 +54,15 @@ def draw_settings_plane(
         f"Within the target the best is {best.halves.spec}, with {best.halves.whole.accuracy:.3f} and "
         f"{percent(best.halves.whole.underestimated)}."
         if best
-        else "No setting keeps the target."
+        else "No setting is within the target."
     )
     return Picture(
         "settings-plane",
-        "All settings at once",
-        f"Each of {plural(len(found), 'setting')} of the percentile predictor as a point; hollow ones never predict "
-        "less than half of the walltime.",
-        "As above: up and left is better, the strip holds what keeps the target. The upper left rim is all that is "
-        "worth having; where one kind of key alone makes the rim, use that.",
+        "All settings",
+        f"Each of {plural(len(found), 'setting')} of the percentile predictor as a point. Hollow points never "
+        "predict less than half of the walltime.",
+        "Higher and further left is better; the shaded area is within the target. The best settings form the upper "
+        "left edge. If one kind of key forms this edge, use it.",
         f"{TANG}, table 2",
         f"{plural(len(found), 'setting')} between {percent(min(one.halves.whole.underestimated for one in found))} and "
         f"{percent(max(one.halves.whole.underestimated for one in found))} underestimated. {said}",
@@ -91,11 +91,11 @@ def draw_percentiles(found: Sequence[PercentileSetting]) -> Picture:
         svg = picture.svg("by-percentile")
     return Picture(
         "by-percentile",
-        "Which percentile, which keys",
-        f"Accuracy and underestimation over the percentile, with a window of {DEFAULT_WINDOW} days and no threshold; "
-        "jobs are alike that have the same keys.",
-        "The percentile is the dial between the two: at P about (100 - P)% of the jobs are underestimated, more "
-        "where jobs change. Finer keys know a job better, but know fewer jobs.",
+        "Percentile and keys",
+        f"Accuracy and underestimation by percentile, with a window of {DEFAULT_WINDOW} days and no threshold. Jobs "
+        "with the same keys are similar.",
+        "The percentile balances the two: about (100 - P)% of the jobs are underestimated at P, more if the workload "
+        "changes. More keys describe a job better but match fewer jobs.",
         f"{TANG}, fig. 4 to 7",
         "; ".join(
             f"{_name(key)}: accuracy from {ones[0].halves.whole.accuracy:.2f} at P {ones[0].percentile} to "
@@ -108,7 +108,7 @@ def draw_percentiles(found: Sequence[PercentileSetting]) -> Picture:
 
 
 def draw_windows_and_thresholds(found: Sequence[PercentileSetting]) -> Picture:
-    """Accuracy against underestimation by window and threshold, for the finest key."""
+    """Draw accuracy against underestimation by window and threshold, for the finest key."""
     key = _keys(found)[-1]
     with drawing(2.9, columns=2, sharey=True, sharex=True) as picture:
         left, right = picture.axes[0]
@@ -141,11 +141,10 @@ def draw_windows_and_thresholds(found: Sequence[PercentileSetting]) -> Picture:
         svg = picture.svg("by-window")
     return Picture(
         "by-window",
-        "Which window, which threshold",
+        "Window and threshold",
         f"Accuracy against underestimation for P from {PERCENTILES[0]} (right) to {PERCENTILES[-1]} (left) with the "
         f"keys {_name(key)}: by window, without threshold, and by threshold, with {DEFAULT_WINDOW} days.",
-        "Of two lines the upper left one is better. Lines on top of each other mean that it does not matter: then "
-        "take the default.",
+        "The upper left line is better. If lines coincide, use the default.",
         f"{TANG}, fig. 8 to 10",
         f"Lines for windows of {', '.join(map(str, WINDOWS))} days and for thresholds of none and 50%.",
         svg,

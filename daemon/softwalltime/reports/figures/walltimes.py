@@ -1,4 +1,4 @@
-"""How bad the users' walltimes are, in pictures."""
+"""Figures of the users' walltimes."""
 
 import numpy as np
 from matplotlib.cm import ScalarMappable
@@ -24,7 +24,7 @@ CHLUMSKY = "Chlumský & Klusáček 2022"
 
 
 def draw_r_distribution(found: Walltimes) -> Picture:
-    """How much of their walltime jobs use."""
+    """Draw the distribution of R."""
     with drawing(2.9) as picture:
         ax = picture.ax
         left = np.arange(BINS) / BINS
@@ -46,10 +46,10 @@ def draw_r_distribution(found: Walltimes) -> Picture:
         svg = picture.svg("r-distribution")
     return Picture(
         "r-distribution",
-        "How much of the walltime jobs use",
-        "The share of all jobs (bars) and of all CPU hours (line) by R, in steps of 5%.",
-        "Were walltimes exact, all would stand at the right end. What stands far left was asked for without need. "
-        "The last step holds the jobs that ran into their walltime and were killed, or nearly so.",
+        "Share of the walltime that jobs use",
+        "Share of jobs (bars) and of CPU hours (line) by R, in bins of 5%.",
+        "With exact walltimes all jobs would be in the last bin. Jobs far to the left used little of what they "
+        "requested. The last bin contains the jobs that reached their walltime, or nearly did.",
         f"{TANG}, fig. 1",
         f"Histogram of R: half of the jobs use at most {percent(found.median_r)} of their walltime, "
         f"{percent(found.small)} less than a tenth of it, {percent(found.killed)} all of it.",
@@ -58,14 +58,14 @@ def draw_r_distribution(found: Walltimes) -> Picture:
 
 
 def draw_runtimes_and_walltimes(found: Walltimes) -> Picture:
-    """Both distributions on one axis."""
+    """Draw the distributions of runtimes and walltimes."""
     with drawing(2.9) as picture:
         ax = picture.ax
         ax.fill_between(found.grid, found.walltimes, found.runtimes, color=MUTED, alpha=0.13, linewidth=0)
         ax.plot(found.grid, found.runtimes, color=SERIES[0], label="runtime")
         ax.plot(found.grid, found.walltimes, color=SERIES[1], linestyle=(0, (5, 1.5)), label="walltime")
         ax.set_xscale("log")
-        ax.set(xlim=(1, found.grid[-1]), ylim=(0, 1.02), xlabel="duration", ylabel="share of jobs up to it")
+        ax.set(xlim=(1, found.grid[-1]), ylim=(0, 1.02), xlabel="duration", ylabel="cumulative share of jobs")
         format_time_axis(ax.xaxis, 1, found.grid[-1])
         format_percent_axis(ax.yaxis)
         picture.legend(2)
@@ -76,29 +76,25 @@ def draw_runtimes_and_walltimes(found: Walltimes) -> Picture:
     ]
     return Picture(
         "runtimes",
-        "Runtimes and walltimes together",
-        "The share of the jobs that ran at most so long, and that asked for at most so long.",
-        "The shaded area between the two lines is what users ask for beyond what they need. Steps in the line of "
-        "the walltimes are popular round values.",
+        "Runtimes and walltimes",
+        "Cumulative share of jobs by runtime and by requested walltime.",
+        "The shaded area between the lines is the overestimation by users. Steps in the walltimes are popular round "
+        "values.",
         f"{CHLUMSKY}, fig. 1",
-        f"Two cumulative curves: half of the jobs run at most about {half[0]}, but half ask for at most about "
+        f"Two cumulative curves: half of the jobs run at most about {half[0]}, but half request at most about "
         f"{half[1]}.",
         svg,
     )
 
 
 def draw_r_by_period(found: Walltimes) -> Picture:
-    """Whether users get better."""
+    """Draw the mean of R over time."""
     name, title = "r-by-period", f"Mean R by {found.period}"
-    shows = (
-        f"The mean of R over the jobs submitted in each {found.period} (UTC), with the middle half of the jobs shaded."
-    )
-    read = "A line that rises means that users' walltimes get better. Below: how many jobs that were."
+    shows = f"Mean of R over the jobs submitted in each {found.period} (UTC); shaded: the middle half of the jobs."
+    read = "A rising line means that walltimes become more accurate. Below: number of jobs."
     source = f"{TANG}, fig. 2"
     if len(found.periods) < 2:
-        return Picture(
-            name, title, shows, read, source, "", absent=f"All jobs are of one {found.period}: no course to draw."
-        )
+        return Picture(name, title, shows, read, source, "", absent=f"All jobs belong to one {found.period}.")
     places = np.arange(len(found.periods))
     low, _, high = (np.array([period.quartiles[which] for period in found.periods]) for which in range(3))
     means = [period.mean_r for period in found.periods]
@@ -126,14 +122,14 @@ def draw_r_by_period(found: Walltimes) -> Picture:
 
 
 def draw_popular_walltimes(found: Walltimes) -> Picture:
-    """Which walltimes users choose."""
+    """Draw the most popular walltimes."""
     names = [walltime(one.walltime) for one in found.popular]
     places = np.arange(len(names))
     with drawing(0.75 + 0.26 * len(names)) as picture:
         ax = picture.ax
         shares = np.array([one.share for one in found.popular])
         used = np.array([one.mean_r for one in found.popular])
-        ax.barh(places, shares, 0.72, color=SERIES[1], alpha=0.35, edgecolor="none", label="jobs that ask for it")
+        ax.barh(places, shares, 0.72, color=SERIES[1], alpha=0.35, edgecolor="none", label="jobs that request it")
         ax.barh(
             places,
             shares * used,
@@ -141,7 +137,7 @@ def draw_popular_walltimes(found: Walltimes) -> Picture:
             color=SERIES[0],
             alpha=0.9,
             edgecolor="none",
-            label="times their mean R: what they use",
+            label="used part (times mean R)",
         )
         for place, share, one in zip(places, shares, found.popular, strict=True):
             annotate_bar(ax, share, float(place), f"{share:.1%}, mean R {one.mean_r:.2f}")
@@ -154,19 +150,19 @@ def draw_popular_walltimes(found: Walltimes) -> Picture:
     total = float(shares.sum())
     return Picture(
         "popular",
-        "The popular walltimes",
-        f"The {plural(len(names), 'walltime')} that most jobs ask for, of {found.different:,} different ones, and "
-        "how much of it these jobs use.",
-        "A few round values are chosen for most jobs, whatever the job: what the scheduler plans with says little "
-        "about jobs. The solid part of a bar is what was needed of it.",
+        "Popular walltimes",
+        f"The {plural(len(names), 'walltime')} that most jobs request, out of {found.different:,}, and the part that "
+        "these jobs use.",
+        "Most jobs request one of a few round values, so the walltime says little about a job. The solid part of a bar "
+        "is the used part.",
         "after Tsafrir, Etsion & Feitelson 2005",
-        f"Bars: {percent(total)} of the jobs ask for one of {plural(len(names), 'walltime')}; first comes {names[0]}.",
+        f"Bars: {percent(total)} of the jobs request one of {plural(len(names), 'walltime')}, most often {names[0]}.",
         svg,
     )
 
 
 def draw_heat_maps(found: Walltimes) -> tuple[Picture, Picture, Picture]:
-    """Jobs by size and runtime, jobs by size and walltime, CPU hours by size and runtime."""
+    """Draw jobs by size and runtime, jobs by size and walltime, and CPU hours by size and runtime."""
     return (
         _heat_map(
             found.by_runtime, "heat-runtime", "Jobs by processors and runtime", "runtime", "jobs", (
@@ -220,16 +216,13 @@ def _heat_map(found: HeatMap, name: str, title: str, axis: str, what: str, sourc
     return Picture(
         name,
         title,
-        f"Each field is the share of all {what} with that {axis} and so many processors; the stronger the colour the "
-        "more, on a log scale.",
+        f"Share of {what} by {axis} and processors, on a log scale.",
         {
-            "heat-runtime": (
-                "Where the colour is strong, there most jobs run. Compare with the next figure, of the walltimes."
-            ),
-            "heat-walltime": "Strong columns are popular walltimes. What is strong here but not in the figure before "
-            "was asked for and not used.",
-            "heat-cpu": "Where the machine's time goes: for the load of the machine predictions matter here, "
-            "however few these jobs are.",
+            "heat-runtime": ("Compare with the next figure, which shows the walltimes."),
+            "heat-walltime": "Dark columns are popular walltimes. Fields that are dark here but not in the previous "
+            "figure were requested and not used.",
+            "heat-cpu": "Jobs in dark fields use most of the machine, even if they are few. Their predictions "
+            "matter most for the load.",
         }[name],
         source,
         f"Heat map; the largest share, {percent(top)} of the {what}, has a {axis} {where}.",
