@@ -48,6 +48,27 @@ def test_every_command_has_help_with_an_example(command: tuple[str, ...], capsys
     assert f"Example:\n    softwalltime {' '.join(command)}" in text
 
 
+@pytest.mark.parametrize("group", [(), ("db",)])
+def test_the_list_of_commands_fits_into_80_columns(
+    group: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run([*group, "--help"]) == 0
+    assert [
+        line for line in capsys.readouterr().out.splitlines() if line.endswith("...") and line.startswith("  ")
+    ] == []
+
+
+def test_every_option_has_help() -> None:
+    for path in commands():
+        command: click.Command = cli
+        for name in path:
+            assert isinstance(command, click.Group)
+            command = command.commands[name]
+        for option in command.params:
+            assert not isinstance(option, click.Option) or option.help, f"{' '.join(path)} {option.name}"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -143,7 +143,7 @@ def test_the_store_supplies_predictors_and_actions(
     if set_from == 60:
         assert names == {"v3 (shadow)"}
         assert happened["periods"] is None
-        assert "Waits before and after cannot be compared yet." in html
+        assert "There are no waits with soft walltimes to compare yet." in html
         assert "Waits before and after" not in html
     else:
         # Nothing was set for the first 45 jobs, of which the last 15 were predicted.

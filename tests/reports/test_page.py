@@ -14,12 +14,12 @@ from tests.reports.fixtures import DAY, SPECS, Elements, made, numbers, page, st
 from tests.samples import job
 
 HEADINGS = [
-    "1. How bad are the users\N{RIGHT SINGLE QUOTATION MARK} walltimes here?",
-    "2. What would each predictor have done?",
-    "3. For whom?",
-    "4. Which settings?",
-    "5. What happened since?",
-    "6. What to do",
+    "1. How accurate are the users\N{RIGHT SINGLE QUOTATION MARK} walltimes?",
+    "2. How accurate would each predictor have been?",
+    "3. Which users, projects and queues?",
+    "4. Which settings of the percentile predictor?",
+    "5. Results since soft walltimes are set",
+    "6. Recommendation",
     "About these figures",
 ]
 PICTURES = {

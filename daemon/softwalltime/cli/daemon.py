@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 @log_option
 @store_options
 def serve(socket: Path | None, accounting: Path | None, log_format: str, settings: LazySettings) -> None:
-    """Run the daemon: answer the PBS hook and learn from completed jobs.
+    """Run the daemon, which answers the PBS hook.
 
-    The daemon runs in the foreground until SIGTERM.  SIGHUP reloads the policy.  Settings come from the options, the
-    environment or /etc/softwalltime/softwalltime.toml.
+    The daemon learns from completed jobs.  It runs in the foreground until SIGTERM.  SIGHUP reloads the policy.
+    Settings come from the options, the environment or /etc/softwalltime/softwalltime.toml.
 
     \b
     Example:
@@ -78,7 +78,9 @@ def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command()
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
+)
 @client_options
 def status(form: str, socket: Path) -> int:
     """Print the daemon's status, problems first.
@@ -149,7 +151,9 @@ def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that describe a job; call the command with the daemon's answer."""
 
     @click.option("--user", required=True, help="Owner of the job.")
-    @click.option("--walltime", type=DurationParameter(), metavar="DURATION", help="02:00:00, 30:00 or seconds.")
+    @click.option(
+        "--walltime", type=DurationParameter(), metavar="DURATION", help="Walltime: 02:00:00, 30:00 or seconds."
+    )
     @click.option("--queue", default="", help="Queue of the job.")
     @click.option("--project", default=DEFAULT_PROJECT, show_default=True, help="Project of the job.")
     @click.option("--group", default="", help="Group of the job.")

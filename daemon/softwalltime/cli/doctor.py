@@ -13,13 +13,15 @@ from softwalltime.formatting import plural
 
 @click.command()
 @click.option("--config", type=click.Path(dir_okay=False, path_type=Path), help="Settings file of the daemon.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
+)
 def doctor(config: Path | None, form: str) -> int:
-    """Check PBS, hook, daemon and store, and name who must fix each problem.
+    """Check PBS, hook, daemon and store.
 
-    Run it as root on the host of the PBS server.  On other hosts and as another user it skips the checks that it cannot
-    make and names them.  It changes nothing.  The exit status is 1 if there is a problem; advice
-    about choices of the site and warnings do not count.
+    Each problem names who must fix it.  Run the command as root on the host of the PBS server.  On
+    other hosts and as another user it skips the checks that it cannot make and names them.  It changes nothing.  The
+    exit status is 1 if there is a problem; advice about choices of the site and warnings do not count.
 
     \b
     Example:

@@ -9,10 +9,10 @@ from softwalltime.cli.options import LazySettings, store_options
 @click.argument("revision")
 @store_options
 def downgrade(revision: str, settings: LazySettings) -> None:
-    """Change the store's tables back to REVISION, before you install an older version.
+    """Change the tables back to an older REVISION.
 
-    Jobs are kept.  Tables and columns that the older revision does not have are dropped.  "softwalltime db current" of
-    the older version prints the revision that it needs.
+    Do this before you install an older version.  Jobs are kept.  Tables and columns that the older revision does not
+    have are dropped.  "softwalltime db current" of the older version prints the revision that it needs.
 
     \b
     Example:

@@ -33,7 +33,9 @@ PROCESSORS = 128
     help="One more predictor to compare, in papers that compare predictors; may be given again.",
 )
 @click.option("--details", is_flag=True, help="Print the long tables as well.")
-@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Output format."
+)
 @click.option("-j", "--processes", type=click.IntRange(1), metavar="N", help="Processes.  Default: one a core.")
 @store_options
 def experiment(

@@ -9,7 +9,9 @@ from softwalltime.predictors.registry import Entry, entries
 
 
 @click.command()
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
+)
 def predictors(form: str) -> None:
     """List the predictors with rule, source and options.
 

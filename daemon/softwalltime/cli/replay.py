@@ -30,7 +30,9 @@ QUEUES = 8
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @policy_options
-@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Output format."
+)
 @click.option(
     "--dump",
     type=click.Path(dir_okay=False, path_type=Path),

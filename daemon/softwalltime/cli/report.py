@@ -13,7 +13,7 @@ from softwalltime.errors import SourceError
 from softwalltime.jobs import DecisionRecord
 from softwalltime.replay.workload import Workload
 
-TITLE = "Would soft walltimes help here?"
+TITLE = "Report on soft walltimes"
 
 
 @click.command()

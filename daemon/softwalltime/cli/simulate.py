@@ -124,7 +124,9 @@ class Plan:
 @click.option("--shake", type=click.Choice(SHAKES), help="Simulate shaken workloads, for confidence intervals.")
 @click.option("--seeds", type=Seeds(), metavar="LIST", help="A shaken workload for each.  Default: 31-40.")
 @click.option("--by", multiple=True, type=click.Choice(CLASSES), help="Figures by class too; may be given again.")
-@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Output format."
+)
 @click.option(
     "--jobs",
     "jobs_file",

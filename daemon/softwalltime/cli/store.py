@@ -141,7 +141,7 @@ def db() -> None:
 @db.command()
 @store_options
 def upgrade(settings: LazySettings) -> None:
-    """Create the tables and SQL functions, or upgrade them to this version.
+    """Create or upgrade the tables and SQL functions.
 
     \b
     Example:
@@ -157,7 +157,7 @@ def upgrade(settings: LazySettings) -> None:
 @db.command("current")
 @store_options
 def current_revision(settings: LazySettings) -> None:
-    """Print the revision of the store's tables and the revision that this version needs.
+    """Print the current and the required revision of the tables.
 
     \b
     Example:
@@ -173,7 +173,9 @@ def current_revision(settings: LazySettings) -> None:
 @db.command()
 @store_options
 def check(settings: LazySettings) -> int:
-    """Compare the store's tables and SQL functions with what this version needs; exit status 1 if they differ.
+    """Compare the tables with those that this version needs.
+
+    SQL functions are compared too.  The exit status is 1 if something differs.
 
     \b
     Example:
@@ -196,10 +198,11 @@ def check(settings: LazySettings) -> int:
 )
 @store_options
 def prune(force: bool, settings: LazySettings) -> int:
-    """Delete jobs and predictions older than keep_days, in small transactions.
+    """Delete jobs and predictions older than keep_days.
 
-    The daemon does this daily.  Age is measured from the newest stored job.  The exit status is 1 and nothing is
-    deleted by age if a large share of the store is old or the clock differs by more than a day from the newest job.
+    The daemon does this daily, in small transactions.  Age is measured from the newest stored job.  The exit status is
+    1 and nothing is deleted by age if a large share of the store is old or the clock differs by more than a day from
+    the newest job.
 
     \b
     Example:

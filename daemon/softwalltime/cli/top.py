@@ -65,9 +65,10 @@ class Sample:
 @click.option("--once", is_flag=True, help="Print one snapshot and exit.")
 @store_options
 def top(socket: Path | None, interval: float, once: bool, settings: LazySettings) -> None:
-    """Show requests, latencies, lag, overdue jobs and the last decisions, live.
+    """Show the daemon's status and decisions live.
 
-    Quit with q or Ctrl-C.  Jobs and decisions come from the database; without database access they are omitted.
+    It shows requests, latencies, lag, overdue jobs and the last decisions.  Quit with q or Ctrl-C.  Jobs and
+    decisions come from the database; without database access they are omitted.
 
     \b
     Example:

@@ -82,7 +82,7 @@ def draw_dumbbells(found: Sequence[Group], name: str, noun: str, spec: str) -> P
         "underestimated."
     )
     read = f"A dot right of its ring is an improvement for this {noun}, a dot left of its ring a deterioration."
-    source = f"as {CHLUMSKY}, fig. 6, with accuracy instead of error"
+    source = f"{CHLUMSKY}, fig. 6, with accuracy instead of error"
     if len(found) < 2:
         return Picture(
             name, title, shows, read, source, "", absent=f"All jobs belong to one {noun}: nothing to compare."

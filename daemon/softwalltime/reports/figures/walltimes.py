@@ -155,7 +155,7 @@ def draw_popular_walltimes(found: Walltimes) -> Picture:
         "these jobs use.",
         "Most jobs request one of a few round values, so the walltime says little about a job. The solid part of a bar "
         "is the used part.",
-        "after Tsafrir, Etsion & Feitelson 2005",
+        "Tsafrir, Etsion & Feitelson 2005",
         f"Bars: {percent(total)} of the jobs request one of {plural(len(names), 'walltime')}, most often {names[0]}.",
         svg,
     )
