@@ -85,7 +85,7 @@ def test_a_confirmed_predictor_is_enabled() -> None:
     advice = concluded(halves("v3", (0.5, 0.05), newer=(0.45, 0.075)))
     assert advice.verdict is Verdict.ON
     assert "expect mean accuracy 0.45 instead of 0.40, 7.5% of the jobs underestimated" in advice.sentence
-    assert advice.cautions[0].startswith("On the newer half it underestimates 7.5%, slightly more than the target of 5%")
+    assert advice.cautions[0].startswith("On the newer half it underestimates 7.5%, slightly more than the target")
     assert concluded(halves("v3", (0.5, 0.05))).cautions == ()
     assert advice.expected is not None
     assert advice.expected.underestimated == 0.075
