@@ -52,6 +52,7 @@ def test_without_a_trace_there_is_a_synthetic_workload(capsys: pytest.CaptureFix
         (["tang1999"], "'tang1999' is not one of"),
         (["tang2013", "/nowhere.swf"], "/nowhere.swf: No such file"),
         (["fan2017", "--predictor", "v9"], "no predictor is called 'v9'"),
+        (["tang2013", "--predictor", "v1"], "tang2013 compares settings of one predictor: omit --predictor"),
         (["tang2013", "--months", "400", "--limit", "10"], "there is no month 400"),
         (["tang2013", "--months", "0"], "there is no month 0"),
     ],

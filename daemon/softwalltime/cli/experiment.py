@@ -8,6 +8,7 @@ from softwalltime.cli.options import LazySettings, store_options
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.simulate import Seeds
 from softwalltime.cli.sources import load_jobs, problems
+from softwalltime.errors import UsageError
 from softwalltime.experiments.papers import PAPERS, repeat
 from softwalltime.experiments.study import study_of
 from softwalltime.predictors.registry import make
@@ -55,6 +56,8 @@ def experiment(
       softwalltime experiment chlumsky2022 SDSC-SP2.swf.gz HPC2N.swf.gz --seeds 31-35 -j 2
       softwalltime experiment fan2017 LOGS --predictor v3 --format json
     """
+    if more and not PAPERS[paper].compares:
+        raise UsageError(f"{paper} compares settings of one predictor: omit --predictor")
     for spec in more:
         make(spec)
     documents = []

@@ -12,15 +12,17 @@ from softwalltime.experiments.tables import Report
 class Paper:
     """One paper: its citation, and the function that repeats its experiment.
 
-    The function is given a study and further predictors to compare, as specifications.
+    The function is given a study and further predictors to compare, as specifications; ``compares``: whether the paper
+    compares predictors at all.
     """
 
     citation: str
     repeat: Callable[[Study, Sequence[str]], Report]
+    compares: bool = True
 
 
 PAPERS = {
-    module.__name__.rpartition(".")[2]: Paper(module.CITATION, module.repeat)
+    module.__name__.rpartition(".")[2]: Paper(module.CITATION, module.repeat, module is not tang2013)
     for module in (tang2013, chlumsky2022, fan2017, rubio2021, li2004)
 }
 """The papers by the name of their command."""

@@ -81,7 +81,7 @@ DIFFERENCES = (
 
 
 def repeat(study: Study, more: Sequence[str] = ()) -> Report:
-    """Repeat figures 4 to 10 by replay and figures 13 to 17 by simulation."""
+    """Repeat figures 4 to 10 by replay and figures 13 to 17 by simulation; ``more`` is not used."""
     trials = simulate_all(study, policies(study), monthly=True)
     settings = study.settings() | {"months simulated": len(trials.parts)}
     tables = (*_accuracy_tables(study), _monthly_accuracy(trials), *_gain_tables(trials), *_monthly_tables(trials))
