@@ -42,6 +42,7 @@ if __name__ == "builtins":
     if pbs.event() is not None:
         pbs.event().accept()  # Ends the run: nothing below is executed.
 
+import collections
 import json
 import os
 import select
@@ -579,9 +580,197 @@ def destinations(pbs, server, queue, depth):
 
 # ---- The events ----------------------------------------------------------------------------------------------------
 
+LEAVE, REMOVE = "leave", "remove"
+"""What a decision does to the soft walltime where it is not a number of seconds."""
+VALID = "valid"
+"""In the table: the valid soft walltime nearest to what the job has; mostly that is what it has."""
+
+Decision = collections.namedtuple("Decision", "value reason basis")
+Decision.__doc__ = """What to do with the soft walltime and why.
+
+``value`` is a number of seconds, LEAVE or REMOVE.  ``reason`` is a code; those of softwalltime.reasons have the same
+text there.  ``basis`` is the sentence of whoever answered, or what else a person wants to know.
+"""
+
+STOP, ASK, ASK_AT_START = "stop", "ask", "ask at start"
+
+# The first row whose condition holds decides.  The soft walltime becomes what the second column says, before anybody is
+# asked, so that the request stays valid whatever happens then.  ASK: the answer replaces it; without one it stays.
+# ASK_AT_START: without an answer the configuration's runjob_fallback decides.
+DECISIONS = {
+    # event: ((condition, soft walltime, then, reason), ...)
+    "queuejob": (
+        ("gives_soft_walltime", LEAVE, STOP, "requested"),
+        ("shrink_to_fit", LEAVE, STOP, "shrink_to_fit"),
+        ("destination_unknown", LEAVE, STOP, "destination_unknown"),
+        ("no_walltime", LEAVE, STOP, "no_walltime"),
+        ("otherwise", LEAVE, ASK, ""),
+    ),
+    "postqueuejob": (
+        ("shrink_to_fit", LEAVE, STOP, "shrink_to_fit"),
+        ("has_valid", LEAVE, STOP, "has_one"),
+        # Moved into a queue whose default walltime is lower: PBS leaves the soft walltime above it.
+        ("no_walltime", VALID, STOP, "no_walltime"),
+        ("otherwise", VALID, ASK, ""),
+    ),
+    # PBS refuses a walltime below the soft walltime, and shrink-to-fit with one: the user's request would fail.
+    "modifyjob": (
+        ("gives_zero", REMOVE, STOP, "zero"),
+        ("gives_soft_walltime", LEAVE, STOP, "requested"),
+        ("unseen", REMOVE, STOP, "job_unseen"),
+        ("shrink_to_fit", REMOVE, STOP, "shrink_to_fit"),
+        ("keeps_walltime", LEAVE, STOP, ""),
+        ("loses_walltime", REMOVE, STOP, "no_walltime"),
+        # A prediction for waiting jobs may be bold, and promises already rest on a running job.
+        ("runs", VALID, STOP, "running"),
+        ("otherwise", VALID, ASK, ""),
+    ),
+    # What is set at the start counts from then on: bold while the job waited, careful once it runs.
+    "runjob": (
+        ("shrink_to_fit", LEAVE, STOP, "shrink_to_fit"),
+        ("no_walltime", LEAVE, STOP, "no_walltime"),
+        ("start_not_asked", VALID, STOP, "start_not_asked"),
+        ("otherwise", VALID, ASK_AT_START, ""),
+    ),
+}
+
+
+REASONS = {
+    "predicted": "a prediction below the walltime",
+    "no_walltime": "the job has no walltime",
+    "shrink_to_fit": "a shrink-to-fit job may have no soft walltime",
+    "requested": "the request gives a soft walltime",
+    "has_one": "the job has a valid soft walltime",
+    "zero": "a soft walltime of 0 would kill the scheduler",
+    "job_unseen": "the job cannot be seen",
+    "destination_unknown": "the walltime depends on where the job is routed",
+    "running": "the job runs",
+    "start_not_asked": "the configuration asks nobody about this start",
+    "unanswered": "no answer",
+}
+"""Every reason of a decision, with its sentence."""
+
+
+class Facts:
+    """What an event tells of its job; each condition of DECISIONS is a method.
+
+    ``has`` is the soft walltime in seconds that the job will have if the hook does nothing, UNSEEN where that cannot be
+    known; ``walltime`` the walltime that it will have, None for none.
+    """
+
+    UNSEEN = -1
+
+    def __init__(self, hook):
+        self.pbs = hook.pbs
+        self.config = hook.config
+        self.now = hook.now
+        self.job = hook.event.job
+        self.sources = (self.job,)
+        self.requested = resource("soft_walltime", self.job)
+        self.has = seconds_of(self.requested)
+        self.walltime = seconds_of(resource("walltime", self.job))
+        self.flexible = resource("min_walltime", self.job) is not None
+
+    def destination_unknown(self):
+        """Work out the default walltime; whether that is impossible because it is not known where the job will wait."""
+        if self.walltime is not None:
+            return False
+        known, self.walltime = default_walltime(self.pbs, text_of(attribute("queue", self.job)))
+        return not known
+
+    def gives_soft_walltime(self):
+        """The request itself gives a soft walltime, or takes it away: only managers may."""
+        return self.requested is not None
+
+    def gives_zero(self):
+        """The request gives a soft walltime of 0."""
+        return self.requested is not None and self.has == 0
+
+    def shrink_to_fit(self):
+        """The scheduler may shorten the job's walltime."""
+        return self.flexible
+
+    def has_valid(self):
+        """The job has a soft walltime that PBS can work with: a default, a manager's, or from before a move."""
+        return self.has is not None and self.valid() == self.has
+
+    def no_walltime(self):
+        """The job has no walltime, and the site wants no questions about such jobs."""
+        return self.walltime is None and not self.config["jobs_without_walltime"]
+
+    def start_not_asked(self):
+        """The configuration asks nobody about this start."""
+        when = self.config["runjob"]
+        if isinstance(when, dict):
+            since = attribute("etime", self.job) or attribute("qtime", self.job) or attribute("ctime", self.job)
+            return since is None or self.now - int(since) <= when["waited_longer_than"]
+        return when == "never" or (when == "if-none" and self.has is not None)
+
+    def otherwise(self):
+        """Always."""
+        return True
+
+    def valid(self):
+        """The valid soft walltime nearest to the job's, None for none; the walltime in place of 0, to be careful."""
+        soft, walltime = self.has, self.walltime
+        if soft is None or 0 < soft <= (NO_LIMIT if walltime is None else walltime):
+            return soft
+        return None if walltime is None else self.fitted(walltime, walltime)
+
+    def fitted(self, seconds, walltime):
+        """The nearest value between the minimum and the walltime; None where there is no such value."""
+        least = self.config["minimum"]
+        return min(max(seconds, least), walltime) if least <= walltime else None
+
+
+class AlterFacts(Facts):
+    """The same of an altered job: the request says what changes, ``job_o`` the rest."""
+
+    def __init__(self, hook):
+        Facts.__init__(self, hook)
+        self.original = attribute("job_o", hook.event)
+        resources = self.job.Resource_List
+        self.requested, given = resources["soft_walltime"], resources["walltime"]
+        self.changes_walltime = given is not None
+        if self.original is None:
+            self.has = self.has if self.requested is not None else self.UNSEEN
+            return
+        self.sources = (self.job, self.original)
+        if self.requested is None:
+            self.has = seconds_of(resource("soft_walltime", self.original))
+        self.flexible = self.flexible or resource("min_walltime", self.original) is not None
+        self.before = seconds_of(resource("walltime", self.original))
+        if self.changes_walltime and self.walltime is None:
+            # qalter -l walltime= : the job gets the default of its queue again.
+            self.walltime = default_walltime(self.pbs, text_of(attribute("queue", self.original)))[1]
+
+    def unseen(self):
+        """PBS does not say what the job was."""
+        return self.original is None
+
+    def keeps_walltime(self):
+        """The request leaves the walltime as it is."""
+        return not self.changes_walltime
+
+    def loses_walltime(self):
+        """No walltime is known any more."""
+        return self.walltime is None
+
+    def runs(self):
+        """The job does not wait; an array that has begun still has subjobs that wait."""
+        pbs = self.pbs
+        waits = (pbs.JOB_STATE_QUEUED, pbs.JOB_STATE_HELD, pbs.JOB_STATE_WAITING, pbs.JOB_STATE_BEGUN)
+        return attribute("job_state", self.original) not in waits
+
+    def valid(self):
+        """As of any job; raised to the walltime at its start, the soft walltime stays with the walltime."""
+        if self.has is not None and self.before is not None and self.has >= self.before and self.runs():
+            return self.fitted(self.walltime, self.walltime)
+        return Facts.valid(self)
+
 
 class Hook:
-    """One run of the hook.  Each event has its method, which returns what it decided, in words, or None if nothing."""
+    """One run of the hook."""
 
     def __init__(self, pbs, event, now, started):
         self.pbs = pbs
@@ -595,6 +784,62 @@ class Hook:
         self.failed = False
         self.exchange = None
 
+    def run(self):
+        """Decide, and log the decision."""
+        if self.complaints and self.config["log"] != "off":
+            message = "configuration: " + "; ".join(self.complaints) + ": the defaults are used"
+            log(self.pbs, self.pbs.LOG_WARNING, message)
+        if not self.config["events"].get(self.name):
+            return
+        facts = getattr(self, self.name)()
+        if facts is None:
+            return
+        had = facts.has
+        decision = self.decide(facts)
+        wanted = {"all": True, "changes": self.changed or self.failed, "errors": self.failed, "off": False}
+        if decision.reason and wanted[self.config["log"]]:
+            who = text_of(attribute("id", self.event.job)) or self.event.requestor
+            elapsed = 1000 * (time.monotonic() - self.started)
+            words = in_words(decision, had, facts)
+            log(self.pbs, self.pbs.EVENT_DEBUG2, f"{self.name} {who}: {words} ({elapsed:.2f} ms)")
+
+    def queuejob(self):
+        """A job is submitted: its defaults are not applied yet, and it has no id.
+
+        Where postqueuejob is in use it is the better moment: everything is known, and nothing set there can make the
+        user's qsub fail.  It is no use for arrays, though: PBS drops what a hook sets on an array then.
+        """
+        job = self.event.job
+        array = attribute("array_indices_submitted", job) is not None
+        if self.config["events"]["postqueuejob"] and hasattr(self.pbs, "POSTQUEUEJOB") and not array:
+            return None
+        self.begin()
+        return Facts(self)
+
+    def postqueuejob(self):
+        """A job has come into a queue: submitted, routed, moved, or a subjob made to be started."""
+        job = self.event.job
+        if "[" in text_of(job.id):
+            return None  # An array: see queuejob.  A subjob: starts now, and runjob comes next.
+        if attribute("queue_type", job) != self.pbs.QTYPE_EXECUTION:
+            return None  # In a routing queue: comes again from the queue that it is routed to.
+        self.begin()
+        return Facts(self)
+
+    def modifyjob(self):
+        """A job is altered."""
+        request = self.event.job.Resource_List
+        names = ("walltime", "min_walltime", "soft_walltime")
+        if request is None or all(request[name] is None for name in names):
+            return None
+        return AlterFacts(self)
+
+    def runjob(self):
+        """A job starts."""
+        if self.config["runjob"] == "always":
+            self.begin()
+        return Facts(self)
+
     def begin(self):
         """Begin to ask, because it is likely that something will be asked."""
         self.exchange = Exchange(self.config, self.deadline)
@@ -605,190 +850,66 @@ class Hook:
         if self.exchange is not None:
             self.exchange.end()
 
-    def run(self):
-        """Decide, and log what was decided."""
-        if self.complaints and self.config["log"] != "off":
-            message = "configuration: " + "; ".join(self.complaints) + ": the defaults stand"
-            log(self.pbs, self.pbs.LOG_WARNING, message)
-        if not self.config["events"].get(self.name):
-            return
-        decision = getattr(self, self.name)()
-        wanted = {"all": True, "changes": self.changed or self.failed, "errors": self.failed, "off": False}
-        if decision and wanted[self.config["log"]]:
-            who = text_of(attribute("id", self.event.job)) or self.event.requestor
-            elapsed = 1000 * (time.monotonic() - self.started)
-            log(self.pbs, self.pbs.EVENT_DEBUG2, f"{self.name} {who}: {decision} ({elapsed:.2f} ms)")
-
-    def queuejob(self):
-        """A job is submitted: its defaults are not applied yet, and it has no id.
-
-        Where there is postqueuejob it is the better moment: everything is known, and nothing set there can make the
-        user's qsub fail.  It is no use for arrays, though: what a hook sets on an array then is dropped.
-        """
-        job = self.event.job
-        array = attribute("array_indices_submitted", job) is not None
-        if self.config["events"]["postqueuejob"] and hasattr(self.pbs, "POSTQUEUEJOB") and not array:
-            return None
-        self.begin()
-        if resource("soft_walltime", job) is not None:
-            return "left as the request says"
-        if resource("min_walltime", job) is not None:
-            return "none for a shrink-to-fit job"
-        walltime = seconds_of(resource("walltime", job))
-        if walltime is None:
-            known, walltime = default_walltime(self.pbs, text_of(attribute("queue", job)))
-            if not known:
-                return "none: the walltime depends on where the job is routed"
-        return self.submitted(walltime)
-
-    def postqueuejob(self):
-        """A job has come into a queue: submitted, routed, moved, or a subjob made to be started."""
-        job = self.event.job
-        if "[" in text_of(job.id):
-            return None  # An array: see queuejob.  A subjob: starts now, and runjob comes next.
-        if attribute("queue_type", job) != self.pbs.QTYPE_EXECUTION:
-            return None  # In a routing queue: comes again from the queue that it is routed to.
-        self.begin()
-        if resource("min_walltime", job) is not None:
-            return "none for a shrink-to-fit job"
-        walltime = seconds_of(resource("walltime", job))
-        soft = seconds_of(resource("soft_walltime", job))
-        if soft is not None:
-            if walltime is None or 0 < soft <= walltime:
-                return f"left at {soft}"
-            # Moved into a queue whose default walltime is lower: PBS leaves the soft walltime above it.
-            self.set(self.fitted(soft, walltime))
-        return self.submitted(walltime)
-
-    def submitted(self, walltime):
-        """Set what is predicted for a job that waits."""
-        if walltime is None and not self.config["jobs_without_walltime"]:
-            return "none without walltime"
+    def decide(self, facts):
+        """Look the decision up in DECISIONS, ask where it says so, and apply it; return the last one."""
+        row = next(row for row in DECISIONS[self.name] if getattr(facts, row[0])())
+        _, value, then, reason = row
+        if value == VALID:
+            valid = facts.valid()
+            value = LEAVE if valid == facts.has else REMOVE if valid is None else valid
+        decision = Decision(value, reason, REASONS.get(reason, ""))
+        self.apply(decision, facts)
+        if then == STOP:
+            return decision
         try:
-            seconds, basis = self.predicted(walltime)
+            asked = self.ask(facts)
         except NoAnswerError as error:
-            return self.unanswered(error)
-        if seconds is None or seconds == walltime:
-            return "none: " + basis
-        return f"{self.set(seconds)} of {walltime}: {basis}"
+            self.failed = True
+            if then == ASK_AT_START:
+                value = self.at_start_unanswered(facts, value)
+            asked = Decision(value, "unanswered", f"no answer: {error}")
+        self.apply(asked, facts)
+        return asked
 
-    def modifyjob(self):
-        """A job is altered.  PBS refuses a walltime below the soft walltime, and shrink-to-fit with one.
+    def ask(self, facts):
+        """The decision of whoever is asked.
 
-        What keeps the request valid is set first, so that it stands whatever happens while we ask.
+        :raises NoAnswerError: if there is no usable answer.
         """
-        request = self.event.job.Resource_List
-        if request is None:
-            return None
-        walltime, least = request["walltime"], request["min_walltime"]
-        if walltime is None and least is None:
-            return None
-        if request["soft_walltime"] is not None:
-            return "left as the request says"
-        job = attribute("job_o", self.event)
-        if job is None:
-            return self.set(None) + ": the job cannot be seen"
-        soft = seconds_of(resource("soft_walltime", job))
-        if seconds_of(least) is not None or resource("min_walltime", job) is not None:
-            return "none for a shrink-to-fit job" if soft is None else self.set(None) + " from a shrink-to-fit job"
-        if walltime is None:
-            return None
-        new = seconds_of(walltime)
-        if new is None:
-            # qalter -l walltime= : the job gets the default of its queue again.
-            new = default_walltime(self.pbs, text_of(attribute("queue", job)))[1]
-            if new is None:
-                return "none without walltime" if soft is None else self.set(None) + ": no walltime is known any more"
-        waits = attribute("job_state", job) in self.waiting_states()
-        valid = self.still_valid(soft, seconds_of(resource("walltime", job)), new, waits)
-        if valid != soft:
-            self.set(valid)
-        if not waits:
-            # A prediction for waiting jobs may be bold, and promises already rest on this job.
-            return f"runs, stays at {in_words(valid)} of {new}"
-        try:
-            seconds, basis = self.predicted(new, job)
-        except NoAnswerError as error:
-            return f"{self.unanswered(error)}, stays at {in_words(valid)} of {new}"
-        if seconds in (None, valid) or (valid is None and seconds == new):
-            return f"stays at {in_words(valid)} of {new}: {basis}"
-        return f"{self.set(seconds)} of {new}: {basis}"
-
-    def waiting_states(self):
-        """States of jobs that wait; an array that has begun still has subjobs that wait."""
-        pbs = self.pbs
-        return (pbs.JOB_STATE_QUEUED, pbs.JOB_STATE_HELD, pbs.JOB_STATE_WAITING, pbs.JOB_STATE_BEGUN)
-
-    def still_valid(self, soft, old, new, waits):
-        """The soft walltime that an altered job can have without asking anybody: the nearest to what it has."""
-        if soft is None:
-            return None
-        if not waits and old is not None and soft >= old:
-            return self.fitted(new, new)  # Raised to the walltime at its start: it stays with the walltime.
-        return soft if 0 < soft <= new else self.fitted(soft, new)
-
-    def runjob(self):
-        """A job starts.  What is set now counts from now on: bold while it waited, careful once it runs."""
-        job = self.event.job
-        when = self.config["runjob"]
-        if when == "always":
-            self.begin()
-        walltime = seconds_of(resource("walltime", job))
-        soft = seconds_of(resource("soft_walltime", job))
-        if resource("min_walltime", job) is not None:
-            return "none for a shrink-to-fit job"
-        if walltime is None and not self.config["jobs_without_walltime"]:
-            return "none without walltime"
-        if soft is not None and not 0 < soft <= (NO_LIMIT if walltime is None else walltime):
-            # Whoever set it: 0 would kill the scheduler now, and more than the walltime makes no sense.
-            soft = None if walltime is None else self.fitted(walltime, walltime)
-            self.set(soft)
-        if when == "never" or (when == "if-none" and soft is not None):
-            return f"left at {in_words(soft)}"
-        if isinstance(when, dict):
-            since = attribute("etime", job) or attribute("qtime", job) or attribute("ctime", job)
-            if since is None or self.now - int(since) <= when["waited_longer_than"]:
-                return f"left at {in_words(soft)}: has not waited long"
-        try:
-            seconds, basis = self.predicted(walltime)
-        except NoAnswerError as error:
-            return self.unanswered(error) + self.fallback(soft, walltime)
-        if seconds in (None, soft) or (soft is None and seconds == walltime):
-            return f"left at {in_words(soft)}: {basis}"
-        return f"{self.set(seconds)} of {walltime}: {basis}"
-
-    def fallback(self, soft, walltime):
-        """At a start without an answer: a bold guess for a waiting job must not become what promises rest on."""
-        if soft is None:
-            return ""
-        if self.config["runjob_fallback"] == "keep" or soft == walltime:
-            return f", left at {soft}"
-        return ", " + self.set(None if walltime is None else self.fitted(walltime, walltime)) + ", the walltime"
-
-    def predicted(self, walltime, original=None):
-        """Seconds to set, between minimum and walltime, or None for none, and what that rests on.
-
-        Of an altered job the request says what changes, and the original the rest.
-        """
-        sources = (self.event.job,) if original is None else (self.event.job, original)
         if self.exchange is None:
             self.exchange = Exchange(self.config, self.deadline)
-        answer = self.exchange.ask(lambda: self.question(sources, walltime))
-        seconds, basis = understood(answer)
-        if seconds is None:
-            return None, basis
-        limit = NO_LIMIT if walltime is None else walltime
-        if seconds > limit:
-            raise NoAnswerError("nonsense: more than the walltime")
-        return self.fitted(seconds, limit), basis
+        seconds, basis = understood(self.exchange.ask(lambda: self.question(facts)))
+        if seconds is not None:
+            limit = NO_LIMIT if facts.walltime is None else facts.walltime
+            if seconds > limit:
+                raise NoAnswerError("nonsense: more than the walltime")
+            seconds = facts.fitted(seconds, limit)
+        if seconds in (None, facts.has) or (facts.has is None and seconds == facts.walltime):
+            return Decision(LEAVE, "answered", basis)
+        return Decision(seconds, "answered", basis)
 
-    def fitted(self, seconds, walltime):
-        """The nearest value between minimum and walltime; None where there is no such value."""
-        least = self.config["minimum"]
-        return min(max(seconds, least), walltime) if least <= walltime else None
+    def at_start_unanswered(self, facts, value):
+        """A bold guess for a waiting job must not become what promises rest on, unless the site wants to keep it."""
+        soft, walltime = facts.has, facts.walltime
+        if soft is None or soft == walltime or self.config["runjob_fallback"] == "keep":
+            return value
+        fitted = None if walltime is None else facts.fitted(walltime, walltime)
+        return REMOVE if fitted is None else fitted
 
-    def question(self, sources, walltime):
-        """What is asked about the job that these sources tell of, the first one first."""
+    def apply(self, decision, facts):
+        """Do to the job what was decided."""
+        if decision.value == LEAVE:
+            return
+        seconds = None if decision.value == REMOVE else decision.value
+        if seconds == facts.has:
+            return
+        self.event.job.Resource_List["soft_walltime"] = None if seconds is None else self.pbs.duration(seconds)
+        self.changed = True
+        facts.has = seconds
+
+    def question(self, facts):
+        """What is asked about the job."""
+        sources = facts.sources
         if self.name == "queuejob":
             user = text_of(self.event.requestor)
             group = text_of(attribute("group_list", *sources)).partition(",")[0].partition("@")[0]
@@ -812,7 +933,7 @@ class Hook:
                 "queue": text_of(attribute("queue", *sources)),
                 "job_name": text_of(attribute("Job_Name", *sources)),
                 "submitted": whole_of(attribute("ctime", *sources)),
-                "walltime": walltime,
+                "walltime": facts.walltime,
                 "soft_walltime": seconds_of(requested("soft_walltime", lists)),
                 "min_walltime": seconds_of(requested("min_walltime", lists)),
                 "max_walltime": seconds_of(requested("max_walltime", lists)),
@@ -827,21 +948,14 @@ class Hook:
             },
         }
 
-    def set(self, seconds):
-        """Set the soft walltime, or take it away with None; returns the words for it."""
-        self.event.job.Resource_List["soft_walltime"] = None if seconds is None else self.pbs.duration(seconds)
-        self.changed = True
-        return "removed" if seconds is None else f"set {seconds}"
 
-    def unanswered(self, error):
-        """The words for a missing answer."""
-        self.failed = True
-        return f"no answer: {error}"
-
-
-def in_words(seconds):
-    """A soft walltime for the log."""
-    return "none" if seconds is None else str(seconds)
+def in_words(decision, had, facts):
+    """A decision for the log; ``had`` is the soft walltime that the job had before."""
+    if facts.has == had or facts.has == Facts.UNSEEN:
+        what = "left without" if facts.has is None else f"left at {facts.has}"
+    else:
+        what = "removed" if facts.has is None else f"set {facts.has} of {facts.walltime}"
+    return what + (": " + decision.basis if decision.basis else "")
 
 
 def log(pbs, level, message):

@@ -1,11 +1,13 @@
 """The hook under test, a peer for it to ask, and its configuration."""
 
+import importlib.util
 import json
 import os
 import sys
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -34,6 +36,17 @@ def fresh_server() -> Iterator[None]:
     os.environ.pop(STATE, None)
     os.environ.pop("PSYCOPG_IMPL", None)
     sys.modules.pop("softwalltime_hook_configuration", None)
+
+
+@pytest.fixture(scope="session")
+def hook() -> ModuleType:
+    """The hook, imported like any module: it only defines then."""
+    specification = importlib.util.spec_from_file_location("softwalltime_hook", HOOK)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 """The hook's configuration: every key has a default, and nonsense in one harms nothing but that key."""
 
-import importlib.util
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -19,17 +18,6 @@ from tests.hooks.peer import Peer
 from tests.samples import ROOT
 
 Run = Callable[..., Outcome]
-
-
-@pytest.fixture(scope="module")
-def hook() -> ModuleType:
-    """The hook, imported like any module: it does nothing then."""
-    specification = importlib.util.spec_from_file_location("softwalltime_hook", HOOK)
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
 
 
 def test_the_file_that_we_ship_holds_the_defaults(hook: ModuleType) -> None:

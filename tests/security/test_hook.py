@@ -150,7 +150,7 @@ def test_what_could_start_a_process_or_load_what_lies_around_is_not_in_it() -> N
         if isinstance(node, (ast.Import, ast.ImportFrom))
         for name in ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""])
     }
-    assert imported <= {"contextlib", "json", "os", "pbs", "psycopg", "select", "socket", "sys", "time"}
+    assert imported <= {"collections", "contextlib", "json", "os", "pbs", "psycopg", "select", "socket", "sys", "time"}
     calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
     methods = {function.attr for function in calls if isinstance(function, ast.Attribute)}
     assert not methods & {"system", "popen", "spawn", "fork", "chmod", "chown", "unlink", "remove", "rename", "mkdir"}
