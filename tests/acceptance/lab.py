@@ -1,8 +1,8 @@
 """A real PBS server to test against: whatever the command in SOFTWALLTIME_TEST_PBS runs things on.
 
 ``$SOFTWALLTIME_TEST_PBS [-u USER] COMMAND...`` must run a command where PBS's commands are on the path, as root or as a
-user; the server must be there for tests only, have the users alice, bob and carol and the queues of :data:`QUEUES`, and
-keep job history.  What it has of hooks called ``softwalltime`` is replaced.
+user; the server must be there for tests only, have the users alice, bob and carol, the queues of :data:`QUEUES` with
+``default_queue = route_q``, and keep job history.  What it has of hooks called ``softwalltime`` is replaced.
 """
 
 import json
@@ -121,8 +121,9 @@ class Lab:
     def install(
         self, configuration: Mapping[str, Any], folder: Path, script: Path = HOOK, events: Iterable[str] = EVENTS
     ) -> None:
-        """Install a hook in place of the one before, for those of the events that the server has."""
-        had = [event for event in events if event in self.events]
+        """Install a hook in place of the one before, for those of the events that server and configuration have."""
+        chosen = configuration.get("events", {})
+        had = [event for event in events if event in self.events and chosen.get(event, True)]
         self.uninstall()
         self.qmgr("create hook softwalltime")
         self.qmgr(f'set hook softwalltime event = "{",".join(had)}"')
@@ -151,11 +152,6 @@ class Lab:
             script.flush()
             return self.must("pbs_python", script.name)
 
-    @property
-    def submission(self) -> str:
-        """The event at which a submitted job is asked about."""
-        return "postqueuejob" if "postqueuejob" in self.events else "queuejob"
-
     def uninstall(self) -> None:
         """Delete the hook, if it is there."""
         self.run("qmgr", "-c", "delete hook softwalltime")
@@ -176,6 +172,8 @@ class Lab:
         done = self.run("qmgr", "-c", "print server")
         if not done.ok:
             return f"{shlex.join(self.runner)} reaches no PBS server: {done.error}"
+        if "set server default_queue = route_q" not in done.output:
+            return "the server's default_queue is not route_q: qmgr -c 'set server default_queue = route_q'"
         for queue, attributes in QUEUES.items():
             for name, value in attributes.items():
                 if f"set queue {queue} {name} = {value}" not in done.output:

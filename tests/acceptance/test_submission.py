@@ -9,16 +9,17 @@ from tests.acceptance.conftest import WAITING
 from tests.acceptance.lab import HOOK, Lab
 
 AT_QUEUEJOB = {"queuejob": True, "postqueuejob": False, "modifyjob": True, "runjob": True}
+AT_POSTQUEUEJOB = {**AT_QUEUEJOB, "postqueuejob": True}
 Install = Callable[..., None]
 
-both = pytest.mark.parametrize("events", [None, AT_QUEUEJOB], ids=["postqueuejob", "queuejob"])
+both = pytest.mark.parametrize("events", [AT_POSTQUEUEJOB, AT_QUEUEJOB], ids=["postqueuejob", "queuejob"])
 
 
 @both
 def test_a_submitted_job_gets_its_soft_walltime_with_one_question(
-    events: dict[str, bool] | None, lab: Lab, install: Install
+    events: dict[str, bool], lab: Lab, install: Install
 ) -> None:
-    install(**({"events": events} if events else {}))
+    install(events=events)
     log = lab.server_log()
     for user in ("alice", "bob"):
         job = lab.qsub("-h", "-q", "short", "-l", "walltime=600", user=user)
@@ -27,15 +28,16 @@ def test_a_submitted_job_gets_its_soft_walltime_with_one_question(
 
 
 @both
-def test_defaults_count(events: dict[str, bool] | None, lab: Lab, install: Install) -> None:
-    install(**({"events": events} if events else {}))
+def test_defaults_count(events: dict[str, bool], lab: Lab, install: Install) -> None:
+    install(events=events)
     assert lab.soft(lab.qsub("-h", "-q", "short")) == WAITING
     assert lab.soft(lab.qsub("-h", "-q", "nodefault")) is None
     assert lab.soft(lab.qsub("-h", "-q", "nodefault", "-l", "walltime=600")) == WAITING
 
 
-@pytest.mark.usefixtures("postqueuejob", "hook", "unscheduled")
-def test_a_routed_job_is_asked_about_once_it_is_where_it_waits(lab: Lab) -> None:
+@pytest.mark.usefixtures("postqueuejob", "unscheduled")
+def test_a_routed_job_is_asked_about_once_it_is_where_it_waits(lab: Lab, install: Install) -> None:
+    install(events=AT_POSTQUEUEJOB)
     log = lab.server_log()
     for options, queue, walltime in (([], "short", 600), (["-l", "walltime=05:00:00"], "long", 18000)):
         job = lab.qsub(*options)
@@ -62,8 +64,8 @@ def test_arrays_and_their_subjobs(lab: Lab, hook: None) -> None:
 
 
 @both
-def test_a_shrink_to_fit_job_gets_none(events: dict[str, bool] | None, lab: Lab, install: Install) -> None:
-    install(**({"events": events} if events else {}))
+def test_a_shrink_to_fit_job_gets_none(events: dict[str, bool], lab: Lab, install: Install) -> None:
+    install(events=events)
     job = lab.qsub("-h", "-q", "short", "-l", "min_walltime=00:10:00,max_walltime=00:30:00")
     assert lab.soft(job) is None
     lab.must("qrls", job)
@@ -71,8 +73,9 @@ def test_a_shrink_to_fit_job_gets_none(events: dict[str, bool] | None, lab: Lab,
     assert lab.soft(job) is None
 
 
-@pytest.mark.usefixtures("postqueuejob", "hook", "unscheduled")
-def test_a_job_moved_below_its_soft_walltime_keeps_a_valid_one(lab: Lab) -> None:
+@pytest.mark.usefixtures("postqueuejob", "unscheduled")
+def test_a_job_moved_below_its_soft_walltime_keeps_a_valid_one(lab: Lab, install: Install) -> None:
+    install(events=AT_POSTQUEUEJOB)
     job = lab.qsub("-q", "long")
     lab.must("qalter", "-l", "soft_walltime=7200", job)
     lab.must("qmove", "short", job)
@@ -131,9 +134,10 @@ def test_a_rerun_job_starts_with_a_valid_one(lab: Lab, hook: None) -> None:
     assert lab.soft(job) == 600
 
 
-@pytest.mark.usefixtures("postqueuejob", "hook")
-def test_another_hook_that_lowers_the_walltime_costs_nobody_a_job(lab: Lab, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("postqueuejob")
+def test_another_hook_that_lowers_the_walltime_costs_nobody_a_job(lab: Lab, install: Install, tmp_path: Path) -> None:
     """It runs after ours, so that at queuejob PBS would find our soft walltime above its walltime and refuse."""
+    install(events=AT_POSTQUEUEJOB)
     file = tmp_path / "lower.py"
     file.write_text("import pbs\npbs.event().job.Resource_List['walltime'] = pbs.duration(100)\n")
     lab.qmgr("create hook zz_lower")
@@ -151,6 +155,18 @@ def test_another_hook_that_lowers_the_walltime_costs_nobody_a_job(lab: Lab, tmp_
 def test_a_user_cannot_set_one_with_or_without_us(lab: Lab, hook: None) -> None:
     done = lab.run("qsub", "-q", "short", "-l", "walltime=600,soft_walltime=60", "--", "/bin/true", user="alice")
     assert "Cannot set attribute" in done.error
+
+
+def test_a_manager_cannot_set_one_at_qsub_either(lab: Lab, hook: None) -> None:
+    done = lab.run("qsub", "-q", "short", "-l", "walltime=600,soft_walltime=60", "--", "/bin/true")
+    assert "Cannot set attribute" in done.error
+
+
+def test_a_managers_0_which_would_kill_the_scheduler_is_taken_out(lab: Lab, hook: None) -> None:
+    job = lab.qsub("-q", "short", "-l", "walltime=600")
+    lab.wait(job, "R")
+    lab.must("qalter", "-l", "soft_walltime=0", job)
+    assert lab.soft(job) is None
 
 
 def test_a_managers_own_is_left_alone(lab: Lab, hook: None) -> None:
@@ -191,4 +207,4 @@ def test_another_version_of_the_hook_counts_from_the_next_event_on(lab: Lab, ins
         assert f"version {version}" in file.read_text()
         lab.qmgr(f"import hook softwalltime application/x-python default {file}")
         lab.qsub("-h", "-q", "short", "-l", "walltime=600")
-        assert log.lines(f"version {version}: {lab.submission}")
+        assert log.lines(f"version {version}: queuejob")

@@ -28,7 +28,7 @@ def present(**changes: object) -> Hook:
     values = configuration.merged(dict(changes.get("values", {})), configuration.shipped())
     text = changes.get("configuration", configuration.written(values))
     return Hook(
-        str(changes.get("script", hook.script())), str(text), frozenset(changes.get("events", ALL)), attributes
+        str(changes.get("script", hook.script())), str(text), frozenset(changes.get("events", OLDER)), attributes
     )  # fmt: skip
 
 
@@ -68,7 +68,7 @@ def test_a_new_hook_is_enabled_last() -> None:
         "enabled = false",
         f"import hook softwalltime application/x-config default {FOLDER}/softwalltime_hook.json",
         f"import hook softwalltime application/x-python default {FOLDER}/softwalltime_hook.py",
-        'event = "queuejob,postqueuejob,modifyjob,runjob"',
+        'event = "queuejob,modifyjob,runjob"',
         "order = 900",
         "alarm = 5",
         "debug = false",
@@ -90,8 +90,10 @@ def test_the_statements_for_qmgr_are_the_steps_with_their_reasons() -> None:
 
 
 def test_an_event_that_an_older_pbs_lacks_is_omitted() -> None:
-    made = plan(supported=OLDER)
+    own = {**configuration.shipped(), "events": {"postqueuejob": True}}
+    made = plan(supported=OLDER, own=own)
     assert 'event = "queuejob,modifyjob,runjob"' in statements(made)
+    assert 'event = "queuejob,postqueuejob,modifyjob,runjob"' in statements(plan(own=own))
     # The hook notices by itself; were it written down, it would stay so after PBS's next update.
     assert json.loads(made.files["softwalltime_hook.json"])["events"]["postqueuejob"] is True
 
@@ -106,7 +108,7 @@ def test_expected_events_by_version_of_pbs(version: str, events: frozenset[str])
 
 
 def test_an_event_disabled_in_the_configuration_is_omitted() -> None:
-    made = plan(present(), own={**configuration.shipped(), "events": {"queuejob": False}})
+    made = plan(present(), own={**configuration.shipped(), "events": {"queuejob": False, "postqueuejob": True}})
     assert 'event = "postqueuejob,modifyjob,runjob"' in statements(made)
 
 
@@ -426,6 +428,12 @@ def test_without_pbs_the_files_are_written(
     folder = tmp_path / "hook"
     assert run(["install", str(folder)]) == 0
     captured = capsys.readouterr()
+    assert f"to write: {folder}/softwalltime_hook.py" in captured.out
+    assert "nothing was changed; softwalltime install --apply does it" in captured.err
+    assert not folder.exists(), "without --apply nothing is written"
+    assert run(["install", str(folder), "--write"]) == 0
+    captured = capsys.readouterr()
+    assert f"written: {folder}/softwalltime_hook.py" in captured.out
     assert f"to do: import hook softwalltime application/x-python default {folder}/softwalltime_hook.py" in captured.out
     assert "nothing was changed in PBS" in captured.err
     assert run(["install", str(folder), "--apply"]) == 1

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from softwalltime.emulation.pbs.events import Event, Site
+from softwalltime.emulation.pbs.events import NAMES, Event, Site
 from softwalltime.emulation.pbs.hook import HookScript, Outcome
 from tests.hooks.emulated import Do
 from tests.hooks.peer import Peer
@@ -35,7 +35,7 @@ def fresh_server() -> Iterator[None]:
     yield
     os.environ.pop(STATE, None)
     os.environ.pop("PSYCOPG_IMPL", None)
-    sys.modules.pop("softwalltime_hook_configuration", None)
+    sys.modules.pop("softwalltime_hook_kept", None)
 
 
 @pytest.fixture(scope="session")
@@ -73,13 +73,14 @@ def peer(peer_process: Peer) -> Iterator[Peer]:
 
 @pytest.fixture
 def configured(tmp_path: Path) -> Callable[..., Path]:
-    """Writes a configuration file: the defaults, with these keys changed."""
+    """Writes a configuration file: the defaults, with these keys changed, and questions at every event."""
     numbers = count()
+    defaults = {**json.loads(DEFAULTS.read_text()), "events": dict.fromkeys(NAMES, True)}
 
     def write(**changes: Any) -> Path:
         # Each a file of its own: the hook reads one again only when it has changed, by the clock of the file system.
         file = tmp_path / f"softwalltime_hook-{next(numbers)}.json"
-        file.write_text(json.dumps({**json.loads(DEFAULTS.read_text()), **changes}))
+        file.write_text(json.dumps({**defaults, **changes}))
         return file
 
     return write

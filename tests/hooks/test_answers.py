@@ -318,6 +318,59 @@ def test_another_daemon_is_another_matter(run: Run, peer: Peer, site: Site, tmp_
     assert run(event).soft_walltime == 600
 
 
+# ---- Slow answers ---------------------------------------------------------------------------------------------------
+
+SLOW = {"late": 0.2, "set": 600}
+BUDGET = {"breaker_requests": 4, "breaker_budget_ms": 500, "breaker_seconds": PAUSE}
+"""The third answer of 200 ms exceeds it; four at once, as fast as any machine gives them, do not."""
+
+
+def test_slow_answers_open_the_breaker_too(run: Run, peer: Peer, site: Site) -> None:
+    event = postqueued(submission(), site=site)
+    peer.behave(**SLOW)
+    outcomes = [run(event, **BUDGET) for _ in range(5)]
+    assert [how(outcome) for outcome in outcomes] == ["set", "set", "set", "unasked", "unasked"]
+    assert "after slow answers" in outcomes[-1].log[-1][1]
+    assert len(peer.asked()) == 3
+
+
+def test_after_the_pause_one_slow_answer_is_enough_for_the_next_pause(run: Run, peer: Peer, site: Site) -> None:
+    event = postqueued(submission(), site=site)
+    peer.behave(**SLOW)
+    told = [how(run(event, **BUDGET)) for _ in range(4)]
+    let_pass(PAUSE)
+    told += [how(run(event, **BUDGET)) for _ in range(2)]
+    assert told == ["set", "set", "set", "unasked", "set", "unasked"]
+
+
+def test_after_the_pause_a_fast_answer_closes_the_breaker(run: Run, peer: Peer, site: Site) -> None:
+    event = postqueued(submission(), site=site)
+    peer.behave(**SLOW)
+    for _ in range(3):
+        run(event, **BUDGET)
+    peer.behave(set=600)
+    let_pass(PAUSE)
+    assert [how(run(event, **{**BUDGET, "breaker_budget_ms": PATIENT})) for _ in range(5)] == ["set"] * 5
+    assert STATE not in os.environ
+
+
+def test_a_slow_answer_now_and_then_is_within_the_budget(run: Run, peer: Peer, site: Site) -> None:
+    event = postqueued(submission(), site=site)
+    budget = {**BUDGET, "breaker_requests": 2, "breaker_budget_ms": 20 * PATIENT}
+    peer.behave(**SLOW)
+    assert [how(run(event, **budget)) for _ in range(5)] == ["set"] * 5
+
+
+def test_the_daemon_is_not_told_of_timeouts_where_answers_were_slow(run: Run, peer: Peer, site: Site) -> None:
+    event = postqueued(submission(), site=site)
+    peer.behave(**SLOW)
+    for _ in range(3):
+        run(event, **BUDGET)
+    let_pass(PAUSE)
+    run(event, **BUDGET)
+    assert [question["timeouts"] for question in peer.asked()] == [0, 0, 0, 0]
+
+
 @pytest.mark.parametrize(
     "state", ["", "x", "3", "3 4", "3 x y", "x 3 y", "-1 -1 z", "3 1e999 {socket}", "3 nan {socket}"]
 )

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softwalltime.emulation.pbs.events import Site, postqueued, started
+from softwalltime.emulation.pbs.events import Site, queued, started
 from softwalltime.emulation.pbs.hook import HookScript, Outcome
 from tests.hooks.conftest import DEFAULTS, HOOK, PATIENT
 from tests.hooks.jobs import NOW, submission
@@ -18,6 +18,18 @@ from tests.hooks.peer import Peer
 from tests.samples import ROOT
 
 Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def configured(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a configuration file: the defaults, with these keys changed."""
+    file = tmp_path / "softwalltime_hook.json"
+
+    def write(**changes: Any) -> Path:
+        file.write_text(json.dumps({**json.loads(DEFAULTS.read_text()), **changes}))
+        return file
+
+    return write
 
 
 def test_the_file_that_we_ship_holds_the_defaults(hook: ModuleType) -> None:
@@ -46,7 +58,10 @@ RIGHT: list[tuple[str, Any]] = [
     ("deadline_ms", 1),
     ("deadline_ms", 5000),
     ("breaker_failures", 1),
+    ("breaker_requests", 1),
+    ("breaker_budget_ms", 5000000),
     ("breaker_seconds", 0),
+    ("clean_texts", False),
     ("minimum", 300),
     ("runjob", "never"),
     ("runjob", "if-none"),
@@ -68,7 +83,11 @@ WRONG: list[tuple[str, Any]] = [
     ("deadline_ms", 50.5),
     ("deadline_ms", True),
     ("breaker_failures", 0),
+    ("breaker_requests", 0),
+    ("breaker_budget_ms", 0),
+    ("breaker_budget_ms", "500"),
     ("breaker_seconds", -1),
+    ("clean_texts", 1),
     ("minimum", 0),
     ("minimum", "60"),
     ("runjob", "sometimes"),
@@ -107,7 +126,7 @@ def test_what_makes_no_sense_is_complained_of_and_the_default_stands(
 def test_a_wrong_key_in_a_group_harms_no_other(hook: ModuleType, configured: Callable[..., Path]) -> None:
     file = configured(events={"queuejob": False, "runjob": "no", "movejob": True}, postgres={"dsn": "x", "waiting": 3})
     configuration, complaints = hook.read_configuration(str(file))
-    assert configuration["events"] == {"queuejob": False, "postqueuejob": True, "modifyjob": True, "runjob": True}
+    assert configuration["events"] == {"queuejob": False, "postqueuejob": False, "modifyjob": True, "runjob": True}
     assert configuration["postgres"] == {**hook.DEFAULTS["postgres"], "dsn": "x"}
     assert complaints == ['events.runjob cannot be "no"', "events.movejob is not known", "postgres.waiting cannot be 3"]
 
@@ -136,7 +155,7 @@ def test_a_file_of_nonsense_is_complained_of_and_the_defaults_stand(
     file = tmp_path / "hook.json"
     file.write_bytes(CONTENTS[content])
     assert hook.read_configuration(str(file))[0] == hook.DEFAULTS
-    outcome = script.run(postqueued(submission(), site=site), file)
+    outcome = script.run(queued(submission(), site=site), file)
     assert outcome.accepted
     assert not outcome.error
     assert len([line for _, line in outcome.log if "configuration" in line]) == 1
@@ -144,7 +163,7 @@ def test_a_file_of_nonsense_is_complained_of_and_the_defaults_stand(
 
 def test_a_file_that_cannot_be_read_is_complained_of(tmp_path: Path, script: HookScript, site: Site) -> None:
     for file in (tmp_path / "missing.json", tmp_path):
-        outcome = script.run(postqueued(submission(), site=site), file)
+        outcome = script.run(queued(submission(), site=site), file)
         assert outcome.accepted
         assert not outcome.error
         assert "configuration: the file cannot be read" in outcome.log[0][1]
@@ -152,7 +171,7 @@ def test_a_file_that_cannot_be_read_is_complained_of(tmp_path: Path, script: Hoo
 
 def test_all_complaints_are_one_line_and_the_run_goes_on(run: Run, peer: Peer, site: Site) -> None:
     peer.behave(set=600)
-    outcome = run(postqueued(submission(), site=site), minimum="x", breaker_seconds="y", runjob="z")
+    outcome = run(queued(submission(), site=site), minimum="x", breaker_seconds="y", runjob="z")
     complaint, decision = (line for _, line in outcome.log)
     assert complaint.count("cannot be") == 3
     assert "set 600" in decision
@@ -167,7 +186,7 @@ def test_a_changed_file_counts_at_once(peer: Peer, script: HookScript, tmp_path:
         new.write_text(json.dumps({"socket": str(peer.socket), "minimum": minimum, "deadline_ms": PATIENT}))
         new.replace(file)
         peer.behave(set=60)
-        found.append(script.run(postqueued(submission(), site=site), file).soft_walltime)
+        found.append(script.run(queued(submission(), site=site), file).soft_walltime)
     assert found == [100, 1000, 200]
 
 
@@ -180,7 +199,7 @@ def test_the_configuration_of_another_version_of_the_hook_is_not_kept(tmp_path: 
     peer.behave(set=60)
     for minimum in (100, 200):
         file.write_text(source.replace('"minimum": 60', f'"minimum": {minimum}'))
-        assert HookScript(file).run(postqueued(submission(), site=site), configuration).soft_walltime == minimum
+        assert HookScript(file).run(queued(submission(), site=site), configuration).soft_walltime == minimum
 
 
 json_values = st.recursive(
@@ -196,7 +215,7 @@ def test_no_configuration_makes_the_hook_fail(given_: Any, script: HookScript, t
     file = tmp_path / "hook.json"
     file.unlink(missing_ok=True)
     file.write_text(json.dumps(given_))
-    for event in (postqueued(submission(), site=site), started(submission(), site=site, now=NOW, soft_walltime=60)):
+    for event in (queued(submission(), site=site), started(submission(), site=site, now=NOW, soft_walltime=60)):
         outcome = script.run(event, file)
         assert outcome.accepted
         assert not outcome.error

@@ -194,14 +194,14 @@ FRESH = """
 import json, sys
 from pathlib import Path
 hook, folder, dsn, now = sys.argv[1:]
-from softwalltime.emulation.pbs.events import Site, postqueued
+from softwalltime.emulation.pbs.events import Site, queued
 from softwalltime.emulation.pbs.hook import HookScript
 from softwalltime.jobs import Submission
 sys.path = [entry for entry in sys.path if "site-packages" not in entry]
 configuration = Path(folder) / "hook.json"
 postgres = {"dsn": dsn, "psycopg_path": folder, "waiting": "last2"}
 configuration.write_text(json.dumps({"transport": "postgres", "deadline_ms": 5000, "postgres": postgres}))
-event = postqueued(Submission("7.pbs1", "alice", int(now), 3600), site=Site())
+event = queued(Submission("7.pbs1", "alice", int(now), 3600), site=Site())
 outcome = HookScript(Path(hook)).run(event, configuration)
 pq = sys.modules.get("psycopg.pq")
 print(json.dumps([outcome.soft_walltime, pq and pq.__impl__, pq and pq.__file__, [line for _, line in outcome.log]]))

@@ -14,7 +14,7 @@ import pytest
 from tests.hooks.conftest import HASTY, HOOK, PATIENT
 from tests.hooks.peer import Peer
 
-STANDARD = {"collections", "contextlib", "json", "os", "select", "socket", "sys", "time"}
+STANDARD = {"collections", "contextlib", "json", "os", "re", "select", "socket", "sys", "time"}
 
 STUB = '''
 """As much of pbs as one run at postqueuejob needs; accept() ends the hook, as PBS's does."""

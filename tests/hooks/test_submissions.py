@@ -1,11 +1,13 @@
 """What the hook does when a job is submitted."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from softwalltime.emulation.pbs.events import Event, Site, postqueued, queued, started
 from softwalltime.jobs import Submission
+from tests.hooks.conftest import DEFAULTS
 from tests.hooks.jobs import AT_QUEUEJOB, NOW, Run, submission
 from tests.hooks.peer import Peer
 
@@ -173,3 +175,30 @@ def test_destinations_with_the_same_default_are_as_good_as_one(run: Run, peer: P
     queues = {**site.queues, "both": {"queue_type": "Route", "route_destinations": "short,to_short"}}
     run(queued(submission(walltime=None, queue="both"), site=replace(site, queues=queues)), events=AT_QUEUEJOB)
     assert peer.asked()[0]["job"]["walltime"] == 1800
+
+
+# ---- The shipped configuration ---------------------------------------------------------------------------------------
+
+
+def test_as_shipped_one_event_serves_every_submission(run: Run, peer: Peer, site: Site) -> None:
+    """Each event costs the server more than the hook does; only queuejob serves arrays and can clean texts."""
+    peer.behave(set=1800)
+    shipped = json.loads(DEFAULTS.read_text())["events"]
+    assert shipped == AT_QUEUEJOB
+    assert run(queued(submission(), site=site), events=shipped).soft_walltime == 1800
+    assert run(queued(submission(), site=site, array_indices="1-9"), events=shipped).soft_walltime == 1800
+    assert run(postqueued(submission(), site=site), events=shipped).resources == {}
+    assert len(peer.asked()) == 2
+
+
+@pytest.mark.parametrize(
+    ("queue", "asked"),
+    [("", "short"), ("short", "short"), ("to_short", "short"), ("route_q", "route_q"), ("nosuch", "nosuch")],
+)
+def test_at_queuejob_the_daemon_is_told_where_the_job_will_wait(
+    queue: str, asked: str, run: Run, peer: Peer, site: Site
+) -> None:
+    """The site's policy may have rules for queues; where routing leaves it open, the routing queue is named."""
+    default_short = replace(site, server={**site.server, "default_queue": "short"})
+    run(queued(submission(queue=queue), site=default_short), events=AT_QUEUEJOB)
+    assert [question["job"]["queue"] for question in peer.asked()] == [asked]

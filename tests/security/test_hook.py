@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from softwalltime.emulation.pbs.events import Site, postqueued
+from softwalltime.emulation.pbs.events import Site, queued
 from softwalltime.emulation.pbs.hook import HookScript
 from softwalltime.jobs import Submission
 from tests.hooks import conftest as of_hooks
 from tests.hooks.peer import Peer
 from tests.hooks.test_answers import events
+from tests.hooks.test_python36 import STANDARD
 from tests.samples import ROOT
 
 site = of_hooks.site
@@ -70,7 +71,7 @@ def test_it_opens_its_configuration_and_its_socket_and_nothing_else(
 def loading(site: Site, tmp_path: Path) -> Iterator[Callable[[object], str]]:
     """Asks PostgreSQL with psycopg from this folder; what the hook says of it."""
     script = HookScript(HOOK)
-    event = postqueued(Submission("7.pbs1", "alice", 1_795_000_000, 3600), site=site)
+    event = queued(Submission("7.pbs1", "alice", 1_795_000_000, 3600), site=site)
     paths = list(sys.path)
 
     def ask(folder: object) -> str:
@@ -150,7 +151,7 @@ def test_what_could_start_a_process_or_load_what_lies_around_is_not_in_it() -> N
         if isinstance(node, (ast.Import, ast.ImportFrom))
         for name in ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""])
     }
-    assert imported <= {"collections", "contextlib", "json", "os", "pbs", "psycopg", "select", "socket", "sys", "time"}
+    assert imported <= STANDARD | {"pbs", "psycopg"}
     calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
     methods = {function.attr for function in calls if isinstance(function, ast.Attribute)}
     assert not methods & {"system", "popen", "spawn", "fork", "chmod", "chown", "unlink", "remove", "rename", "mkdir"}

@@ -1,0 +1,114 @@
+"""Nobody can write a line of his own into the accounting log, whatever client he uses."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.lab import Lab
+
+Install = Callable[..., None]
+CLIENT = Path(__file__).parent / "unchecked_client.py"
+FORGED = "x\\n11/20/2026 12:00:00;E;777771.pbs1;user=bob end=1795000000 run_count=1\\ny"
+"""As the client takes it; each text becomes two lines more of the log where it is not replaced."""
+PROJECT = "x\\n11/20/2026 12:00:00 E 777771.pbs1\\ny"
+"""PBS takes no semicolons in a project."""
+AT_SUBMISSION = ("Account_Name", "project", "Job_Name", "gridname")
+AT_ALTER = (
+    *AT_SUBMISSION, "stagein", "stageout", "Join_Path", "Mail_Users", "Mail_Points", "Shell_Path_List", "Output_Path",
+    "Error_Path", "tolerate_node_failures", "Submit_arguments", "executable", "argument_list", "Submit_Host",
+    "credential_id",
+)  # fmt: skip
+RESOURCES = ("software", "site", "pgov", "vntype", "resc")
+
+
+@pytest.fixture
+def client(lab: Lab) -> Callable[..., str]:
+    """Asks the server as alice, without the checks of PBS's own commands; the job's id."""
+
+    def ask(*arguments: str) -> str:
+        job = lab.must("python3", str(CLIENT), *arguments, user="alice")
+        lab.jobs.append(job)
+        return job
+
+    return ask
+
+
+@pytest.fixture
+def unclean(lab: Lab, install: Install) -> None:
+    """The hook, which replaces nothing."""
+    install(clean_texts=False)
+
+
+def forged(lab: Lab, position: int) -> list[str]:
+    """Lines of the accounting log from this position on that begin as PBS did not begin them."""
+    lines = accounting(lab).read_bytes()[position:].decode(errors="replace").splitlines()
+    return [line for line in lines if line.startswith(("y", "11/20/2026"))]
+
+
+def accounting(lab: Lab) -> Path:
+    """The newest accounting log."""
+    return max((lab.home / "server_priv" / "accounting").iterdir())
+
+
+def size(lab: Lab) -> int:
+    """Its size in bytes."""
+    return accounting(lab).stat().st_size
+
+
+@pytest.mark.parametrize("field", AT_SUBMISSION)
+def test_a_submission(field: str, lab: Lab, hook: None, client: Callable[..., str]) -> None:
+    log, before = lab.server_log(), size(lab)
+    job = client(f"{field}={PROJECT if field == 'project' else FORGED}")
+    lab.must("qrls", job)
+    lab.wait(job, "F")
+    assert forged(lab, before) == []
+    assert str(lab.job(job)[field]).startswith("x_11_20_2026" if field == "Job_Name" else "x_11/20/2026")
+    assert log.lines(f"control characters replaced in {field}")
+
+
+@pytest.mark.parametrize("field", AT_ALTER)
+def test_an_alter(field: str, lab: Lab, hook: None, client: Callable[..., str]) -> None:
+    job = client("Account_Name=a")
+    log, before = lab.server_log(), size(lab)
+    client(f"alter:{job}", f"{field}={PROJECT if field == 'project' else FORGED}")
+    assert forged(lab, before) == []
+    assert log.lines(f"control characters replaced in {field}")
+
+
+def test_an_alter_of_the_environment(lab: Lab, hook: None, client: Callable[..., str]) -> None:
+    """Where a hook runs, PBS leaves the variables as they were."""
+    job = client("Account_Name=a")
+    before = size(lab)
+    client(f"alter:{job}", f"Variable_List=X={FORGED}")
+    assert forged(lab, before) == []
+
+
+@pytest.mark.parametrize("name", RESOURCES)
+def test_a_requested_resource(name: str, lab: Lab, hook: None, client: Callable[..., str]) -> None:
+    log, before = lab.server_log(), size(lab)
+    client(f"Resource_List.{name}=x\\ny")
+    assert forged(lab, before) == []
+    assert log.lines(f"control characters replaced in {name}")
+
+
+def test_a_quoted_value_in_a_select_specification(lab: Lab, hook: None, client: Callable[..., str]) -> None:
+    log, before = lab.server_log(), size(lab)
+    client("Resource_List.select=1:ncpus=1:host='x\\ny'")
+    assert forged(lab, before) == []
+    assert log.lines("control characters replaced in select")
+
+
+def test_by_qsub_and_without_a_daemon(lab: Lab, hook: None, daemon: object) -> None:
+    daemon.stop()  # type: ignore[attr-defined]
+    before = size(lab)
+    lab.qsub("-h", "-q", "short", "-l", "walltime=600", "-A", "x\ny", "-P", "p\ny")
+    assert forged(lab, before) == []
+
+
+@pytest.mark.parametrize("field", ["Account_Name", "project"])
+def test_without_us_pbs_logs_them(field: str, lab: Lab, unclean: None, client: Callable[..., str]) -> None:
+    """The reason why the hook does this; should PBS mend it one day, this test will say so."""
+    before = size(lab)
+    client(f"{field}={PROJECT if field == 'project' else FORGED}")
+    assert len(forged(lab, before)) == 2

@@ -1,0 +1,73 @@
+"""A client that asks the PBS server for what qsub and qalter would refuse to ask: ``ATTRIBUTE[.RESOURCE]=VALUE ...``.
+
+Backslash escapes in values are resolved.  It submits a held job to the queue ``short``, or with ``alter:JOB`` first
+alters one, and prints the job's id or the server's message.  Run as a user, with that system's Python.
+"""
+
+import ctypes
+import os
+import re
+import sys
+from pathlib import Path
+
+BASE = {
+    "Hold_Types": "u",
+    "Resource_List.walltime": "600",
+    "Job_Name": "STDIN",
+    "executable": "<jsdl-hpcpa:Executable>/bin/true</jsdl-hpcpa:Executable>",
+    "Output_Path": "localhost:/dev/null",
+    "Error_Path": "localhost:/dev/null",
+    "Variable_List": "PBS_O_HOST=localhost",
+}
+
+
+class Attribute(ctypes.Structure):
+    """``struct attropl`` of pbs_ifl.h."""
+
+
+Attribute._fields_ = [
+    ("next", ctypes.POINTER(Attribute)),
+    ("name", ctypes.c_char_p),
+    ("resource", ctypes.c_char_p),
+    ("value", ctypes.c_char_p),
+    ("op", ctypes.c_int),
+]
+
+
+def chain(values: dict[str, str]) -> "ctypes._Pointer[Attribute]":
+    """A list of attributes as the library wants it."""
+    head = None
+    for name, value in reversed(values.items()):
+        attribute, _, resource = name.partition(".")
+        node = Attribute(None, attribute.encode(), resource.encode() or None, value.encode(), 0)
+        if head is not None:
+            node.next = ctypes.pointer(head)
+        head = node
+    assert head is not None
+    return ctypes.pointer(head)
+
+
+def main(arguments: list[str]) -> int:
+    """Submit or alter a job; 0 if the server does it."""
+    configuration = Path(os.environ.get("PBS_CONF_FILE", "/etc/pbs.conf")).read_text()
+    found = re.search(r"^PBS_EXEC=(.*)$", configuration, re.MULTILINE)
+    assert found is not None
+    pbs = ctypes.CDLL(f"{found[1]}/lib/libpbs.so")
+    pbs.pbs_submit.restype = pbs.pbs_geterrmsg.restype = ctypes.c_char_p
+    pbs.set_no_attribute_verification()
+    job = arguments.pop(0).partition(":")[2] if arguments[0].startswith("alter:") else ""
+    values = {
+        name: value.encode().decode("unicode_escape") for name, _, value in (each.partition("=") for each in arguments)
+    }
+    connection = pbs.pbs_connect(None)
+    if job:
+        done = job if pbs.pbs_alterjob(connection, job.encode(), chain(values), None) == 0 else None
+    else:
+        submitted = pbs.pbs_submit(connection, chain({**BASE, **values}), None, b"short", None)
+        done = submitted.decode() if submitted else None
+    print(done or pbs.pbs_geterrmsg(connection).decode())
+    return 0 if done else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
