@@ -70,7 +70,7 @@ DEFAULTS = {
     "deadline_ms": 50,
     "breaker_failures": 3,
     "breaker_requests": 20,
-    "breaker_budget_ms": 500,
+    "breaker_budget_ms": 0,
     "breaker_seconds": 30,
     "minimum": 60,
     "events": {"queuejob": True, "postqueuejob": False, "modifyjob": True, "runjob": True},
@@ -131,7 +131,7 @@ ACCEPTED = {
     "deadline_ms": whole(1, 5000),
     "breaker_failures": whole(1, 1000),
     "breaker_requests": whole(1, 1000),
-    "breaker_budget_ms": whole(1, 5000000),
+    "breaker_budget_ms": whole(0, 5000000),
     "breaker_seconds": whole(0, 86400),
     "minimum": whole(60, 86400),
     "events": {"queuejob": flag, "postqueuejob": flag, "modifyjob": flag, "runjob": flag},
@@ -458,8 +458,8 @@ class Exchange:
     """A request and its response by the configured transport, unless the breaker is open.
 
     The breaker opens for ``breaker_seconds`` after ``breaker_failures`` timeouts in a row, and when the last
-    ``breaker_requests`` answers took more than ``breaker_budget_ms`` together.  Then one request is tried: another
-    timeout or slow answer opens it again at once.
+    ``breaker_requests`` answers took more than ``breaker_budget_ms`` together (0: half of their deadlines).  Then one
+    request is tried: another timeout or slow answer opens it again at once.
     """
 
     def __init__(self, config, deadline):
@@ -512,7 +512,8 @@ class Exchange:
         """Note how long the answer took, and open the breaker where the last ones took too long."""
         took = time.monotonic() - self.begun
         PREVIOUS["us"] = int(took * 1e6)
-        budget, requests = self.config["breaker_budget_ms"] / 1000.0, self.config["breaker_requests"]
+        requests = self.config["breaker_requests"]
+        budget = (self.config["breaker_budget_ms"] or requests * self.config["deadline_ms"] / 2) / 1000.0
         recent = RECENT.setdefault(self.name, [])
         recent.append(took)
         del recent[:-requests]

@@ -182,10 +182,12 @@ class DecisionRecord:
     """What was predicted for one request of the hook, what was answered, and why; stored as one row.
 
     ``at`` is when (epoch seconds), ``event`` PBS's event.  ``predicted`` is the predictor's bare number in seconds,
-    ``soft_walltime`` what the policy made of it; ``action`` is ``set`` (the hook was told to set it), ``shadow`` (it
-    would have been) or ``none``.  ``took`` is how long the answer took in microseconds.  Of the hook's side is known
-    what it says of the time before: ``timeouts`` in a row, and how many microseconds its last answered exchange took.
-    ``reason`` says why as a code, ``basis`` as a sentence.
+    ``soft_walltime`` what the policy made of it.  ``action`` is ``set`` (the hook was told to set it), ``late`` (the
+    hook was gone when the answer was sent), ``shadow`` (it would have been set) or ``none``.  ``took`` is how long the
+    answer took in microseconds.  Of the hook's side is known what it says of the time before: ``timeouts`` in a row,
+    and how many microseconds its last answered exchange took.  ``reason`` says why as a code, ``basis`` as a sentence.
+    ``had`` is the soft walltime in seconds that the job had when it was asked about, 0 for none, ``None`` if not known:
+    at its start it is what PBS planned with while it waited.
     """
 
     at: int
@@ -201,3 +203,4 @@ class DecisionRecord:
     timeouts: int = 0
     exchange_before: int | None = None
     reason: Reason = Reason.PREDICTED
+    had: int | None = None

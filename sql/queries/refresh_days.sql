@@ -6,7 +6,8 @@
 -- submission time, with a minute for differing clocks.  t, p and the metrics are those of replay/metrics.py.  A
 -- prediction at queuejob has no id: it belongs to the job with its user, walltime and submission time within 3 s,
 -- because the hook runs before PBS sets that time; of several such jobs each has the nearest prediction, its own project
--- first.  "+ 0", "<> ''" and "|| ''" make the planner use the index by id for ids and the index by time for the rest.
+-- first.  In mode on, the soft walltime is the one that the job had at its first start, as the hook reported it: the
+-- scheduler used that one, whatever the daemon had answered.  "+ 0", "<> ''" and "|| ''" make the planner use the index by id for ids and the index by time for the rest.
 WITH ended AS (
     SELECT
         job.queue, job.project, job.user_name, job.walltime, job.state, job.ncpus, job.ctime,
@@ -15,6 +16,8 @@ WITH ended AS (
         coalesce(prediction.mode, nameless.mode, '') AS mode,
         coalesce(prediction.predictor, nameless.predictor, '') AS predictor,
         CASE
+            WHEN begun.had IS NOT NULL THEN CASE WHEN begun.had > 0 AND begun.had < job.walltime THEN begun.had END
+            WHEN prediction.action = 'late' OR nameless.action = 'late' THEN NULL
             WHEN prediction.soft_walltime >= 1
                 AND prediction.soft_walltime < least(prediction.walltime, job.walltime)
             THEN prediction.soft_walltime
@@ -23,7 +26,7 @@ WITH ended AS (
         END AS soft_walltime
     FROM softwalltime.completed_jobs AS job
     LEFT JOIN LATERAL (
-        SELECT made.mode, made.predictor, made.walltime, made.soft_walltime
+        SELECT made.mode, made.predictor, made.walltime, made.soft_walltime, made.action
         FROM softwalltime.predictions AS made
         WHERE made.job_id = ANY (ARRAY[job.job_id, regexp_replace(job.job_id, '\[\d+\]', '[]')])
             AND made.job_id <> '' AND made.event <> 'runjob'
@@ -32,7 +35,7 @@ WITH ended AS (
         LIMIT 1
     ) AS prediction ON true
     LEFT JOIN LATERAL (
-        SELECT made.mode, made.predictor, made.soft_walltime
+        SELECT made.mode, made.predictor, made.soft_walltime, made.action
         FROM softwalltime.predictions AS made
         WHERE prediction.mode IS NULL
             AND made.predicted_at BETWEEN job.ctime - 3 AND job.ctime + 3
@@ -41,6 +44,15 @@ WITH ended AS (
         ORDER BY made.project = job.project DESC, abs(made.predicted_at - job.ctime), made.id
         LIMIT 1
     ) AS nameless ON true
+    LEFT JOIN LATERAL (
+        SELECT made.had
+        FROM softwalltime.predictions AS made
+        WHERE coalesce(prediction.mode, nameless.mode) = 'on'
+            AND made.job_id = job.job_id AND made.job_id <> '' AND made.event = 'runjob' AND made.mode = 'on'
+            AND made.had IS NOT NULL AND made.predicted_at + 0 BETWEEN job.ctime - 60 AND job.end_time + 60
+        ORDER BY made.predicted_at + 0, made.id
+        LIMIT 1
+    ) AS begun ON true
     WHERE job.end_time >= :from AND job.end_time < :to AND job.runtime > 0 AND job.walltime > 0
 ),
 outcome AS MATERIALIZED (

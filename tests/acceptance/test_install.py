@@ -105,7 +105,7 @@ def test_as_a_new_administrator_would(site: Site, lab: Lab, engine: Engine) -> N
                   "hook order", "backfill_depth", "strict ordering", "daemon", "mode", "learning", "store", "position",
                   "clock", "trial prediction"):  # fmt: skip
         assert verdicts[check] == "ok", check
-    assert verdicts["queue limits"] == verdicts["default walltimes"] == "warning"
+    assert verdicts["queue limits"] == verdicts["default walltimes"] == "advice"
 
     # Shadow: recorded, not set.
     job = held(lab)

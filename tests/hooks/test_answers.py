@@ -361,6 +361,14 @@ def test_a_slow_answer_now_and_then_is_within_the_budget(run: Run, peer: Peer, s
     assert [how(run(event, **budget)) for _ in range(5)] == ["set"] * 5
 
 
+def test_by_default_the_budget_is_half_of_the_deadlines(run: Run, peer: Peer, site: Site) -> None:
+    event = postqueued(submission(), site=site)
+    peer.behave(**SLOW)
+    assert [how(run(event, breaker_requests=2, deadline_ms=PATIENT)) for _ in range(4)] == ["set"] * 4
+    assert how(run(event, breaker_requests=2, deadline_ms=390)) in ("set", "late")
+    assert how(run(event, breaker_requests=2, deadline_ms=390)) == "unasked"
+
+
 def test_the_daemon_is_not_told_of_timeouts_where_answers_were_slow(run: Run, peer: Peer, site: Site) -> None:
     event = postqueued(submission(), site=site)
     peer.behave(**SLOW)

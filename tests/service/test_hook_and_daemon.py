@@ -38,7 +38,8 @@ def run(daemon: Daemon, event: Event, **configuration: object) -> Outcome:
     """Run the hook file as pbs_server does."""
     file = daemon.config.with_name("hook.json")
     # Far longer than an answer takes even on a machine that does other things: speed is measured elsewhere.
-    file.write_text(json.dumps({"socket": str(daemon.socket), "deadline_ms": 5000, **configuration}))
+    settings = {"deadline_ms": 5000, "breaker_budget_ms": 5_000_000, "events": {"postqueuejob": True}}
+    file.write_text(json.dumps({"socket": str(daemon.socket), **settings, **configuration}))
     return HOOK.run(event, file)
 
 
@@ -90,3 +91,24 @@ def test_a_suspended_or_absent_daemon_costs_the_prediction_and_nothing_else(daem
     assert (outcome.accepted, outcome.soft_walltime) == (True, 3600), "careful without an answer"
     daemon.start()
     assert run(daemon, postqueued(WAITING, site=SITE), breaker_seconds=0).soft_walltime == 600
+
+
+def test_what_the_hook_did_not_wait_for_is_recorded_as_late(daemon: Daemon, engine: Engine) -> None:
+    """The daemon reads the questions when it goes on, and answers into closed connections."""
+    daemon.send(signal.SIGSTOP)
+    for _ in range(2):
+        run(daemon, postqueued(WAITING, site=SITE), deadline_ms=50)
+    daemon.send(signal.SIGCONT)
+    until(lambda: daemon.status()["answered"] >= 3)
+    run(daemon, postqueued(WAITING, site=SITE))
+    run(daemon, started(WAITING, site=SITE, now=NOW + 5, soft_walltime=600))
+    assert daemon.end() == 0
+    with engine.connect() as connection:
+        recorded = connection.execute(text("select event, action, had from softwalltime.predictions order by id"))
+        assert [tuple(row) for row in recorded] == [
+            ("postqueuejob", "late", 0),
+            ("postqueuejob", "late", 0),
+            ("postqueuejob", "set", 0),
+            ("runjob", "set", 600),
+        ]
+    daemon.start()

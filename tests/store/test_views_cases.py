@@ -2,13 +2,18 @@
 
 import time
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection, Engine, text
 
+from softwalltime.jobs import DecisionRecord
+from softwalltime.replay.workload import Workload
+from softwalltime.reports.analysis import periods
+from softwalltime.reports.columns import columns
 from softwalltime.store.definitions import views
 from softwalltime.store.logs import MalformedLine, record_malformed
-from softwalltime.store.predictions import add_decisions
+from softwalltime.store.predictions import add_decisions, read_decisions
 from tests.store.monitored import DAY, HOUR, NOW, decision, ended, found, fresh, one, rows, store
 
 pytestmark = pytest.mark.postgres
@@ -109,6 +114,57 @@ def test_waits_before_and_after_the_first_soft_walltime(engine: Engine) -> None:
         add_decisions(connection, [decision("10.srv", at=NOW - DAY)])
     fresh(engine)
     assert one(engine, "freshness")["first_set"].timestamp() == first
+
+
+def begun(job_id: str, had: int | None, **more: Any) -> DecisionRecord:
+    """The decision at the start of a job that had this soft walltime then."""
+    return decision(job_id, at=NOW - HOUR, event="runjob", soft_walltime=HOUR, had=had, **more)
+
+
+@pytest.mark.parametrize(
+    ("decisions", "soft_walltime", "mode"),
+    [
+        pytest.param([decision()], 600, "on", id="nothing is known of its start"),
+        pytest.param([decision(), begun("1.srv", 600)], 600, "on", id="PBS had it"),
+        pytest.param([decision(), begun("1.srv", 0)], None, "on", id="the hook never got the answer"),
+        pytest.param([decision(action="late")], None, "on", id="the hook was gone when the answer was sent"),
+        pytest.param([decision(action="late"), begun("1.srv", 0)], None, "on", id="both"),
+        pytest.param([decision(), begun("1.srv", 500)], 500, "on", id="a manager gave another one"),
+        pytest.param([decision(), begun("1.srv", HOUR)], None, "on", id="it was the walltime"),
+        pytest.param([decision(), begun("1.srv", None)], 600, "on", id="recorded by a version that did not say"),
+        pytest.param([decision(), begun("1.srv", 600), begun("1.srv", HOUR)], 600, "on", id="it was run again"),
+        pytest.param([decision("", event="queuejob"), begun("1.srv", 0)], None, "on", id="asked about without an id"),
+        pytest.param(
+            [decision(mode="shadow", action="shadow"), begun("1.srv", 0, mode="shadow")], 600, "shadow", id="shadow"
+        ),
+    ],
+)
+def test_what_counts_is_what_pbs_really_had(
+    decisions: list[DecisionRecord], soft_walltime: int | None, mode: str, engine: Engine
+) -> None:
+    """In the store's figures and in the report's alike."""
+    ended_job = ended(start=NOW - HOUR)
+    store(engine, [ended_job], decisions)
+    fresh(engine)
+    (row,) = found(engine, "SELECT mode, jobs, adjusted, accuracy FROM softwalltime.daily_scores")
+    assert (row["mode"], row["jobs"], row["adjusted"]) == (mode, 1, soft_walltime is not None)
+    p = soft_walltime or HOUR
+    assert row["accuracy"] == pytest.approx(min(p, 900) / max(p, 900))
+    workload = Workload([ended_job])
+    with engine.connect() as connection:
+        made = periods.from_decisions(workload, read_decisions(connection), periods.recorded(columns(workload)))
+    assert made.soft_walltime.tolist() == [soft_walltime or -1]
+
+
+def test_a_subjob_had_what_its_array_had(engine: Engine) -> None:
+    store(
+        engine,
+        [ended("1[3].srv"), ended("1[4].srv")],
+        [decision("", event="queuejob"), begun("1[3].srv", 0), begun("1[4].srv", 600)],
+    )
+    fresh(engine)
+    (row,) = found(engine, "SELECT sum(jobs) AS jobs, sum(adjusted) AS adjusted FROM softwalltime.daily_scores")
+    assert (row["jobs"], row["adjusted"]) == (2, 1)
 
 
 def test_drift(engine: Engine) -> None:

@@ -63,14 +63,17 @@ class RequestHandler:
             return answer_set(decision.soft_walltime, basis)
         return answer_none(basis)
 
-    def note(self) -> None:
-        """Count the last response and queue its decision; the hook does not wait for this."""
+    def note(self, delivered: bool = True) -> None:
+        """Count the last response and queue its decision; the hook does not wait for this.
+
+        :param delivered: whether the hook was still there when the response was sent.
+        """
         counted, sent = self._counted, self._sent
         self._counted, self._sent = "", None
         if counted:
             self.counts[counted] += 1
         if sent is not None:
-            record = _record(*sent)
+            record = _record(*sent, delivered)
             self.counts[f"{record.event} {record.action}"] += 1
             self.meter.note(record)
             if len(self.decisions) == KEPT:
@@ -78,13 +81,16 @@ class RequestHandler:
             self.decisions.append(record)
 
 
-def _record(request: Request, at: int, decision: Decision, basis: str, took: int) -> DecisionRecord:
-    """The decision on a request as it is stored; ``took``: microseconds for the answer."""
+def _record(request: Request, at: int, decision: Decision, basis: str, took: int, delivered: bool) -> DecisionRecord:
+    """Return the decision on a request as it is stored; ``took``: microseconds for the answer."""
     if request.job is None:
         raise ProtocolError("job: an object is expected")
+    action = "late" if decision.action == "set" and not delivered else decision.action
+    # At queuejob the hook asks about jobs that have none yet, but PBS may still refuse what it sets.
+    had = None if request.event == "queuejob" else request.soft_walltime or 0
     return DecisionRecord(
         at, request.event, request.job, decision.mode, decision.spec, decision.predicted, decision.soft_walltime,
-        decision.action, basis, took, request.timeouts, request.exchange_before, decision.reason,
+        action, basis, took, request.timeouts, request.exchange_before, decision.reason, had,
     )  # fmt: skip
 
 

@@ -49,7 +49,8 @@ class SocketServer:
 
     :param answer: maps a request line, without its line end, to the response line. It must not raise.
     :param users: user ids that may connect, by the peer credentials of the kernel.
-    :param answered: called after a response was sent, for work that no client waits for.
+    :param answered: called after a response was sent, for work that no client waits for, with whether the client was
+        still there to receive it.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class SocketServer:
         path: Path,
         answer: Callable[[bytes], bytes],
         users: Collection[int],
-        answered: Callable[[], None] = lambda: None,
+        answered: Callable[[bool], None] = lambda _: None,
     ) -> None:
         self.path = path
         self.refused = 0
@@ -154,27 +155,28 @@ class SocketServer:
         if end or len(received) >= LONGEST:
             self.answered += 1
             connection.to_send = self._answer(line)
-            self._send(connection)
-            self._answered()
+            self._answered(self._send(connection))
         elif data:
             connection.received = received
             self._wait(connection, select.EPOLLIN)
         else:
             self._close(connection)
 
-    def _send(self, connection: _Connection) -> None:
+    def _send(self, connection: _Connection) -> bool:
+        """Send what can be sent now; whether the client is still there."""
         try:
             sent = connection.client.send(connection.to_send, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
         except BlockingIOError:
             sent = 0
         except OSError:
             self._close(connection)
-            return
+            return False
         if sent == len(connection.to_send):
             self._close(connection)
-            return
-        connection.to_send = connection.to_send[sent:]
-        self._wait(connection, select.EPOLLOUT)
+        else:
+            connection.to_send = connection.to_send[sent:]
+            self._wait(connection, select.EPOLLOUT)
+        return True
 
     def _wait(self, connection: _Connection, event: int) -> None:
         """Continue with this connection when the event comes."""

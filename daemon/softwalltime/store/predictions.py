@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from psycopg import sql
-from sqlalchemy import Connection, or_, select
+from sqlalchemy import Connection, and_, or_, select
 
 from softwalltime.jobs import DecisionRecord, Submission
 from softwalltime.reasons import Reason
@@ -15,7 +15,7 @@ from softwalltime.store.tables import predictions
 _of = predictions.columns
 _COLUMNS = (
     "predicted_at", "walltime", "soft_walltime", "predicted", "took", "event", "job_id", "user_name", "project",
-    "queue", "mode", "predictor", "action", "basis", "timeouts", "exchange_before", "reason",
+    "queue", "mode", "predictor", "action", "basis", "timeouts", "exchange_before", "reason", "had",
 )  # fmt: skip
 _COPY = sql.SQL("COPY {} ({}) FROM STDIN (NULL {})").format(
     sql.Identifier(str(predictions.schema), predictions.name),
@@ -38,7 +38,7 @@ def add_decisions(connection: Connection, decisions: Sequence[DecisionRecord]) -
 
 
 def read_decisions(connection: Connection) -> Iterator[DecisionRecord]:
-    """Yield the decisions with a soft walltime for waiting jobs, set or in shadow mode, in the order of decision.
+    """Yield the decisions on soft walltimes of waiting jobs, and what jobs had at their start, in order of decision.
 
     At queuejob a job has no id yet.  Of its submission the id, user, project, queue and walltime are known; its time is
     that of the decision.
@@ -47,22 +47,27 @@ def read_decisions(connection: Connection) -> Iterator[DecisionRecord]:
         select(
             _of.predicted_at, _of.event, _of.job_id, _of.user_name, _of.walltime, _of.project, _of.queue, _of.mode,
             _of.predictor, _of.predicted, _of.soft_walltime, _of.action, _of.basis, _of.took,
-            _of.reason,
+            _of.reason, _of.had,
         )
         .where(
-            or_(_of.job_id != "", _of.event == "queuejob"),
-            _of.event != "runjob",
-            _of.soft_walltime.is_not(None),
-            _of.action != "none",
+            or_(
+                and_(
+                    or_(_of.job_id != "", _of.event == "queuejob"),
+                    _of.event != "runjob",
+                    _of.soft_walltime.is_not(None),
+                    _of.action != "none",
+                ),
+                and_(_of.job_id != "", _of.event == "runjob", _of.mode == "on", _of.had.is_not(None)),
+            )
         )
         .order_by(_of.id)
     )  # fmt: skip
     for at, event, job_id, user, walltime, project, queue, *rest in stream(connection, wanted):
-        mode, predictor, predicted, soft_walltime, action, basis, took, reason = rest
+        mode, predictor, predicted, soft_walltime, action, basis, took, reason, had = rest
         submission = Submission(job_id, user, at, walltime, project=project, queue=queue)
         yield DecisionRecord(
             at, event, submission, mode, predictor, predicted, soft_walltime, action, basis, took or 0,
-            reason=Reason(reason or Reason.PREDICTED),
+            reason=Reason(reason or Reason.PREDICTED), had=had,
         )  # fmt: skip
 
 
@@ -73,5 +78,5 @@ def _line(decision: DecisionRecord, texts: CopyTexts) -> str:
         f"{decision.at}\t{job.walltime}\t{decision.soft_walltime}\t{decision.predicted}\t{decision.took}\t"
         f"{texts[decision.event]}\t{texts[job.job_id]}\t{texts[job.user]}\t{texts[job.project]}\t{texts[job.queue]}\t"
         f"{texts[decision.mode]}\t{texts[decision.predictor]}\t{texts[decision.action]}\t{texts[decision.basis]}\t"
-        f"{decision.timeouts}\t{decision.exchange_before}\t{decision.reason}\n"
+        f"{decision.timeouts}\t{decision.exchange_before}\t{decision.reason}\t{decision.had}\n"
     )

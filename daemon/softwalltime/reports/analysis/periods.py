@@ -195,7 +195,8 @@ def from_decisions(workload: Workload, decisions: Iterable[DecisionRecord], know
     """Return the daemon's last decision for each job while it waited; else what is ``known``.
 
     A decision at queuejob, where jobs have no id yet, belongs to the job with that user, walltime and time of
-    submission.  Of several such decisions the closest is used, of its project first, as in the store's views.
+    submission.  Of several such decisions the closest is used, of its project first, as in the store's views.  If
+    PBS was told to set a soft walltime, the one that the job had at its first start is used: PBS planned with that.
 
     :param decisions: ordered by time; those without a soft walltime are ignored.
     """
@@ -215,12 +216,24 @@ def from_decisions(workload: Workload, decisions: Iterable[DecisionRecord], know
     nameless = _Nameless(workload)
     soft, predictor, applied = known.soft_walltime.copy(), known.predictor.copy(), known.applied.copy()
     names = list(known.names)
+    told: set[int] = set()
     for decision in chain((first,), made):
+        if decision.event == "runjob":
+            for index in runs.get(decision.submission.job_id, ()):
+                job = jobs[index]
+                if index in told and job.submission.submitted - SKEW <= decision.at <= job.end + SKEW:
+                    told.remove(index)
+                    had = decision.had or 0
+                    soft[index] = had if 0 < had < (job.submission.walltime or 0) else -1
+                    applied[index] = soft[index] >= 0
+            continue
         if decision.soft_walltime is None:
             continue
         # A soft walltime equal to the walltime removes the soft walltime.
         kept = decision.soft_walltime if decision.soft_walltime != decision.submission.walltime else -1
-        name = decision.predictor if decision.action == "set" else f"{decision.predictor} (shadow)"
+        if decision.action == "late":
+            kept = -1
+        name = f"{decision.predictor} (shadow)" if decision.action == "shadow" else decision.predictor
         named = decision.submission.job_id != ""
         for index in runs.get(decision.submission.job_id, ()) if named else nameless.become(decision):
             job = jobs[index]
@@ -231,6 +244,8 @@ def from_decisions(workload: Workload, decisions: Iterable[DecisionRecord], know
                     names.append(name)
                 soft[index], predictor[index] = kept, names.index(name)
                 applied[index] = kept >= 0 and decision.action == "set"
+                if decision.action != "shadow":
+                    told.add(index)
     return Predicted(soft, predictor, tuple(names), applied, known.raised)
 
 
