@@ -7,7 +7,8 @@
 -- prediction at queuejob has no id: it belongs to the job with its user, walltime and submission time within 3 s,
 -- because the hook runs before PBS sets that time; of several such jobs each has the nearest prediction, its own project
 -- first.  In mode on, the soft walltime is the one that the job had at its first start, as the hook reported it: the
--- scheduler used that one, whatever the daemon had answered.  "+ 0", "<> ''" and "|| ''" make the planner use the index by id for ids and the index by time for the rest.
+-- scheduler used that one, whatever the daemon had answered.  "+ 0", "<> ''" and "|| ''" make the planner use the index
+-- by id for ids and the index by time for the rest.
 WITH ended AS (
     SELECT
         job.queue, job.project, job.user_name, job.walltime, job.state, job.ncpus, job.ctime,

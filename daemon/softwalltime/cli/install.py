@@ -10,11 +10,16 @@ from softwalltime.errors import SoftwalltimeError
 from softwalltime.settings import load_settings
 
 FOLDER = Path("/etc/softwalltime/hook")
-HINTS = """\
+WITHDRAW = (
+    "{ qselect -l soft_walltime.gt.0; qselect -T -s R -l soft_walltime.gt.0; } | sort -u"
+    " | xargs -r -n 100 qalter -l soft_walltime="
+)
+"""Removes all soft walltimes: qselect names running subjobs only with -T, and qalter refuses waiting ones."""
+HINTS = f"""\
 Jobs keep their soft walltimes.  A soft walltime is an estimate for the scheduler and shortens no walltime.  But without
 the hook PBS rejects a user's qalter -l walltime= below the soft walltime.  To remove the soft walltimes of all waiting
-and running jobs, as a PBS manager:
-  qselect -l soft_walltime.gt.0 | xargs -r -n 100 qalter -l soft_walltime=
+and running jobs and running subjobs, as a PBS manager:
+  {WITHDRAW}
 The daemon and its database remain: systemctl disable --now softwalltime, remove the package, dropdb.\
 """
 
@@ -28,17 +33,26 @@ def folder_argument(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command()
 @folder_argument
-@click.option("--apply", "do", is_flag=True, help="Do it in PBS too.")
+@click.option("--apply", "do", is_flag=True, help="Write the files, and change PBS.")
+@click.option("--write", "files_only", is_flag=True, help="Write the files, and leave PBS to you and qmgr.")
 @click.option("--enable", is_flag=True, help="Switch the hook on, if it was switched off in PBS.")
 @click.option("--order", type=click.IntRange(1, 1000), help="Its place among hooks.  Default: as in PBS, else 900.")
 @click.option("--alarm", type=click.IntRange(1), help="Seconds until PBS's alarm.  Default: as in PBS, else 5.")
 @click.option("--config", type=click.Path(dir_okay=False, path_type=Path), help="The daemon's settings.")
-def install(folder: Path, do: bool, enable: bool, order: int | None, alarm: int | None, config: Path | None) -> None:
-    """Put the hook into PBS, or bring it up to date.
+def install(
+    folder: Path,
+    do: bool,
+    files_only: bool,
+    enable: bool,
+    order: int | None,
+    alarm: int | None,
+    config: Path | None,
+) -> None:
+    """Install the hook in PBS, or bring it up to date.
 
-    Writes the hook, its configuration and the statements for qmgr to FOLDER (/etc/softwalltime/hook) and shows what
-    they would change; with --apply it is done.  The configuration in FOLDER is yours to edit: run this again
-    afterwards.  What is as it should be is left alone.
+    Shows what it would do and changes nothing.  With --apply it writes the hook, its configuration and the statements
+    for qmgr to FOLDER (/etc/softwalltime/hook) and runs the statements.  The configuration in FOLDER is yours to edit:
+    run this again afterwards.  What is as it should be is left alone.
 
     \b
     Example:
@@ -46,7 +60,7 @@ def install(folder: Path, do: bool, enable: bool, order: int | None, alarm: int 
       softwalltime install --apply
     """
     from softwalltime.deployment import hook
-    from softwalltime.deployment.files import read_own, write
+    from softwalltime.deployment.files import outdated, read_own, write
     from softwalltime.deployment.installation import Installation, inspect_pbs
     from softwalltime.deployment.pbs import find
     from softwalltime.deployment.plan import STATEMENTS, InstallOptions
@@ -64,8 +78,9 @@ def install(folder: Path, do: bool, enable: bool, order: int | None, alarm: int 
             raise
         problem = str(error)
     plan = installation.plan(present, supported)
-    for file in write(plan, folder):
-        click.echo(f"written: {file}")
+    writes = do or files_only
+    for file in write(plan, folder) if writes else outdated(plan, folder):
+        click.echo(f"{'written' if writes else 'to write'}: {file}")
     for note in plan.notes:
         click.echo(note)
     if not plan.steps:
@@ -78,7 +93,10 @@ def install(folder: Path, do: bool, enable: bool, order: int | None, alarm: int 
             click.echo(f"to do: {step.statement}  # {step.why}")
         if problem:
             click.echo(f"this is for a PBS of 2023 or later without the hook, as none was found: {problem}", err=True)
-        click.echo(f"nothing was changed in PBS; run this with --apply, or qmgr < {folder / STATEMENTS}", err=True)
+        if files_only:
+            click.echo(f"nothing was changed in PBS; to do it: qmgr < {folder / STATEMENTS}", err=True)
+        else:
+            click.echo("nothing was changed; softwalltime install --apply does it", err=True)
 
 
 @click.command()

@@ -29,6 +29,19 @@ def read_own(folder: Path) -> Values | None:
         raise SourceError(f"{file}: {error.strerror if isinstance(error, OSError) else error}{_hint(error)}") from error
 
 
+def outdated(plan: InstallationPlan, folder: Path) -> list[Path]:
+    """Return the files that are not there as they should be, which :func:`write` would write.
+
+    :raises SourceError: if one cannot be read.
+    """
+    try:
+        return [folder / name for name, content in plan.files.items() if not _current(folder / name, content)]
+    except OSError as error:
+        raise SourceError(f"{error.filename or folder}: {error.strerror}{_hint(error)}") from error
+    except UnicodeDecodeError as error:
+        raise SourceError(f"{folder}: a file there is not UTF-8: {error}; move it away") from error
+
+
 def write(plan: InstallationPlan, folder: Path) -> list[Path]:
     """Write the files that are missing or differ; return those that were written.
 
@@ -43,13 +56,12 @@ def write(plan: InstallationPlan, folder: Path) -> list[Path]:
         _refuse_open_folder(folder)
         for name, content in plan.files.items():
             file = folder / name
-            mode = _PRIVATE if name == CONFIGURATION else _PUBLIC
-            if _closed(file, mode) and file.read_text(encoding="utf-8") == content:
+            if _current(file, content):
                 continue
             # Write beside it and rename: no reader gets half a file, and no symbolic link is followed.
             beside = _beside(file)
             beside.unlink(missing_ok=True)
-            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _mode(name))
             with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
                 stream.write(content)
             beside.rename(file)
@@ -59,6 +71,15 @@ def write(plan: InstallationPlan, folder: Path) -> list[Path]:
     except UnicodeDecodeError as error:
         raise SourceError(f"{folder}: a file there is not UTF-8: {error}; move it away") from error
     return changed
+
+
+def _mode(name: str) -> int:
+    return _PRIVATE if name == CONFIGURATION else _PUBLIC
+
+
+def _current(file: Path, content: str) -> bool:
+    """Whether the file has that content, and nobody else can change it."""
+    return _closed(file, _mode(file.name)) and file.read_text(encoding="utf-8") == content
 
 
 def _hint(error: Exception) -> str:
