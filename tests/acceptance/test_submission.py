@@ -203,7 +203,7 @@ def test_another_version_of_the_hook_counts_from_the_next_event_on(lab: Lab, ins
     lab.qsub("-h", "-q", "short", "-l", "walltime=600")
     for version in ("one", "two"):
         file = tmp_path / "version.py"
-        file.write_text(HOOK.read_text().replace('"softwalltime: " + printable', f'"version {version}: " + printable'))
+        file.write_text(HOOK.read_text().replace('"softwalltime: " +', f'"version {version}: " +'))
         assert f"version {version}" in file.read_text()
         lab.qmgr(f"import hook softwalltime application/x-python default {file}")
         lab.qsub("-h", "-q", "short", "-l", "walltime=600")
