@@ -1,126 +1,175 @@
 """What a qsub costs on a real PBS server: without a hook, with an empty one, and with ours and the daemon.
 
-It needs a server for tests, which SOFTWALLTIME_TEST_PBS names (see tests/acceptance/lab.py), and says so without one.
+All hooks are installed at once, and one at a time is enabled.  In each round every situation has its turn of some
+qsubs, each timed by itself; the difference of two situations is that of their medians within a round.  Printed is the
+median of these differences over all rounds with its 95% interval (order statistics, no assumption on the distribution),
+so that a load that changes slowly cancels out.  Run it on a quiet machine.
+
+It needs a server for tests, which SOFTWALLTIME_TEST_PBS names (see tests/acceptance/lab.py), and reports without one.
 """
 
 import json
-import signal
+import math
 import statistics
-import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from softwalltime.reports.table import table
-from tests.acceptance.lab import RUNNER, Lab
+from tests.acceptance.lab import HOOK, RUNNER, Lab
 from tests.benchmarks.workload import empty_store, scratch_folder
 from tests.samples import ROOT, job
 from tests.service.running import Daemon
 from tests.store.stored import add_jobs
 
-JOBS = 100
-ROUNDS = 11
+JOBS = 10
+ROUNDS = 31
+# The time of each qsub in nanoseconds; the jobs are held, and deleted after each turn.
 SUBMIT = """
-begin=$(date +%s%N)
-for i in $(seq {jobs}); do qsub -h -q short -l walltime=600 -- /bin/true >/dev/null || echo failed; done
-echo $(( $(date +%s%N) - begin ))
+for i in $(seq {jobs}); do
+    begin=$(date +%s%N)
+    qsub -h -q short -l walltime=600 -- /bin/true >/dev/null || echo failed
+    echo $(( $(date +%s%N) - begin ))
+done
 """
 EMPTY = "import pbs\npbs.event().accept()\n"
 DEFAULTS = json.loads((ROOT / "hooks" / "softwalltime_hook.json").read_text())
+DEFAULT_EVENTS = ("queuejob", "modifyjob", "runjob")
+AT_POSTQUEUEJOB = ("postqueuejob", "modifyjob", "runjob")
+ALL_EVENTS = ("queuejob", "postqueuejob", "modifyjob", "runjob")
+NO_HOOK = "no hook"
 
 
-def milliseconds(lab: Lab) -> float:
-    """Of one qsub, in a loop that does nothing else; the jobs are held and deleted again."""
-    output = lab.must("bash", "-c", SUBMIT.format(jobs=JOBS), user="alice").split()
-    assert "failed" not in output, "a qsub failed"
-    lab.must("bash", "-c", "qdel -W force -x $(qselect) >/dev/null")
-    return int(output[-1]) / JOBS / 1e6
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A hook at some events; ``running``: whether a daemon listens at its socket."""
 
-
-@contextmanager
-def situation(lab: Lab, name: str, folder: Path, dsn: str) -> Iterator[None]:
-    """Bring about one of the situations to be measured."""
-    events = ("postqueuejob", "modifyjob", "runjob")
-    configuration = DEFAULTS | {"socket": str(folder / "hook.sock"), "log": "off"}
-    empty = folder / "empty.py"
-    empty.write_text(EMPTY)
-    daemon = Daemon(folder, dsn).start()
-    try:
-        match name:
-            case "no hook":
-                lab.uninstall()
-            case "empty hook":
-                lab.install({}, folder, empty)
-            case "empty hook, without queuejob":
-                lab.install({}, folder, empty, events)
-            case "ours, without queuejob":
-                lab.install(configuration, folder, events=events)
-            case "ours, at queuejob":
-                configuration["events"] = {**DEFAULTS["events"], "postqueuejob": False}
-                lab.install(configuration, folder, events=("queuejob", "modifyjob", "runjob"))
-            case "empty hook, without postqueuejob":
-                lab.install({}, folder, empty, ("queuejob", "modifyjob", "runjob"))
-            case _:
-                lab.install(configuration, folder)
-        if name == "ours, daemon suspended":
-            daemon.send(signal.SIGSTOP)
-        if name == "ours, no daemon":
-            daemon.end()
-        yield
-    finally:
-        if daemon.process is not None and daemon.process.poll() is None:
-            daemon.end(signal.SIGKILL)
+    name: str
+    events: tuple[str, ...]
+    empty: bool = False
+    running: bool = True
+    base: str = ""
+    """The empty hook at the same events."""
 
 
 SITUATIONS = (
-    "no hook",
-    "empty hook",
-    "ours",
-    "ours, no daemon",
-    "ours, daemon suspended",
-    "empty hook, without queuejob",
-    "ours, without queuejob",
-    "empty hook, without postqueuejob",
-    "ours, at queuejob",
+    Situation("empty, default events", DEFAULT_EVENTS, empty=True),
+    Situation("ours, default events", DEFAULT_EVENTS, base="empty, default events"),
+    Situation("ours, daemon not running", DEFAULT_EVENTS, running=False, base="empty, default events"),
+    Situation("empty, postqueuejob", AT_POSTQUEUEJOB, empty=True),
+    Situation("ours, postqueuejob", AT_POSTQUEUEJOB, base="empty, postqueuejob"),
+    Situation("empty, all four", ALL_EVENTS, empty=True),
+    Situation("ours, all four", ALL_EVENTS, base="empty, all four"),
 )
 
 
-EMPTY_BESIDE = {
-    "ours": "empty hook",
-    "ours, no daemon": "empty hook",
-    "ours, without queuejob": "empty hook, without queuejob",
-    "ours, at queuejob": "empty hook, without postqueuejob",
-}
+def hook_name(number: int) -> str:
+    """The name in PBS of a situation's hook."""
+    return f"bench_{number}"
+
+
+def install(lab: Lab, number: int, situation: Situation, folder: Path, socket: Path) -> None:
+    """Add a situation's hook, not enabled."""
+    name = hook_name(number)
+    script, configuration = folder / f"{name}.py", folder / f"{name}.json"
+    script.write_text(EMPTY if situation.empty else HOOK.read_text())
+    settings: dict[str, Any] = {
+        **DEFAULTS,
+        "socket": str(socket if situation.running else folder / "nobody.sock"),
+        "log": "off",
+        "events": {event: event in situation.events for event in ALL_EVENTS},
+    }
+    configuration.write_text(json.dumps(settings))
+    lab.qmgr(f"create hook {name}")
+    lab.qmgr(f"set hook {name} enabled = false")
+    lab.qmgr(f'set hook {name} event = "{",".join(event for event in situation.events if event in lab.events)}"')
+    lab.qmgr(f"import hook {name} application/x-python default {script}")
+    lab.qmgr(f"import hook {name} application/x-config default {configuration}")
+
+
+def uninstall(lab: Lab) -> None:
+    """Delete all hooks of this benchmark that are there."""
+    for number in range(len(SITUATIONS)):
+        lab.run("qmgr", "-c", f"delete hook {hook_name(number)}")
+
+
+def milliseconds(lab: Lab) -> float:
+    """The median time of a qsub in one turn."""
+    output = lab.must("bash", "-c", SUBMIT.format(jobs=JOBS), user="alice").split()
+    assert "failed" not in output, "a qsub failed"
+    lab.must("bash", "-c", "qdel -W force -x $(qselect) >/dev/null")
+    return statistics.median(map(int, output)) / 1e6
+
+
+def turn(lab: Lab, number: int | None) -> float:
+    """One situation's turn; ``None``: no hook."""
+    if number is None:
+        return milliseconds(lab)
+    lab.qmgr(f"set hook {hook_name(number)} enabled = true")
+    try:
+        lab.must("bash", "-c", "qdel -W force -x $(qsub -h -q short -l walltime=600 -- /bin/true)", user=None)
+        return milliseconds(lab)
+    finally:
+        lab.qmgr(f"set hook {hook_name(number)} enabled = false")
+
+
+def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return the median and its 95% interval by order statistics (normal approximation of the binomial)."""
+    ordered = sorted(values)
+    count = len(ordered)
+    half = 0.98 * math.sqrt(count)
+    low = max(0, math.floor(count / 2 - half))
+    high = min(count - 1, math.ceil(count / 2 + half))
+    return statistics.median(ordered), ordered[low], ordered[high]
+
+
+def difference(of: Sequence[float], base: Sequence[float]) -> str:
+    """The paired difference with its interval, in milliseconds."""
+    median, low, high = median_interval([a - b for a, b in zip(of, base, strict=True)])
+    return f"{median:+.2f} ({low:+.2f} to {high:+.2f})"
 
 
 def main() -> None:
-    """Measure each situation several times, in turns, and print the medians."""
+    """Measure every situation in turns, and print the paired differences."""
     lab = Lab.configured()
     if lab is None or (reason := lab.ready()):
         print(f"not measured: {reason if lab else f'{RUNNER} names no command that runs things on a PBS server'}")
         return
-    measured: dict[str, list[float]] = {name: [] for name in SITUATIONS}
-    with scratch_folder() as store, empty_store(store) as (dsn, engine):
+    measured: dict[str, list[float]] = {NO_HOOK: [], **{situation.name: [] for situation in SITUATIONS}}
+    with scratch_folder() as folder, empty_store(folder) as (dsn, engine):
         with engine.begin() as connection:
             add_jobs(connection, [job(runtime=300, job_id=f"{number}.old") for number in range(2)])
         engine.dispose()
-        for _ in range(ROUNDS):
-            for name in SITUATIONS:
-                with tempfile.TemporaryDirectory() as scratch, situation(lab, name, Path(scratch), dsn):
-                    time.sleep(0.2)
-                    measured[name].append(milliseconds(lab))
-    lab.uninstall()
-    rows = [
-        [name, f"{statistics.median(times):.2f}", f"{min(times):.2f}", f"{max(times):.2f}", above_empty(name, measured)]
-        for name, times in measured.items()
+        daemon = Daemon(folder, dsn).start()
+        lab.uninstall()
+        uninstall(lab)
+        try:
+            for number, situation in enumerate(SITUATIONS):
+                install(lab, number, situation, folder, daemon.socket)
+            turns: list[int | None] = [None, *range(len(SITUATIONS))]
+            for round_number in range(ROUNDS):
+                # Another one begins each time, so that none always follows the same.
+                first = round_number % len(turns)
+                for which in turns[first:] + turns[:first]:
+                    name = NO_HOOK if which is None else SITUATIONS[which].name
+                    measured[name].append(turn(lab, which))
+        finally:
+            uninstall(lab)
+            daemon.end()
+    print(f"{ROUNDS} rounds of {JOBS} qsubs; milliseconds, medians, 95% intervals in brackets\n")
+    rows = [[NO_HOOK, f"{statistics.median(measured[NO_HOOK]):.2f}", "", ""]]
+    rows += [
+        [
+            situation.name,
+            f"{statistics.median(measured[situation.name]):.2f}",
+            difference(measured[situation.name], measured[NO_HOOK]),
+            difference(measured[situation.name], measured[situation.base]) if situation.base else "",
+        ]
+        for situation in SITUATIONS
     ]
-    print(table(["situation", "ms a qsub (median)", "least", "most", "above an empty hook"], rows))
+    print(table(["situation", "ms a qsub", "above no hook", "above an empty hook at the same events"], rows))
 
 
-def above_empty(name: str, measured: dict[str, list[float]]) -> str:
-    """The median, over the rounds, of how much more it took than an empty hook at the same events in that round."""
-    base = EMPTY_BESIDE.get(name)
-    if base is None:
-        return ""
-    return f"{statistics.median(ours - empty for ours, empty in zip(measured[name], measured[base], strict=True)):.2f}"
+if __name__ == "__main__":
+    main()

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, text
 from softwalltime.jobs import DecisionRecord
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.analysis import periods
-from softwalltime.reports.columns import columns
+from softwalltime.reports.columns import make_columns
 from softwalltime.store.definitions import views
 from softwalltime.store.logs import MalformedLine, record_malformed
 from softwalltime.store.predictions import add_decisions, read_decisions
@@ -152,7 +152,9 @@ def test_what_counts_is_what_pbs_really_had(
     assert row["accuracy"] == pytest.approx(min(p, 900) / max(p, 900))
     workload = Workload([ended_job])
     with engine.connect() as connection:
-        made = periods.from_decisions(workload, read_decisions(connection), periods.recorded(columns(workload)))
+        made = periods.from_decisions(
+            workload, read_decisions(connection), periods.recorded_predictions(make_columns(workload))
+        )
     assert made.soft_walltime.tolist() == [soft_walltime or -1]
 
 
