@@ -10,7 +10,7 @@ depends_on = None
 
 SCHEMA = "softwalltime"
 HAD = "soft walltime of the job at the request, seconds; 0: none; null: unknown"
-ACTION = "set: the hook was told to set the soft walltime; late: the hook had timed out; shadow: predicted only; none"
+ACTION = "set: the hook was told to set it; late: the hook had timed out; shadow: predicted only; none"
 ACTION_BEFORE = "set: the hook was told to set the soft walltime; shadow: predicted only; none"
 
 

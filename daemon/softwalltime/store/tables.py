@@ -294,10 +294,7 @@ predictions = Table(
     _text("queue", "queue at that time; empty: the default queue"),
     _text("mode", "mode of the policy for this job: off, shadow or on"),
     _text("predictor", "predictor with its options; or walltime or keep"),
-    _text(
-        "action",
-        "set: the hook was told to set the soft walltime; late: the hook had timed out; shadow: predicted only; none",
-    ),
+    _text("action", "set: the hook was told to set it; late: the hook had timed out; shadow: predicted only; none"),
     _text("basis", "sentence: the basis of the prediction, or the reason that there is none"),
     # Optional in an INSERT: a daemon of the previous version may still write while hosts are upgraded.
     Column(
