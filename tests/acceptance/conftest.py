@@ -96,6 +96,8 @@ def pbs() -> Iterator[Lab]:
         pytest.skip(f"{RUNNER} names no command that runs things on a PBS server for tests (see lab.py)")
     if reason := lab.ready():
         pytest.skip(reason)
+    # The first read creates and deletes the hook: it must precede the first installation.
+    assert lab.events
     yield lab
     lab.uninstall()
 

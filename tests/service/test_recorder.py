@@ -5,6 +5,7 @@ import logging
 import signal
 from collections import deque
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -18,8 +19,11 @@ from softwalltime.service import request_handler
 from softwalltime.service.daemon import PredictionDaemon
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.settings import Settings
+from softwalltime.store.engine import connect
 from softwalltime.store.logs import read_malformed
+from softwalltime.store.statement_timeout import StatementMonitor
 from tests.samples import job
+from tests.service.own_postgres import own_postgres
 from tests.service.running import PATIENT, Daemon, until
 
 pytestmark = pytest.mark.postgres
@@ -32,8 +36,8 @@ def queue() -> deque[DecisionRecord]:
 
 
 @pytest.fixture
-def recorder(queue: deque[DecisionRecord]) -> Iterator[DecisionRecorder]:
-    recorder = DecisionRecorder(queue, Path("/run/hook.sock"))
+def recorder(queue: deque[DecisionRecord], engine: Engine) -> Iterator[DecisionRecorder]:
+    recorder = DecisionRecorder(queue, Path("/run/hook.sock"), lambda: nullcontext(engine), StatementMonitor(PATIENT))
     recorder.start()
     yield recorder
     assert recorder.stop(PATIENT)
@@ -102,6 +106,50 @@ def test_predictions_made_while_the_history_loads_are_stored_before_the_daemon_e
         assert daemon.end() == 0
     assert len(stored(engine)) == 1
     assert "could not be recorded" not in daemon.output.read_text()
+
+
+def test_predictions_made_before_the_store_was_opened_are_stored_at_sigterm(tmp_path: Path) -> None:
+    with own_postgres() as postgres:
+        postgres.stop()
+        daemon = Daemon(tmp_path, postgres.dsn).start(ready=False)
+        try:
+            assert daemon.predict(job_id="1.srv")["basis"] == "the history is still being loaded"
+            began = daemon.status()["uptime"]
+            # The worker's pause doubles from 1 s; it is at least 4 s when PostgreSQL comes back.
+            until(lambda: daemon.status()["uptime"] - began > 4)
+            assert "cannot connect" in daemon.status()["store"]
+            postgres.start()
+            assert daemon.end() == 0
+        finally:
+            if daemon.process is not None and daemon.process.poll() is None:
+                daemon.end(signal.SIGKILL)
+        engine = connect(postgres.dsn)
+        assert len(stored(engine)) == 1
+        engine.dispose()
+        assert "could not be recorded" not in daemon.output.read_text()
+
+
+def test_the_status_shows_that_postgres_hangs_while_the_history_loads(tmp_path: Path) -> None:
+    with own_postgres() as postgres:
+        engine = connect(postgres.dsn)
+        daemon = Daemon(tmp_path, postgres.dsn)
+        try:
+            with engine.begin() as other:
+                other.execute(text("LOCK softwalltime.completed_jobs IN ACCESS EXCLUSIVE MODE"))
+                daemon.start(ready=False)
+                waiting = text("SELECT true FROM pg_locks WHERE NOT granted")
+                until(lambda: other.execute(waiting).first())
+                assert daemon.status()["store"] == "ok"
+                with postgres.suspended():
+                    until(lambda: daemon.status()["store"] != "ok", 40)
+                until(lambda: daemon.status()["store"] == "ok")
+                assert not daemon.status()["ready"], "the same statement goes on"
+            until(lambda: daemon.status()["ready"])
+            assert daemon.end() == 0
+        finally:
+            if daemon.process is not None and daemon.process.poll() is None:
+                daemon.end(signal.SIGKILL)
+            engine.dispose()
 
 
 def test_predictions_that_are_dropped_are_logged_with_their_number(

@@ -356,8 +356,10 @@ def test_the_daemon_does_it_every_day_and_begins_anew_when_the_store_was_away(
         add(engine, *(replace(job(job_id=str(n), end=n), start=n) for n in range(60)), job(job_id="new", end=NOW))
         engine.dispose()
         handler = RequestHandler(PredictionService(SitePolicy()), dict)
+        monitor = StatementMonitor(PATIENT)
+        recorder = DecisionRecorder(handler.decisions, tmp_path, open_engine, monitor)
         worker = Worker(
-            handler, open_engine, None, DecisionRecorder(handler.decisions, tmp_path), StatementMonitor(PATIENT),
+            handler, open_engine, None, recorder, monitor,
             Retention(10, 0), lambda: NOW + passed[0], 1e9, lambda: passed[0],
         )  # fmt: skip
         worker.start()

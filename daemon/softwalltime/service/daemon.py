@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 
 from softwalltime.accounting.tally import Tally
@@ -114,9 +115,10 @@ class PredictionDaemon:
         self.follower = Follower(settings.accounting, settings.server, monotonic) if settings.accounting else None
         retention = Retention(settings.keep_days, settings.keep_jobs_per_user)
         self.monitor = StatementMonitor(STATEMENT_TIMEOUT)
-        self.recorder = DecisionRecorder(self.handler.decisions, settings.socket)
+        open_engine = partial(open_store, settings, monitor=self.monitor)
+        self.recorder = DecisionRecorder(self.handler.decisions, settings.socket, open_engine, self.monitor)
         self.worker = Worker(
-            self.handler, lambda: open_store(settings, monitor=self.monitor), self.follower, self.recorder,
+            self.handler, open_engine, self.follower, self.recorder,
             self.monitor, retention, clock, settings.refresh_seconds, monotonic,
         )  # fmt: skip
         self.server = SocketServer(settings.socket, self.handler.answer, allowed_users(), self.handler.note)

@@ -1,25 +1,27 @@
 """Stores the decisions that were taken, in a thread of its own.
 
 The worker's thread may load a long history or store a whole folder of logs for minutes.  Decisions are stored
-meanwhile, so that neither SIGTERM nor a full queue loses them.
+meanwhile, so that neither SIGTERM nor a full queue loses them.  The recorder also asks PostgreSQL for a sign of life
+while a long statement of the worker runs.
 """
 
 import json
 import logging
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from threading import Event, Thread
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.jobs import DecisionRecord
 from softwalltime.store.engine import rejects_data
 from softwalltime.store.logs import MalformedLine, record_malformed
 from softwalltime.store.predictions import add_decisions
+from softwalltime.store.statement_timeout import StatementMonitor
 
 BATCH = 1000
 """Decisions in one transaction."""
@@ -27,6 +29,8 @@ INTERVAL = 0.5
 """Seconds between two transactions."""
 RETRY = 2.0
 """Seconds until a transaction that failed is tried again."""
+LONG_WAIT = 3.0
+"""Seconds that a statement may run before PostgreSQL is asked for a sign of life."""
 
 log = logging.getLogger(__name__)
 
@@ -36,15 +40,25 @@ class DecisionRecorder:
 
     :param queue: decisions, oldest first; another thread appends to it.
     :param source: path of the socket that the requests came from, for rows that cannot be stored.
+    :param open_engine: opens the store; used at the end if the worker has not opened it.
+    :param monitor: of the statements on the engine.
     """
 
-    def __init__(self, queue: deque[DecisionRecord], source: Path) -> None:
+    def __init__(
+        self,
+        queue: deque[DecisionRecord],
+        source: Path,
+        open_engine: Callable[[], AbstractContextManager[Engine]],
+        monitor: StatementMonitor,
+    ) -> None:
         self.recorded = 0
         self.malformed = 0
         """Decisions that PostgreSQL refused; ``softwalltime.malformed_lines`` has them."""
         self.problem = ""
         self._queue = queue
         self._source = str(source)
+        self._open_engine = open_engine
+        self._monitor = monitor
         self._engine: Engine | None = None
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="recorder", daemon=True)
@@ -54,7 +68,10 @@ class DecisionRecorder:
         self._thread.start()
 
     def stop(self, timeout: float) -> bool:
-        """End after one more attempt to store what waits; return whether that ended within ``timeout`` seconds."""
+        """End after one more attempt to store what waits; return whether that ended within ``timeout`` seconds.
+
+        The attempt opens the store if the worker has not.
+        """
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join(timeout)
@@ -75,18 +92,23 @@ class DecisionRecorder:
             # One more attempt after the signal to stop.
             last = self._stopping.is_set()
             pause = INTERVAL
-            if (engine := self._engine) is not None:
-                try:
+            try:
+                if (engine := self._engine) is not None:
                     self._record(engine)
+                    self._probe(engine)
                     self.problem = ""
-                except SoftwalltimeError as error:
-                    if self.problem != str(error):
-                        log.error("predictions cannot be stored, %d wait: %s", len(self._queue), error)
-                    self.problem, pause = str(error), RETRY
-                # The daemon goes on answering, whatever the error is.
-                except Exception:
-                    log.exception("unexpected error while predictions were stored; trying again")
-                    self.problem, pause = "an unexpected error, see the log", RETRY
+                elif last and self._queue:
+                    # The worker may wait before its next attempt to open the store.
+                    with self._open_engine() as own:
+                        self._record(own)
+            except SoftwalltimeError as error:
+                if self.problem != str(error):
+                    log.error("predictions cannot be stored, %d wait: %s", len(self._queue), error)
+                self.problem, pause = str(error), RETRY
+            # The daemon goes on answering, whatever the error is.
+            except Exception:
+                log.exception("unexpected error while predictions were stored; trying again")
+                self.problem, pause = "an unexpected error, see the log", RETRY
             if not last:
                 self._stopping.wait(pause)
 
@@ -102,6 +124,15 @@ class DecisionRecorder:
                 if self._queue and self._queue[0] is decision:
                     self._queue.popleft()
             left -= len(batch)
+
+    def _probe(self, engine: Engine) -> None:
+        """Run a trivial statement while another one takes long: a busy server answers it, a hung one does not.
+
+        :raises StoreError: if PostgreSQL cannot be reached or does not answer in time.
+        """
+        if self._monitor.longest_wait() > LONG_WAIT:
+            with engine.connect() as connection:
+                connection.execute(text("SELECT 1"))
 
     def _store(self, engine: Engine, batch: Sequence[DecisionRecord]) -> None:
         """Store a batch; where PostgreSQL refuses a value, store the others and set the refused row aside."""

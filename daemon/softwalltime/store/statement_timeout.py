@@ -22,7 +22,8 @@ class StatementMonitor:
     def __init__(self, timeout: float | None) -> None:
         self._timeout = timeout
         self._local = threading.local()
-        self._waits: dict[int, float] = {}
+        self._waits: dict[int, tuple[float, bool]] = {}
+        """Start of each current wait, and whether the usual limit applies."""
 
     def waiting(self) -> float:
         """Return for how many seconds the longest current wait has lasted; 0 if there is none.
@@ -30,7 +31,11 @@ class StatementMonitor:
         Statements within :meth:`patient` are not counted.
         """
         # A copy in one step, because other threads change it.
-        return max((monotonic() - since for since in list(self._waits.values())), default=0.0)
+        return max((monotonic() - since for since, usual in list(self._waits.values()) if usual), default=0.0)
+
+    def longest_wait(self) -> float:
+        """Return the same with the statements within :meth:`patient`, which may be slow while PostgreSQL works."""
+        return max((monotonic() - since for since, _ in list(self._waits.values())), default=0.0)
 
     @contextmanager
     def patient(self, timeout: float | None) -> Iterator[None]:
@@ -54,8 +59,7 @@ class StatementMonitor:
         own = getattr(self._local, "timeout", ())
         timeout = own[0] if own else self._timeout
         began = monotonic()
-        if not own:
-            self._waits[id(exchange)] = began
+        self._waits[id(exchange)] = began, not own
         try:
             while True:
                 # psycopg resumes the generator without readiness several times a second.
