@@ -136,7 +136,7 @@ class Plan:
 @click.option(
     "--keep",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Keep figures in this file as they come; the same command goes on from there.",
+    help="Save figures in this file as they are computed; the same command continues from there.",
 )
 @click.option("--processes", type=click.IntRange(1), metavar="N", help="Processes.  Default: one a core.")
 @click.option("--scheduler", metavar="ADDRESS", help="Simulate on a Dask cluster: its scheduler, as tcp://host:8786.")

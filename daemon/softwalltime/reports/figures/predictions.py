@@ -187,13 +187,13 @@ def _boxes(rows: Sequence[tuple[str, Sequence[Box]]], look: Mapping[str, Style],
 
 def _boxes_alt(rows: Sequence[tuple[str, Sequence[Box]]]) -> str:
     spec, boxes = rows[-1]
-    told = [
+    lines = [
         f"{one.label}, {plural(one.jobs, 'job')}: median {duration(one.percentiles[2])}, 90% between "
         f"{duration(one.percentiles[0])} and {duration(one.percentiles[4])}"
         for one in boxes
         if one.percentiles
     ]
-    return f"Box plots of errors; for {spec}: {'; '.join(told)}."
+    return f"Box plots of errors; for {spec}: {'; '.join(lines)}."
 
 
 OUTCOMES = (
