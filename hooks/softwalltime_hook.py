@@ -1,16 +1,15 @@
-"""Gives PBS jobs their soft walltime, and never stands in anybody's way.
+"""Set the soft walltimes of PBS jobs.
 
-This is a PBS server hook for the events queuejob, postqueuejob, modifyjob and runjob.  It asks the softwalltime daemon
-(or PostgreSQL) how long a job will really run and sets ``Resource_List.soft_walltime``; README.md beside this file
-says what it does at each event, what each key of its configuration means and what travels over the socket.
+This is a PBS server hook for the events queuejob, postqueuejob, modifyjob and runjob.  It requests the predicted
+runtime of a job from the softwalltime daemon (or PostgreSQL) and sets ``Resource_List.soft_walltime``.  README.md in
+this folder describes the events, the configuration and the protocol.
 
-It runs inside pbs_server, as root, on an embedded interpreter, and while it runs the whole server stands still.  Hence:
+It runs inside pbs_server, as root, on an embedded interpreter.  The whole server waits while it runs.  Therefore:
 
-- Python 3.6 and the standard library only: that is what every pbs_server has, and what survives the restarts of its
-  interpreter.  What is kept from one run to the next are the functions below, the configuration, and how often nobody
-  has answered in time.
-- Whatever happens, the request is accepted.  An exception here would reject the user's qsub.
-- One deadline for everything it waits for, by one monotonic clock.
+- It uses Python 3.6 and the standard library only: every pbs_server has them, and they survive the restarts of its
+  interpreter.  Kept between two runs are the functions below, the configuration and the state of the breaker.
+- It accepts every request.  An unhandled exception would reject the user's qsub.
+- One deadline, on a monotonic clock, bounds all waiting.
 - It checks what it sets: postqueuejob and runjob take any value, and a soft walltime of 0 kills the scheduler.
 """
 
@@ -20,10 +19,9 @@ import contextlib
 import sys
 import time
 
-# pbs_server executes this file anew for each event, in globals that it clears afterwards and that have no name of their
-# own, so that the name is that of the builtins.  Making all the functions below takes longer than most runs of them: so
-# they are made once, in a module that stays until the interpreter restarts or another version of this file is imported,
-# which is another code object.
+# pbs_server executes this file for each event, in new globals without a __name__, which is then that of the builtins.
+# Defining the functions below takes longer than most runs, so they are defined once, in a module that stays until the
+# interpreter restarts or another version of this file, which is another code object, is imported.
 if __name__ == "builtins":
     import pbs
 
@@ -213,6 +211,8 @@ def remaining(deadline):
     return seconds
 
 
+LONGEST_TEXT = 512
+"""Characters of a text; the daemon refuses longer ones, but for the specifications of chunks and placement."""
 TEXTS = (
     "job_id",
     "user",
@@ -243,7 +243,11 @@ def encoded(question):
     numbers = ["null" if job[name] is None else str(job[name]).lower() for name in NUMBERS]
     end = (question["timeouts"], "null" if question["previous_us"] is None else question["previous_us"])
     for longest in (LONGEST_LINE, 4096, 512, 64):
-        texts = ["null" if job[name] is None else quoted(job[name][:longest]) for name in TEXTS]
+        most = min(longest, LONGEST_TEXT)
+        texts = [
+            "null" if job[name] is None else quoted(job[name][: longest if name in ("select", "place") else most])
+            for name in TEXTS
+        ]
         line = LINE % (question["event"], question["now"], *texts, *numbers, *end)
         if len(line) <= LONGEST_LINE - 1:
             break
@@ -686,7 +690,7 @@ def destinations(pbs, server, queue, depth):
 # ---- Texts that PBS writes into the accounting log ------------------------------------------------------------------
 
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-"""What ends a line, or looks like it, for whoever reads the log."""
+"""Characters that end a line, or look like it, for programs that read the log."""
 UNUSUAL = re.compile("[^A-Za-z0-9._-]")
 LOGGED_AT_SUBMISSION = ("Account_Name", "project", "Job_Name", "gridname")
 """Texts that Q, S, E and R records hold as the user gave them, besides the requested resources (seen on OpenPBS).
@@ -756,7 +760,7 @@ Decision = collections.namedtuple("Decision", "value reason basis")
 Decision.__doc__ = """What to do with the soft walltime and why.
 
 ``value`` is a number of seconds, LEAVE or REMOVE.  ``reason`` is a code; those of softwalltime.reasons have the same
-text there.  ``basis`` is the sentence of whoever answered, or what else a person wants to know.
+text there.  ``basis`` is the sentence for the log: the daemon's, or the hook's own.
 """
 
 STOP, ASK, ASK_AT_START = "stop", "ask", "ask at start"
@@ -1061,7 +1065,7 @@ class Hook:
         return asked
 
     def ask(self, facts):
-        """The decision of whoever is asked.
+        """Return the decision of the daemon or of PostgreSQL.
 
         :raises NoAnswerError: if there is no usable answer.
         """

@@ -46,6 +46,15 @@ def test_the_daemon_reads_the_job_that_was_meant(name: str, run: Run, peer: Peer
         assert request.job == job
 
 
+def test_the_daemon_reads_a_question_about_a_job_with_long_texts(run: Run, peer: Peer, site: Site) -> None:
+    job = submission(account="a" * 5000, project="p" * 5000, job_name="n" * 5000, select="1:ncpus=1+" * 3000)
+    run(postqueued(job, site=site))
+    (request,) = read(peer.folder)
+    assert request.job is not None
+    assert request.job.account == "a" * 512
+    assert request.job.select == job.select
+
+
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
