@@ -87,6 +87,15 @@ def test_a_module_is_short(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 400
 
 
+def test_each_class_name_is_defined_once_in_the_package() -> None:
+    defined: dict[str, list[str]] = {}
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                defined.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
+    assert not {name: paths for name, paths in defined.items() if len(paths) > 1}
+
+
 def test_every_permitted_import_is_used() -> None:
     used: dict[str, set[str]] = {}
     for path in MODULES:

@@ -6,7 +6,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softwalltime.accounting.changes import Changes, Outcome, Record
+from softwalltime.accounting.changes import ChangedJobs, Changes, Record
 from softwalltime.accounting.files import Block
 from softwalltime.accounting.reader import pbs_batch
 from softwalltime.accounting.tally import Tally
@@ -22,7 +22,7 @@ def changes(lines: list[bytes]) -> Changes:
     return pbs_batch(Block(content, 0, 1, len(content) + 1), "log", Tally()).changes if lines else Changes()
 
 
-def seen(outcome: Outcome) -> tuple[object, ...]:
+def seen(outcome: ChangedJobs) -> tuple[object, ...]:
     return (
         {job.submission.job_id: job for job in outcome.there}, set(outcome.gone), set(outcome.requeued),
         {alter.job_id: alter for alter in outcome.altered}, len(outcome.malformed),

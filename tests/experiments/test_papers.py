@@ -9,28 +9,30 @@ from softwalltime.experiments import chlumsky2022, fan2017, li2004, rubio2021, t
 from softwalltime.experiments.papers import PAPERS, repeat
 from softwalltime.experiments.start_times import actual_runtimes, forward, states, waits_of
 from softwalltime.experiments.study import Study
-from softwalltime.experiments.tables import Report, Table
+from softwalltime.experiments.tables import PaperResults, Table
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.policies import RUNTIME, WALLTIME, Policy
 
 
 @pytest.fixture(scope="module")
-def reports(study: Study) -> dict[str, Report]:
+def reports(study: Study) -> dict[str, PaperResults]:
     return {name: repeat(name, study) for name in PAPERS}
 
 
-def rows(report: Report, key: str) -> list[dict]:
+def rows(report: PaperResults, key: str) -> list[dict]:
     table = next(table for table in report.tables if table.key == key)
     return table.document()["rows"]
 
 
-def tables(reports: dict[str, Report]) -> Iterator[Table]:
+def tables(reports: dict[str, PaperResults]) -> Iterator[Table]:
     for report in reports.values():
         yield from report.tables
 
 
 @pytest.mark.parametrize("name", list(PAPERS))
-def test_a_report_says_what_was_simulated_and_what_differs(reports: dict[str, Report], name: str, study: Study) -> None:
+def test_a_report_says_what_was_simulated_and_what_differs(
+    reports: dict[str, PaperResults], name: str, study: Study
+) -> None:
     report = reports[name]
     assert report.paper == name
     assert report.jobs == len(study.jobs)
@@ -45,7 +47,7 @@ def test_a_report_says_what_was_simulated_and_what_differs(reports: dict[str, Re
     json.dumps(report.document(), allow_nan=False)
 
 
-def test_every_table_has_rows_and_names_the_published_figures_source(reports: dict[str, Report]) -> None:
+def test_every_table_has_rows_and_names_the_published_figures_source(reports: dict[str, PaperResults]) -> None:
     for table in tables(reports):
         assert table.rows, table.key
         assert all(len(row) == len(table.columns) for row in table.rows)
@@ -54,7 +56,7 @@ def test_every_table_has_rows_and_names_the_published_figures_source(reports: di
             assert any(word in table.published for word in ("figure", "table", "section")), table.key
 
 
-def test_the_same_study_gives_the_same_report(reports: dict[str, Report], study: Study) -> None:
+def test_the_same_study_gives_the_same_report(reports: dict[str, PaperResults], study: Study) -> None:
     assert repeat("rubio2021", study).document() == reports["rubio2021"].document()
 
 
@@ -70,7 +72,7 @@ def test_tang_adjusts_all_jobs_or_only_waiting_ones(study: Study) -> None:
             assert policy.running == (policy.waiting if "regular" in name else WALLTIME)
 
 
-def test_tang_figures_4_to_10_add_up(reports: dict[str, Report]) -> None:
+def test_tang_figures_4_to_10_add_up(reports: dict[str, PaperResults]) -> None:
     report = reports["tang2013"]
     found = rows(report, "fig4_5")
     assert [row["keys"] for row in found if row["percentile"] in ("", "p85")] == ["walltime", *tang2013.KEYS]
@@ -84,7 +86,7 @@ def test_tang_figures_4_to_10_add_up(reports: dict[str, Report]) -> None:
     assert windows == {"all", "1 months", "2 months", "3 months", "6 months", "12 months"}
 
 
-def test_tang_months_are_paired_with_the_baseline(reports: dict[str, Report]) -> None:
+def test_tang_months_are_paired_with_the_baseline(reports: dict[str, PaperResults]) -> None:
     report = reports["tang2013"]
     months = [row["month"] for row in rows(report, "fig14")]
     assert months == [row["month"] for row in rows(report, "fig13")]
@@ -95,7 +97,7 @@ def test_tang_months_are_paired_with_the_baseline(reports: dict[str, Report]) ->
         assert summary[2]["wait_mean"]["mean"] == pytest.approx(sum(by_month) / len(by_month))
 
 
-def test_chlumsky_compares_on_one_workload(reports: dict[str, Report], study: Study) -> None:
+def test_chlumsky_compares_on_one_workload(reports: dict[str, PaperResults], study: Study) -> None:
     report = reports["chlumsky2022"]
     under = {row["predictor"]: row["underestimated"] for row in rows(report, "fig4")}
     assert list(under) == ["request", "v1", "v2", "v3", "v4"]
@@ -112,13 +114,13 @@ def test_chlumsky_compares_on_one_workload(reports: dict[str, Report], study: St
     assert (policy.waiting, policy.running) == ("v3", "usage"), "asked again at the start"
 
 
-def test_chlumsky_classes_hold_all_jobs(reports: dict[str, Report]) -> None:
+def test_chlumsky_classes_hold_all_jobs(reports: dict[str, PaperResults]) -> None:
     everyone = rows(reports["chlumsky2022"], "fig7")[0]
     for what in ("runtime", "walltime"):
         assert sum(everyone[f"{what}_{name}"] for name in chlumsky2022.CLASSES) == pytest.approx(1)
 
 
-def test_fan_runs_what_there_is_and_names_the_rest(reports: dict[str, Report]) -> None:
+def test_fan_runs_what_there_is_and_names_the_rest(reports: dict[str, PaperResults]) -> None:
     report = reports["fan2017"]
     run = {row["spec"] for row in rows(report, "fig8_9")}
     assert set(fan2017.COMPARED) <= run | set(report.unavailable)
@@ -144,7 +146,7 @@ def test_fan_leaves_out_the_first_month(study: Study) -> None:
     assert counted[-1]
 
 
-def test_rubio_corrects_with_and_without_prediction(reports: dict[str, Report], study: Study) -> None:
+def test_rubio_corrects_with_and_without_prediction(reports: dict[str, PaperResults], study: Study) -> None:
     report = reports["rubio2021"]
     policies = rubio2021.policies(study, {"EASY++": "last2"})
     assert policies["EASY++ (power)"].correction == "power"
@@ -189,7 +191,7 @@ def test_li_predicts_the_last_jobs_start_exactly_with_backfilling(study: Study) 
         assert forward(jobs, outcome, state, remaining, runtimes, 16, li2004.POLICY) == waits_of(outcome, [state])[0]
 
 
-def test_li_compares_runtimes_from_each_source(reports: dict[str, Report]) -> None:
+def test_li_compares_runtimes_from_each_source(reports: dict[str, PaperResults]) -> None:
     report = reports["li2004"]
     found = {row["source"]: row for row in rows(report, "table4")}
     assert {li2004.LINEAR, WALLTIME, "last2", RUNTIME} <= set(found)
@@ -198,7 +200,7 @@ def test_li_compares_runtimes_from_each_source(reports: dict[str, Report]) -> No
     assert found[RUNTIME]["mae"] < found[WALLTIME]["mae"] < found[li2004.LINEAR]["mae"]
 
 
-def test_li_finds_the_best_single_template(reports: dict[str, Report]) -> None:
+def test_li_finds_the_best_single_template(reports: dict[str, PaperResults]) -> None:
     report = reports["li2004"]
     single = rows(report, "fig1_3")
     assert [row["template"] for row in single] == list(li2004.TEMPLATES)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from softwalltime.emulation.pbs.events import NAMES, Event, Site
-from softwalltime.emulation.pbs.hook import HookScript, Outcome
+from softwalltime.emulation.pbs.hook import HookOutcome, HookScript
 from tests.hooks.emulated import Do
 from tests.hooks.peer import Peer
 from tests.samples import ROOT
@@ -87,10 +87,10 @@ def configured(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def run(script: HookScript, peer: Peer, configured: Callable[..., Path]) -> Callable[..., Outcome]:
+def run(script: HookScript, peer: Peer, configured: Callable[..., Path]) -> Callable[..., HookOutcome]:
     """Runs the hook for an event, by default with the peer as daemon, and with patience."""
 
-    def run(event: Event, **changes: Any) -> Outcome:
+    def run(event: Event, **changes: Any) -> HookOutcome:
         outcome = script.run(event, configured(**{"socket": str(peer.socket), "deadline_ms": PATIENT, **changes}))
         assert not outcome.error, outcome.error
         assert outcome.hook_accepted
@@ -103,7 +103,7 @@ def run(script: HookScript, peer: Peer, configured: Callable[..., Path]) -> Call
 def do(tmp_path: Path) -> Do:
     """Runs lines of Python as a hook, with ``pbs``, ``event`` and ``job`` at hand; ``show(x)`` logs x."""
 
-    def do(event: Event, *lines: str, **options: Any) -> Outcome:
+    def do(event: Event, *lines: str, **options: Any) -> HookOutcome:
         file = tmp_path / "hook.py"
         head = [
             "import pbs",

@@ -3,16 +3,16 @@
 from collections.abc import Callable
 
 from softwalltime.emulation.pbs.events import Event, Site, altered, postqueued, queued, started
-from softwalltime.emulation.pbs.hook import Outcome
+from softwalltime.emulation.pbs.hook import HookOutcome
 from tests.hooks.jobs import NOW, submission
 
-Do = Callable[..., Outcome]
+Do = Callable[..., HookOutcome]
 
 SET = 'job.Resource_List["soft_walltime"] = pbs.duration({})'
 """A line that sets the soft walltime, to be formatted with the seconds."""
 
 
-def shown(outcome: Outcome) -> list[str]:
+def shown(outcome: HookOutcome) -> list[str]:
     assert not outcome.error, outcome.error
     return [line for _, line in outcome.log]
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from softwalltime.emulation.pbs.hook import Outcome
+from softwalltime.emulation.pbs.hook import HookOutcome
 from softwalltime.jobs import Submission
 
 NOW = 1_795_000_000
@@ -12,7 +12,7 @@ AT_QUEUEJOB = {"queuejob": True, "postqueuejob": False, "modifyjob": True, "runj
 NOBODY = {"close": True}
 """How a peer behaves that gives no answer."""
 
-Run = Callable[..., Outcome]
+Run = Callable[..., HookOutcome]
 
 
 def submission(**changes: Any) -> Submission:

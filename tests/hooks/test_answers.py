@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softwalltime.emulation.pbs.events import Event, Site, altered, postqueued, queued, started
-from softwalltime.emulation.pbs.hook import HookScript, Outcome
+from softwalltime.emulation.pbs.hook import HookOutcome, HookScript
 from tests.hooks.conftest import HASTY, HUNG, PATIENT, STATE
 from tests.hooks.jobs import NOW, submission
 from tests.hooks.peer import LINE, Peer
@@ -26,7 +26,7 @@ MINIMUM = 60
 PAUSE = 3600
 """Seconds for which nobody is asked, longer than any test takes."""
 
-Run = Callable[..., Outcome]
+Run = Callable[..., HookOutcome]
 many_examples = settings(max_examples=300)
 
 
@@ -42,7 +42,7 @@ def events(site: Site) -> list[Event]:
     ]
 
 
-def assert_harmless(outcome: Outcome) -> None:
+def assert_harmless(outcome: HookOutcome) -> None:
     assert not outcome.error
     assert outcome.accepted
     if "soft_walltime" in outcome.resources:
@@ -254,7 +254,7 @@ def full(path: str) -> Iterator[None]:
 # ---- Asking nobody for a while --------------------------------------------------------------------------------------
 
 
-def how(outcome: Outcome) -> str:
+def how(outcome: HookOutcome) -> str:
     """What the log says of the answer, in a word."""
     words = {"no answer in time": "late", "nobody asked for": "unasked", " set ": "set"}
     return next((word for text, word in words.items() if text in outcome.log[-1][1]), "other")

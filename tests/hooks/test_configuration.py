@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softwalltime.emulation.pbs.events import Site, queued, started
-from softwalltime.emulation.pbs.hook import HookScript, Outcome
+from softwalltime.emulation.pbs.hook import HookOutcome, HookScript
 from tests.hooks.conftest import DEFAULTS, HOOK, PATIENT
 from tests.hooks.jobs import NOW, submission
 from tests.hooks.peer import Peer
 from tests.samples import ROOT
 
-Run = Callable[..., Outcome]
+Run = Callable[..., HookOutcome]
 
 
 @pytest.fixture

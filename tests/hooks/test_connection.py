@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from softwalltime.emulation.pbs.events import Event, Site, postqueued, queued, started
-from softwalltime.emulation.pbs.hook import HookScript, Outcome
+from softwalltime.emulation.pbs.hook import HookOutcome, HookScript
 from tests.hooks.conftest import STATE
 from tests.hooks.jobs import NOW, submission
 from tests.hooks.peer import Peer
 
-Run = Callable[..., Outcome]
+Run = Callable[..., HookOutcome]
 
 
 def unasked(site: Site) -> list[Event]:

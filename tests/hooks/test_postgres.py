@@ -17,7 +17,7 @@ import pytest
 from sqlalchemy import Connection
 
 from softwalltime.emulation.pbs.events import Site, altered, postqueued, queued, started
-from softwalltime.emulation.pbs.hook import HookScript, Outcome
+from softwalltime.emulation.pbs.hook import HookOutcome, HookScript
 from softwalltime.store.embedded.server import embedded_postgres
 from tests.hooks.conftest import HASTY, HOOK, HUNG, PATIENT, STATE
 from tests.hooks.jobs import AT_QUEUEJOB, NOW, submission
@@ -26,7 +26,7 @@ from tests.samples import job
 from tests.service.running import until
 from tests.store.stored import add_jobs
 
-Ask = Callable[..., Outcome]
+Ask = Callable[..., HookOutcome]
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def ask(script: HookScript, configured: Callable[..., Path]) -> Ask:
 
     def ask(
         event: Any, dsn: str, deadline_ms: int = PATIENT, settings: dict[str, str] | None = None, **changes: Any
-    ) -> Outcome:
+    ) -> HookOutcome:
         settings = {"dsn": dsn, "waiting": "last2", "running": "walltime", "psycopg_path": "", **(settings or {})}
         outcome = script.run(
             event, configured(transport="postgres", deadline_ms=deadline_ms, postgres=settings, **changes)

@@ -11,7 +11,7 @@ import pytest
 
 from softwalltime.emulation.pbs import recordings
 from softwalltime.emulation.pbs.events import Event
-from softwalltime.emulation.pbs.hook import HookScript, Outcome
+from softwalltime.emulation.pbs.hook import HookOutcome, HookScript
 from tests.hooks.conftest import HASTY, HOOK, HUNG, PATIENT
 from tests.hooks.peer import Peer
 from tests.hooks.test_answers import PAUSE
@@ -40,7 +40,7 @@ def test_a_hook_that_sets_nothing_leaves_the_output_that_the_server_wrote(path: 
     assert recordings.write(outcome, event) == path.with_suffix(".out").read_text()
 
 
-def safe(event: Event, outcome: Outcome, minimum: int = 60) -> bool:
+def safe(event: Event, outcome: HookOutcome, minimum: int = 60) -> bool:
     """What the hook set is nothing, a removal, or between minimum and the walltime that the job then has."""
     if "soft_walltime" not in outcome.resources or outcome.resources["soft_walltime"] == "":
         return True
@@ -91,7 +91,7 @@ BEHAVIOURS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("behaviour", BEHAVIOURS)
 @pytest.mark.parametrize("submission", ["queuejob", "postqueuejob"])
 def test_every_recording_passes_whatever_the_daemon_answers(
-    behaviour: str, submission: str, peer: Peer, run: Callable[..., Outcome]
+    behaviour: str, submission: str, peer: Peer, run: Callable[..., HookOutcome]
 ) -> None:
     peer.behave(**BEHAVIOURS[behaviour])
     events = {"queuejob": True, "postqueuejob": submission == "postqueuejob", "modifyjob": True, "runjob": True}

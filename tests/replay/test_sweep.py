@@ -12,7 +12,7 @@ from softwalltime.jobs import CompletedJob
 from softwalltime.predictors.registry import make
 from softwalltime.replay.drive import drive
 from softwalltime.replay.metrics import WARM_UP, score
-from softwalltime.replay.sweep.evaluation import Failure, Row, Task, evaluate, option_values
+from softwalltime.replay.sweep.evaluation import Failure, Row, SweepTask, evaluate, option_values
 from softwalltime.replay.sweep.grid import expand, expand_all
 from softwalltime.replay.sweep.snapshot import load, take
 from softwalltime.replay.workload import Workload
@@ -96,7 +96,7 @@ def test_a_digest_tells_apart_what_could_give_other_results(tmp_path: Path) -> N
     assert len(others | {first}) == 5
 
 
-def test_a_task_gives_what_a_replay_gives(task: Task) -> None:
+def test_a_task_gives_what_a_replay_gives(task: SweepTask) -> None:
     row = evaluate(task)
     workload = load(task.snapshot.path)
     soft_walltimes = drive(workload, make(task.spec)).soft_walltimes
@@ -107,7 +107,7 @@ def test_a_task_gives_what_a_replay_gives(task: Task) -> None:
     assert row.scores.not_adjusted not in (0.0, 1.0)
 
 
-def test_a_predictor_that_raises_is_a_failure_of_its_own(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_predictor_that_raises_is_a_failure_of_its_own(task: SweepTask, monkeypatch: pytest.MonkeyPatch) -> None:
     def raising(*_: object) -> None:
         raise ZeroDivisionError("division\nby zero")
 
@@ -117,7 +117,7 @@ def test_a_predictor_that_raises_is_a_failure_of_its_own(task: Task, monkeypatch
     assert str(outcome) == "v1 on log: ZeroDivisionError: division by zero"
 
 
-def test_a_process_that_cannot_do_any_task_says_so(task: Task) -> None:
+def test_a_process_that_cannot_do_any_task_says_so(task: SweepTask) -> None:
     with pytest.raises(SoftwalltimeError, match="and 99 where the sweep was started: install the same version"):
         evaluate(replace(task, version="99"))
     elsewhere = replace(task.snapshot, path=Path("/nowhere/jobs"))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from softwalltime.errors import SourceError
 from softwalltime.predictors.registry import make
-from softwalltime.replay.sweep.evaluation import Row, Task, evaluate, option_values
+from softwalltime.replay.sweep.evaluation import Row, SweepTask, evaluate, option_values
 from softwalltime.replay.sweep.results import Results
 from softwalltime.replay.sweep.snapshot import take
 from softwalltime.states import TEACHING
@@ -20,7 +20,7 @@ from tests.replay.conftest import with_spec
 from tests.samples import job
 
 
-def sweep(path: Path, *tasks: Task, again: bool = False) -> list[str]:
+def sweep(path: Path, *tasks: SweepTask, again: bool = False) -> list[str]:
     """Do the tasks whose rows are not in the file yet, and say which those were."""
     options = dict.fromkeys(name for task in tasks for name in option_values(make(task.spec).options))
     with Results(path, again=again) as results:
@@ -37,7 +37,7 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
-def test_a_row_is_in_the_file_as_soon_as_it_is_added(task: Task, tmp_path: Path) -> None:
+def test_a_row_is_in_the_file_as_soon_as_it_is_added(task: SweepTask, tmp_path: Path) -> None:
     path = tmp_path / "results.csv"
     with Results(path) as results:
         results.prepare([task], ["p", "keys"])
@@ -48,7 +48,7 @@ def test_a_row_is_in_the_file_as_soon_as_it_is_added(task: Task, tmp_path: Path)
     assert (row["option_p"], row["option_keys"]) == ("95.0", "user")
 
 
-def test_what_is_there_is_not_done_again(task: Task, tmp_path: Path) -> None:
+def test_what_is_there_is_not_done_again(task: SweepTask, tmp_path: Path) -> None:
     path = tmp_path / "results.csv"
     grid = [with_spec(task, spec) for spec in ("v1", "v3", "percentile:p=95")]
     assert sweep(path, *grid[:1]) == ["v1"]
@@ -62,7 +62,7 @@ def test_what_is_there_is_not_done_again(task: Task, tmp_path: Path) -> None:
     assert [row["option_margin"] for row in rows(path)] == ["0.0", "900.0", ""]
 
 
-def test_other_options_of_the_command_are_other_rows(task: Task, tmp_path: Path) -> None:
+def test_other_options_of_the_command_are_other_rows(task: SweepTask, tmp_path: Path) -> None:
     path = tmp_path / "results.csv"
     sweep(path, task)
     assert sweep(path, replace(task, minimum=300)) == [task.spec]
@@ -73,7 +73,7 @@ def test_other_options_of_the_command_are_other_rows(task: Task, tmp_path: Path)
 
 
 @pytest.mark.parametrize("change", ["digest", "version"])
-def test_rows_of_a_source_that_has_changed_are_replaced(task: Task, tmp_path: Path, change: str) -> None:
+def test_rows_of_a_source_that_has_changed_are_replaced(task: SweepTask, tmp_path: Path, change: str) -> None:
     path = tmp_path / "results.csv"
     other = replace(task, source="other log")
     sweep(path, task, with_spec(task, "v1"), other)
@@ -98,7 +98,7 @@ def test_wherever_a_write_was_cut_off_only_its_row_is_done_again(
     folder = tmp_path_factory.mktemp("cut")
     jobs = [job(submitted=100 * n) for n in range(5)]
     source = 'a "log",\nof two lines'
-    task = Task(source, take(jobs, TEACHING, folder / "jobs"), "v1", 60)
+    task = SweepTask(source, take(jobs, TEACHING, folder / "jobs"), "v1", 60)
     path = folder / "results.csv"
     sweep(path, task, with_spec(task, "v2"))
     whole = path.read_bytes()
@@ -109,7 +109,7 @@ def test_wherever_a_write_was_cut_off_only_its_row_is_done_again(
     assert [(row["source"], row["predictor"]) for row in rows(path)] == [(source, "v1"), (source, "v2")]
 
 
-def test_again_starts_anew(task: Task, tmp_path: Path) -> None:
+def test_again_starts_anew(task: SweepTask, tmp_path: Path) -> None:
     path = tmp_path / "results.csv"
     sweep(path, task, with_spec(task, "v1"))
     assert sweep(path, task, again=True) == [task.spec]
@@ -126,7 +126,7 @@ def test_a_file_that_holds_something_else_is_left_alone(tmp_path: Path, content:
     assert path.read_text(encoding="latin-1") == content
 
 
-def test_a_row_that_somebody_broke_is_named(task: Task, tmp_path: Path) -> None:
+def test_a_row_that_somebody_broke_is_named(task: SweepTask, tmp_path: Path) -> None:
     path = tmp_path / "results.csv"
     sweep(path, task, with_spec(task, "v1"))
     header, first, second = path.read_text().splitlines()
@@ -138,7 +138,7 @@ def test_a_row_that_somebody_broke_is_named(task: Task, tmp_path: Path) -> None:
         Results(path)
 
 
-def test_two_sweeps_do_not_write_the_same_file(task: Task, tmp_path: Path) -> None:
+def test_two_sweeps_do_not_write_the_same_file(task: SweepTask, tmp_path: Path) -> None:
     path = tmp_path / "results.csv"
     with Results(path) as results:
         with pytest.raises(SourceError, match=r"results.csv: another sweep is writing it"):
@@ -150,7 +150,7 @@ def test_two_sweeps_do_not_write_the_same_file(task: Task, tmp_path: Path) -> No
     Results(path).__exit__()
 
 
-def test_a_file_system_without_locks_will_do(task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_locks_will_do(task: SweepTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_locks(*_: object) -> None:
         raise OSError(38, "Function not implemented")
 
@@ -167,7 +167,7 @@ def test_where_nothing_came_of_it_no_file_is_left(tmp_path: Path) -> None:
         Results(Path("/nowhere/results.csv"))
 
 
-def test_a_full_disk_is_told_and_costs_no_row(task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_told_and_costs_no_row(task: SweepTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "results.csv"
     sweep(path, task)
     write = os.write
@@ -188,7 +188,7 @@ def test_a_full_disk_is_told_and_costs_no_row(task: Task, tmp_path: Path, monkey
     assert sweep(path, task, other) == ["v1"]
 
 
-def test_parquet_holds_the_same_as_the_csv_with_numbers_as_numbers(task: Task, tmp_path: Path) -> None:
+def test_parquet_holds_the_same_as_the_csv_with_numbers_as_numbers(task: SweepTask, tmp_path: Path) -> None:
     duckdb = pytest.importorskip("duckdb", reason="DuckDB, which writes Parquet, is not installed")
     path, parquet = tmp_path / "it's [1]*.csv", tmp_path / "it's [1].parquet"
     # A source that looks like a number, as accounting logs do, and one that needs quotes.

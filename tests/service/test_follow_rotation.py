@@ -15,7 +15,7 @@ from softwalltime.errors import SourceError
 from softwalltime.service.follow import Follower
 from softwalltime.service.held import HELD
 from softwalltime.service.ingest import ingest_logs
-from softwalltime.service.reading import Known, ProgressOnce, new_blocks
+from softwalltime.service.reading import KnownPositions, ProgressOnce, new_blocks
 from tests.service.followed import RECORDED, append, ended, jobs
 
 pytestmark = pytest.mark.postgres
@@ -151,7 +151,7 @@ def test_a_log_that_grows_or_is_rotated_away_while_it_is_read_is_read_to_its_end
 ) -> None:
     monkeypatch.setattr(files, "BLOCK", 5000)
     log, tally = folder / "20261120", Tally()
-    blocks = new_blocks(Known(engine), [log], tally, "", ProgressOnce(lambda _: None))
+    blocks = new_blocks(KnownPositions(engine), [log], tally, "", ProgressOnce(lambda _: None))
     read = [next(blocks)]
     append(log, ended(101))
     log.rename(folder.parent / "rotated")

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from softwalltime.emulation.pbs.events import Event, Site, altered, postqueued, queued, started
-from softwalltime.emulation.pbs.hook import HookScript, Outcome
+from softwalltime.emulation.pbs.hook import HookOutcome, HookScript
 from tests.samples import ROOT, job
 from tests.service.running import Daemon, until
 from tests.store.stored import add_jobs
@@ -34,7 +34,7 @@ def daemon(tmp_path: Path, database: str, engine: Engine) -> Iterator[Daemon]:
     running.end(signal.SIGKILL)
 
 
-def run(daemon: Daemon, event: Event, **configuration: object) -> Outcome:
+def run(daemon: Daemon, event: Event, **configuration: object) -> HookOutcome:
     """Run the hook file as pbs_server does."""
     file = daemon.config.with_name("hook.json")
     # Far longer than an answer takes even on a machine that does other things: speed is measured elsewhere.

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from softwalltime.service.reading import Known
+from softwalltime.service.reading import KnownPositions
 from softwalltime.store.logs import HEAD_BYTES, Head, Position, Tail
 from tests.store.stored import save_position
 
@@ -49,7 +49,7 @@ def test_the_work_for_one_log_does_not_grow_with_the_number_of_logs(engine: Engi
         with engine.begin() as connection:
             for number in logs:
                 save_position(connection, position(number))
-        known = Known(engine)
+        known = KnownPositions(engine)
         known.beginning(Path("/logs/new"), "srv", b"another log", None)
         first = head_of(logs[0])[:HEAD_BYTES]
         found: list[Position | None] = []
@@ -67,7 +67,7 @@ def test_a_log_is_recognised_by_heads_of_all_lengths_and_by_the_newest_position(
     with engine.begin() as connection:
         for number, length in enumerate((1, 5, 300, 301, HEAD_BYTES)):
             save_position(connection, position(number, length, offset=length))
-    known = Known(engine)
+    known = KnownPositions(engine)
 
     def found(number: int, length: int = HEAD_BYTES) -> Position | None:
         return known.beginning(Path("/logs/copy"), "srv", head_of(number)[:length], None).position

@@ -13,7 +13,7 @@ from softwalltime.errors import SourceError, UsageError
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Jobs, jobs_of
 from softwalltime.simulation.policies import Policy
-from softwalltime.simulation.vnodes import Chunks, Request, Vnodes, read_vnodes, request_of, that_fit, vnodes_of
+from softwalltime.simulation.vnodes import Chunks, ResourceRequest, Vnodes, read_vnodes, request_of, that_fit, vnodes_of
 from tests.samples import ROOT
 from tests.samples import job as completed_job
 
@@ -36,7 +36,7 @@ def starts(machine: str, *asked: object) -> list[int]:
 def test_a_select_is_read_chunk_by_chunk() -> None:
     job = asking("2:ncpus=4:mem=2gb+ngpus=1:ncpus=1+3", "scatter:excl").submission
     chunks = (Chunks(2, (4, 2 << 30, 0)), Chunks(1, (1, 0, 1)), Chunks(3, (1, 0, 0)))
-    assert request_of(job) == Request(chunks, "scatter", exclusive=True)
+    assert request_of(job) == ResourceRequest(chunks, "scatter", exclusive=True)
 
 
 @pytest.mark.parametrize("select", ["", "1:ncpus=many", "x:ncpus=2"])

@@ -39,7 +39,7 @@ class Record(NamedTuple):
 
 
 @dataclass(slots=True)
-class Outcome:
+class ChangedJobs:
     """What a piece of a log comes to: jobs that are there at its end, and those that are gone (id and server).
 
     Those that completed are not among them, because completed jobs tell it themselves.
@@ -96,12 +96,12 @@ class Changes:
         elif known := self.records[job_id]:
             known += records
 
-    def outcome(self, server: str = "") -> Outcome:
+    def outcome(self, server: str = "") -> ChangedJobs:
         """What all this comes to.
 
         :param server: the server's name where the host parts of the ids shall not count.
         """
-        outcome = Outcome()
+        outcome = ChangedJobs()
         for job_id, records in self.records.items():
             name = pbs.decoded(job_id)
             key = name, server or name.partition(".")[2]
@@ -117,7 +117,7 @@ def _tells_all(record: Record) -> bool:
     return record.kind == b";S;" or (record.kind != ALTERED and b"user=" in record.line)
 
 
-def _settle(key: tuple[str, str], records: list[Record], server: str, outcome: Outcome) -> None:
+def _settle(key: tuple[str, str], records: list[Record], server: str, outcome: ChangedJobs) -> None:
     """What these records of one job come to."""
     base = records[0] if _tells_all(records[0]) else None
     waits = any(record.kind != b";S;" for record in records if record.kind != ALTERED)

@@ -25,10 +25,10 @@ from softwalltime.simulation.corrections import CORRECTIONS
 from softwalltime.simulation.differences import differences, means, relative_changes
 from softwalltime.simulation.engine import Outcome, check
 from softwalltime.simulation.jobs import Jobs, jobs_of
-from softwalltime.simulation.kept import Kept
 from softwalltime.simulation.metrics import CLASSES, Metrics
 from softwalltime.simulation.orders import ORDERS
 from softwalltime.simulation.policies import Policy, policy_of, read_policies
+from softwalltime.simulation.result_cache import ResultCache
 from softwalltime.simulation.shaking import SHAKES, shaken
 from softwalltime.simulation.tasks import Experiment, Result, evaluate, results, tasks
 from softwalltime.simulation.vnodes import Vnode, read_vnodes, that_fit, vnodes_of
@@ -264,7 +264,7 @@ def _simulate(
             path = Path(folder) / "jobs.json"
             snapshot = take(plan.completed, teaching, path)
             experiment = Experiment(**{**_shallow(experiment), "digest": snapshot.digest})
-        kept = stack.enter_context(Kept(keep, experiment)) if keep is not None else None
+        kept = stack.enter_context(ResultCache(keep, experiment)) if keep is not None else None
         for policy, seed in wanted if kept is not None and jobs_file is None else ():
             result = kept.find(policy, seed) if kept is not None else None
             if result is not None:

@@ -19,7 +19,7 @@ from softwalltime.predictors.registry import BASELINE, make
 from softwalltime.replay.sweep.grid import expand_all
 
 if TYPE_CHECKING:
-    from softwalltime.replay.sweep.evaluation import Failure, Task
+    from softwalltime.replay.sweep.evaluation import Failure, SweepTask
     from softwalltime.replay.sweep.results import Results
     from softwalltime.replay.sweep.workers import Workers
 
@@ -139,25 +139,25 @@ def _scratch(table: Path) -> Iterator[Path]:
 
 def _tasks(
     sources: list[str], specs: list[str], minimum: int, settings: LazySettings, folder: Path
-) -> tuple[list["Task"], bool]:
+) -> tuple[list["SweepTask"], bool]:
     """Return every predictor on every source, and whether every source was read to its end."""
-    from softwalltime.replay.sweep.evaluation import Task
+    from softwalltime.replay.sweep.evaluation import SweepTask
     from softwalltime.replay.sweep.snapshot import take
 
     teaching = settings().teaching
-    tasks: list[Task] = []
+    tasks: list[SweepTask] = []
     whole = True
     for number, source in enumerate(sources):
         jobs, tally = load_jobs((source,), settings)
         snapshot = take(jobs, teaching, folder / f"{number}.json")
-        tasks.extend(Task(source, snapshot, spec, minimum) for spec in specs)
+        tasks.extend(SweepTask(source, snapshot, spec, minimum) for spec in specs)
         for line in problems(tally):
             click.echo(line, err=True)
         whole = whole and not tally.broken
     return tasks, whole
 
 
-def _do(workers: "Workers", tasks: list["Task"], results: "Results", failures: list["Failure"]) -> None:
+def _do(workers: "Workers", tasks: list["SweepTask"], results: "Results", failures: list["Failure"]) -> None:
     """Run the tasks; add each result and failure as it is computed, so an interruption loses none."""
     from softwalltime.replay.sweep.evaluation import Row, evaluate
 

@@ -22,7 +22,7 @@ SLOW = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class ReadSoFar:
+class StoredPosition:
     """Position of a log in the store: server, bytes read, and the beginning of the log."""
 
     server: str
@@ -45,7 +45,7 @@ class StoreProbe:
     head: str
     ahead: float
     """Seconds by which its clock is ahead of this host's."""
-    positions: tuple[ReadSoFar, ...]
+    positions: tuple[StoredPosition, ...]
     """Positions of all logs of all PBS servers."""
     jobs: bool
     """Whether the store has jobs."""
@@ -72,7 +72,7 @@ def probe_store(settings: Settings, user: str) -> StoreProbe:
     """
     found = call_in_subprocess(lambda: _store(settings), SLOW, user)
     revision, newest, ahead, positions, jobs, user_name, walltime, project, refused = found
-    read = (ReadSoFar(name, offset, Head(size, bytes.fromhex(digest))) for name, offset, size, digest in positions)
+    read = (StoredPosition(name, offset, Head(size, bytes.fromhex(digest))) for name, offset, size, digest in positions)
     return StoreProbe(revision, newest, ahead, tuple(read), jobs, user_name, walltime, project, refused)
 
 

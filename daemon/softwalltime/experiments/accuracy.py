@@ -14,7 +14,7 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Estimates:
+class ScoredJobs:
     """The scored jobs of a workload, in order of submission.
 
     ``runtime`` is capped at the ``walltime``; ``estimate`` by predictor is the soft walltime, or the walltime where
@@ -32,7 +32,7 @@ class Estimates:
         return self.estimate[spec] - self.runtime
 
 
-def estimates(study: Study, specs: list[str]) -> Estimates:
+def estimates(study: Study, specs: list[str]) -> ScoredJobs:
     """Replay the trace through each predictor; ``request``, the walltime, comes first."""
     workload = study.workload
     index = np.flatnonzero(workload.scored)
@@ -42,4 +42,4 @@ def estimates(study: Study, specs: list[str]) -> Estimates:
         for spec in specs:
             soft = drive(workload, make(spec), study.minimum, progress).soft_walltimes[index]
             found[spec] = np.where(soft < 0, walltime, soft)
-    return Estimates(workload, index, walltime, np.minimum(workload.runtime[index], walltime), found)
+    return ScoredJobs(workload, index, walltime, np.minimum(workload.runtime[index], walltime), found)

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.experiments.accuracy import Estimates, estimates
+from softwalltime.experiments.accuracy import ScoredJobs, estimates
 from softwalltime.experiments.figures import Figures, Schedule, schedule_figures
 from softwalltime.experiments.registered import available
 from softwalltime.experiments.study import Study
-from softwalltime.experiments.tables import Cell, Column, Kind, Report, Table
+from softwalltime.experiments.tables import Cell, Column, Kind, PaperResults, Table
 from softwalltime.experiments.trials import Trials, simulate_all
 from softwalltime.formatting import DAY, HOUR
 from softwalltime.predictors.registry import BASELINE
@@ -49,7 +49,7 @@ DIFFERENCES = (
 )
 
 
-def repeat(study: Study, more: Sequence[str] = ()) -> Report:
+def repeat(study: Study, more: Sequence[str] = ()) -> PaperResults:
     """Repeat figures 4 to 7 by replay, and section 4 on one workload by simulation."""
     usable, missing = available([*PREDICTORS, *more])
     found = estimates(study, usable)
@@ -58,7 +58,7 @@ def repeat(study: Study, more: Sequence[str] = ()) -> Report:
         _underestimation(found), _errors(found), _users(found), _by_walltime(found),
         *(_system(trials, system, usable) for system in SYSTEMS), _classes(trials, usable),
     )  # fmt: skip
-    return Report(
+    return PaperResults(
         "chlumsky2022", CITATION, study.source, len(study.jobs), study.refused, study.processors, study.settings(),
         DIFFERENCES, missing, tables,
     )  # fmt: skip
@@ -92,7 +92,7 @@ def class_figures(schedule: Schedule) -> Figures:
     return found
 
 
-def _underestimation(found: Estimates) -> Table:
+def _underestimation(found: ScoredJobs) -> Table:
     columns = (
         Column("predictor", "predictor"), Column("underestimated", "underestimated", "share"),
         Column("under_p50", "median underestimation", "duration"),
@@ -113,7 +113,7 @@ def _underestimation(found: Estimates) -> Table:
     return Table("fig4", "Figure 4: under- and overestimation by predictor", columns, tuple(rows), published)
 
 
-def _errors(found: Estimates) -> Table:
+def _errors(found: ScoredJobs) -> Table:
     """Figure 5."""
     columns: list[Column] = [Column("predictor", "predictor")]
     for name in CLASSES:
@@ -130,7 +130,7 @@ def _errors(found: Estimates) -> Table:
     return Table("fig5", title, tuple(columns), tuple(rows), published)
 
 
-def _users(found: Estimates) -> Table:
+def _users(found: ScoredJobs) -> Table:
     """Figure 6: the mean absolute error of each user."""
     columns = (
         Column("predictor", "predictor"), Column("users", "users", "count"),
@@ -159,7 +159,7 @@ def _users(found: Estimates) -> Table:
     return Table("fig6", "Figure 6: mean absolute error of each user", columns, tuple(rows), published)
 
 
-def _by_walltime(found: Estimates) -> Table:
+def _by_walltime(found: ScoredJobs) -> Table:
     """Figure 7: jobs grouped by their runtime and by what decides about their queue, the walltime."""
     columns = [Column("predictor", "predictor")]
     for what in ("runtime", "walltime"):

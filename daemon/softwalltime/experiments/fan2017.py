@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from softwalltime.experiments.accuracy import estimates
 from softwalltime.experiments.registered import available
 from softwalltime.experiments.study import Study, months_of
-from softwalltime.experiments.tables import Cell, Column, Report, Table
+from softwalltime.experiments.tables import Cell, Column, PaperResults, Table
 from softwalltime.experiments.trials import Trials, every_job, simulate_all
 from softwalltime.predictors.registry import BASELINE
 from softwalltime.replay.metrics import accuracies
@@ -61,7 +61,7 @@ DIFFERENCES = (
 )
 
 
-def repeat(study: Study, more: Sequence[str] = ()) -> Report:
+def repeat(study: Study, more: Sequence[str] = ()) -> PaperResults:
     """Repeat figures 7 to 12."""
     usable, missing = available(dict.fromkeys((*COMPARED, *STAND_INS, *more)))
     adjusted = [spec for spec in usable if spec == ADJUSTED] or usable
@@ -74,7 +74,7 @@ def repeat(study: Study, more: Sequence[str] = ()) -> Report:
     differences = list(DIFFERENCES)
     if ADJUSTED in missing:
         differences.append(f"Without {ADJUSTED}, the selective methods are run with each of the other predictors.")
-    return Report(
+    return PaperResults(
         "fan2017", CITATION, study.source, len(study.jobs), study.refused, study.processors, study.settings(),
         tuple(differences), missing, tables,
     )  # fmt: skip

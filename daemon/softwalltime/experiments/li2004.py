@@ -20,7 +20,7 @@ from softwalltime.experiments.start_times import (
     work_ahead,
 )  # fmt: skip
 from softwalltime.experiments.study import Study
-from softwalltime.experiments.tables import Cell, Column, Report, Table
+from softwalltime.experiments.tables import Cell, Column, PaperResults, Table
 from softwalltime.predictors.registry import BASELINE, make
 from softwalltime.simulation.differences import Interval, interval
 from softwalltime.simulation.jobs import Jobs
@@ -63,12 +63,12 @@ DIFFERENCES = (
 )
 
 
-def repeat(study: Study, more: Sequence[str] = ()) -> Report:
+def repeat(study: Study, more: Sequence[str] = ()) -> PaperResults:
     """Repeat figures 1 to 4 and tables 2 and 4."""
     usable, missing = available([*COMPARED, *more])
     single, best = _templates(study)
     settings = study.settings() | {"sampled submissions": min(SAMPLE, len(study.jobs))}
-    return Report(
+    return PaperResults(
         "li2004", CITATION, study.source, len(study.jobs), study.refused, study.processors, settings,
         DIFFERENCES, missing, (single, _runtimes(study, [*usable, best]), _starts(study, usable)),
     )  # fmt: skip

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from softwalltime.experiments import chlumsky2022, fan2017, li2004, rubio2021, tang2013
 from softwalltime.experiments.study import Study
-from softwalltime.experiments.tables import Report
+from softwalltime.experiments.tables import PaperResults
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Paper:
     """
 
     citation: str
-    repeat: Callable[[Study, Sequence[str]], Report]
+    repeat: Callable[[Study, Sequence[str]], PaperResults]
     compares: bool = True
 
 
@@ -28,7 +28,7 @@ PAPERS = {
 """The papers by the name of their command."""
 
 
-def repeat(name: str, study: Study, more: Sequence[str] = ()) -> Report:
+def repeat(name: str, study: Study, more: Sequence[str] = ()) -> PaperResults:
     """Repeat a paper's experiment on a trace.
 
     :param name: one of :data:`PAPERS`.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from softwalltime.experiments.registered import available
 from softwalltime.experiments.study import Study
-from softwalltime.experiments.tables import Cell, Column, Kind, Report, Table
+from softwalltime.experiments.tables import Cell, Column, Kind, PaperResults, Table
 from softwalltime.experiments.trials import Trials, simulate_all
 from softwalltime.formatting import DAY
 from softwalltime.replay.metrics import WARM_UP
@@ -70,7 +70,7 @@ DIFFERENCES = (
 )
 
 
-def repeat(study: Study, more: Sequence[str] = ()) -> Report:
+def repeat(study: Study, more: Sequence[str] = ()) -> PaperResults:
     """Repeat tables 4 and 5; further predictors are run with both corrections."""
     short = [index for index, runtime in enumerate(study.jobs.runtime) if runtime <= LONGEST]
     kept = replace(study, jobs=study.jobs.chosen(short))
@@ -92,7 +92,7 @@ def repeat(study: Study, more: Sequence[str] = ()) -> Report:
         ),
     )
     settings = study.settings() | {"jobs above 7 days left out": len(study.jobs) - len(short)}
-    return Report(
+    return PaperResults(
         "rubio2021", CITATION, study.source, len(kept.jobs), study.refused, study.processors, settings,
         DIFFERENCES, missing, tables,
     )  # fmt: skip

@@ -13,7 +13,7 @@ from softwalltime.simulation.policies import Policy
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class QueueState:
     """The queue when a job is submitted: positions of the running and the waiting jobs, the submitted one last.
 
     ``now`` is the submission in epoch seconds; ends at that instant have happened, starts have not.
@@ -24,7 +24,7 @@ class State:
     waiting: tuple[int, ...]
 
 
-def states(jobs: Jobs, outcome: Outcome, sample: Sequence[int]) -> list[State]:
+def states(jobs: Jobs, outcome: Outcome, sample: Sequence[int]) -> list[QueueState]:
     """The state at the submission of each job of the sample, in a schedule of first come, first served.
 
     :param sample: positions of jobs, ascending.
@@ -41,12 +41,12 @@ def states(jobs: Jobs, outcome: Outcome, sample: Sequence[int]) -> list[State]:
         started, ended = outcome.start[known] < now, end[known] <= now
         running = known[started & ~ended]
         running = running[np.argsort(outcome.start[running], kind="stable")]
-        found.append(State(now, tuple(running.tolist()), tuple(known[~started].tolist())))
+        found.append(QueueState(now, tuple(running.tolist()), tuple(known[~started].tolist())))
     return found
 
 
 def predicted_runtimes(
-    jobs: Jobs, outcome: Outcome, sample: Sequence[State], predictor: Predictor | None, minimum: int
+    jobs: Jobs, outcome: Outcome, sample: Sequence[QueueState], predictor: Predictor | None, minimum: int
 ) -> list[tuple[list[int], list[int]]]:
     """Seconds that the running jobs of each state will still run, and that its waiting jobs will run.
 
@@ -86,7 +86,7 @@ def predicted_runtimes(
     return found
 
 
-def actual_runtimes(outcome: Outcome, sample: Sequence[State]) -> list[tuple[list[int], list[int]]]:
+def actual_runtimes(outcome: Outcome, sample: Sequence[QueueState]) -> list[tuple[list[int], list[int]]]:
     """The same, as no predictor can know it: a bound."""
     end = outcome.start + outcome.duration
     return [
@@ -99,7 +99,7 @@ def actual_runtimes(outcome: Outcome, sample: Sequence[State]) -> list[tuple[lis
 
 
 def forward(
-    jobs: Jobs, outcome: Outcome, state: State, remaining: Sequence[int], runtimes: Sequence[int], processors: int,
+    jobs: Jobs, outcome: Outcome, state: QueueState, remaining: Sequence[int], runtimes: Sequence[int], processors: int,
     policy: Policy,
 ) -> int:  # fmt: skip
     """The predicted wait of the job that was just submitted, in seconds.
@@ -123,7 +123,7 @@ def forward(
     return int(simulate(queue, processors, policy).start[-1]) - state.now
 
 
-def work_ahead(jobs: Jobs, outcome: Outcome, state: State, processors: int) -> float:
+def work_ahead(jobs: Jobs, outcome: Outcome, state: QueueState, processors: int) -> float:
     """The wait by a linear scale: processor-seconds requested ahead of the job, over the processors.
 
     What the EDG middleware did, as far as section 1 tells: walltimes and the jobs in the queue.
@@ -136,6 +136,6 @@ def work_ahead(jobs: Jobs, outcome: Outcome, state: State, processors: int) -> f
     return work / processors
 
 
-def waits_of(outcome: Outcome, sample: Sequence[State]) -> Integers:
+def waits_of(outcome: Outcome, sample: Sequence[QueueState]) -> Integers:
     """The actual waits of the submitted jobs."""
     return np.array([int(outcome.start[state.waiting[-1]]) - state.now for state in sample], np.int64)

@@ -54,7 +54,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class PaperResults:
     """The results of one paper's experiment on one trace.
 
     ``settings`` says what was simulated, ``differences`` how that differs from the paper, ``unavailable`` why a

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from softwalltime.experiments.study import Study
-from softwalltime.experiments.tables import Cell, Column, Report, Table
+from softwalltime.experiments.tables import Cell, Column, PaperResults, Table
 from softwalltime.experiments.trials import Trials, month_names, simulate_all
 from softwalltime.formatting import DAY
 from softwalltime.predictors.percentile import PercentileOptions
@@ -80,12 +80,12 @@ DIFFERENCES = (
 )
 
 
-def repeat(study: Study, more: Sequence[str] = ()) -> Report:
+def repeat(study: Study, more: Sequence[str] = ()) -> PaperResults:
     """Repeat figures 4 to 10 by replay and figures 13 to 17 by simulation; ``more`` is not used."""
     trials = simulate_all(study, policies(study), monthly=True)
     settings = study.settings() | {"months simulated": len(trials.parts)}
     tables = (*_accuracy_tables(study), _monthly_accuracy(trials), *_gain_tables(trials), *_monthly_tables(trials))
-    return Report(
+    return PaperResults(
         "tang2013", CITATION, study.source, len(study.jobs), study.refused, study.processors, settings,
         (*DIFFERENCES, *_warnings(study)), {}, tables,
     )  # fmt: skip

@@ -35,7 +35,7 @@ _FEW = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class WorkloadPart:
     """A piece of a workload that is simulated by itself; ``counted`` leaves out the jobs of the warm-up."""
 
     name: str
@@ -58,15 +58,15 @@ def month_names(jobs: Jobs) -> list[str]:
     return chosen or [WHOLE]
 
 
-def part_of(jobs: Jobs, name: str, count: Count = every_job) -> Part:
+def part_of(jobs: Jobs, name: str, count: Count = every_job) -> WorkloadPart:
     """The whole workload, or one month after the month before it, which fills the machine and teaches."""
     if name == WHOLE:
-        return Part(WHOLE, jobs, count(jobs))
+        return WorkloadPart(WHOLE, jobs, count(jobs))
     labels = months_of(jobs.submitted)
     counted = labels == name
     before = labels[labels < name]
     chosen = np.flatnonzero(counted | (labels == before[-1]) if len(before) else counted)
-    return Part(name, jobs.chosen(chosen.tolist()), counted[chosen])
+    return WorkloadPart(name, jobs.chosen(chosen.tolist()), counted[chosen])
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ def simulate_all(
 
 
 def _cells(
-    part: Part, policies: Sequence[tuple[str, Policy]], processors: int, seed: int, measure: Measure,
+    part: WorkloadPart, policies: Sequence[tuple[str, Policy]], processors: int, seed: int, measure: Measure,
     progress: Callable[[int], None] = lambda _: None,
 ) -> _Cells:  # fmt: skip
     return [

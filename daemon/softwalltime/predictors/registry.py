@@ -17,10 +17,10 @@ from pydantic import ValidationError
 import softwalltime.predictors as package
 from softwalltime.errors import OptionError
 from softwalltime.predictors.base import Options, Predictor
-from softwalltime.predictors.request import Request
+from softwalltime.predictors.request import RequestedWalltime
 
 ENTRY_POINT_GROUP = "softwalltime.predictors"
-BASELINE = Request.name
+BASELINE = RequestedWalltime.name
 """The predictor that never predicts, which all others are measured against."""
 
 

@@ -7,7 +7,7 @@ from softwalltime.predictors.base import History, Predictor
 from softwalltime.reasons import Reason
 
 
-class Request(Predictor):
+class RequestedWalltime(Predictor):
     """Never predicts, so the scheduler goes on planning with the walltime."""
 
     name: ClassVar[str] = "request"

@@ -21,7 +21,7 @@ from softwalltime.accounting.tally import Tally
 from softwalltime.errors import SoftwalltimeError, SourceError
 from softwalltime.service.held import HELD, HeldLogs, LogState
 from softwalltime.service.ingest import ingest_logs
-from softwalltime.service.reading import Known
+from softwalltime.service.reading import KnownPositions
 from softwalltime.states import State
 from softwalltime.store.history import set_teaching
 from softwalltime.store.jobs import vacuum_analyze
@@ -56,7 +56,7 @@ class Follower:
         self._clock = clock
         self._seen: dict[Path, LogState] = {}
         self._retries: dict[Path, float] = {}
-        self._known: Known | None = None
+        self._known: KnownPositions | None = None
         self._broken: dict[Path, SourceError] = {}
         self._held = HeldLogs()
         self._behind_since: float | None = None
@@ -120,7 +120,7 @@ class Follower:
         tally = Tally()
         known, self._known = self._known, None
         if known is None or known.engine is not engine:
-            known = Known(engine)
+            known = KnownPositions(engine)
         try:
             stored, _ = ingest_logs(engine, list(changed), tally, self._server, self._read, known=known)
         finally:

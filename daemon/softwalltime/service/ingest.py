@@ -18,7 +18,7 @@ from softwalltime.accounting.changes import Changes
 from softwalltime.accounting.tally import Malformed, Tally
 from softwalltime.jobs import CompletedJob
 from softwalltime.service.parsing import Parsed, malformed_line, parser
-from softwalltime.service.reading import Known, ProgressOnce, new_blocks
+from softwalltime.service.reading import KnownPositions, ProgressOnce, new_blocks
 from softwalltime.store.current import alter_current, forget_completed, forget_current, requeue_current, set_current
 from softwalltime.store.engine import lock
 from softwalltime.store.history import last_id
@@ -114,7 +114,7 @@ class _Run:
     server: str
     tally: Tally
     told: ProgressOnce
-    known: Known
+    known: KnownPositions
 
     def store(self, parsed: Iterator[Parsed]) -> None:
         """Store it all, in transactions one after the other."""
@@ -167,7 +167,7 @@ def ingest_logs(
     progress: Callable[[int], None] = lambda _: None,
     *,
     again: bool = False,
-    known: Known | None = None,
+    known: KnownPositions | None = None,
 ) -> tuple[int, int]:
     """Read what is new in these logs into the store; returns how many jobs were stored and how many already known.
 
@@ -182,7 +182,7 @@ def ingest_logs(
     :param known: how far they were read before, if the caller has kept it.
     :raises StoreError: if the store fails; all that was committed before stays.
     """
-    known = known or Known(engine, again=again)
+    known = known or KnownPositions(engine, again=again)
     run = _Run(engine, server, tally, ProgressOnce(progress), known)
     jobs, stored = tally.jobs, tally.stored
     with parser() as parse:

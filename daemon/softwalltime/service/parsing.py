@@ -27,7 +27,7 @@ LEAST = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ParseTask:
     """A block to parse, of a log of some server.
 
     ``consumed`` are the bytes of the file on disk that were read up to its end.
@@ -66,7 +66,7 @@ class Parsed:
     consumed: int
 
 
-def parse(task: Task) -> Parsed:
+def parse(task: ParseTask) -> Parsed:
     """Parse one block."""
     tally = Tally()
     server, path = task.position.server, task.position.path
@@ -94,7 +94,7 @@ def malformed_line(server: str, malformed: Malformed) -> MalformedLine:
 
 
 @contextmanager
-def parser() -> Iterator[Callable[[Iterable[Task]], Iterator[Parsed]]]:
+def parser() -> Iterator[Callable[[Iterable[ParseTask]], Iterator[Parsed]]]:
     """A function that parses tasks and gives the results in the same order.
 
     Processes are started once so much was parsed that they are worth their start.
@@ -103,7 +103,7 @@ def parser() -> Iterator[Callable[[Iterable[Task]], Iterator[Parsed]]]:
         yield partial(_in_order, stack, len(os.sched_getaffinity(0)))
 
 
-def _in_order(stack: ExitStack, processes: int, tasks: Iterable[Task]) -> Iterator[Parsed]:
+def _in_order(stack: ExitStack, processes: int, tasks: Iterable[ParseTask]) -> Iterator[Parsed]:
     """Keep about two blocks for each process under way, and no more: what was read must not pile up in memory."""
     pool: ProcessPoolExecutor | None = None
     ready = Event()

@@ -21,7 +21,7 @@ from softwalltime.accounting.files import Unfinished, is_trace, log_day
 from softwalltime.accounting.opening import Contents, Opened, opened
 from softwalltime.accounting.tally import Tally
 from softwalltime.errors import SourceError
-from softwalltime.service.parsing import Task
+from softwalltime.service.parsing import ParseTask
 from softwalltime.store.encoding import storable_text
 from softwalltime.store.logs import HEAD_BYTES, TAIL_BYTES, Head, Position, Tail, read_positions
 
@@ -45,7 +45,7 @@ class ProgressOnce:
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class ReadStart:
     """Where to begin to read a log."""
 
     position: Position | None
@@ -60,7 +60,7 @@ class Beginning:
     """When its day was over wherever it is, epoch seconds; 0 if it is named by no day."""
 
 
-class Known:
+class KnownPositions:
     """How far logs were read before, asked of the store once for each server.
 
     May be kept from one reading to the next as long as each ends well: what another process has read meanwhile is
@@ -76,7 +76,7 @@ class Known:
         """How far logs were read by this very reading."""
         self._servers: dict[str, _Positions] = {}
 
-    def beginning(self, path: Path, server: str, first: bytes, size: int | None) -> Beginning:
+    def beginning(self, path: Path, server: str, first: bytes, size: int | None) -> ReadStart:
         """Where to begin with this log.
 
         A gzipped, moved or copied log is the same log; one that is shorter than what was read of it is read from its
@@ -102,7 +102,7 @@ class Known:
         day = _day(name)
         late = day < positions.newest if day else False
         positions.newest = max(positions.newest, day)
-        return Beginning(position, stored, furthest, late, _over(day))
+        return ReadStart(position, stored, furthest, late, _over(day))
 
     def moved(self, position: Position) -> None:
         """Take in a position that was moved."""
@@ -176,21 +176,25 @@ class _Positions:
         return found
 
 
-def new_blocks(known: Known, files: Sequence[Path], tally: Tally, server: str, told: ProgressOnce) -> Generator[Task]:
+def new_blocks(
+    known: KnownPositions, files: Sequence[Path], tally: Tally, server: str, progress: ProgressOnce
+) -> Generator[ParseTask]:
     """What is new in the logs.
 
-    :param tally: told of each file, and whether it could be read.
+    :param tally: counts each file, and whether it could be read.
     :param server: the PBS server's name; empty for the host part of the job ids.
     """
     for path in files:
         try:
-            yield from _of_log(known, path, tally, server, told)
+            yield from _of_log(known, path, tally, server, progress)
         except SourceError as error:
             error.path, error.__traceback__ = path, None
             tally.broken.append(error)
 
 
-def _of_log(known: Known, path: Path, tally: Tally, server: str, told: ProgressOnce) -> Iterator[Task]:
+def _of_log(
+    known: KnownPositions, path: Path, tally: Tally, server: str, progress: ProgressOnce
+) -> Iterator[ParseTask]:
     with opened(path) as file:
         if is_trace(file):
             raise SourceError(f"{path}: a trace, not an accounting log; write it as logs first: softwalltime convert")
@@ -216,9 +220,9 @@ def _of_log(known: Known, path: Path, tally: Tally, server: str, told: ProgressO
             moves = not (known.again and read_before)
             reached = Position(name, str(path), block.end, block.last_line, head, Tail.of(block.tail(TAIL_BYTES)))
             late = begin.over if begin.late or read_before else None
-            yield Task(block, bool(server), reached, since, moves, block.end <= known_to, late, file.consumed())
+            yield ParseTask(block, bool(server), reached, since, moves, block.end <= known_to, late, file.consumed())
             since = reached if moves else since
-        told.reach(str(path), _size(file))
+        progress.reach(str(path), _size(file))
         tally.unfinished += bool(unfinished.content)
 
 

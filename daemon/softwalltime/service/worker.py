@@ -27,7 +27,7 @@ from softwalltime.store.current import read_current
 from softwalltime.store.daily import recent_quality, refresh
 from softwalltime.store.history import last_id, read_history, read_new, set_teaching
 from softwalltime.store.quality import Quality
-from softwalltime.store.retention import Forgetting, RefusalReason, Retention, forget
+from softwalltime.store.retention import RefusalReason, Retention, RetentionRun, forget
 from softwalltime.store.statement_timeout import StatementMonitor
 
 HOUR = 3600
@@ -107,7 +107,7 @@ class Worker:
         """The time at which the monotonic clock was 0, by the clock as it was last seen."""
         self._last_id = 0
         self._retention = retention
-        self._forgetting: Forgetting | None = None
+        self._forgetting: RetentionRun | None = None
         # Not at once: a daemon in a restart loop deletes nothing.
         self._forgetting_began = monotonic()
         self._next_forgetting = monotonic() + HOUR

@@ -20,7 +20,7 @@ from softwalltime.simulation.jobs import Integers, Jobs, jobs_of
 from softwalltime.simulation.machine import Machine, Processors
 from softwalltime.simulation.orders import ORDERS
 from softwalltime.simulation.policies import Policy
-from softwalltime.simulation.queue import Queue
+from softwalltime.simulation.queue import WaitingQueue
 from softwalltime.simulation.running import Running
 from softwalltime.simulation.steering import Steering
 from softwalltime.simulation.values import Values
@@ -69,7 +69,7 @@ class Engine:
         self.started = [-1] * count
         self.promise = [-1] * count
         self.backfilled = [False] * count
-        self.queue = Queue()
+        self.queue = WaitingQueue()
         estimates = Estimates(self.started, self.values.running, jobs.walltime, self.values.conditional)
         self.running = Running(count, named(CORRECTIONS, policy.correction, "correction")(estimates))
         self._change_at_start = self.values.change_at_start

@@ -11,7 +11,7 @@ LONG = 48
 _SHORT = 24
 
 
-class Queue:
+class WaitingQueue:
     """The waiting jobs, by their position, ascending; an array of them is kept only while the queue is long."""
 
     __slots__ = ("_buffer", "_kept", "jobs")

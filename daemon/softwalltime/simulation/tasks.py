@@ -49,7 +49,7 @@ class Experiment:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class SimulationTask:
     """Simulations of one workload, which is the recorded one or is shaken with ``seed``.
 
     ``path`` holds the jobs (:mod:`softwalltime.replay.sweep.snapshot`), ``teaching`` how jobs must have ended to teach.
@@ -74,22 +74,22 @@ class Result:
 
 def tasks(
     experiment: Experiment, path: Path, teaching: Iterable[State], todo: Sequence[tuple[Policy, int]], processes: int
-) -> list[Task]:
+) -> list[SimulationTask]:
     """The simulations in as few tasks as keep all processes busy: those on one workload share it and its baseline.
 
     :param todo: policies and seeds.
     """
     seeds = list(dict.fromkeys(seed for _, seed in todo))
     parts = max(1, -(-processes // max(len(seeds), 1)))
-    found: list[Task] = []
+    found: list[SimulationTask] = []
     for seed in seeds:
         policies = [policy for policy, its_seed in todo if its_seed == seed]
         pieces = [tuple(policies[start::parts]) for start in range(min(parts, len(policies)))]
-        found.extend(Task(experiment, path, tuple(sorted(teaching)), piece, seed) for piece in pieces)
+        found.extend(SimulationTask(experiment, path, tuple(sorted(teaching)), piece, seed) for piece in pieces)
     return found
 
 
-def evaluate(task: Task) -> list[Result]:
+def evaluate(task: SimulationTask) -> list[Result]:
     """Do a task.
 
     :raises SoftwalltimeError: if this process has another version of the package, or a predictor raises.

@@ -44,7 +44,7 @@ class Chunks:
     resources: tuple[int, int, int]
 
 
-class Request(NamedTuple):
+class ResourceRequest(NamedTuple):
     """What a job asks for: chunks, their arrangement (free, pack, scatter, vscatter), whether it shares no vnode."""
 
     chunks: tuple[Chunks, ...]
@@ -56,7 +56,7 @@ Placement = tuple[Integers, Integers]
 """Positions of vnodes, and what the job takes of each: one row per vnode, one column per resource and the shares."""
 
 
-def request_of(job: Submission) -> Request:
+def request_of(job: Submission) -> ResourceRequest:
     """What a job asks for.
 
     Without a ``select`` that can be read: ``nodect`` equal chunks, or chunks of one processor anywhere.
@@ -69,15 +69,15 @@ def request_of(job: Submission) -> Request:
 
 
 @lru_cache(maxsize=1 << 16)
-def _request(select: str, place: str, ncpus: int, nodect: int, mem: int, ngpus: int) -> Request:
+def _request(select: str, place: str, ncpus: int, nodect: int, mem: int, ngpus: int) -> ResourceRequest:
     words = place.replace(":", " ").split()
     arrangement = next((word for word in words if word in ("free", "pack", "scatter", "vscatter")), "free")
     exclusive = any(word in ("excl", "exclhost") for word in words)
     if select:
-        return Request(tuple(map(_chunks, select.split("+"))), arrangement, exclusive)
+        return ResourceRequest(tuple(map(_chunks, select.split("+"))), arrangement, exclusive)
     count = nodect if 1 < nodect <= ncpus else ncpus
     each = (-(-ncpus // count), mem // count, -(-ngpus // count))
-    return Request((Chunks(count, each),), arrangement, exclusive)
+    return ResourceRequest((Chunks(count, each),), arrangement, exclusive)
 
 
 def _chunks(text: str) -> Chunks:
@@ -219,7 +219,7 @@ class Vnodes:
         return None
 
 
-def _placed(request: Request, free: Integers, vnodes: Integers, hosts: Integers) -> Placement | None:
+def _placed(request: ResourceRequest, free: Integers, vnodes: Integers, hosts: Integers) -> Placement | None:
     """Where a request can be placed on these vnodes."""
     left = free[vnodes]
     if request.exclusive:

@@ -85,7 +85,7 @@ class Refusal:
         )
 
 
-class Forgetting(Iterator[tuple[str, int]]):
+class RetentionRun(Iterator[tuple[str, int]]):
     """A run of retention, made by :func:`forget`: yields the table and the rows deleted after each transaction.
 
     ``refused`` says what is not deleted and why; it is complete after the first step.
@@ -119,7 +119,7 @@ class Forgetting(Iterator[tuple[str, int]]):
                 yield from _in_batches(engine, "completed_jobs", "delete_crowding_jobs", last)
 
 
-def forget(engine: Engine, retention: Retention, now: int, *, force: bool = False) -> Forgetting:
+def forget(engine: Engine, retention: Retention, now: int, *, force: bool = False) -> RetentionRun:
     """Delete what is not kept, step by step; the caller may stop between two steps.
 
     Age is measured from the end of the newest stored job, or from ``now`` where that is earlier or no job is stored.
@@ -127,7 +127,7 @@ def forget(engine: Engine, retention: Retention, now: int, *, force: bool = Fals
     :param now: the host's clock, epoch seconds.
     :param force: delete by age although :func:`refusals` has reasons not to.
     """
-    return Forgetting(engine, retention, now, force=force)
+    return RetentionRun(engine, retention, now, force=force)
 
 
 def refusals(connection: Connection, retention: Retention, now: int) -> list[Refusal]:

@@ -21,7 +21,7 @@ from softwalltime.errors import SourceError
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class HookOutcome:
     """What came of one run.
 
     ``accepted`` says whether PBS carries the request out, ``message`` why not, ``hook_accepted`` whether the hook alone
@@ -63,7 +63,7 @@ class HookScript:
             raise SourceError(f"cannot read the hook {self._path}: {error}") from error
         return self._compiled[1]
 
-    def run(self, event: Event, configuration: Path | None = None, *, alarm: bool = False) -> Outcome:
+    def run(self, event: Event, configuration: Path | None = None, *, alarm: bool = False) -> HookOutcome:
         """Run the hook for an event.
 
         :param configuration: its configuration file, which PBS calls ``pbs.hook_config_filename``.
@@ -94,7 +94,7 @@ class HookScript:
         return _outcome(run, pbs, error)
 
 
-def _outcome(run: Run, pbs: Pbs, error: str) -> Outcome:
+def _outcome(run: Run, pbs: Pbs, error: str) -> HookOutcome:
     """Apply PBS's own rules to what the hook has done."""
     event = run.event
     job = pbs.event().job
@@ -112,7 +112,7 @@ def _outcome(run: Run, pbs: Pbs, error: str) -> Outcome:
         soft_walltime = as_seconds(rules.existing(event).get("soft_walltime"))
     if event.name == "postqueuejob":
         accepted = True  # The job is queued already: PBS logs a refusal, and that is all.
-    return Outcome(accepted, run.accepted, message, attributes, kept, soft_walltime, pbs.lines, error, pbs)
+    return HookOutcome(accepted, run.accepted, message, attributes, kept, soft_walltime, pbs.lines, error, pbs)
 
 
 def _builtins(pbs: Pbs, event: Event) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 
 from softwalltime.emulation.pbs import tables
 from softwalltime.emulation.pbs.events import NAMES, Event, Site
-from softwalltime.emulation.pbs.hook import Outcome
+from softwalltime.emulation.pbs.hook import HookOutcome
 from softwalltime.emulation.pbs.objects import Job, ResourceList, changed_resources
 from softwalltime.emulation.pbs.rules import is_array
 from softwalltime.errors import SourceError
@@ -73,7 +73,7 @@ def read(path: Path, *, offline: bool = False) -> Event:
     )
 
 
-def write(outcome: Outcome, event: Event, style: Literal["server", "pbs_python"] = "server") -> str:
+def write(outcome: HookOutcome, event: Event, style: Literal["server", "pbs_python"] = "server") -> str:
     """The ``.out`` of a run.
 
     The server prints every attribute of a request and at postqueuejob and runjob what the hook has set;
@@ -177,7 +177,7 @@ def _all_of(job: Job, event: Event) -> list[str]:
     return lines
 
 
-def _set_by_hook(outcome: Outcome, event: Event, *, with_types: bool) -> list[str]:
+def _set_by_hook(outcome: HookOutcome, event: Event, *, with_types: bool) -> list[str]:
     kinds = {**tables.RESOURCES, **event.site.resources}
     resources = changed_resources(outcome.pbs.event().job)
     lines = []

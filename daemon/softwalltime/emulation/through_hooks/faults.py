@@ -23,7 +23,7 @@ _STRIDE = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class FaultInterval:
     """Events, from one to before another, while something is wrong, or nothing is (``""``)."""
 
     kind: str
@@ -31,25 +31,25 @@ class Stretch:
     end: int
 
 
-def plan(kinds: Sequence[str], events: int, random: Random) -> list[Stretch]:
+def plan(kinds: Sequence[str], events: int, random: Random) -> list[FaultInterval]:
     """All events in stretches, with each kind of fault some times and never two at once."""
     wanted = [kind for kind in kinds for _ in range(EACH)]
     random.shuffle(wanted)
     # Each has as many events to itself: it begins in the first half of them, and is over at the end.
     half = events // (2 * len(wanted) or 1)
-    found: list[Stretch] = []
+    found: list[FaultInterval] = []
     for number, kind in enumerate(wanted if half else ()):
         begin = 2 * half * number + random.randrange(half)
         found += _calm(found[-1].end if found else 0, begin)
-        found.append(Stretch(kind, begin, begin + random.randint(1, min(LONGEST, half))))
+        found.append(FaultInterval(kind, begin, begin + random.randint(1, min(LONGEST, half))))
     return [*found, *_calm(found[-1].end if found else 0, events)]
 
 
-def _calm(begin: int, end: int) -> list[Stretch]:
-    return [Stretch("", first, min(first + _STRIDE, end)) for first in range(begin, end, _STRIDE)]
+def _calm(begin: int, end: int) -> list[FaultInterval]:
+    return [FaultInterval("", first, min(first + _STRIDE, end)) for first in range(begin, end, _STRIDE)]
 
 
-class Trouble:
+class FaultInjector:
     """What is wrong at the moment, brought about for real and put right again.
 
     :param garbage: the socket at which a mad daemon answers.

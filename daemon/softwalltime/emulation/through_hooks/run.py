@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from softwalltime.emulation.pbs.hook import HookScript
 from softwalltime.emulation.through_hooks.daemon import Daemon
-from softwalltime.emulation.through_hooks.faults import Stretch, Trouble, plan
+from softwalltime.emulation.through_hooks.faults import FaultInjector, FaultInterval, plan
 from softwalltime.emulation.through_hooks.log_writer import LogWriter
 from softwalltime.emulation.through_hooks.server import TIMEOUTS, EmulatedServer
 from softwalltime.emulation.through_hooks.store import OpenPostgres, Store
@@ -112,7 +112,7 @@ def run(
             daemon.stop()
         random = Random(f"{options.seed} {spec}")  # noqa: S311 - it must come out the same again
         mad = folder / "mad.sock"
-        trouble = Trouble(daemon, log, store, mad, random, PAUSE)
+        trouble = FaultInjector(daemon, log, store, mad, random, PAUSE)
         stretches = plan(options.faults, len(timeline.events), random)
         # A copy: somebody might import another version of it while this runs.
         hook = Path(shutil.copy(options.hook, folder))
@@ -152,8 +152,8 @@ def _fire(
     server: EmulatedServer,
     timeline: Timeline,
     log: LogWriter,
-    trouble: Trouble,
-    stretches: Sequence[Stretch],
+    trouble: FaultInjector,
+    stretches: Sequence[FaultInterval],
     configurations: dict[str, Path],
     progress: Callable[[int], None],
 ) -> tuple[list[bool], list[bool]]:

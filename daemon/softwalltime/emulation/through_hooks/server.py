@@ -6,7 +6,7 @@ from pathlib import Path
 
 from softwalltime.accounting.values import duration
 from softwalltime.emulation.pbs.events import Event, altered, postqueued, queued, started
-from softwalltime.emulation.pbs.hook import HookScript, Outcome
+from softwalltime.emulation.pbs.hook import HookOutcome, HookScript
 from softwalltime.emulation.through_hooks.timeline import TimedEvent, Timeline
 from softwalltime.events import Kind
 from softwalltime.jobs import Submission
@@ -89,7 +89,7 @@ class EmulatedServer:
         else:
             self._running[alter.job] = new, outcome.soft_walltime
 
-    def _fire(self, event: Event, submission: Submission, configuration: Path) -> Outcome:
+    def _fire(self, event: Event, submission: Submission, configuration: Path) -> HookOutcome:
         """Run the hook for an event, after which the job is as the submission says."""
         before = os.environ.get(TIMEOUTS, "")
         outcome = self._script.run(event, configuration)

@@ -18,7 +18,7 @@ Value = str | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class SweepTask:
     """A predictor (as the user asked for it) to be judged on a source's jobs; can be sent to any process.
 
     ``minimum`` is the least soft walltime in seconds.  ``version`` is that of the package which must do it: rows of
@@ -40,7 +40,7 @@ class Row:
     among them.  ``seconds`` of wall-clock time went into driving the predictor, without reading the jobs.
     """
 
-    task: Task
+    task: SweepTask
     name: str
     options: dict[str, Value]
     scores: Scores
@@ -52,14 +52,14 @@ class Row:
 class Failure:
     """A task whose predictor raised an exception."""
 
-    task: Task
+    task: SweepTask
     reason: str
 
     def __str__(self) -> str:
         return f"{self.task.spec} on {self.task.source}: {self.reason}"
 
 
-def evaluate(task: Task) -> Row | Failure:
+def evaluate(task: SweepTask) -> Row | Failure:
     """Do a task.  A predictor that raises is a failure of its own; what is wrong with this process is an error.
 
     :raises SoftwalltimeError: if this process has another version of the package, or cannot read the snapshot.

@@ -17,7 +17,7 @@ from typing import Self
 
 from softwalltime.errors import SourceError
 from softwalltime.replay.metrics import Scores
-from softwalltime.replay.sweep.evaluation import Row, Task, Value
+from softwalltime.replay.sweep.evaluation import Row, SweepTask, Value
 
 OPTION = "option_"
 """What the columns of options begin with, so that no predictor's option is taken for anything else."""
@@ -60,7 +60,7 @@ class Results:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def prepare(self, tasks: Sequence[Task], options: Iterable[str]) -> tuple[list[Task], int]:
+    def prepare(self, tasks: Sequence[SweepTask], options: Iterable[str]) -> tuple[list[SweepTask], int]:
         """Make the file ready for the rows of these tasks.
 
         Rows of a source whose jobs are others by now, or that another version computed, are dropped.

@@ -12,7 +12,7 @@ from softwalltime.simulation.policies import Policy
 from softwalltime.simulation.tasks import Experiment, Result, metrics_of
 
 
-class Kept:
+class ResultCache:
     """The results in one file, open and locked until this context manager is left.
 
     A line is one simulation, with a key that tells it from any other (:meth:`Experiment.key`); lines of other jobs,
