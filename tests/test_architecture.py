@@ -38,7 +38,7 @@ ALLOWED = {
         "store",
     },
     "deployment": {"accounting", "errors", "policy", "resources", "service", "settings", "store"},
-    "reports": {"errors", "formatting", "jobs", "policy", "predictors", "replay", "simulation"},
+    "reports": {"errors", "formatting", "jobs", "policy", "predictors", "replay", "simulation", "states"},
     "experiments": {
         "errors",
         "formatting",

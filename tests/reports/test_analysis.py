@@ -7,7 +7,13 @@ from softwalltime.jobs import DecisionRecord, Submission
 from softwalltime.replay.metrics import score
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.analysis import periods
-from softwalltime.reports.analysis.groups import group_jobs, summarize_users
+from softwalltime.reports.analysis.groups import (
+    Group,
+    group_jobs,
+    most_deteriorated,
+    most_improved,
+    summarize_users,
+)
 from softwalltime.reports.analysis.halves import evaluate_halves
 from softwalltime.reports.analysis.periods import Span, bounded_slowdown
 from softwalltime.reports.analysis.predictions import analyze_predictions, evaluate, outcome_shares
@@ -125,9 +131,22 @@ def test_a_group_improves_by_the_mean_absolute_error_of_its_jobs() -> None:
     assert (first.jobs, first.error, first.walltime_error) == (2, 100, 2 * DAY - 200)
     assert (first.underestimated, first.adjusted) == (0.5, 1)
     assert first.accuracy == pytest.approx((0.5 + 2 / 3) / 2)
+
+
+def test_only_notable_changes_of_users_with_enough_jobs_count() -> None:
+    users = [
+        Group("a", 10, 2.0 * DAY, 0, 0.1, 0.5, 0.0, 1),
+        Group("b", 10, 100, 800, 0.5, 0.1, 0.0, 1),
+        Group("c", 10, 100, 100.4, 0.5, 0.5, 0.0, 1),
+        Group("few", 9, 9000, 0, 0.1, 0.9, 0.0, 1),
+        Group("too short", 10, 9000, 0, 0.1, 0.9, 0.52, 1),
+    ]
     told = summarize_users(users)
-    assert (told.better, told.worse, told.same, told.better_by_a_day) == pytest.approx((1 / 3, 1 / 3, 1 / 3, 1 / 3))
-    assert told.worst == 700
+    assert (told.users, told.better, told.worse, told.same) == (4, 0.5, 0.25, 0.25)
+    assert (told.better_by_a_day, told.worst) == (0.25, 700)
+    assert [user.name for user in most_improved(users, 0.5)] == ["a"]
+    assert [user.name for user in most_deteriorated(users)] == ["b"]
+    assert summarize_users(users[3:4]).users == 0
 
 
 def test_the_project_field_is_the_first_in_which_jobs_differ() -> None:

@@ -28,7 +28,7 @@ def test_report_writes_the_page_and_prints_the_recommendation(
     output = tmp_path / "report.html"
     output.write_text("the one before")
     capsys.readouterr()
-    assert run(["report", str(accounting), "-o", str(output), "--title", "Site A"]) == 0
+    assert run(["report", str(accounting), "-o", str(output), "--title", "Site A", "--seeds", "31,32"]) == 0
     captured = capsys.readouterr()
     document = numbers(output.read_text())
     assert captured.err == ""
@@ -44,7 +44,7 @@ def test_report_writes_the_page_and_prints_the_recommendation(
 def test_predictors_target_and_settings_follow_the_options(accounting: Path, tmp_path: Path) -> None:
     output = tmp_path / "report.html"
     arguments = ["--predictors", "v1,percentile:p=95,keys=user", "--predictor", "v3", "--target", "2.5"]
-    arguments += ["--no-settings", "--split", "2026-02-01"]
+    arguments += ["--no-settings", "--no-simulation", "--split", "2026-02-01"]
     assert run(["report", str(accounting), "-o", str(output), *arguments]) == 0
     document = numbers(output.read_text())
     assert list(document["scores"]) == ["request", "v1", "percentile:p=95,keys=user", "v3"]
@@ -55,9 +55,9 @@ def test_predictors_target_and_settings_follow_the_options(accounting: Path, tmp
 
 def test_with_pseudonyms_the_page_has_no_names_and_no_source_folder(accounting: Path, tmp_path: Path) -> None:
     plain, hidden, again = (tmp_path / f"{name}.html" for name in ("plain", "hidden", "again"))
-    assert run(["report", str(accounting), "-o", str(plain), "--no-settings"]) == 0
+    assert run(["report", str(accounting), "-o", str(plain), "--no-settings", "--no-simulation"]) == 0
     for output in (hidden, again):
-        arguments = ["--pseudonyms", str(tmp_path / "key"), "--no-settings"]
+        arguments = ["--pseudonyms", str(tmp_path / "key"), "--no-settings", "--no-simulation"]
         assert run(["report", str(accounting), "-o", str(output), *arguments]) == 0
     document = numbers(plain.read_text())["for_whom"]
     names = {group["name"] for kind in ("users", "projects") for group in document[kind]}
@@ -77,6 +77,7 @@ def test_with_pseudonyms_the_page_has_no_names_and_no_source_folder(accounting: 
         (["-o", "/nowhere/report.html"], "/nowhere/report.html: cannot be written"),
         (["--predictors", "v9"], "no predictor is called 'v9'"),
         (["--target", "60"], "60.0 is not in the range"),
+        (["--seeds", "31"], "--seeds needs at least two"),
         (["--split", "soon"], "'soon' does not match the format '%Y-%m-%d'"),
         (["--pseudonymous-queues"], "--pseudonymous-queues needs --pseudonyms KEYFILE"),
         (["--pseudonyms", "/nowhere/key"], "/nowhere/key: the key for pseudonyms cannot be read or created"),
@@ -131,7 +132,7 @@ def test_the_store_supplies_predictors_and_actions(
         add_decisions(connection, decisions)
         assert {decision.event for decision in read_decisions(connection)} == {"postqueuejob", "queuejob"}
     output = tmp_path / "report.html"
-    assert run(["report", "store", "--dsn", database, "-o", str(output), "--no-settings"]) == 0
+    assert run(["report", "store", "--dsn", database, "-o", str(output), "--no-settings", "--no-simulation"]) == 0
     html = output.read_text()
     happened = numbers(html)["happened"]
     assert (happened["adjusted"], happened["shadow"]) == (60 - set_from, set_from - 30)
@@ -153,7 +154,7 @@ def test_the_store_supplies_predictors_and_actions(
 
 def test_a_recorded_trace_shows_the_published_order(tmp_path: Path) -> None:
     output = tmp_path / "report.html"
-    assert run(["report", str(trace("KTH")), "-o", str(output), "--no-settings"]) == 0
+    assert run(["report", str(trace("KTH")), "-o", str(output), "--no-settings", "--no-simulation"]) == 0
     html = output.read_text()
     assert "Here: v1 39.6%, v2 22.6%, v3 2.0%, the same order." in html
     assert len(html) < 3_000_000

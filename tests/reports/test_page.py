@@ -10,10 +10,12 @@ from softwalltime.jobs import CompletedJob
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.pseudonyms import Pseudonyms
 from softwalltime.reports.report import Report, ReportOptions, make_report, total_work
+from softwalltime.reports.simulation import Simulated, SimulationOptions
 from tests.reports.fixtures import DAY, SPECS, Elements, made, numbers, page, steady_jobs
 from tests.samples import job
 
 HEADINGS = [
+    "What would it do to waiting?",
     "1. How accurate are the users\N{RIGHT SINGLE QUOTATION MARK} walltimes?",
     "2. How accurate would each predictor have been?",
     "3. Which users, projects and queues?",
@@ -163,12 +165,15 @@ def test_with_pseudonyms_no_name_is_left_anywhere() -> None:
     hidden = [
         job(
             f"secretuser{n % 7}", submitted=one.submission.submitted, runtime=one.runtime, job_id=f"{n}.secretserver",
-            walltime=one.submission.walltime, project=f"secretproject{n % 3}", queue=f"secretqueue{n % 2}", **fields,
+            walltime=one.submission.walltime, project=f"secretproject{n % 3}", queue=f"secretqueue{n % 2}",
+            ncpus=1 + n % 7, **fields,
         )
         for n, one in enumerate(jobs)
     ]  # fmt: skip
     pseudonyms = Pseudonyms(b"0123456789abcdef", queues=True)
-    found = make_report(Workload(hidden), ReportOptions(SPECS, grid=False), pseudonyms)
+    options = ReportOptions(SPECS, grid=False, simulation=SimulationOptions(processors=10, seeds=(31, 32), processes=1))
+    found = make_report(Workload(hidden), options, pseudonyms)
+    assert isinstance(found.simulation, Simulated)
     html = page(found, pseudonyms=True)
     assert "secret" not in html
     assert html.count(pseudonyms("user", "secretuser3")) >= 2
@@ -221,15 +226,22 @@ def test_an_absent_figure_gives_the_reason() -> None:
     assert "No job has a soft walltime" in alone
 
 
-def test_ten_thousand_users_fit_on_the_page() -> None:
+def test_a_thousand_users_fit_on_the_page() -> None:
     jobs = [
-        job(f"u{n}", submitted=n * 60, runtime=60 + n % 3000, walltime=3600, project=f"p{n % 400}", job_id=f"{n}.srv")
+        job(
+            f"u{n % 1000}",
+            submitted=n * 60,
+            runtime=60 + n % 3000,
+            walltime=3600,
+            project=f"p{n % 400}",
+            job_id=f"{n}.srv",
+        )
         for n in range(10_000)
     ]
     html = page(made(jobs))
     assert len(html) < 3_000_000
-    assert "800 of 10,000 users are shown" in html
-    assert len(numbers(html)["for_whom"]["users"]) == 10_000
+    assert "800 of 1,000 users are shown" in html
+    assert len(numbers(html)["for_whom"]["users"]) == 1000
 
 
 def test_progress_adds_up_to_all_the_work() -> None:
@@ -238,6 +250,43 @@ def test_progress_adds_up_to_all_the_work() -> None:
         options = ReportOptions(SPECS)
         make_report(Workload(jobs), options, progress=told.append)
         assert sum(told) == pytest.approx(total_work(options, len(jobs)), rel=0.01)
+
+
+@pytest.fixture(scope="module")
+def crowded() -> Report:
+    """A report with a simulation in which jobs wait."""
+    simulation = SimulationOptions(processors=20, seeds=(31, 32, 33), processes=1)
+    return made(steady_jobs(1200, days=20), simulation=simulation)
+
+
+def test_the_simulation_stands_on_the_first_screen_with_intervals_and_its_population(crowded: Report) -> None:
+    simulation = crowded.simulation
+    assert isinstance(simulation, Simulated)
+    html = page(crowded)
+    text = Elements(html).text
+    first = html[: html.index("<nav")]
+    assert "half the walltime, with guard" in first
+    assert "Simulated with 1,200 jobs" in text
+    assert "on 20 processors" in text
+    assert 'id="changes"' in first
+    assert "newer half" in text or crowded.recommendation.expected is None
+    document = numbers(html)["simulation"]
+    assert document["baseline"]["wait_mean"] > 60
+    assert len(document["settings"]) == len(simulation.settings) >= 2
+    change = document["settings"][0]["changes"]["wait_mean"]
+    assert change["low"] <= change["mean"] <= change["high"]
+
+
+def test_each_figure_names_its_jobs(html: str) -> None:
+    assert html.count('class="population"') == len(PICTURES)
+    assert "Jobs: all 1,500 scored jobs." in html
+    assert "Jobs: the older half of the scored jobs" in html
+
+
+def test_waits_that_were_not_simulated_are_left_out_with_the_reason(html: str) -> None:
+    text = Elements(html).text
+    assert "Waits were not simulated: --no-simulation was given" in text
+    assert "Enable" not in text[: text.index("Reasons")]
 
 
 def test_without_predictors_the_page_still_shows_the_walltimes() -> None:

@@ -1,4 +1,4 @@
-"""Each outcome of the recommendation, and that its policy is one that the daemon takes."""
+"""Each outcome of the recommendation, and that its policy is one that the daemon accepts."""
 
 import tomllib
 from dataclasses import replace
@@ -6,17 +6,38 @@ from dataclasses import replace
 import pytest
 
 from softwalltime.policy.site import SitePolicy
+from softwalltime.reports.accuracy import Accuracy, explain_selection, select_predictors
 from softwalltime.reports.analysis.groups import Group
 from softwalltime.reports.analysis.halves import Halves, Part
+from softwalltime.reports.leave_out import Evaluated, LeftOut, limit, select
 from softwalltime.reports.recommendation import (
-    Choice,
-    LeftOut,
     Recommendation,
     Verdict,
-    choose,
-    conclude,
-    queues_to_leave_out,
+    keeps_promises,
+    recommend,
+    recommend_unsimulated,
+    shortens,
+    too_early,
 )
+from softwalltime.reports.simulation import (
+    GUARD,
+    HALF,
+    NotSimulated,
+    Setting,
+    SettingWaits,
+    Simulated,
+    compare,
+    settings_to_simulate,
+)
+from softwalltime.simulation.metrics import Metrics
+from softwalltime.simulation.policies import Policy
+
+TODAY = Metrics(
+    wait_mean=10_000, wait_p95=50_000, wait_max=200_000, bsld10_mean=20, wide_wait_p99=100_000, weighted_wait=9000,
+    promises=500, broken=0.0,
+)  # fmt: skip
+SEEDS = (31, 32, 33, 34)
+REASON = NotSimulated("no record holds a number of processors")
 
 
 def part(accuracy: float, under: float, **more: float) -> Part:
@@ -27,112 +48,224 @@ def halves(spec: str, older: tuple[float, float], newer: tuple[float, float] | N
     return Halves(spec, part(*older), part(*older), part(*(newer or older)))
 
 
+def evaluated(
+    spec: str, *left_out: LeftOut, under: float = 0.04, newer: tuple[float, float] | None = None
+) -> Evaluated:
+    return Evaluated(halves(spec, (0.5, under), newer), left_out, 0.1, (), ())
+
+
 USERS = halves("request", (0.4, 0.0))
-ENOUGH = {"jobs": 10_000, "days": 100.0}
+ACCURACY = select_predictors(USERS, [halves("v3", (0.5, 0.04)), halves("v1", (0.6, 0.4))], 0.05)
 
 
-def chosen(*candidates: Halves, target: float = 0.05) -> Recommendation | Choice:
-    return choose(USERS, candidates, target, **ENOUGH)
+def waits(
+    spec: str = HALF, wait: float = 0.8, *, broken: float = 0.03, spread: float = 0.01, p95: float = 0.9,
+    slowdown: float = 0.9, guard: int | None = None, ordering: str = "walltime", worse: float = 0.02,
+    left_out: tuple[LeftOut, ...] = (), wide: float = 1.0,
+) -> SettingWaits:  # fmt: skip
+    """A setting whose mean wait is ``wait`` times today's, with so much spread over the workloads."""
+    policy = Policy(waiting=spec, guard=guard, ordering=ordering, order="fcfs" if ordering == "walltime" else "xf")
+    found = [
+        replace(
+            TODAY, wait_mean=10_000 * (wait + sign * spread), wait_p95=50_000 * (p95 + sign * spread),
+            bsld10_mean=20 * (slowdown + sign * spread), broken=broken + sign * 0.001, worse_1h=worse, better_1h=0.1,
+            wide_wait_p99=100_000 * (wide + sign * spread),
+        )
+        for sign in (-1, 1, -1, 1)
+    ]  # fmt: skip
+    name = f"{spec}{', with guard' if guard else ''}{', ordered' if ordering != 'walltime' else ''}"
+    return compare(Setting(name, policy, evaluated(spec, *left_out)), found, [TODAY] * 4)
+
+
+def simulated(*settings: SettingWaits, **more: object) -> Simulated:
+    found = Simulated("fcfs", 128, False, 9000, 10_000, 0, 0, 10**7, SEEDS, 10_000.0, TODAY, settings)
+    return replace(found, **more)  # type: ignore[arg-type]  # fields of the dataclass
+
+
+def advised(*settings: SettingWaits, target: float = 0.05, **more: object) -> Recommendation:
+    return recommend(simulated(*settings, **more), ACCURACY, target, 10_000)
 
 
 @pytest.mark.parametrize(("jobs", "days"), [(999, 100), (10_000, 13.9), (0, 0)])
-def test_few_jobs_or_days_give_no_recommendation(jobs: int, days: float) -> None:
-    advice = choose(USERS, [halves("v3", (0.9, 0.0))], 0.05, jobs, days)
-    assert isinstance(advice, Recommendation)
+def test_few_jobs_or_days_are_too_early(jobs: int, days: float) -> None:
+    advice = too_early(jobs, days)
+    assert advice is not None
     assert advice.verdict is Verdict.WAIT
     assert advice.policy == ""
 
 
-def test_accurate_walltimes_need_no_predictor() -> None:
-    advice = choose(halves("request", (0.8, 0.0)), [halves("v3", (0.99, 0.0))], 0.05, **ENOUGH)
-    assert isinstance(advice, Recommendation)
-    assert advice.verdict is Verdict.OFF
-    assert "walltimes are good" in advice.sentence
+def test_enough_jobs_are_not_too_early() -> None:
+    assert too_early(1000, 14) is None
 
 
-def test_without_a_predictor_within_the_target_the_verdict_is_off() -> None:
-    advice = chosen(halves("v1", (0.6, 0.4)), halves("v2", (0.5, 0.2)), halves("v3", (0.41, 0.01)))
-    assert isinstance(advice, Recommendation)
-    assert advice.verdict is Verdict.OFF
-    assert "The closest is v2: it underestimates 20.0%" in advice.reasons[1]
-
-
-def test_without_improvement_no_closest_predictor_is_named() -> None:
-    advice = chosen(halves("v3", (0.41, 0.01)))
-    assert isinstance(advice, Recommendation)
-    assert len(advice.reasons) == 1
-
-
-def test_the_older_half_selects_the_most_accurate_predictor_within_the_target() -> None:
+def test_the_cautious_predictor_keeps_the_target_on_the_older_half_and_the_bold_one_is_the_most_accurate() -> None:
     best = halves("a", (0.55, 0.05), newer=(0.1, 0.9))
-    advice = chosen(halves("v1", (0.6, 0.06)), best, halves("b", (0.5, 0.0), newer=(0.9, 0.0)))
-    assert isinstance(advice, Choice)
-    assert advice.predictor is best
-    assert advice.tried == 3
+    found = select_predictors(USERS, [halves("v1", (0.6, 0.06)), best, halves("b", (0.5, 0.0))], 0.05)
+    assert found.cautious is best
+    assert found.bold is not None
+    assert found.bold.spec == "v1"
+    assert "a was the most accurate of 3" in explain_selection(found, 0.05)[0]
 
 
-def test_equal_accuracy_selects_fewer_underestimates() -> None:
-    advice = chosen(halves("a", (0.5, 0.04)), halves("b", (0.5, 0.01)))
-    assert isinstance(advice, Choice)
-    assert advice.predictor.spec == "b"
+def test_of_equals_the_one_that_underestimates_less_is_selected() -> None:
+    found = select_predictors(USERS, [halves("a", (0.5, 0.04)), halves("b", (0.5, 0.01))], 0.05)
+    assert found.cautious is not None
+    assert found.cautious.spec == "b"
 
 
-def concluded(found: Halves, *leave_out: LeftOut, jobs: int = 10_000) -> Recommendation:
-    return conclude(Choice(found, USERS, 7), found, 0.05, leave_out, jobs)
+def test_where_no_predictor_keeps_the_target_the_nearest_is_named() -> None:
+    found = select_predictors(
+        USERS, [halves("v1", (0.6, 0.4)), halves("v2", (0.5, 0.2)), halves("v3", (0.41, 0.0))], 0.05
+    )
+    assert found.cautious is None
+    assert "The nearest is v2: it underestimates 20.0%" in explain_selection(found, 0.05)[1]
+    none = select_predictors(USERS, [halves("v3", (0.41, 0.01))], 0.05)
+    assert none.bold is None
+    assert len(explain_selection(none, 0.05)) == 1
 
 
-def test_a_confirmed_predictor_is_enabled() -> None:
-    advice = concluded(halves("v3", (0.5, 0.05), newer=(0.45, 0.075)))
-    assert advice.verdict is Verdict.ON
-    assert "expect mean accuracy 0.45 instead of 0.40, 7.5% of the jobs underestimated" in advice.sentence
-    assert advice.cautions[0].startswith("On the newer half it underestimates 7.5%, slightly more than the target")
-    assert concluded(halves("v3", (0.5, 0.05))).cautions == ()
-    assert advice.expected is not None
-    assert advice.expected.underestimated == 0.075
-
-
-@pytest.mark.parametrize("newer", [(0.5, 0.0751), (0.419, 0.01)])
-def test_an_unconfirmed_predictor_is_for_shadow_mode_only(newer: tuple[float, float]) -> None:
-    advice = concluded(halves("v3", (0.5, 0.05), newer))
+def test_without_a_simulation_nothing_is_switched_on() -> None:
+    advice = recommend_unsimulated(ACCURACY, evaluated("v3"), REASON, 0.05)
     assert advice.verdict is Verdict.SHADOW
-    assert "does not confirm it" in advice.cautions[-1]
+    assert advice.predictor == "v3"
+    assert REASON.reason in advice.reasons[0]
 
 
-def test_cautions_name_losses() -> None:
-    worse = part(0.5, 0.01, mean_absolute_error=200.0, accuracy_by_cpu_hours=0.3)
-    advice = concluded(replace(halves("v3", (0.5, 0.01)), newer=worse), LeftOut("q", 6000, "why"))
-    assert [caution.split(":")[0] for caution in advice.cautions] == [
-        "The mean absolute error increases from 1.7 min to 3.3 min",
-        "Weighted by CPU hours the accuracy decreases from 0.400 to 0.300",
-        "The excluded queues contain 60% of the jobs.",
-    ]
+@pytest.mark.parametrize("newer", [(0.5, 0.0501), (0.419, 0.01)])
+def test_without_a_simulation_a_predictor_must_keep_target_and_gain_on_the_newer_half(
+    newer: tuple[float, float],
+) -> None:
+    advice = recommend_unsimulated(ACCURACY, evaluated("v3", newer=newer), REASON, 0.05)
+    assert advice.verdict is Verdict.OFF
+    assert "did not keep" in advice.sentence
+    assert advice.policy == ""
 
 
-def queue(name: str, jobs: int, under: float, accuracy: float) -> Group:
+def test_without_a_simulation_and_a_predictor_nothing_is_recommended() -> None:
+    none = Accuracy(USERS, None, None, None, 3)
+    assert recommend_unsimulated(none, None, REASON, 0.05).verdict is Verdict.OFF
+
+
+def test_shorter_waits_beyond_the_interval_with_few_broken_promises_are_worth_switching_on() -> None:
+    advice = advised(waits())
+    assert advice.verdict is Verdict.ON
+    assert advice.predictor == HALF
+    assert "the mean wait changes by \N{MINUS SIGN}20.0%" in advice.sentence
+    assert advice.waits is not None
+    assert "2.0% of the jobs wait at least 1 h longer than today" in advice.cautions[0]
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (waits(wait=0.99, spread=0.02), "waits do not get shorter beyond the interval"),
+        (waits(wait=1.1), "waits do not get shorter beyond the interval"),
+        (waits(p95=1.1), "95th percentile wait +10.0%"),
+        (waits(slowdown=1.1), "mean bounded slowdown +10.0%"),
+        (waits(broken=0.06), "6.0% of the promised starts are broken"),
+        (waits(broken=0.0495), "up to 5.1% by the interval, and the limit is 5%"),
+    ],
+)
+def test_a_setting_that_does_not_qualify_is_not_recommended_and_the_reason_is_stated(
+    found: SettingWaits, why: str
+) -> None:
+    advice = advised(found)
+    assert advice.verdict is Verdict.OFF
+    assert any(why in reason for reason in advice.reasons)
+    assert advice.policy == ""
+
+
+def test_one_workload_is_never_enough() -> None:
+    one = compare(waits().setting, [replace(TODAY, wait_mean=1.0)], [TODAY])
+    assert not shortens(one)
+    assert advised(one).verdict is Verdict.OFF
+
+
+def test_no_promise_broken_keeps_them_all() -> None:
+    assert keeps_promises(waits(broken=0.0), 0.002)
+    assert keeps_promises(compare(waits().setting, [replace(TODAY, promises=0, broken=None)] * 2, [TODAY] * 2), 0.0)
+
+
+def test_half_the_walltime_is_preferred_unless_a_predictor_is_better_beyond_the_interval() -> None:
+    assert advised(waits(), waits("v3", 0.797, spread=0.02)).predictor == HALF
+    assert advised(waits(), waits("v3", 0.7)).predictor == "v3"
+    assert advised(waits(broken=0.2), waits("v3", 0.9)).predictor == "v3"
+
+
+def test_the_order_of_the_queue_is_changed_only_if_nothing_else_qualifies_and_the_daemon_can() -> None:
+    ordered = waits("v3", 0.5, ordering="v3")
+    advice = advised(waits(), ordered)
+    assert advice.predictor == HALF
+    assert "v3, ordered would change the mean wait by" in " ".join(advice.reasons)
+    alone = advised(waits(wait=1.0), ordered)
+    if ordered.setting.missing:
+        assert alone.verdict is Verdict.OFF
+        assert alone.would is ordered
+        assert "One would that it cannot apply: v3, ordered" in alone.sentence
+    else:
+        assert alone.verdict is Verdict.ON
+
+
+def test_jobs_that_hardly_wait_have_nothing_to_gain() -> None:
+    advice = advised(waits(), baseline=replace(TODAY, wait_mean=59.0), recorded_wait=None)
+    assert advice.verdict is Verdict.OFF
+    assert "nothing to shorten" in advice.sentence
+
+
+def test_a_simulation_that_does_not_resemble_the_recorded_waits_is_for_shadow_mode_only() -> None:
+    advice = advised(waits(), recorded_wait=50_001.0)
+    assert advice.verdict is Verdict.SHADOW
+    assert any("as recorded" in caution for caution in advice.cautions)
+    assert advised(waits(), recorded_wait=19_000.0).cautions == advised(waits()).cautions
+
+
+def test_who_waits_longer_and_an_estimated_machine_stand_beside_the_verdict() -> None:
+    advice = advised(waits(wide=1.5), estimated=True)
+    text = " ".join(advice.cautions)
+    assert "jobs on at least half of the machine grows from 1.2 d to 1.7 d (beyond the 95% interval)" in text
+    assert "estimated from the log: 128 processors" in text
+
+
+def test_the_settings_are_compared_without_and_with_the_guard_then_ordered() -> None:
+    found = settings_to_simulate(evaluated(HALF), evaluated("v3"), evaluated("v1"), "wfp")
+    assert [(one.policy.waiting, one.policy.guard) for one in found] == [
+        (HALF, None), (HALF, GUARD), ("v3", None), ("v3", GUARD), ("v1", None), ("v1", GUARD), ("v3", GUARD),
+    ]  # fmt: skip
+    assert [one.policy.order for one in found] == ["wfp"] * 6 + ["xf"]
+    assert {one.policy.running for one in found} == {"walltime"}
+    assert len(settings_to_simulate(evaluated(HALF), None, None, "fcfs")) == 2
+
+
+def group(name: str, jobs: int, under: float, accuracy: float) -> Group:
     return Group(name, jobs, 100.0, 50.0, 0.4, accuracy, under, 0.5)
 
 
-def test_large_queues_with_underestimates_or_without_improvement_are_excluded() -> None:
-    found = queues_to_leave_out(
+def test_those_that_suffer_or_gain_nothing_are_left_out_if_they_have_enough_jobs() -> None:
+    found = select(
+        "user",
         [
-            queue("good", 500, 0.1, 0.6),
-            queue("risky", 500, 0.11, 0.6),
-            queue("useless", 500, 0.0, 0.4),
-            queue("small", 99, 0.9, 0.1),
+            group("good", 500, 0.1, 0.6),
+            group("risky", 500, 0.11, 0.6),
+            group("useless", 500, 0.0, 0.4),
+            group("small", 99, 0.9, 0.1),
+            group("(none)", 500, 0.9, 0.1),
         ],
-        0.05,
+        limit(0.04, 0.05),
     )
-    assert [(one.name, one.reason.split(":")[0]) for one in found] == [
-        ("risky", "11.0% of its jobs would be underestimated"),
-        ("useless", "no improvement"),
+    assert [(one.kind, one.name, one.reason.split(":")[0]) for one in found] == [
+        ("user", "risky", "11.0% of the jobs would be underestimated"),
+        ("user", "useless", "predictions are no more accurate"),
     ]
 
 
-def test_the_daemon_accepts_the_policy() -> None:
+def test_the_policy_is_one_that_the_daemon_accepts() -> None:
     spec = "percentile:p=95,keys=user+project,window=30d,threshold=0.5"
     names = ['odd "queue"\\', "tëst", "plain"]
-    advice = concluded(halves(spec, (0.5, 0.01)), *(LeftOut(name, 100, "") for name in names))
+    left_out = (*(LeftOut("queue", name, 100, "") for name in names), LeftOut("user", "eve", 100, ""))
+    advice = advised(waits(spec, left_out=left_out))
     policy = SitePolicy(**tomllib.loads(advice.policy)["policy"])
     assert (policy.mode, policy.waiting, policy.running) == ("shadow", spec, "walltime")
-    assert [rule.queue for rule in policy.rules] == names
+    assert [rule.queue for rule in policy.rules] == [*names, None]
+    assert policy.rules[-1].user == "eve"
     assert {rule.mode for rule in policy.rules} == {"off"}
+    assert "but not for 3 queues and 1 user" in advice.sentence

@@ -4,9 +4,8 @@ import json
 
 import click
 
-from softwalltime.cli.options import LazySettings, store_options
+from softwalltime.cli.options import LazySettings, Seeds, store_options
 from softwalltime.cli.progress import progress_bar
-from softwalltime.cli.simulate import Seeds
 from softwalltime.cli.sources import load_jobs, problems
 from softwalltime.errors import UsageError
 from softwalltime.experiments.papers import PAPERS, repeat

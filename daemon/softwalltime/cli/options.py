@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+import re
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -34,6 +35,24 @@ class ServerName(click.ParamType[str]):
         if not SERVER_NAME.fullmatch(str(value)):
             return self.fail(f"{value!r} is not a server name: use letters, digits, '.', '-' and '_'", param, ctx)
         return str(value)
+
+
+class Seeds(click.ParamType[tuple[int, ...]]):
+    """Numbers and ranges of them, by commas."""
+
+    name = "seeds"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """The seeds, each once, or a usage error."""
+        if isinstance(value, tuple):
+            return value
+        found: dict[int, None] = {}
+        for part in str(value).split(","):
+            match = re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part)
+            if match is None or int(match[2] or match[1]) < int(match[1]):
+                self.fail(f"{part.strip()!r} is neither a number nor a range such as 31-40", param, ctx)
+            found.update(dict.fromkeys(range(int(match[1]), int(match[2] or match[1]) + 1)))
+        return tuple(found)
 
 
 def log_option(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from softwalltime.cli.options import LazySettings, minimum_option, predictors_options, store_options
+from softwalltime.cli.options import LazySettings, Seeds, minimum_option, predictors_options, store_options
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.sources import STORE, load_jobs, problems
 from softwalltime.errors import SourceError
@@ -33,9 +33,34 @@ TITLE = "Report on soft walltimes"
     default=5.0,
     show_default=True,
     metavar="PERCENT",
-    help="Greatest share of jobs, in percent, that a recommended predictor may underestimate.",
+    help="Greatest share of promised starts, in percent, that a recommended setting may break in the simulation, "
+    "and of jobs that a predictor may underestimate.",
 )
 @click.option("--no-settings", is_flag=True, help="Do not compare settings of the percentile predictor; much faster.")
+@click.option("--no-simulation", is_flag=True, help="Do not simulate waits; faster, but nothing can be switched on.")
+@click.option(
+    "--processors", type=click.IntRange(1), metavar="N", help="Machine size.  Default: the most in use at one time."
+)
+@click.option(
+    "--order", type=click.Choice(["fcfs", "wfp"]), default="fcfs", show_default=True, help="Order of the site's queue."
+)
+@click.option(
+    "--seeds",
+    type=Seeds(),
+    default="31-40",
+    show_default=True,
+    metavar="LIST",
+    help="Simulate a shaken workload for each; at least two.",
+)
+@click.option(
+    "--simulated-jobs",
+    type=click.IntRange(1),
+    default=50_000,
+    show_default=True,
+    metavar="N",
+    help="Simulate the newest N jobs.",
+)
+@click.option("--processes", type=click.IntRange(1), metavar="N", help="Processes to simulate.  Default: one per core.")
 @click.option(
     "--split",
     type=click.DateTime(["%Y-%m-%d"]),
@@ -55,14 +80,16 @@ TITLE = "Report on soft walltimes"
 @store_options
 def report(
     sources: tuple[str, ...], output: Path, specs: tuple[str, ...], target: float, no_settings: bool,
-    split: datetime | None, title: str, pseudonyms: Path | None, pseudonymous_queues: bool, limit: int | None,
-    minimum: int, settings: LazySettings,
+    no_simulation: bool, processors: int | None, order: str, seeds: tuple[int, ...], simulated_jobs: int,
+    processes: int | None, split: datetime | None, title: str, pseudonyms: Path | None, pseudonymous_queues: bool,
+    limit: int | None, minimum: int, settings: LazySettings,
 ) -> int:  # fmt: skip
     """Write a page that recommends whether to enable soft walltimes.
 
     The sources are those of "softwalltime replay".  The page is one HTML file.  It shows how inaccurate the walltimes
-    are, how accurate each predictor would have been and for whom, and which settings are best.  It contains user names
-    unless --pseudonyms replaces them.  Nothing else is written.
+    are, how accurate each predictor would have been and for whom, and which settings are best.  Waits are simulated on
+    the newest jobs, with 95% confidence intervals; a setting is recommended only if it shortens them.  The page
+    contains user names unless --pseudonyms replaces them.  Nothing else is written.
 
     \b
     Example:
@@ -71,6 +98,8 @@ def report(
     """
     if pseudonymous_queues and pseudonyms is None:
         raise click.UsageError("--pseudonymous-queues needs --pseudonyms KEYFILE")
+    if len(seeds) < 2:
+        raise click.UsageError("--seeds needs at least two: a single schedule says nothing about a policy")
     # Fail before minutes of work.
     if not os.access(output.parent, os.W_OK):
         raise SourceError(f"{output}: cannot be written: the folder does not exist or is not writable")
@@ -79,14 +108,16 @@ def report(
     from softwalltime.reports import page
     from softwalltime.reports import report as reports
     from softwalltime.reports.pseudonyms import Pseudonyms, read_key
+    from softwalltime.reports.simulation import SimulationOptions
 
     rename = Pseudonyms(read_key(pseudonyms), queues=pseudonymous_queues) if pseudonyms is not None else None
     jobs, tally = load_jobs(sources, settings)
     decisions = _decisions(settings) if STORE in sources else []
     workload = Workload(jobs, limit)
     options = reports.ReportOptions(
-        specs, target / 100, minimum, not no_settings, int(split.replace(tzinfo=UTC).timestamp()) if split else None
-    )
+        specs, target / 100, minimum, not no_settings, int(split.replace(tzinfo=UTC).timestamp()) if split else None,
+        None if no_simulation else SimulationOptions(order, processors, seeds, simulated_jobs, processes),
+    )  # fmt: skip
     with progress_bar("analyzing", reports.total_work(options, len(workload.jobs))) as progress:
         found = reports.make_report(workload, options, rename or (lambda kind, name: name), decisions, progress)
     # A folder name may identify a user.

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from softwalltime.cli.options import LazySettings, minimum_option, store_options
+from softwalltime.cli.options import LazySettings, Seeds, minimum_option, store_options
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.sources import load_jobs, problems
 from softwalltime.errors import SourceError, UsageError
@@ -35,24 +35,6 @@ from softwalltime.simulation.vnodes import Vnode, read_vnodes, that_fit, vnodes_
 
 _FEW = 150_000
 """Jobs up to which simulations are done in this process: starting others takes longer."""
-
-
-class Seeds(click.ParamType[tuple[int, ...]]):
-    """Numbers and ranges of them, by commas."""
-
-    name = "seeds"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        """The seeds, each once, or a usage error."""
-        if isinstance(value, tuple):
-            return value
-        found: dict[int, None] = {}
-        for part in str(value).split(","):
-            match = re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part)
-            if match is None or int(match[2] or match[1]) < int(match[1]):
-                self.fail(f"{part.strip()!r} is neither a number nor a range such as 31-40", param, ctx)
-            found.update(dict.fromkeys(range(int(match[1]), int(match[2] or match[1]) + 1)))
-        return tuple(found)
 
 
 def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from softwalltime import __version__
 from softwalltime.reports.report import Report
+from softwalltime.reports.simulation import Setting
 
 SCHEMA = 1
 """Increased when a name changes its meaning or is removed."""
@@ -38,6 +39,13 @@ def to_embedded_json(found: dict[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, Setting):
+        # A policy holds recorded names, which pseudonyms may have to hide.
+        policy = value.policy
+        return {
+            "name": value.name, "order": policy.order, "waiting": policy.waiting, "ordering": policy.ordering,
+            "guard": policy.guard, "missing": list(value.missing), "left_out": _plain(value.evaluated.left_out),
+        }  # fmt: skip
     if is_dataclass(value) and not isinstance(value, type):
         return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
     if isinstance(value, Enum):

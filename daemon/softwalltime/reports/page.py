@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from softwalltime import __version__, formatting
 from softwalltime.reports import recommendation
-from softwalltime.reports.analysis import periods, predictions, settings
+from softwalltime.reports.analysis import groups, periods, predictions, settings
 from softwalltime.reports.document import to_document, to_embedded_json
 from softwalltime.reports.figures import groups as group_figures
 from softwalltime.reports.figures import periods as period_figures
@@ -18,8 +18,12 @@ from softwalltime.reports.figures import predictions as prediction_figures
 from softwalltime.reports.figures import settings as setting_figures
 from softwalltime.reports.figures import walltimes as walltime_figures
 from softwalltime.reports.figures.picture import Picture, select_styles
+from softwalltime.reports.figures.waits import draw_changes
+from softwalltime.reports.leave_out import LEAST_JOBS as LEAST_LEFT_OUT
+from softwalltime.reports.leave_out import limit
 from softwalltime.reports.published import compare_published_order
 from softwalltime.reports.report import Report
+from softwalltime.reports.simulation import GUARD, Simulated
 
 TOP = 10
 """Number of users in each table."""
@@ -46,7 +50,7 @@ def render(report: Report, origin: Origin) -> str:
     environment.filters |= {
         "duration": formatting.duration, "percent": formatting.percent, "number": formatting.number,
         "day": formatting.day, "exact_percent": formatting.exact_percent, "plural": formatting.plural,
-        "breakable": _breakable,
+        "breakable": _breakable, "change": recommendation.change,
     }  # fmt: skip
     found = to_document(report, origin.title, list(origin.sources))
     # matplotlib has escaped all text.
@@ -64,12 +68,14 @@ def render(report: Report, origin: Origin) -> str:
         outcomes=prediction_figures.OUTCOMES,
         extension_classes=_extension_classes(),
         published=compare_published_order(report.scores),
-        improved=sorted(whom.users, key=lambda user: (-user.gain, user.name))[:TOP] if whom else [],
-        deteriorated=[
-            user for user in sorted(whom.users, key=lambda user: (user.gain, user.name))[:TOP] if user.gain < 0
-        ]
-        if whom
-        else [],
+        improved=groups.most_improved(whom.users, whom.most_underestimated)[:TOP] if whom else [],
+        deteriorated=groups.most_deteriorated(whom.users)[:TOP] if whom else [],
+        least_group=groups.LEAST_JOBS,
+        simulated=isinstance(report.simulation, Simulated),
+        guard=GUARD,
+        least_left_out=LEAST_LEFT_OUT,
+        population=_populations(report),
+        most_left_out=_most_left_out(report),
         largest=LARGEST,
         rules=recommendation,
         classes=periods.pair_classes(report.happened.periods) if report.happened.periods else [],
@@ -80,7 +86,16 @@ def render(report: Report, origin: Origin) -> str:
 
 def _pictures(report: Report) -> dict[str, list[Picture]]:
     """Draw the pictures of each section."""
-    drawn: dict[str, list[Picture]] = {"walltimes": [], "predictors": [], "whom": [], "settings": [], "since": []}
+    drawn: dict[str, list[Picture]] = {
+        "waits": [],
+        "walltimes": [],
+        "predictors": [],
+        "whom": [],
+        "settings": [],
+        "since": [],
+    }
+    if isinstance(report.simulation, Simulated):
+        drawn["waits"] = [draw_changes(report.simulation, report.recommendation.waits)]
     if report.walltimes is not None:
         drawn["walltimes"] = [
             walltime_figures.draw_r_distribution(report.walltimes),
@@ -114,7 +129,7 @@ def _pictures(report: Report) -> dict[str, list[Picture]]:
 
 def _of_predictors(report: Report) -> list[Picture]:
     look = select_styles([one.spec for one in report.predictions], report.recommendation.predictor)
-    scores = {spec: overall for spec, (overall, _) in report.scores.items()}
+    scores = {spec: warm for spec, (_, warm) in report.scores.items()}
     # Settings that differ from the default only in the percentile.
     curve = [
         (one.percentile, one.halves.whole.underestimated, one.halves.whole.accuracy)
@@ -129,6 +144,20 @@ def _of_predictors(report: Report) -> list[Picture]:
         prediction_figures.draw_outcomes(report.predictions, look),
         prediction_figures.draw_accuracy_curves(report.predictions, look),
     ]
+
+
+def _populations(report: Report) -> dict[str, str]:
+    """Name the jobs of the figures of each section."""
+    return {
+        "scored": f"all {formatting.plural(report.scored, 'scored job')}",
+        "older": f"the older half of the scored jobs, {formatting.plural(report.older, 'job')}",
+        "since": f"all {formatting.plural(report.jobs, 'job')}",
+    }
+
+
+def _most_left_out(report: Report) -> float:
+    """Return the share of underestimated jobs beyond which the recommended setting leaves a user or a queue out."""
+    return report.recommendation.most_underestimated or limit(0.0, report.options.target)
 
 
 def _breakable(spec: str) -> Markup:

@@ -1,33 +1,36 @@
-"""Recommend for or against soft walltimes, by these rules:
+"""What to do: a recommendation computed from figures by the rules below.  It may be to switch nothing on.
 
-1. Fewer than ``LEAST_JOBS`` scored jobs, or fewer than ``LEAST_DAYS`` days: no recommendation yet.
-2. Mean accuracy of the users' walltimes of at least ``GOOD_ENOUGH``: do not enable.
-3. A predictor qualifies if on the *older* half of the jobs it underestimates at most the target share and its mean
-   accuracy is at least ``LEAST_GAIN`` above the walltimes'.  If none qualifies: do not enable.
-4. Select the most accurate predictor that qualifies; among equals, the one that underestimates less.
-5. Exclude a queue with at least ``LEAST_QUEUE_JOBS`` jobs in the older half if the predictor underestimates more than
-   twice the target there, or is not more accurate than the walltimes.
-6. Evaluate the predictor on the *newer*, held-out half.  If it underestimates more than ``SLACK`` times the target
-   there, or improves the accuracy by less than ``LEAST_GAIN``: shadow mode only.
-
-The expected figures are those of the newer half without the excluded queues.
+1. Fewer than ``LEAST_JOBS`` scored jobs, or fewer than ``LEAST_DAYS`` days: too early to say.
+2. Without a simulation nobody knows what happens to waits, so nothing is switched on.  Where a predictor is selected by
+   accuracy on the older half (:mod:`.accuracy`) and keeps its gain and the target on the newer half: shadow mode.
+3. In the simulation, jobs wait less than ``LEAST_WAIT`` on average today: there is nothing to gain.
+4. A setting qualifies if, over shaken workloads, its mean wait is below today's by more than the 95% interval, neither
+   its mean bounded slowdown nor its 95th percentile wait is above today's by more than theirs, and the 95% interval of
+   the share of broken promises ends at most at the target.
+5. Of the qualifying settings that the daemon can apply and that keep the order of the queue, half the walltime is
+   chosen, unless a predictor's mean wait is below its by more than the 95% interval of the difference; with the guard
+   where the daemon has one.  Only if none qualifies, a setting that changes the order is chosen.
+6. Where today's simulated mean wait differs from the recorded one by more than a factor of ``UNLIKE``, the simulation
+   is not of this machine: shadow mode at most.
+7. Users and queues are left out by the rule of :mod:`.leave_out`.
 """
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from softwalltime.formatting import duration, exact_percent, percent, plural
-from softwalltime.reports.analysis.groups import Group
-from softwalltime.reports.analysis.halves import Halves, Part
+from softwalltime.reports.accuracy import LEAST_GAIN, Accuracy, explain_selection
+from softwalltime.reports.analysis.halves import Part
+from softwalltime.reports.cautions import accuracy_cautions, simulation_cautions
+from softwalltime.reports.leave_out import Evaluated, LeftOut
+from softwalltime.reports.simulation import HALF, NotSimulated, SettingWaits, Simulated
+from softwalltime.simulation.differences import Interval, interval
 
 LEAST_JOBS = 1000
 LEAST_DAYS = 14
-GOOD_ENOUGH = 0.8
-LEAST_GAIN = 0.02
-LEAST_QUEUE_JOBS = 100
-SLACK = 1.5
+LEAST_WAIT = 60
+UNLIKE = 5
 
 
 class Verdict(Enum):
@@ -40,20 +43,13 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
-    """A queue to exclude, and the reason."""
-
-    name: str
-    jobs: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Recommendation:
-    """The verdict with its reasons.
+    """The verdict, and what it rests on.
 
-    ``predictor`` is the selected one, ``None`` unless the verdict is ON or SHADOW.  ``expected`` are its figures over
-    the newer half without the excluded queues, ``walltimes`` those of the users' walltimes over the same jobs.
+    ``predictor`` is the one for waiting jobs, ``None`` unless the verdict is ON or SHADOW; ``expected`` are its figures
+    over the newer half, those left out counted with their walltimes; ``walltimes`` those of the walltimes over the same
+    jobs.  Users and queues of whose jobs more than ``most_underestimated`` are underestimated are left out.
+    ``waits`` is the recommended setting as simulated; ``would`` is one that qualifies and that the daemon cannot apply.
     """
 
     verdict: Verdict
@@ -62,159 +58,262 @@ class Recommendation:
     cautions: tuple[str, ...] = ()
     predictor: str | None = None
     leave_out: tuple[LeftOut, ...] = ()
+    most_underestimated: float | None = None
     expected: Part | None = None
     walltimes: Part | None = None
+    waits: SettingWaits | None = None
+    would: SettingWaits | None = None
 
     @property
     def policy(self) -> str:
-        """The recommended policy of the daemon as TOML, in shadow mode; empty without a predictor."""
+        """The daemon's policy that does what is recommended, as TOML, in shadow mode first; empty if there is none."""
         if self.predictor is None:
             return ""
         lines = ["[policy]", 'mode = "shadow"', f'waiting = "{self.predictor}"', 'running = "walltime"']
-        for queue in self.leave_out:
-            # Every JSON string is a TOML string.
-            lines += ["", "[[policy.rules]]", f"queue = {json.dumps(queue.name)}", 'mode = "off"']
+        if self.waits is not None:
+            chosen = self.waits.setting.policy
+            lines += [] if chosen.guard is None else [f"guard = {chosen.guard}"]
+            lines += [] if self.waits.setting.keeps_order else [f'ordering = "{chosen.ordering}"']
+        for one in self.leave_out:
+            # A JSON string is a TOML string too.
+            lines += ["", "[[policy.rules]]", f"{one.kind} = {json.dumps(one.name)}", 'mode = "off"']
         return "\n".join(lines) + "\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The selected predictor out of ``tried``, and the figures of the users' walltimes."""
+def too_early(jobs: int, days: float) -> Recommendation | None:
+    """Rule 1; ``None`` if there are enough jobs.
 
-    predictor: Halves
-    walltimes: Halves
-    tried: int
-
-
-def choose(
-    walltimes: Halves | None, candidates: Sequence[Halves], target: float, jobs: int, days: float
-) -> Recommendation | Choice:
-    """Apply rules 1 to 4: return the selected predictor, or a recommendation against all.
-
-    :param walltimes: figures of the users' walltimes; ``None`` if there are too few jobs.
-    :param target: greatest share of underestimated jobs.
     :param jobs: number of scored jobs.
-    :param days: days from the first submission to the last.
+    :param days: from the first one's submission to the last one's.
     """
-    if walltimes is None or jobs < LEAST_JOBS or days < LEAST_DAYS:
-        return _too_early(jobs, days)
-    if walltimes.whole.accuracy >= GOOD_ENOUGH:
-        return Recommendation(
-            Verdict.OFF,
-            "Do not enable soft walltimes: the users' walltimes are good, with a mean accuracy of "
-            f"{walltimes.whole.accuracy:.2f}.",
-            reasons=(f"From {GOOD_ENOUGH} on predictions improve little, and each underestimate has a cost.",),
-        )
-    gaining = [one for one in candidates if one.older.accuracy >= walltimes.older.accuracy + LEAST_GAIN]
-    within = [one for one in gaining if one.older.underestimated <= target]
-    if within:
-        best = max(within, key=lambda one: (one.older.accuracy, -one.older.underestimated))
-        return Choice(best, walltimes, len(candidates))
-    none = (
-        f"On the older half of the jobs none of the {len(candidates):,} predictors and settings is more accurate than "
-        f"the walltimes by at least {LEAST_GAIN} and underestimates at most {exact_percent(target)} of the jobs."
-    )
-    reasons = [none]
-    if gaining:
-        nearest = min(gaining, key=lambda one: one.older.underestimated)
-        reasons.append(
-            f"The closest is {nearest.spec}: it underestimates {percent(nearest.older.underestimated)}, with a mean "
-            f"accuracy of {nearest.older.accuracy:.3f} instead of {walltimes.older.accuracy:.3f}. A greater --target "
-            "would allow it."
-        )
-    return Recommendation(
-        Verdict.OFF,
-        f"Do not enable soft walltimes: no predictor is better than the users' walltimes with at most "
-        f"{exact_percent(target)} of the jobs underestimated.",
-        tuple(reasons),
-    )
-
-
-def _too_early(jobs: int, days: float) -> Recommendation:
+    if jobs >= LEAST_JOBS and days >= LEAST_DAYS:
+        return None
     found = f"{plural(jobs, 'scored job')} in {plural(round(days), 'day')}"
-    needed = f"{LEAST_JOBS:,} jobs that ran and had a walltime, in at least {LEAST_DAYS} days"
     return Recommendation(
         Verdict.WAIT,
         f"No recommendation yet: only {found}." if jobs else "No recommendation yet: no job can be scored.",
-        reasons=(f"The figures need at least {needed}. Add more logs.",),
+        reasons=(
+            f"At least {LEAST_JOBS:,} jobs that ran and had a walltime, over at least {LEAST_DAYS} days, are needed.",
+            "Repeat the report with more logs.",
+        ),
     )
 
 
-def queues_to_leave_out(queues: Sequence[Group], target: float) -> tuple[LeftOut, ...]:
-    """Apply rule 5 to the predictor's figures by queue over the older half."""
-    found = []
-    for queue in queues:
-        if queue.jobs < LEAST_QUEUE_JOBS:
-            continue
-        if queue.underestimated > 2 * target:
-            reason = f"{percent(queue.underestimated)} of its jobs would be underestimated"
-        elif queue.accuracy <= queue.walltime_accuracy:
-            reason = f"no improvement: mean accuracy {queue.accuracy:.3f} instead of {queue.walltime_accuracy:.3f}"
-        else:
-            continue
-        found.append(LeftOut(queue.name, queue.jobs, reason))
-    return tuple(found)
-
-
-def conclude(
-    choice: Choice, chosen: Halves, target: float, leave_out: tuple[LeftOut, ...], jobs: int
+def recommend_unsimulated(
+    accuracy: Accuracy, cautious: Evaluated | None, reason: NotSimulated, target: float
 ) -> Recommendation:
-    """Apply rule 6.
-
-    :param chosen: the predictor's figures without the excluded queues.
-    :param jobs: number of scored jobs.
-    """
-    walltimes = choice.walltimes
-    new, users = chosen.newer, walltimes.newer
-    held = new.underestimated <= SLACK * target and new.accuracy >= users.accuracy + LEAST_GAIN
-    but = f", except in {plural(len(leave_out), 'queue')}" if leave_out else ""
-    figures = (
-        f"mean accuracy {new.accuracy:.2f} instead of {users.accuracy:.2f}, {percent(new.underestimated)} of the jobs "
-        "underestimated"
-    )
-    first = (
-        f"On the older half of the jobs it is the most accurate of {plural(choice.tried, 'predictor')} and settings, "
-        f"with at most {exact_percent(target)} underestimated: {chosen.older.accuracy:.3f} instead of "
-        f"{walltimes.older.accuracy:.3f}, {percent(chosen.older.underestimated)} underestimated"
-        + (" (excluded queues count with their walltimes)." if leave_out else ".")
-    )
-    second = (
-        f"On the newer, held-out half it reaches {new.accuracy:.3f} instead of {users.accuracy:.3f}, with "
-        f"{percent(new.underestimated)} underestimated, "
-        f"{percent(new.badly_underestimated)} by more than 30 minutes."
-    )
-    cautions = []
-    if new.mean_absolute_error > users.mean_absolute_error:
-        cautions.append(
-            f"The mean absolute error increases from {duration(users.mean_absolute_error)} to "
-            f"{duration(new.mean_absolute_error)}: many short jobs improve, some long jobs have large errors."
-        )
-    if new.accuracy_by_cpu_hours < users.accuracy_by_cpu_hours:
-        cautions.append(
-            f"Weighted by CPU hours the accuracy decreases from {users.accuracy_by_cpu_hours:.3f} to "
-            f"{new.accuracy_by_cpu_hours:.3f}: the estimates of large and long jobs get worse."
-        )
-    if held and new.underestimated > target:
-        cautions.append(
-            f"On the newer half it underestimates {percent(new.underestimated)}, slightly more than the target of "
-            f"{exact_percent(target)}: monitor it."
-        )
-    missing = sum(queue.jobs for queue in leave_out)
-    if missing > jobs / 2:
-        cautions.append(f"The excluded queues contain {percent(missing / jobs, 0)} of the jobs.")
-    if not held:
-        cautions.append(
-            f"The held-out half does not confirm it: the limits are {percent(SLACK * target)} underestimated and an "
-            f"improvement of {LEAST_GAIN} in accuracy."
-        )
+    """Rule 2."""
+    why = f"What would happen to waits is not known: {reason.reason}."
+    reasons = (why, *explain_selection(accuracy, target))
+    if cautious is None:
         return Recommendation(
-            Verdict.SHADOW,
-            f"Use {chosen.spec} in shadow mode only{but}: the newer jobs do not confirm the result of the older jobs "
-            f"({figures}).",
-            (first, second), tuple(cautions), chosen.spec, leave_out, new, users,
-        )  # fmt: skip
+            Verdict.OFF,
+            "Do not enable soft walltimes: waits were not simulated, and no predictor is more accurate than the "
+            f"users' walltimes with at most {exact_percent(target)} of the jobs underestimated.",
+            reasons,
+        )
+    new, users = cautious.halves.newer, accuracy.walltimes.newer
+    figures = (
+        f"on the newer half of the jobs, mean accuracy {new.accuracy:.2f} instead of {users.accuracy:.2f}, "
+        f"{percent(new.underestimated)} of the jobs underestimated"
+    )
+    if new.underestimated > target or new.accuracy < users.accuracy + LEAST_GAIN:
+        return Recommendation(
+            Verdict.OFF,
+            f"Do not enable soft walltimes: waits were not simulated, and {cautious.spec} did not keep on the newer "
+            "half what it reached on the older one.",
+            (*reasons, f"It had, {figures}; the limit is {exact_percent(target)}."),
+        )
     return Recommendation(
-        Verdict.ON,
-        f"Enable {chosen.spec} for waiting jobs{but}, first in shadow mode: expect {figures}.",
-        (first, second), tuple(cautions), chosen.spec, leave_out, new, users,
+        Verdict.SHADOW,
+        f"Try {cautious.spec} in shadow mode only: waits were not simulated ({figures}).",
+        reasons, accuracy_cautions(new, users), cautious.spec, cautious.left_out,
+        cautious.most_underestimated, new, users,
     )  # fmt: skip
+
+
+def shortens(waits: SettingWaits) -> bool:
+    """Whether waits get shorter beyond the interval, and nothing measured of all jobs gets worse beyond its own."""
+    changes = waits.changes
+    return _below(changes["wait_mean"]) and not any(_above(changes[name]) for name in ("wait_p95", "bsld10_mean"))
+
+
+def keeps_promises(waits: SettingWaits, target: float) -> bool:
+    """Whether at most the target share of the promises is broken, by the upper end of the interval."""
+    return _upper(waits.broken) <= target
+
+
+def recommend(simulated: Simulated, accuracy: Accuracy, target: float, jobs: int) -> Recommendation:
+    """Rules 3 to 6.
+
+    :param target: greatest share of promises that may be broken.
+    :param jobs: number of scored jobs in all.
+    """
+    today = simulated.baseline.wait_mean or 0.0
+    if today < LEAST_WAIT:
+        return Recommendation(
+            Verdict.OFF,
+            f"Do not enable soft walltimes: jobs wait {duration(today)} on average in the simulation, so there is "
+            "nothing to shorten.",
+            (_population(simulated),),
+            simulation_cautions(simulated, None),
+        )
+    qualifying = [one for one in simulated.settings if shortens(one) and keeps_promises(one, target)]
+    applicable = [one for one in qualifying if not one.setting.missing]
+    chosen = _choose([one for one in applicable if one.setting.keeps_order]) or _choose(applicable)
+    would = _shortest([one for one in qualifying if one.setting.missing])
+    reasons = [_population(simulated)]
+    if chosen is None:
+        return _against(simulated, would, reasons, target)
+    reasons += _why(chosen, target)
+    if would is not None and _mean(would) < _mean(chosen):
+        reasons.append(_would(would))
+    reasons += explain_selection(accuracy, target)
+    evaluated = chosen.setting.evaluated
+    new, users = evaluated.halves.newer, accuracy.walltimes.newer
+    cautions = [*simulation_cautions(simulated, chosen), *accuracy_cautions(new, users, evaluated.left_out, jobs)]
+    what = chosen.setting.name + (" for waiting jobs" if chosen.setting.keeps_order else "") + _but(evaluated)
+    verdict, begin = Verdict.ON, f"Enable {what}, first in shadow mode"
+    if _unlike(simulated):
+        verdict, begin = Verdict.SHADOW, f"Try {what}, in shadow mode only"
+    return Recommendation(
+        verdict,
+        f"{begin}: in simulation the mean wait changes by {change(chosen.changes['wait_mean'])}, and "
+        f"{percent(chosen.broken.mean)} of the promised starts come later.",
+        tuple(reasons), tuple(cautions), chosen.setting.policy.waiting, evaluated.left_out,
+        evaluated.most_underestimated, new, users, chosen, would,
+    )  # fmt: skip
+
+
+def _against(
+    simulated: Simulated, would: SettingWaits | None, reasons: list[str], target: float
+) -> Recommendation:  # fmt: skip
+    limit = f"with at most {exact_percent(target)} of the promised starts broken"
+    cautions = simulation_cautions(simulated, None)
+    if would is not None:
+        return Recommendation(
+            Verdict.OFF,
+            "Do not enable soft walltimes: no setting that this version of the daemon can apply shortens waits "
+            f"beyond the interval {limit}. One would that it cannot apply: {would.setting.name}.",
+            (*reasons, *(_fails(one, target) for one in simulated.settings if not one.setting.missing), _would(would)),
+            cautions,
+            would=would,
+        )
+    return Recommendation(
+        Verdict.OFF,
+        f"Do not enable soft walltimes: none of {plural(len(simulated.settings), 'setting')} shortens waits beyond the "
+        f"interval {limit}.",
+        (*reasons, *(_fails(one, target) for one in simulated.settings)),
+        cautions,
+    )
+
+
+def _choose(qualifying: list[SettingWaits]) -> SettingWaits | None:
+    """Rule 5, among settings that qualify."""
+    guarded = [one for one in qualifying if one.setting.policy.guard is not None] or qualifying
+    best = _shortest(guarded)
+    half = next((one for one in guarded if one.setting.policy.waiting == HALF), None)
+    if best is None or half is None:
+        return best
+    learnt = interval([mine - other for mine, other in zip(best.waits, half.waits, strict=True)])
+    return best if _below(learnt) else half
+
+
+def _shortest(settings: list[SettingWaits]) -> SettingWaits | None:
+    return min(settings, key=_mean, default=None)
+
+
+def _mean(waits: SettingWaits) -> float:
+    change = waits.changes["wait_mean"].mean
+    return 0.0 if change is None else change
+
+
+def _below(change: Interval) -> bool:
+    return change.high is not None and change.high < 0
+
+
+def _above(change: Interval) -> bool:
+    return change.low is not None and change.low > 0
+
+
+def _upper(level: Interval) -> float:
+    return level.mean or 0.0 if level.high is None else level.high
+
+
+def _unlike(simulated: Simulated) -> bool:
+    recorded, today = simulated.recorded_wait, simulated.baseline.wait_mean
+    if recorded is None or today is None:
+        return False
+    return max(recorded, 1.0) > UNLIKE * max(today, 1.0) or max(today, 1.0) > UNLIKE * max(recorded, 1.0)
+
+
+def change(relative: Interval) -> str:
+    """A relative change with its interval.
+
+    >>> change(Interval(-0.125, -0.15, -0.1))
+    '\N{MINUS SIGN}12.5% (\N{MINUS SIGN}15.0 to \N{MINUS SIGN}10.0)'
+    """
+    if relative.mean is None:
+        return "\N{EN DASH}"
+    mean = f"{100 * relative.mean:+.1f}%"
+    if relative.low is not None and relative.high is not None:
+        mean += f" ({100 * relative.low:+.1f} to {100 * relative.high:+.1f})"
+    return mean.replace("-", "\N{MINUS SIGN}")
+
+
+def _population(simulated: Simulated) -> str:
+    which = f"the newest {simulated.jobs:,} of " if simulated.jobs < simulated.of else "all "
+    size = plural(simulated.processors, "processor")
+    return (
+        f"Simulated: {which}{plural(simulated.of, 'job')} on {size}, order {simulated.order}, EASY backfilling, in "
+        f"{plural(len(simulated.seeds), 'shaken workload')}. Today's setting plans with the walltimes; the mean wait "
+        f"is {duration(simulated.baseline.wait_mean)}."
+    )
+
+
+def _why(chosen: SettingWaits, target: float) -> list[str]:
+    changes = chosen.changes
+    waits = (
+        f"With {chosen.setting.name} the mean wait is {duration(chosen.metrics.wait_mean)}, a change of "
+        f"{change(changes['wait_mean'])}; the 95th percentile wait changes by {change(changes['wait_p95'])}, the mean "
+        f"bounded slowdown by {change(changes['bsld10_mean'])} (95% intervals)."
+    )
+    promises = (
+        f"Of the starts promised to top jobs {percent(chosen.broken.mean)} come later, at most "
+        f"{percent(_upper(chosen.broken))} by the interval; the limit is {exact_percent(target)}."
+    )
+    return [waits, promises]
+
+
+def _fails(waits: SettingWaits, target: float) -> str:
+    """Why a setting does not qualify."""
+    if not shortens(waits):
+        said = f"waits do not get shorter beyond the interval: mean wait {change(waits.changes['wait_mean'])}"
+        for name, words in (("wait_p95", "95th percentile wait"), ("bsld10_mean", "mean bounded slowdown")):
+            if _above(waits.changes[name]):
+                said += f", {words} {change(waits.changes[name])}"
+    else:
+        said = f"mean wait {change(waits.changes['wait_mean'])}"
+    if not keeps_promises(waits, target):
+        said += (
+            f"; {percent(waits.broken.mean)} of the promised starts are broken, up to {percent(_upper(waits.broken))} "
+            f"by the interval, and the limit is {exact_percent(target)} (--target)"
+        )
+    return f"{waits.setting.name}: {said}."
+
+
+def _would(would: SettingWaits) -> str:
+    return (
+        f"{would.setting.name} would change the mean wait by {change(would.changes['wait_mean'])}, with "
+        f"{percent(would.broken.mean)} of the promised starts broken; it needs {' and '.join(would.setting.missing)}, "
+        "which this version of the daemon does not have."
+    )
+
+
+def _but(evaluated: Evaluated) -> str:
+    counts = [
+        plural(sum(one.kind == kind for one in evaluated.left_out), kind)
+        for kind in ("queue", "user")
+        if any(one.kind == kind for one in evaluated.left_out)
+    ]
+    return f", but not for {' and '.join(counts)}" if counts else ""

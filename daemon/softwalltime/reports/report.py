@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
 from softwalltime.formatting import DAY
 from softwalltime.jobs import DecisionRecord
 from softwalltime.policy.clamp import MINIMUM
@@ -12,6 +10,7 @@ from softwalltime.predictors.registry import BASELINE, make
 from softwalltime.replay.drive import drive
 from softwalltime.replay.metrics import WARM_UP, Scores, score
 from softwalltime.replay.workload import Workload
+from softwalltime.reports.accuracy import Accuracy, select_predictors
 from softwalltime.reports.analysis import groups, periods, settings
 from softwalltime.reports.analysis.groups import Group, Shares
 from softwalltime.reports.analysis.halves import Halves, evaluate_halves, has_both_halves, older_half
@@ -20,16 +19,34 @@ from softwalltime.reports.analysis.predictions import Evaluation, Predictions, a
 from softwalltime.reports.analysis.settings import PASSES, PercentileSetting
 from softwalltime.reports.analysis.walltimes import Walltimes, analyze_walltimes
 from softwalltime.reports.columns import Columns, Integers, Rename, make_columns
-from softwalltime.reports.recommendation import Choice, Recommendation, choose, conclude, queues_to_leave_out
+from softwalltime.reports.leave_out import Evaluated, evaluate_setting, limit
+from softwalltime.reports.recommendation import (
+    Recommendation,
+    recommend,
+    recommend_unsimulated,
+    too_early,
+)
+from softwalltime.reports.simulation import (
+    HALF,
+    MOST_SETTINGS,
+    NotSimulated,
+    Recorded,
+    Simulated,
+    SimulationOptions,
+    prepare,
+    settings_to_simulate,
+    simulate_settings,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
     """Options of a report.
 
-    ``target``: greatest share of jobs that a recommended predictor may underestimate.  ``minimum``: least soft walltime
-    in seconds.  ``split``: epoch second between before and after, ``None`` for the first soft walltime.  ``grid``:
-    whether to evaluate the settings of the percentile predictor.
+    ``target``: greatest share of promised starts that a recommended setting may break in the simulation, and of jobs
+    that a predictor may underestimate to be selected by accuracy.  ``minimum``: least soft walltime in seconds.
+    ``split``: epoch second between before and after, ``None`` for the first soft walltime.  ``grid``: whether to
+    evaluate the settings of the percentile predictor.  ``simulation``: ``None`` to simulate no waits.
     """
 
     specs: tuple[str, ...]
@@ -37,14 +54,19 @@ class ReportOptions:
     minimum: int = MINIMUM
     grid: bool = True
     split: int | None = None
+    simulation: SimulationOptions | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ForWhom:
-    """One predictor's figures by user, project and queue."""
+    """One predictor's figures by user, project and queue, over all scored jobs.
+
+    A group of whose jobs more than the share ``most_underestimated`` are underestimated gains nothing.
+    """
 
     spec: str
     shares: Shares
+    most_underestimated: float
     users: list[Group]
     projects: list[Group]
     queues: list[Group]
@@ -68,11 +90,16 @@ class Since:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The figures of a report, in the order of its sections; missing figures are ``None`` or empty."""
+    """The figures of a report, in the order of its sections; missing figures are ``None`` or empty.
+
+    ``older`` and ``newer`` are the numbers of scored jobs in the two halves.
+    """
 
     options: ReportOptions
     jobs: int
     scored: int
+    older: int
+    newer: int
     skipped: dict[str, int]
     users: int
     since: int
@@ -86,12 +113,13 @@ class Report:
     settings: list[PercentileSetting]
     best: PercentileSetting | None
     happened: Since
+    simulation: Simulated | NotSimulated
     recommendation: Recommendation
 
 
 def total_work(options: ReportOptions, jobs: int) -> int:
     """Return the total of the progress that :func:`make_report` reports."""
-    return jobs * (len(options.specs) + (PASSES if options.grid else 0) + 1)
+    return jobs * (len(options.specs) + (PASSES if options.grid else 0) + 1) + _simulation_work(options, jobs)
 
 
 def make_report(
@@ -113,24 +141,31 @@ def make_report(
 
     tried = {spec: evaluate_halves(table, spec, each) for spec, each in soft.items()} if has_both_halves(table) else {}
     walltime = tried.pop(BASELINE, None)
-    candidates = [*tried.values(), *(setting.halves for setting in grid)]
     submitted = table.submitted[table.scored]
     days = float(submitted[-1] - submitted[0]) / DAY if len(submitted) else 0.0
-    choice = choose(walltime, candidates, options.target, len(submitted), days)
-    if isinstance(choice, Choice):
-        spec = choice.predictor.spec
-        if spec not in soft:
-            soft[spec] = drive(workload, make(spec), options.minimum).soft_walltimes
-        advice, focus = _conclude(table, choice, soft[spec], options.target), spec
+    focus = min(tried, key=lambda spec: _distance(tried[spec], options.target), default="")
+    advice = too_early(len(submitted), days)
+    simulation: Simulated | NotSimulated = NotSimulated("there are too few jobs")
+    if advice is None and walltime is not None:
+        accuracy = select_predictors(
+            walltime, [*tried.values(), *(setting.halves for setting in grid)], options.target
+        )  # fmt: skip
+        advice, simulation = _advise(workload, table, options, accuracy, soft, progress)
+        focus = advice.predictor or (accuracy.cautious.spec if accuracy.cautious else focus)
     else:
-        focus = min(tried, key=lambda spec: _distance(tried[spec], options.target), default="")
-        advice = choice
+        progress(_simulation_work(options, len(workload.jobs)))
+    if advice is None:
+        raise ValueError("the users' walltimes must be among the predictors")
+    if focus and focus not in soft:
+        soft[focus] = drive(workload, make(focus), options.minimum).soft_walltimes
     judged = {spec: evaluate(table, spec, each) for spec, each in soft.items()} if len(submitted) else {}
     progress(len(workload.jobs))
     return Report(
         options=options,
         jobs=len(workload.jobs),
         scored=int(table.scored.sum()),
+        older=_length(older_half(table)),
+        newer=int(table.scored.sum()) - older_half(table).stop,
         skipped=workload.skipped(),
         users=len(table.user.names),
         since=int(table.submitted.min()),
@@ -144,23 +179,65 @@ def make_report(
             for spec, one in judged.items()
             if spec != BASELINE
         },
-        for_whom=_for_whom(table, judged[focus]) if focus in judged else None,
+        for_whom=_for_whom(table, judged[focus], options.target) if focus in judged else None,
         settings=grid,
         best=settings.best_setting(grid, options.target),
         happened=_since(workload, table, options.split, decisions),
+        simulation=simulation,
         recommendation=advice,
     )
 
 
-def _conclude(table: Columns, choice: Choice, soft: Integers, target: float) -> Recommendation:
-    """Return the recommendation for the selected predictor, with queues excluded."""
-    spec = choice.predictor.spec
-    queues = groups.group_jobs(table, evaluate(table, spec, soft), table.queue, older_half(table))
-    leave_out = queues_to_leave_out(queues, target)
-    names = {queue.name for queue in leave_out}
-    out = np.array([name in names for name in table.queue.names], np.bool_)[table.queue.codes]
-    without = evaluate_halves(table, spec, np.where(out, -1, soft))
-    return conclude(choice, without, target, leave_out, int(table.scored.sum()))
+def _advise(
+    workload: Workload,
+    table: Columns,
+    options: ReportOptions,
+    accuracy: Accuracy,
+    soft: dict[str, Integers],
+    progress: Callable[[int], None],
+) -> tuple[Recommendation, Simulated | NotSimulated]:
+    """Simulate and recommend; add the soft walltimes of further predictors to ``soft``."""
+    work = _simulation_work(options, len(workload.jobs))
+
+    def evaluated(spec: str) -> Evaluated:
+        if spec not in soft:
+            soft[spec] = drive(workload, make(spec), options.minimum).soft_walltimes
+        return evaluate_setting(workload, table, spec, soft[spec], options.target)
+
+    cautious = evaluated(accuracy.cautious.spec) if accuracy.cautious else None
+    simulation = options.simulation or SimulationOptions()
+    prepared: Recorded | NotSimulated = NotSimulated("--no-simulation was given")
+    if options.simulation is not None:
+        prepared = prepare(workload, simulation)
+    if isinstance(prepared, NotSimulated):
+        progress(work)
+        return recommend_unsimulated(accuracy, cautious, prepared, options.target), prepared
+    bold = None
+    if accuracy.bold is not None and accuracy.bold is not accuracy.cautious:
+        bold = evaluated(accuracy.bold.spec)
+    compared = settings_to_simulate(evaluated(HALF), cautious, bold, simulation.order, options.minimum)
+    done = 0
+
+    def advance(amount: int) -> None:
+        nonlocal done
+        done += amount
+        progress(amount)
+
+    simulated = simulate_settings(prepared, compared, simulation, advance)
+    progress(work - done)
+    return recommend(simulated, accuracy, options.target, int(table.scored.sum())), simulated
+
+
+def _simulation_work(options: ReportOptions, jobs: int) -> int:
+    """Return the most progress that the simulation can report."""
+    if options.simulation is None:
+        return 0
+    return min(jobs, options.simulation.jobs) * len(options.simulation.seeds) * MOST_SETTINGS
+
+
+def _length(part: slice) -> int:
+    length: int = part.stop - part.start
+    return length
 
 
 def _distance(one: Halves, target: float) -> tuple[float, float]:
@@ -168,11 +245,12 @@ def _distance(one: Halves, target: float) -> tuple[float, float]:
     return max(0.0, one.whole.underestimated - target), -one.whole.accuracy
 
 
-def _for_whom(table: Columns, focus: Evaluation) -> ForWhom:
+def _for_whom(table: Columns, focus: Evaluation, target: float) -> ForWhom:
     users, projects, queues = (
         groups.group_jobs(table, focus, names) for names in (table.user, table.project, table.queue)
     )  # fmt: skip
-    return ForWhom(focus.spec, groups.summarize_users(users), users, projects, queues)
+    most = limit(float((focus.error < 0).mean()), target)
+    return ForWhom(focus.spec, groups.summarize_users(users), most, users, projects, queues)
 
 
 def _since(workload: Workload, table: Columns, split: int | None, decisions: Iterable[DecisionRecord]) -> Since:

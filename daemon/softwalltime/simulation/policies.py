@@ -28,6 +28,7 @@ class Policy:
     backfilling allows more than one.  ``live`` is the number of seconds between two re-estimations.  ``age`` is the
     constant of the expansion factor in seconds.  ``formula`` is the expression of the order ``formula``.
     ``strict_ordering`` and ``classes_by_value`` are settings of PBS's cycle (:mod:`pbs`).
+    Jobs of ``off_users`` and ``off_queues`` keep their walltime as every value, as under a rule with mode off.
     ``kill_at_walltime``: jobs end at their walltime at the latest; otherwise they run as recorded.  ``minimum`` is the
     least value in seconds.
     """
@@ -50,6 +51,8 @@ class Policy:
     classes_by_value: bool = False
     kill_at_walltime: bool = True
     minimum: Annotated[int, Field(ge=1)] = MINIMUM
+    off_users: tuple[str, ...] = ()
+    off_queues: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

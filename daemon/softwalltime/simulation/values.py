@@ -54,6 +54,12 @@ class Values:
         self._next_fit = 0
         self._at_submission = policy.waiting in self._predictors or policy.ordering in self._predictors
         self._at_start = not self._same and policy.running in self._predictors
+        users, queues = frozenset(policy.off_users), frozenset(policy.off_queues)
+        self._off = (
+            [job.submission.user in users or job.submission.queue in queues for job in jobs.completed]
+            if users or queues
+            else [False] * len(jobs)
+        )
         self.limit = jobs.walltime
         self.limit_array = np.array(jobs.walltime, np.int64)
         self.waiting = self._fixed(policy.waiting)
@@ -61,7 +67,7 @@ class Values:
         shared = self._same and policy.live is None
         self.running = self.waiting if shared else self._fixed(policy.running)
         self.waiting_array = np.array(self.waiting, np.int64)
-        known = duration if policy.ordering == RUNTIME else jobs.walltime
+        known = self._unless_off(duration) if policy.ordering == RUNTIME else jobs.walltime
         self.ordering = np.maximum(np.minimum(np.array(known, np.float64), self.limit_array), 1.0)
 
     @property
@@ -89,6 +95,8 @@ class Values:
 
     def estimate(self, job: int, now: int) -> None:
         """Set the job's waiting and ordering values as known at ``now``."""
+        if self._off[job]:
+            return
         limit = self.limit[job]
         steering = self._steering
         waited: Prediction | ColdStart | None = None
@@ -124,6 +132,8 @@ class Values:
 
     def _estimate_running(self, job: int, now: int) -> None:
         submission, limit = self._jobs.completed[job].submission, self.limit[job]
+        if self._off[job]:
+            return
         has = self.waiting[job] if self.waiting[job] < limit else None
         decision = decide(
             self._terms, Kind.STARTED, submission, has, lambda spec, _: self._predicted(spec, job, now, 0)
@@ -134,8 +144,10 @@ class Values:
         """The runtime of a job that has run ``elapsed`` seconds, predicted anew; ``None`` without a predictor."""
         if self._policy.running not in self._predictors:
             return None
-        answer = self._predicted(self._policy.running, job, now, elapsed)
         limit = self.limit[job]
+        if self._off[job]:
+            return limit
+        answer = self._predicted(self._policy.running, job, now, elapsed)
         return limit if isinstance(answer, ColdStart) else clamped(answer.seconds, limit, self._policy.minimum)
 
     def ended(self, job: int, start: int, end: int) -> None:
@@ -166,7 +178,12 @@ class Values:
         if spec != RUNTIME:
             return list(self.limit)
         minimum = self._policy.minimum
-        return [clamped(seconds, limit, minimum) for seconds, limit in zip(self._duration, self.limit, strict=True)]
+        known = self._unless_off(self._duration)
+        return [clamped(seconds, limit, minimum) for seconds, limit in zip(known, self.limit, strict=True)]
+
+    def _unless_off(self, seconds: Sequence[int]) -> list[int]:
+        """The seconds of each job, its walltime where no value is set."""
+        return [limit if off else known for known, limit, off in zip(seconds, self.limit, self._off, strict=True)]
 
     def _predicted(self, spec: str, job: int, now: int, elapsed: int) -> Prediction | ColdStart:
         """What a predictor says; the runtime where that is the specification."""

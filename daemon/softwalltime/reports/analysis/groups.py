@@ -8,6 +8,11 @@ from softwalltime.formatting import DAY
 from softwalltime.reports.analysis.predictions import Evaluation
 from softwalltime.reports.columns import Columns, Names
 
+LEAST_JOBS = 10
+"""A mean over fewer jobs says nothing about a user, a project or a queue."""
+NOTABLE = 60
+"""Seconds by which a mean absolute error must change to count as a gain or a loss."""
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -77,13 +82,38 @@ def group_jobs(columns: Columns, judged: Evaluation, names: Names, part: slice =
 
 
 def summarize_users(users: list[Group]) -> Shares:
-    """Summarize the users, of whom there must be at least one."""
-    gains = np.array([user.gain for user in users])
+    """Summarize the users with at least ``LEAST_JOBS`` jobs."""
+    gains = np.array([user.gain for user in users if user.jobs >= LEAST_JOBS])
+    if not len(gains):
+        return Shares(0, 0.0, 0.0, 0.0, 0.0, 0.0)
     return Shares(
-        len(users),
-        float((gains > 0).mean()),
-        float((gains == 0).mean()),
-        float((gains < 0).mean()),
+        len(gains),
+        float((gains >= NOTABLE).mean()),
+        float((np.abs(gains) < NOTABLE).mean()),
+        float((gains <= -NOTABLE).mean()),
         float((gains > DAY).mean()),
         max(0.0, float(-gains.min())),
+    )
+
+
+def most_improved(users: list[Group], most_underestimated: float) -> list[Group]:
+    """The users whose error falls by at least ``NOTABLE``, the one that gains most first.
+
+    :param most_underestimated: users with a greater share of underestimated jobs gain nothing.
+    """
+    return sorted(
+        (
+            user
+            for user in users
+            if user.jobs >= LEAST_JOBS and user.gain >= NOTABLE and user.underestimated <= most_underestimated
+        ),
+        key=lambda user: (-user.gain, user.name),
+    )
+
+
+def most_deteriorated(users: list[Group]) -> list[Group]:
+    """The users whose error grows by at least ``NOTABLE``, the one that loses most first."""
+    return sorted(
+        (user for user in users if user.jobs >= LEAST_JOBS and user.gain <= -NOTABLE),
+        key=lambda user: (user.gain, user.name),
     )

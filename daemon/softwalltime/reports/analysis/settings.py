@@ -71,8 +71,8 @@ def spec(keys: tuple[str, ...], percentile: int, window: int, threshold: float |
 
 
 def best_setting(found: list[PercentileSetting], target: float) -> PercentileSetting | None:
-    """Return the most accurate setting that underestimates at most the share ``target`` of the jobs."""
-    within = [setting for setting in found if setting.halves.whole.underestimated <= target]
+    """Return the most accurate setting that underestimates at most the share ``target`` of the older half."""
+    within = [setting for setting in found if setting.halves.older.underestimated <= target]
     return max(
-        within, key=lambda setting: (setting.halves.whole.accuracy, -setting.halves.whole.underestimated), default=None
+        within, key=lambda setting: (setting.halves.older.accuracy, -setting.halves.older.underestimated), default=None
     )

@@ -33,7 +33,7 @@ def draw_settings_plane(
         ax.axhline(walltimes, color=INK, linewidth=1, linestyle=(0, (1.5, 1.5)), label="users' walltimes")
         for number, key in enumerate(keys):
             for threshold in THRESHOLDS:
-                chosen = [one.halves.whole for one in found if one.keys == key and one.threshold == threshold]
+                chosen = [one.halves.older for one in found if one.keys == key and one.threshold == threshold]
                 ax.plot(
                     [part.underestimated for part in chosen], [part.accuracy for part in chosen], linestyle="none",
                     marker=MARKERS[number], markersize=5, color=SERIES[number], alpha=0.75, markeredgewidth=1,
@@ -41,7 +41,7 @@ def draw_settings_plane(
                     label=_name(key) + ("" if threshold is None else f", at least {exact_percent(threshold)}"),
                 )  # fmt: skip
         if best is not None:
-            at = best.halves.whole
+            at = best.halves.older
             ax.plot(
                 [at.underestimated], [at.accuracy], linestyle="none", marker="o", markersize=13, markerfacecolor="none",
                 color=INK, markeredgewidth=1.4, label=f"most accurate within {exact_percent(target)}",
@@ -51,8 +51,8 @@ def draw_settings_plane(
         picture.legend(3)
         svg = picture.svg("settings-plane")
     said = (
-        f"Within the target the best is {best.halves.spec}, with {best.halves.whole.accuracy:.3f} and "
-        f"{percent(best.halves.whole.underestimated)}."
+        f"Within the target the best is {best.halves.spec}, with {best.halves.older.accuracy:.3f} and "
+        f"{percent(best.halves.older.underestimated)}."
         if best
         else "No setting is within the target."
     )
@@ -64,8 +64,8 @@ def draw_settings_plane(
         "Higher and further left is better; the shaded area is within the target. The best settings form the upper "
         "left edge. If one kind of key forms this edge, use it.",
         f"{TANG}, table 2",
-        f"{plural(len(found), 'setting')} between {percent(min(one.halves.whole.underestimated for one in found))} and "
-        f"{percent(max(one.halves.whole.underestimated for one in found))} underestimated. {said}",
+        f"{plural(len(found), 'setting')} between {percent(min(one.halves.older.underestimated for one in found))} and "
+        f"{percent(max(one.halves.older.underestimated for one in found))} underestimated. {said}",
         svg,
     )
 
@@ -82,8 +82,8 @@ def draw_percentiles(found: Sequence[PercentileSetting]) -> Picture:
         for number, key in enumerate(keys):
             x = [one.percentile for one in chosen[key]]
             look = {"color": SERIES[number], "marker": MARKERS[number], "markersize": 4, "linestyle": DASHES[number]}
-            left.plot(x, [one.halves.whole.accuracy for one in chosen[key]], label=_name(key), **look)
-            right.plot(x, [one.halves.whole.underestimated for one in chosen[key]], **look)
+            left.plot(x, [one.halves.older.accuracy for one in chosen[key]], label=_name(key), **look)
+            right.plot(x, [one.halves.older.underestimated for one in chosen[key]], **look)
         left.set(xlabel="percentile P", ylabel="mean accuracy", title="accuracy")
         right.set(xlabel="percentile P", ylabel="jobs underestimated", title="underestimation", ylim=(0, None))
         format_percent_axis(right.yaxis)
@@ -98,8 +98,8 @@ def draw_percentiles(found: Sequence[PercentileSetting]) -> Picture:
         "changes. More keys describe a job better but match fewer jobs.",
         f"{TANG}, fig. 4 to 7",
         "; ".join(
-            f"{_name(key)}: accuracy from {ones[0].halves.whole.accuracy:.2f} at P {ones[0].percentile} to "
-            f"{ones[-1].halves.whole.accuracy:.2f} at P {ones[-1].percentile}"
+            f"{_name(key)}: accuracy from {ones[0].halves.older.accuracy:.2f} at P {ones[0].percentile} to "
+            f"{ones[-1].halves.older.accuracy:.2f} at P {ones[-1].percentile}"
             for key, ones in chosen.items()
         )
         + ".",
@@ -126,7 +126,7 @@ def draw_windows_and_thresholds(found: Sequence[PercentileSetting]) -> Picture:
         for ax, title, lines in panels:
             for number, (label, window, threshold) in enumerate(lines):
                 chosen = [
-                    one.halves.whole
+                    one.halves.older
                     for one in found
                     if one.keys == key and one.window == window and one.threshold == threshold
                 ]

@@ -1,0 +1,93 @@
+"""What speaks against a recommendation: shown beside the verdict."""
+
+from collections.abc import Sequence
+
+from softwalltime.formatting import duration, percent
+from softwalltime.reports.analysis.halves import Part
+from softwalltime.reports.leave_out import LeftOut
+from softwalltime.reports.simulation import SettingWaits, Simulated
+from softwalltime.simulation.differences import Interval
+
+_ALIKE = 2
+"""Factor between the recorded and the simulated mean wait up to which nothing is said."""
+_LONGER = 0.1
+"""Relative growth of a wait that is worth a word."""
+
+
+def simulation_cautions(simulated: Simulated, chosen: SettingWaits | None) -> tuple[str, ...]:
+    """What makes the simulation doubtful, and who would wait longer under the chosen setting."""
+    found = []
+    today, recorded = simulated.baseline, simulated.recorded_wait
+    if chosen is not None:
+        found += _longer(simulated, chosen)
+    if simulated.estimated:
+        found.append(
+            f"The machine's size is estimated from the log: {simulated.processors:,} processors, the most in use at "
+            "one time. --processors gives the right one."
+        )
+    if recorded is not None and today.wait_mean is not None and not _similar(recorded, today.wait_mean):
+        found.append(
+            f"The simulated jobs waited {duration(recorded)} on average as recorded, and wait "
+            f"{duration(today.wait_mean)} in the simulation of today's setting: size, order or limits of the real "
+            "machine differ. --processors and --order may bring the simulation nearer."
+        )
+    return tuple(found)
+
+
+def _longer(simulated: Simulated, chosen: SettingWaits) -> list[str]:
+    today, new = simulated.baseline, chosen.metrics
+    found = []
+    if chosen.worse.mean:
+        found.append(
+            f"{percent(chosen.worse.mean)} of the jobs wait at least 1 h longer than today, "
+            f"{percent(chosen.better.mean)} at least 1 h less."
+        )
+    wide = chosen.changes["wide_wait_p99"]
+    if wide.mean is not None and wide.mean > _LONGER:
+        found.append(
+            "The 99th percentile wait of jobs on at least half of the machine grows from "
+            f"{duration(today.wide_wait_p99)} to {duration(new.wide_wait_p99)} ({_surely(wide)})."
+        )
+    longest = chosen.changes["wait_max"]
+    if longest.mean is not None and longest.mean > _LONGER:
+        found.append(
+            f"The longest wait grows from {duration(today.wait_max)} to {duration(new.wait_max)} ({_surely(longest)})."
+        )
+    return found
+
+
+def accuracy_cautions(new: Part, users: Part, left_out: Sequence[LeftOut] = (), jobs: int = 0) -> tuple[str, ...]:
+    """What the newer half shows against the predictions.
+
+    :param users: the figures of the walltimes over the same jobs.
+    :param jobs: number of scored jobs in all.
+    """
+    found = []
+    if new.mean_absolute_error > users.mean_absolute_error:
+        found.append(
+            "On the newer half of the jobs the mean absolute error grows from "
+            f"{duration(users.mean_absolute_error)} to {duration(new.mean_absolute_error)}."
+        )
+    if new.accuracy_by_cpu_hours < users.accuracy_by_cpu_hours:
+        found.append(
+            "On the newer half of the jobs the accuracy weighted by CPU hours falls from "
+            f"{users.accuracy_by_cpu_hours:.3f} to {new.accuracy_by_cpu_hours:.3f}: long and wide jobs are predicted "
+            "worse than by their walltimes."
+        )
+    # Users' jobs may be in those queues too.
+    missing = sum(one.jobs for one in left_out if one.kind == "queue")
+    # The older half has half of the jobs.
+    if jobs and missing > jobs / 4:
+        found.append(f"The queues left out hold {percent(2 * missing / jobs, 0)} of the jobs of the older half.")
+    return tuple(found)
+
+
+def _similar(one: float, other: float) -> bool:
+    low, high = sorted((max(one, 1.0), max(other, 1.0)))
+    return high <= _ALIKE * low
+
+
+def _surely(change: Interval) -> str:
+    if change.low is None or change.low <= 0:
+        return "not beyond the 95% interval"
+    return "beyond the 95% interval"

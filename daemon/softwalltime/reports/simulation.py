@@ -1,0 +1,276 @@
+"""What settings would have done to waits: simulated on the site's own jobs, compared over shaken workloads.
+
+A single schedule is chaotic (:mod:`softwalltime.simulation.shaking`), so every change is a mean over pairs of schedules
+of the same shaken workload, with a 95% confidence interval.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from softwalltime.policy.clamp import MINIMUM
+from softwalltime.policy.site import SitePolicy
+from softwalltime.replay.sweep.snapshot import take
+from softwalltime.replay.sweep.workers import local_workers
+from softwalltime.replay.workload import Workload
+from softwalltime.reports.leave_out import Evaluated
+from softwalltime.simulation.differences import Interval, interval, means, relative_changes
+from softwalltime.simulation.jobs import NO_PROCESSORS, Jobs, jobs_of
+from softwalltime.simulation.metrics import Metrics
+from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.shaking import shaken
+from softwalltime.simulation.tasks import Experiment, Result, evaluate, results, tasks
+from softwalltime.states import TEACHING
+
+HALF = "factor:0.5"
+"""The predictor that needs no learning: half the walltime."""
+GUARD = 3600
+"""Seconds past its promise from which the guard protects the top job."""
+SHAKE = "week"
+SEEDS = tuple(range(31, 41))
+JOBS = 50_000
+"""The newest jobs that are simulated, unless the user asks for another number."""
+MOST_SETTINGS = 8
+"""How many settings are compared at most, with today's."""
+ORDERS = ("fcfs", "wfp")
+_COMPARED = ("wait_mean", "wait_p95", "bsld10_mean", "wait_max", "wide_wait_p99", "weighted_wait")
+_FEW = 100_000
+"""Simulated jobs up to which this process does everything: starting others takes longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationOptions:
+    """How to simulate: the site's order, its processors (``None``: estimated), seeds of shaken workloads.
+
+    ``jobs``: how many of the newest jobs.  ``processes``: ``None`` for one a core.
+    """
+
+    order: str = "fcfs"
+    processors: int | None = None
+    seeds: tuple[int, ...] = SEEDS
+    jobs: int = JOBS
+    processes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotSimulated:
+    """Why nothing was simulated, as a sentence without its full stop."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The jobs to simulate and the machine.
+
+    ``wait`` is the mean wait as recorded in seconds, ``None`` where starts are unknown.  ``of`` jobs could be
+    simulated, the newest are ``jobs``; ``refused`` are larger than the machine.
+    """
+
+    jobs: Jobs
+    of: int
+    refused: int
+    processors: int
+    estimated: bool
+    wait: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A way to switch soft walltimes on: ``name`` says it in words."""
+
+    name: str
+    policy: Policy
+    evaluated: Evaluated
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether the order of the queue stays as it is."""
+        return self.policy.ordering == "walltime"
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What the setting needs and the daemon does not do."""
+        known = SitePolicy.model_fields
+        lacks = []
+        if self.policy.guard is not None and "guard" not in known:
+            lacks.append("a guard")
+        if not self.keeps_order and "ordering" not in known:
+            lacks.append("a queue order by prediction")
+        return tuple(lacks)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingWaits:
+    """What a setting did to waits.
+
+    ``metrics`` are means over the workloads; ``changes`` are relative to today's setting, by metric; ``broken``,
+    ``worse`` and ``better`` are shares: of promises that were broken, of jobs that waited at least 1 h more or less.
+    ``waits`` is the mean wait in each workload.
+    """
+
+    setting: Setting
+    metrics: Metrics
+    changes: dict[str, Interval]
+    broken: Interval
+    worse: Interval
+    better: Interval
+    waits: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """The settings compared with ``baseline``: the site's order, EASY backfilling, walltimes.
+
+    ``since`` and ``until`` are the first and last submission simulated, in epoch seconds.
+    """
+
+    order: str
+    processors: int
+    estimated: bool
+    jobs: int
+    of: int
+    refused: int
+    since: int
+    until: int
+    seeds: tuple[int, ...]
+    recorded_wait: float | None
+    baseline: Metrics
+    settings: tuple[SettingWaits, ...]
+
+
+def prepare(workload: Workload, options: SimulationOptions) -> Recorded | NotSimulated:
+    """Select the jobs to simulate, and the machine's size."""
+    jobs = jobs_of(workload.jobs)
+    lacking = jobs.left_out.get(NO_PROCESSORS, 0)
+    if lacking > len(jobs):
+        return NotSimulated(
+            f"the records of {lacking:,} of the {lacking + len(jobs):,} jobs that ran and had a walltime hold no "
+            "number of processors"
+        )
+    if not len(jobs):
+        return NotSimulated("no job has a runtime, a walltime and processors")
+    known = sum(job.start is not None for job in jobs.completed)
+    if options.processors is None and 2 * known < len(jobs):
+        return NotSimulated(
+            f"{len(jobs) - known:,} of {len(jobs):,} records hold no start, so waits are unknown and the machine's "
+            "size cannot be estimated; --processors gives it"
+        )
+    size = options.processors or jobs.peak()
+    fitting, refused = jobs.that_fit(size)
+    if not len(fitting):
+        return NotSimulated(f"every job is larger than the {size:,} processors of --processors")
+    newest = fitting.chosen(range(max(0, len(fitting) - options.jobs), len(fitting)))
+    waits = [
+        max(0, job.start - submitted)
+        for job, submitted in zip(newest.completed, newest.submitted, strict=True)
+        if job.start is not None
+    ]
+    mean = float(np.mean(waits)) if 2 * len(waits) >= len(newest) else None
+    return Recorded(newest, len(fitting), refused, size, options.processors is None, mean)
+
+
+def settings_to_simulate(
+    half: Evaluated, cautious: Evaluated | None, bold: Evaluated | None, order: str, minimum: int = MINIMUM
+) -> list[Setting]:
+    """The settings that a site can switch on, without and with the guard, then the queue ordered by prediction.
+
+    :param half: of half the walltime.
+    :param cautious: the most accurate predictor within the target, if any.
+    :param bold: the most accurate predictor, if it is another one.
+    """
+    found = []
+    for evaluated in (half, cautious, bold):
+        if evaluated is not None:
+            name = "half the walltime" if evaluated is half else evaluated.spec
+            for guard, suffix in ((None, ""), (GUARD, ", with guard")):
+                policy = Policy(
+                    order=order, waiting=evaluated.spec, guard=guard, minimum=minimum,
+                    off_users=evaluated.users, off_queues=evaluated.queues,
+                )  # fmt: skip
+                found.append(Setting(name + suffix, policy, evaluated))
+    predicted = cautious or bold
+    if predicted is not None:
+        policy = Policy(
+            order="xf", waiting=predicted.spec, ordering=predicted.spec, guard=GUARD, minimum=minimum,
+            off_users=predicted.users, off_queues=predicted.queues,
+        )  # fmt: skip
+        found.append(Setting(f"queue ordered by {predicted.spec}, with guard", policy, predicted))
+    return found
+
+
+def simulate_settings(
+    recorded: Recorded,
+    settings: Sequence[Setting],
+    options: SimulationOptions,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Simulated:
+    """Simulate today's setting and the others on the same shaken workloads.
+
+    :param progress: told the number of simulated jobs since it was last told, at most
+        ``MOST_SETTINGS`` times jobs times seeds in all.
+    :raises SoftwalltimeError: if a predictor raises, or a process is killed.
+    """
+    minimum = settings[0].policy.minimum if settings else MINIMUM
+    baseline = Policy(order=options.order, minimum=minimum)
+    policies = list(dict.fromkeys([baseline, *(setting.policy for setting in settings)]))
+    found: dict[tuple[Policy, int], Metrics] = {}
+    for result in _results(recorded, baseline, policies, options, progress):
+        found[result.policy, result.seed] = result.metrics
+    today = [found[baseline, seed] for seed in options.seeds]
+    jobs = recorded.jobs
+    return Simulated(
+        options.order, recorded.processors, recorded.estimated, len(jobs), recorded.of, recorded.refused,
+        jobs.submitted[0], jobs.submitted[-1], options.seeds, recorded.wait, _means(today),
+        tuple(compare(setting, [found[setting.policy, seed] for seed in options.seeds], today) for setting in settings),
+    )  # fmt: skip
+
+
+def compare(setting: Setting, metrics: Sequence[Metrics], baseline: Sequence[Metrics]) -> SettingWaits:
+    """Compare a setting with today's, workload by workload."""
+    changes = relative_changes(metrics, baseline)
+    return SettingWaits(
+        setting,
+        _means(metrics),
+        {name: changes[name] for name in _COMPARED},
+        interval([one.broken or 0.0 for one in metrics]),
+        interval([one.worse_1h or 0.0 for one in metrics]),
+        interval([one.better_1h or 0.0 for one in metrics]),
+        tuple(one.wait_mean or 0.0 for one in metrics),
+    )
+
+
+def _means(metrics: Sequence[Metrics]) -> Metrics:
+    # A speed differs from run to run, and the same jobs must give the same report.
+    return replace(means(metrics), jobs_per_second=None)
+
+
+def _results(
+    recorded: Recorded,
+    baseline: Policy,
+    policies: Sequence[Policy],
+    options: SimulationOptions,
+    progress: Callable[[int], None],
+) -> Iterable[Result]:
+    """The figures of all policies on all workloads, as they come."""
+    jobs, seeds = recorded.jobs, options.seeds
+    experiment = Experiment("", recorded.processors, baseline, SHAKE)
+    workers = local_workers(options.processes)
+    if workers.processes == 1 or len(jobs) * len(policies) * len(seeds) <= _FEW:
+        for seed in seeds:
+            yield from results(shaken(jobs, SHAKE, seed), experiment, policies, seed, progress)
+        return
+    with tempfile.TemporaryDirectory(prefix="softwalltime-report-") as folder:
+        path = Path(folder) / "jobs.json"
+        take(jobs.completed, TEACHING, path)
+        todo = [(policy, seed) for seed in seeds for policy in policies]
+        # Two tasks a workload, so that all processes have work until the end.
+        work = tasks(experiment, path, TEACHING, todo, 2 * len(seeds))
+        with closing(workers.do(evaluate, work)) as done:
+            for some in done:
+                yield from some
+                progress(len(some) * len(jobs))
