@@ -111,11 +111,12 @@ def registered(*predictors: type[Predictor]) -> Iterator[None]:
 
 
 def assert_nothing_was_known_early(entries: Iterable[Entry], workload: Workload) -> None:
-    """Assert of a driver: at every question all jobs that had ended by then are learnt, none later, and each once.
+    """Assert of a driver: at every question the jobs that teach and had ended by then are learnt, no others, each once.
 
-    The workload's jobs all teach, and their ids are unique.
+    The workload's ids are unique.
     """
-    ended = {each.submission.job_id: int(end) for each, end in zip(workload.jobs, workload.ended, strict=True)}
+    taught = zip(workload.jobs, workload.ended, workload.teaches, strict=True)
+    ended = {each.submission.job_id: int(end) for each, end, teaches in taught if teaches}
     learnt: set[str] = set()
     for did, job_id, time in entries:
         if did == "learn":

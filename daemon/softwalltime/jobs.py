@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
+from softwalltime.quantiles import quantile
 from softwalltime.reasons import Reason, sentence
 from softwalltime.states import State, state_of
 
@@ -150,11 +151,35 @@ class Prediction(NamedTuple):
 
     The basis is kept as a template and its values, because predictions are made far more often than read.  A named
     tuple and no frozen dataclass: it is made in a quarter of the time, and one is made for every job of a replay.
+
+    Of a predictor that knows more than one number the prediction is a distribution: that of ``sample``, ascending,
+    times ``scale`` seconds.  The sample may belong to the predictor and is valid until it learns the next job.
     """
 
     seconds: float
     template: str
     values: tuple[object, ...] = ()
+    sample: Sequence[float] = ()
+    scale: float = 1.0
+
+    @property
+    def is_distribution(self) -> bool:
+        """Whether :meth:`quantile` and :attr:`mean` tell more than the one number."""
+        return len(self.sample) > 0
+
+    def quantile(self, q: float) -> float:
+        """The runtime in seconds that the job keeps to with probability q; the one number if that is all there is."""
+        return quantile(self.sample, q) * self.scale if self.sample else self.seconds
+
+    def quantiles(self, shares: Sequence[float]) -> list[float]:
+        """Several quantiles at once."""
+        sample, scale = self.sample, self.scale
+        return [quantile(sample, q) * scale for q in shares] if sample else [self.seconds] * len(shares)
+
+    @property
+    def mean(self) -> float:
+        """The expected runtime in seconds; the one number if that is all there is."""
+        return sum(self.sample) / len(self.sample) * self.scale if self.sample else self.seconds
 
     @property
     def basis(self) -> str:

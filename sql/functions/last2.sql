@@ -31,8 +31,9 @@ BEGIN
             FROM softwalltime.completed_jobs AS job
             WHERE job.user_name = for_user AND job.runtime > 0 AND job.state = ANY (teaching)
                 AND job.end_time BETWEEN oldest AND as_of
-            ORDER BY job.end_time DESC, length(substring(job.job_id FROM '^[0-9]*')) DESC,
-                substring(job.job_id FROM '^[0-9]*') DESC, length(job.job_id) DESC, job.job_id DESC, job.server DESC
+            ORDER BY job.end_time DESC, length(split_part(split_part(job.job_id, '.', 1), '[', 1)) DESC,
+                split_part(split_part(job.job_id, '.', 1), '[', 1) DESC, length(job.job_id) DESC, job.job_id DESC,
+                job.server DESC
             LIMIT 2
         ) AS recent;
     END IF;

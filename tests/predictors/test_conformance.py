@@ -13,7 +13,7 @@ from softwalltime.events import Kind
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction
 from softwalltime.policy.clamp import soft_walltime
 from softwalltime.predictors.base import History, Predictor
-from softwalltime.predictors.registry import available
+from softwalltime.predictors.registry import available, make
 from softwalltime.replay.workload import Workload
 from softwalltime.workloads.synthetic import generate
 from tests.samples import events, job
@@ -264,3 +264,32 @@ def test_a_copy_answers_as_the_original_and_learns_apart_from_it(
         twin.learn(replace(each, end=now, runtime=each.runtime + 50))
     twin.fit(now)
     assert [original.predict(each, now) for each in submissions] == before
+
+
+@every_predictor
+def test_a_distribution_is_one(predictor: type[Predictor], workload: Workload) -> None:
+    quantiles = [0.0, 0.1, 0.5, 0.85, 0.99, 1.0]
+    for answer in answers(fresh(predictor), workload):
+        if isinstance(answer, Prediction):
+            seconds = answer.quantiles(quantiles)
+            assert seconds == [answer.quantile(q) for q in quantiles]
+            assert seconds == sorted(seconds)
+            assert seconds[0] <= answer.mean * (1 + 1e-9)
+            assert answer.mean <= seconds[-1] * (1 + 1e-9)
+            if not answer.is_distribution:
+                assert {*seconds, answer.mean} == {answer.seconds}
+
+
+@pytest.mark.parametrize("spec", ["percentile:keys=user,least=1", "memorizer:keys=user"])
+def test_what_a_job_has_run_already_is_taken_into_account(spec: str) -> None:
+    model = make(spec)
+    for number in range(100):
+        model.learn(job(job_id=str(number), end=1000 + number, runtime=10 * (number + 1), walltime=1000))
+    submission = job(walltime=1000).submission
+    for elapsed in (0, 105, 500, 985):
+        answer = model.predict(submission, 2000, elapsed)
+        assert isinstance(answer, Prediction)
+        assert answer.is_distribution
+        assert answer.quantile(0) > elapsed
+        assert answer.quantile(1) == 1000
+    assert isinstance(model.predict(submission, 2000, 5000), Prediction), "one that outlasts all others is answered too"

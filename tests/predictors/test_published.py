@@ -129,3 +129,14 @@ def test_bases_and_reasons_are_sentences_with_the_figures_in_them() -> None:
         "85th percentile of the walltime used by the 10 jobs with the same user and project and walltime "
         "of the last 30 days is 86%"
     )
+
+
+@pytest.mark.parametrize("p", [0, 33.3, 50, 85, 100])
+def test_the_percentile_is_that_quantile_of_its_distribution(p: float) -> None:
+    predictor = make(f"percentile:p={p:g},least=1")
+    for number in range(7):
+        predictor.learn(job(job_id=str(number), end=1000 + number, runtime=100 + 37 * (number * 5 % 7)))
+    prediction = predictor.predict(job().submission, 2000)
+    assert isinstance(prediction, Prediction)
+    assert prediction.quantile(p / 100) == prediction.seconds
+    assert prediction.mean == pytest.approx(100 + 37 * 3)

@@ -16,7 +16,7 @@ from softwalltime.reports.analysis.groups import (
 )
 from softwalltime.reports.analysis.halves import evaluate_halves
 from softwalltime.reports.analysis.periods import Span, bounded_slowdown
-from softwalltime.reports.analysis.predictions import analyze_predictions, evaluate, outcome_shares
+from softwalltime.reports.analysis.predictions import analyze_predictions, evaluate
 from softwalltime.reports.analysis.walltimes import analyze_walltimes
 from softwalltime.reports.columns import make_columns
 from tests.reports.fixtures import DAY, made, steady_jobs, table
@@ -81,7 +81,7 @@ def test_r_is_by_quarter_or_by_month_for_few_quarters() -> None:
 )
 def test_each_job_is_one_of_na_oe_ue_be(soft: int, expected: tuple[int, ...]) -> None:
     judged = evaluate(table([job(runtime=5000, walltime=7200)]), "x", np.array([soft]))
-    assert outcome_shares(judged) == expected
+    assert judged.errors.outcomes == expected
 
 
 def test_the_figures_of_a_predictor_agree_with_those_of_the_replay() -> None:
@@ -90,13 +90,13 @@ def test_the_figures_of_a_predictor_agree_with_those_of_the_replay() -> None:
     found = make_columns(workload)
     soft = np.where(np.arange(200) % 4, found.walltime // np.array([2, 8])[np.arange(200) % 2], -1)
     judged, scores = evaluate(found, "x", soft), score(workload, soft)
-    not_adjusted, over, under, badly = outcome_shares(judged)
+    not_adjusted, over, under, badly = judged.errors.outcomes
     assert not_adjusted == pytest.approx(scores.not_adjusted)
     assert over == pytest.approx(scores.over)
     assert under + badly == pytest.approx(scores.underestimated)
     assert badly == pytest.approx(scores.badly_underestimated)
-    assert judged.accuracy.mean() == pytest.approx(scores.accuracy_mean)
-    assert np.abs(judged.error).mean() == pytest.approx(scores.mean_absolute_error)
+    assert judged.errors.accuracy.mean() == pytest.approx(scores.accuracy_mean)
+    assert np.abs(judged.errors.error).mean() == pytest.approx(scores.mean_absolute_error)
     assert evaluate_halves(found, "x", soft).whole.jobs == 198
 
 

@@ -1,15 +1,11 @@
 """The last jobs of one user, whichever way they became known."""
 
-import re
-from bisect import bisect_left
 from collections import deque
 from typing import Generic, TypeVar
 
 from softwalltime.jobs import CompletedJob
 
 T = TypeVar("T", int, float)
-
-_NUMBER = re.compile("[0-9]*")
 
 
 class LastJobs(Generic[T]):
@@ -20,22 +16,28 @@ class LastJobs(Generic[T]):
     that comes late, must give the same answers both ways.
     """
 
-    __slots__ = ("_keys", "values")
+    __slots__ = ("_keys", "greatest", "values")
 
     def __init__(self, limit: int) -> None:
         """Begin without jobs; ``limit`` is how many are kept."""
         self._keys: deque[tuple[int, str, str]] = deque(maxlen=limit)
         self.values: deque[T] = deque(maxlen=limit)
+        self.greatest: T | None = None
+        """The greatest of them; ``None``: to be found again."""
 
     def add(self, job: CompletedJob, value: T) -> None:
         """Add a job's number in place of the oldest job's; one that is older than all is not added."""
-        key = (job.end, job.submission.job_id, job.server)
+        end = job.end
+        key = (end, job.submission.job_id, job.server)
         keys, values = self._keys, self.values
-        if not keys or keys[-1][0] < key[0]:
+        self.greatest = None
+        if not keys or keys[-1][0] < end:
             keys.append(key)
             values.append(value)
             return
-        place = bisect_left([_tie_break(each) for each in keys], _tie_break(key))
+        place = len(keys)
+        while place and (keys[place - 1][0] > end or (keys[place - 1][0] == end and _later(keys[place - 1], key))):
+            place -= 1
         if len(keys) == keys.maxlen:
             if not place:
                 return
@@ -46,9 +48,12 @@ class LastJobs(Generic[T]):
         values.insert(place, value)
 
 
-def _tie_break(key: tuple[int, str, str]) -> tuple[int, int, str, int, str, str]:
-    """Order by end, the number that the id begins with (9 before 10), id and server, as the SQL functions do."""
-    end, job_id, server = key
-    number = _NUMBER.match(job_id)
-    digits = number[0] if number else ""
-    return end, len(digits), digits, len(job_id), job_id, server
+def _later(one: tuple[int, str, str], other: tuple[int, str, str]) -> bool:
+    """Whether one of two jobs that ended in the same second counts as the later one."""
+    return _tie_break(*one[1:]) > _tie_break(*other[1:])
+
+
+def _tie_break(job_id: str, server: str) -> tuple[int, str, int, str, str]:
+    """Order by the number that the id begins with (9 before 10), then by id and server, as the SQL functions do."""
+    number = job_id.partition(".")[0].partition("[")[0]
+    return len(number), number, len(job_id), job_id, server

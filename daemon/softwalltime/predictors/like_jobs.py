@@ -113,19 +113,6 @@ class Recent:
         return like.since(now - self.window) if like is not None else []
 
 
-def percentile(values: list[float], share: float) -> float:
-    """The percentile (0 to 1) of ascending values, interpolated linearly; there must be a value.
-
-    The order of operations is that of PostgreSQL's percentile_cont, so that both give the same bits.
-    """
-    rank = share * (len(values) - 1)
-    below = int(rank)
-    found = values[below]
-    if rank != below:
-        found += (rank - below) * (values[below + 1] - found)
-    return found
-
-
 def _insert(by_end: deque[tuple[int, T]], entry: tuple[int, T]) -> None:
     """Add an entry in order of end, after its equals: nearly always the last place."""
     if not by_end or by_end[-1][0] <= entry[0]:

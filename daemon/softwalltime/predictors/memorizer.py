@@ -8,7 +8,8 @@ from pydantic import Field
 
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
-from softwalltime.predictors.like_jobs import Keys, Recent, Window, percentile
+from softwalltime.predictors.like_jobs import Keys, Recent, Window
+from softwalltime.quantiles import quantile
 from softwalltime.reasons import Reason
 
 
@@ -58,7 +59,8 @@ class Memorizer(Predictor):
         if count < self._least:
             return ColdStart(Reason.TOO_FEW_JOBS, (count, self._alike, self._window / 86400, self._least))
         return Prediction(
-            percentile(runtimes, 0.5),
+            quantile(runtimes, 0.5),
             "median runtime of the {} jobs with the same {} of the last {:g} days",
             (count, self._alike, self._window / 86400),
+            runtimes,
         )

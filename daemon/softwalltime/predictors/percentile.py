@@ -1,5 +1,6 @@
 """A percentile of the share of the walltime that like jobs used of late."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Hashable
 from operator import attrgetter
 from typing import ClassVar
@@ -8,7 +9,8 @@ from pydantic import Field
 
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
-from softwalltime.predictors.like_jobs import Keys, Recent, Window, percentile
+from softwalltime.predictors.like_jobs import Keys, Recent, Window
+from softwalltime.quantiles import quantile
 from softwalltime.reasons import Reason
 
 
@@ -59,7 +61,10 @@ class Percentile(Predictor):
         self._recent.add(self._key(submission), job.end, job.runtime / submission.walltime)
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
-        """The percentile of like jobs' shares, times this job's walltime."""
+        """The percentile of like jobs' shares, times this job's walltime; the distribution is that of the shares.
+
+        Of a job that has run for a while, of the shares above what it has used already, if there are any.
+        """
         walltime = submission.walltime
         if not walltime:
             return ColdStart(Reason.NO_WALLTIME)
@@ -67,11 +72,15 @@ class Percentile(Predictor):
         count = len(shares)
         if count < self._least:
             return ColdStart(Reason.TOO_FEW_JOBS, (count, self._alike, self._window / 86400, self._least))
-        share = percentile(shares, self._p)
+        if elapsed:
+            shares = shares[bisect_right(shares, elapsed / walltime) :] or shares
+        share = quantile(shares, self._p)
         if self._threshold is not None and share < self._threshold:
             share = self._threshold
         return Prediction(
             share * walltime,
             "{:g}th percentile of the walltime used by the {} jobs with the same {} of the last {:g} days is {:.0%}",
             (self._p * 100, count, self._alike, self._window / 86400, share),
+            shares,
+            walltime,
         )

@@ -58,8 +58,10 @@ class Usage(Predictor):
             return ColdStart(Reason.NO_COMPLETED_JOBS_WITH_WALLTIME, (submission.user,))
         if not submission.walltime:
             return ColdStart(Reason.NO_WALLTIME)
-        shares = jobs.values
-        return self._predict(max(shares), len(shares), submission, submission.walltime)
+        share = jobs.greatest
+        if share is None:
+            share = jobs.greatest = max(jobs.values)
+        return self._predict(share, len(jobs.values), submission, submission.walltime)
 
     def _predict(self, share: float, count: int, submission: Submission, walltime: int) -> Prediction:
         return Prediction(

@@ -1,4 +1,4 @@
-"""How good predictions were.
+"""How good predictions were: the one place where metrics of predictions are computed.
 
 For one scored job let t be its runtime, capped at its walltime, and p the soft walltime, or the walltime where there
 is none.  A job killed at its walltime is thus not underestimated by a prediction equal to it.
@@ -10,6 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.replay.workload import Workload
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 BADLY = 1800
 """Seconds by which an underestimation must miss to be called bad (Tang, Desai, Buettner & Lan 2013)."""
@@ -48,6 +52,84 @@ def accuracies(p: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.float64
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """Some jobs' predictions against their runtimes, one entry a job: what all figures are made of.
+
+    ``p`` and ``t`` as in this module's description; ``adjusted`` says which jobs have a soft walltime.
+    """
+
+    adjusted: Flags
+    p: Integers
+    t: Integers
+
+    @classmethod
+    def of(cls, soft_walltimes: Integers, walltimes: Integers, runtimes: Integers) -> "Errors":
+        """Compare soft walltimes (-1 for none) with runtimes, which are capped at the walltimes; all in seconds."""
+        adjusted = soft_walltimes >= 0
+        return cls(adjusted, np.where(adjusted, soft_walltimes, walltimes), np.minimum(runtimes, walltimes))
+
+    def __getitem__(self, chosen: slice | Integers | Flags) -> "Errors":
+        """Those of some of the jobs."""
+        return Errors(self.adjusted[chosen], self.p[chosen], self.t[chosen])
+
+    def __len__(self) -> int:
+        """How many jobs."""
+        return len(self.p)
+
+    @property
+    def error(self) -> Integers:
+        """P - t in seconds."""
+        return self.p - self.t
+
+    @property
+    def accuracy(self) -> Floats:
+        """The accuracy of each job."""
+        return accuracies(self.p, self.t)
+
+    @property
+    def under(self) -> Flags:
+        """Which jobs were underestimated: p < t."""
+        return self.p < self.t
+
+    @property
+    def badly(self) -> Flags:
+        """Which jobs were underestimated by more than 30 min (Tang's BE)."""
+        return self.t - self.p > BADLY
+
+    @property
+    def over(self) -> Flags:
+        """Which jobs have a soft walltime that held (Tang's OE)."""
+        return self.adjusted & ~self.under
+
+    @property
+    def extensions(self) -> Integers:
+        """How often the scheduler would have had to extend each job's soft walltime."""
+        return (self.t - 1) // self.p
+
+    @property
+    def outcomes(self) -> tuple[float, float, float, float]:
+        """Shares of NA, OE, UE and BE (Tang et al. 2013): not adjusted, over, under by less than 30 min, by more."""
+        badly = self.badly
+        return share(~self.adjusted), share(self.over), share(self.under & ~badly), share(badly)
+
+
+def share(flags: Flags) -> float:
+    """The share of the jobs that are so."""
+    return float(flags.mean())
+
+
+def weighted_mean(values: Floats, weights: NDArray[np.int64]) -> float:
+    """The mean with each job weighted, such as by processors x runtime: what few large jobs see of it."""
+    return float(np.average(values, weights=weights.astype(np.float64)))
+
+
+def means_by_code(codes: Integers, values: NDArray[np.generic], size: int) -> list[float]:
+    """The mean of the values with each code from 0 to ``size`` - 1; 0 where there is none."""
+    found: list[float] = (np.bincount(codes, values, size) / np.maximum(np.bincount(codes, minlength=size), 1)).tolist()
+    return found
+
+
 def score(workload: Workload, soft_walltimes: NDArray[np.int64], warm_up: float = 0.0) -> Scores:
     """Judge the soft walltimes (-1 for none) of a workload's jobs.
 
@@ -58,21 +140,16 @@ def score(workload: Workload, soft_walltimes: NDArray[np.int64], warm_up: float 
     count = len(chosen)
     if not count:
         return Scores(0, *[None] * 8)
-    walltime = workload.walltime[chosen]
-    t = np.minimum(workload.runtime[chosen], walltime)
-    soft = soft_walltimes[chosen]
-    none = soft < 0
-    p = np.where(none, walltime, soft)
-    accuracy = accuracies(p, t)
-    under = p < t
+    errors = Errors.of(soft_walltimes[chosen], workload.walltime[chosen], workload.runtime[chosen])
+    accuracy = errors.accuracy
     return Scores(
         count,
         float(accuracy.mean()),
         float(np.median(accuracy)),
-        float(under.mean()),
-        float((t - p > BADLY).mean()),
-        float((~none & ~under).mean()),
-        float(none.mean()),
-        float(np.abs(p - t).mean()),
-        float(((t - 1) // p).mean()),
+        share(errors.under),
+        share(errors.badly),
+        share(errors.over),
+        share(~errors.adjusted),
+        float(np.abs(errors.error).mean()),
+        float(errors.extensions.mean()),
     )

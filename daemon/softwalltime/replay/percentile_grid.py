@@ -11,27 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.events import Kind
-from softwalltime.jobs import Submission
+from softwalltime.jobs import Prediction
 from softwalltime.policy.clamp import MINIMUM
-from softwalltime.predictors.like_jobs import percentile
 from softwalltime.predictors.percentile import Percentile, PercentileOptions
 from softwalltime.replay.workload import Workload
-
-
-class _Family(Percentile):
-    """The percentile predictor, which answers for several percentiles at once."""
-
-    def all_shares(self, submission: Submission, now: int, percentiles: Sequence[float]) -> list[float] | None:
-        """The percentiles (each between 0 and 1) of like jobs' shares; ``None`` if there are too few like jobs.
-
-        ``now`` never goes back in a replay, so what is too old is forgotten for good.
-        """
-        self._recent.forget(now - self._window)
-        shares = self._recent.values(self._key(submission), now)
-        count = len(shares)
-        if count < self._least:
-            return None
-        return [percentile(shares, each) for each in percentiles]
 
 
 def drive_percentiles(
@@ -40,18 +23,18 @@ def drive_percentiles(
     percentiles: Sequence[float],
     progress: Callable[[int], None] = lambda _: None,
 ) -> NDArray[np.float64]:
-    """The share of its walltime that each job would have been predicted to use: a row a percentile (0 to 100).
+    """The seconds that would have been predicted for each job: a row a percentile (0 to 100); NaN for no prediction.
 
-    NaN where there is no prediction.  Of ``options`` the keys, the window and the least number of jobs count.
+    Of ``options`` the keys, the window and the least number of jobs count.
 
     :param progress: told the number of jobs done since it was last told.
     """
     jobs = workload.jobs
     count = len(jobs)
-    family = _Family(options)
-    learn, predict = family.learn, family.all_shares
-    ranks = [percentile / 100 for percentile in percentiles]
-    unknown = [np.nan] * len(ranks)
+    predictor = Percentile(options)
+    learn, predict = predictor.learn, predictor.predict
+    shares = [percentile / 100 for percentile in percentiles]
+    unknown = [np.nan] * len(shares)
     rows: list[list[float]] = [unknown] * count
     for kinds, numbers in workload.stream(progress=progress):
         for kind, number in zip(kinds, numbers, strict=True):
@@ -60,26 +43,25 @@ def drive_percentiles(
             else:
                 submission = jobs[number].submission
                 # A shrink-to-fit job gets no soft walltime, whatever is predicted.
-                if submission.walltime and not submission.shrink_to_fit:
-                    shares = predict(submission, submission.submitted, ranks)
-                    if shares is not None:
-                        rows[number] = shares
-    return np.array(rows, np.float64).reshape(count, len(ranks)).T
+                if submission.min_walltime is None:
+                    prediction = predict(submission, submission.submitted)
+                    if isinstance(prediction, Prediction):
+                        rows[number] = prediction.quantiles(shares)
+    return np.array(rows, np.float64).reshape(count, len(shares)).T
 
 
 def soft_walltimes(
-    workload: Workload, shares: NDArray[np.float64], threshold: float | None = None, minimum: int = MINIMUM
+    workload: Workload, seconds: NDArray[np.float64], threshold: float | None = None, minimum: int = MINIMUM
 ) -> NDArray[np.int64]:
-    """What the policy makes of predicted shares of the walltime (NaN for none): soft walltimes, -1 for none.
+    """What the policy makes of predicted seconds (NaN for none): soft walltimes, -1 for none.
 
     The same as :func:`softwalltime.policy.clamp.soft_walltime` job by job, which a test holds it to.
 
-    :param threshold: least share ever predicted (Tang et al. 2013), ``None`` for none.
+    :param threshold: least share of the walltime ever predicted (Tang et al. 2013), ``None`` for none.
     """
     walltime = workload.walltime
     if threshold is not None:
-        shares = np.maximum(shares, threshold)
-    seconds = shares * walltime
+        seconds = np.maximum(seconds, threshold * walltime)
     # Comparisons with NaN are false, as in the policy.
     below = seconds < walltime
     rounded = np.ceil(np.where(below, seconds, 0)).astype(np.int64)

@@ -249,7 +249,7 @@ def _for_whom(table: Columns, focus: Evaluation, target: float) -> ForWhom:
     users, projects, queues = (
         groups.group_jobs(table, focus, names) for names in (table.user, table.project, table.queue)
     )  # fmt: skip
-    most = limit(float((focus.error < 0).mean()), target)
+    most = limit(float((focus.errors.error < 0).mean()), target)
     return ForWhom(focus.spec, groups.summarize_users(users), most, users, projects, queues)
 
 

@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from softwalltime.formatting import DAY
+from softwalltime.replay.metrics import Errors, means_by_code
 from softwalltime.reports.analysis.predictions import Evaluation
 from softwalltime.reports.columns import Columns, Names
 
@@ -58,23 +60,22 @@ def group_jobs(columns: Columns, judged: Evaluation, names: Names, part: slice =
     codes = names.codes[columns.scored][part]
     size = len(names.names)
     jobs = np.bincount(codes, minlength=size)
-    walltime, t = columns.walltime[columns.scored][part], judged.t[part]
-    error, accuracy = judged.error[part], judged.accuracy[part]
+    walltimes = columns.walltime[columns.scored][part]
+    errors = judged.errors[part]
+    by_walltime = Errors(np.zeros(len(errors), np.bool_), walltimes, errors.t)
 
-    def means(values: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> list[float]:
-        sums = np.bincount(codes, values, size)
-        found: list[float] = (sums / np.maximum(jobs, 1)).tolist()
-        return found
+    def means(values: NDArray[np.generic]) -> list[float]:
+        return means_by_code(codes, values, size)
 
     rows = zip(
         names.names,
         jobs.tolist(),
-        means(walltime - t),
-        means(np.abs(error)),
-        means(t / walltime),
-        means(accuracy),
-        means(error < 0),
-        means(judged.adjusted[part]),
+        means(by_walltime.error),
+        means(np.abs(errors.error)),
+        means(by_walltime.accuracy),
+        means(errors.accuracy),
+        means(errors.under),
+        means(errors.adjusted),
         strict=True,
     )
     found = [Group(*row) for row in rows if row[1]]

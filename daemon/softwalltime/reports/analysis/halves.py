@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softwalltime.replay.metrics import BADLY, WARM_UP, accuracies
+from softwalltime.replay.metrics import WARM_UP, Errors, share, weighted_mean
 from softwalltime.reports.columns import Columns, Integers
 
 
@@ -53,15 +53,13 @@ def evaluate_halves(columns: Columns, spec: str, soft: Integers) -> Halves:
 
 
 def _part(columns: Columns, soft: Integers, chosen: Integers) -> Part:
-    t = columns.t[chosen]
-    p = np.where(soft[chosen] >= 0, soft[chosen], columns.walltime[chosen])
-    accuracy = accuracies(p, t)
-    miss = t - p
+    errors = Errors.of(soft[chosen], columns.walltime[chosen], columns.t[chosen])
+    accuracy = errors.accuracy
     return Part(
         len(chosen),
         float(accuracy.mean()),
-        float((miss > 0).mean()),
-        float((miss > BADLY).mean()),
-        float(np.abs(miss).mean()),
-        float(np.average(accuracy, weights=columns.cpu_seconds[chosen].astype(np.float64))),
+        share(errors.under),
+        share(errors.badly),
+        float(np.abs(errors.error).mean()),
+        weighted_mean(accuracy, columns.cpu_seconds[chosen]),
     )

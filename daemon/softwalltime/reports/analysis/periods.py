@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from softwalltime.formatting import DAY, MINUTE, day
 from softwalltime.jobs import DecisionRecord
-from softwalltime.replay.metrics import accuracies
+from softwalltime.replay.metrics import Errors, accuracies, means_by_code
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.analysis.predictions import CLASSES, runtime_classes
 from softwalltime.reports.columns import Booleans, Columns, Integers
@@ -106,17 +106,18 @@ def summarize_weeks(columns: Columns, predicted: Predicted) -> list[Week]:
     chosen = np.flatnonzero(columns.scored & (predicted.soft_walltime >= 0))
     if not len(chosen):
         return []
-    p, t, walltime = predicted.soft_walltime[chosen], columns.t[chosen], columns.walltime[chosen]
-    accuracy = accuracies(p, t)
+    walltime = columns.walltime[chosen]
+    errors = Errors.of(predicted.soft_walltime[chosen], walltime, columns.t[chosen])
     # 1970 began on a Thursday.
     week = (columns.end[chosen] + 3 * DAY) // (7 * DAY)
     count = len(predicted.names)
     keys, codes = np.unique(week * count + predicted.predictor[chosen], return_inverse=True)
     jobs = np.bincount(codes)
-    sums = [(np.bincount(codes, values) / jobs).tolist() for values in (accuracy, t / walltime, p < t)]
+    figures = (errors.accuracy, accuracies(walltime, errors.t), errors.under)
+    sums = [means_by_code(codes, values, len(keys)) for values in figures]
     return [
-        Week(key // count * 7 * DAY - 3 * DAY, predicted.names[key % count], *figures)
-        for key, *figures in zip(keys.tolist(), jobs.tolist(), *sums, strict=True)
+        Week(key // count * 7 * DAY - 3 * DAY, predicted.names[key % count], *row)
+        for key, *row in zip(keys.tolist(), jobs.tolist(), *sums, strict=True)
     ]
 
 

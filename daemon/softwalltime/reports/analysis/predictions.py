@@ -5,12 +5,13 @@ p is the soft walltime, or the walltime of a job without one.  t is the runtime,
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.formatting import DAY, HOUR
-from softwalltime.replay.metrics import BADLY, accuracies
+from softwalltime.replay.metrics import Errors, weighted_mean
 from softwalltime.reports.columns import Columns, Integers
 
 Floats = NDArray[np.float64]
@@ -26,24 +27,11 @@ QUEUES = 6
 """Number of queues with a box."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """One predictor's soft walltimes p and the runtimes t over the scored jobs."""
+class Evaluation(NamedTuple):
+    """One predictor's errors over the scored jobs."""
 
     spec: str
-    adjusted: NDArray[np.bool_]
-    p: Integers
-    t: Integers
-
-    @property
-    def error(self) -> Integers:
-        """Errors p - t in seconds."""
-        return self.p - self.t
-
-    @property
-    def accuracy(self) -> Floats:
-        """The accuracy of each job."""
-        return accuracies(self.p, self.t)
+    errors: Errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,43 +65,26 @@ class Predictions:
 
 def evaluate(columns: Columns, spec: str, soft_walltimes: Integers) -> Evaluation:
     """Pair a predictor's soft walltimes (one per job, -1 for none) with the runtimes of the scored jobs."""
-    soft = soft_walltimes[columns.scored]
-    adjusted = soft >= 0
-    return Evaluation(
-        spec, adjusted, np.where(adjusted, soft, columns.walltime[columns.scored]), columns.t[columns.scored]
-    )
-
-
-def outcome_shares(judged: Evaluation) -> tuple[float, float, float, float]:
-    """Return the shares of NA, OE, UE and BE (Tang et al. 2013)."""
-    miss = judged.t - judged.p
-    under = miss > 0
-    badly = miss > BADLY
-    return (
-        float((~judged.adjusted).mean()),
-        float((judged.adjusted & ~under).mean()),
-        float((under & ~badly).mean()),
-        float(badly.mean()),
-    )
+    scored = columns.scored
+    return Evaluation(spec, Errors.of(soft_walltimes[scored], columns.walltime[scored], columns.t[scored]))
 
 
 def analyze_predictions(columns: Columns, judged: Evaluation) -> Predictions:
     """Return the figures of one predictor over the scored jobs, of which there must be at least one."""
-    error, accuracy = judged.error, judged.accuracy
+    errors = judged.errors
+    error, accuracy, extended = errors.error, errors.accuracy, errors.extensions
     count = len(error)
     ordered = np.sort(error)
-    cpu = columns.cpu_seconds[columns.scored].astype(np.float64)
-    extended = (judged.t - 1) // judged.p
     reached = [float((extended >= least).mean()) for least in EXTENSIONS]
     return Predictions(
         spec=judged.spec,
-        outcomes=outcome_shares(judged),
+        outcomes=errors.outcomes,
         errors=ordered[np.linspace(0, count - 1, min(POINTS, count)).round().astype(np.int64)],
         accuracies=np.searchsorted(np.sort(accuracy), np.linspace(0, 1, 101), side="right") / count,
-        accuracy_by_cpu_hours=float(np.average(accuracy, weights=cpu)),
+        accuracy_by_cpu_hours=weighted_mean(accuracy, columns.cpu_seconds[columns.scored]),
         extensions=tuple(here - after for here, after in zip(reached, [*reached[1:], 0.0], strict=True)),
         by_runtime=tuple(
-            make_box(name, error[chosen]) for name, chosen in zip(CLASSES, runtime_classes(judged.t), strict=True)
+            make_box(name, error[chosen]) for name, chosen in zip(CLASSES, runtime_classes(errors.t), strict=True)
         ),
         by_queue=tuple(
             make_box(columns.queue.names[queue], error[columns.queue.codes[columns.scored] == queue])
