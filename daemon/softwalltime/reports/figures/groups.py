@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from softwalltime.formatting import duration, percent, plural
-from softwalltime.reports.analysis.groups import Group, Shares
+from softwalltime.reports.analysis.groups import LEAST_JOBS, Group, Shares
 from softwalltime.reports.figures.picture import MUTED, SERIES, Picture, drawing, format_time_axis, shorten_label
 from softwalltime.reports.figures.walltimes import CHLUMSKY
 
@@ -19,13 +19,15 @@ LARGEST = 15
 def draw_users(found: Sequence[Group], shares: Shares, spec: str) -> Picture:
     """Draw mean absolute errors by user, sorted, with the numbers of jobs."""
     name, title = "users", "Errors of walltimes and predictions by user"
-    ordered = sorted(found, key=lambda user: (user.walltime_error, user.name))
+    enough = [user for user in found if user.jobs >= LEAST_JOBS]
+    ordered = sorted(enough, key=lambda user: (user.walltime_error, user.name))
     chosen = np.unique(np.linspace(0, len(ordered) - 1, min(SHOWN, len(ordered))).round().astype(int))
     drawn = [ordered[place] for place in chosen.tolist()]
     shows = (
-        f"Mean absolute error of the walltime (line) and of {spec} (points) for each user, sorted by the former. "
+        f"Mean absolute error of the walltime (line) and of {spec} (points) for each user "
+        f"with at least {LEAST_JOBS} jobs, sorted by the former. "
         "Below: number of jobs."
-        + (f" {len(drawn):,} of {len(found):,} users are shown, evenly sampled." if len(drawn) < len(found) else "")
+        + (f" {len(drawn):,} of {len(enough):,} users are shown, evenly sampled." if len(drawn) < len(enough) else "")
     )
     read = (
         "A point below the line is a user whose predictions are closer to the runtimes than the walltimes. A point "
@@ -34,6 +36,9 @@ def draw_users(found: Sequence[Group], shares: Shares, spec: str) -> Picture:
     source = f"{CHLUMSKY}, fig. 6"
     if len(found) < 2:
         return Picture(name, title, shows, read, source, "", absent="All jobs belong to one user: see the table.")
+    if len(enough) < 2:
+        absent = f"Fewer than two users have at least {LEAST_JOBS} jobs."
+        return Picture(name, title, shows, read, source, "", absent=absent)
     places = np.arange(len(drawn)) + 1
     walltime = np.maximum([user.walltime_error for user in drawn], 1)
     error = np.maximum([user.error for user in drawn], 1)
