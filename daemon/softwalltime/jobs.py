@@ -7,6 +7,7 @@ world (an accounting log, a trace, a hook, the store) builds these, so nothing p
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from enum import Enum
 from typing import Any, NamedTuple
 
 from softwalltime.quantiles import quantile
@@ -88,6 +89,65 @@ class CompletedJob:
         """Whether a prediction for this job can be judged: it ran, and there was a walltime to improve on."""
         return self.runtime > 0 and (self.submission.walltime or 0) > 0
 
+
+class Kind(Enum):
+    """How a field's value is written in a PBS record."""
+
+    TEXT = "text"
+    TRUTH = "truth value"
+    TIME = "epoch seconds"
+    DURATION = "HH:MM:SS"
+    COUNT = "whole number"
+    SIZE = "bytes with a unit"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a job: its name here, its column in the store, and its name and kind in a PBS record.
+
+    ``pbs`` is empty where no field of the record's message has the value.  A record whose value of a ``required`` field
+    cannot be read is malformed; any other value is left out.
+    """
+
+    name: str
+    column: str
+    pbs: str = ""
+    kind: Kind = Kind.TEXT
+    required: bool = False
+
+
+FIELDS = (
+    Field("job_id", "job_id"),
+    Field("user", "user_name", "user"),
+    Field("submitted", "ctime", "ctime", Kind.TIME, required=True),
+    Field("walltime", "walltime", "Resource_List.walltime", Kind.DURATION, required=True),
+    Field("group", "group_name", "group"),
+    Field("project", "project", "project"),
+    Field("account", "account", "account"),
+    Field("job_name", "job_name", "jobname"),
+    Field("queue", "queue", "queue"),
+    Field("min_walltime", "min_walltime", "Resource_List.min_walltime", Kind.DURATION),
+    Field("max_walltime", "max_walltime", "Resource_List.max_walltime", Kind.DURATION),
+    Field("ncpus", "ncpus", "Resource_List.ncpus", Kind.COUNT),
+    Field("nodect", "nodect", "Resource_List.nodect", Kind.COUNT),
+    Field("ngpus", "ngpus", "Resource_List.ngpus", Kind.COUNT),
+    Field("mem", "mem", "Resource_List.mem", Kind.SIZE),
+    Field("select", "select_spec", "Resource_List.select"),
+    Field("place", "place", "Resource_List.place"),
+    Field("interactive", "interactive", "interactive", Kind.TRUTH),
+    Field("server", "server"),
+    Field("start", "start_time", "start", Kind.TIME, required=True),
+    Field("end", "end_time", "end", Kind.TIME, required=True),
+    Field("runtime", "runtime", "resources_used.walltime", Kind.DURATION, required=True),
+    Field("qtime", "qtime", "qtime", Kind.TIME),
+    Field("etime", "etime", "etime", Kind.TIME),
+    Field("soft_walltime", "soft_walltime", "Resource_List.soft_walltime", Kind.DURATION),
+    Field("exit_status", "exit_status", "Exit_status", Kind.COUNT),
+    Field("run_count", "run_count", "run_count", Kind.COUNT),
+    Field("cput", "cput", "resources_used.cput", Kind.DURATION),
+    Field("mem_used", "mem_used", "resources_used.mem", Kind.SIZE),
+)
+"""Fields of a completed job in the order of its values: parser, store and protocol take theirs from here."""
 
 Values = tuple[Any, ...]
 """A completed job as nothing but its values: those of its submission's fields, then those of its own after it.

@@ -20,7 +20,7 @@ from datetime import datetime
 from softwalltime.accounting.shapes import Shapes
 from softwalltime.accounting.values import duration, epoch, size, whole
 from softwalltime.errors import RecordError
-from softwalltime.jobs import CompletedJob, CurrentJob, Values, job_of
+from softwalltime.jobs import FIELDS, CompletedJob, CurrentJob, Kind, Values, job_of
 
 MISSING = "is missing"
 LONGEST_NAMES = 300
@@ -188,27 +188,21 @@ def _read(job_id: str, texts: Sequence[str | None], server: str, left_out: Count
         return _values(job_id, _readable(texts, left_out), server)
 
 
-_FIELDS = (
-    "user", "group", "project", "account", "jobname", "queue", "ctime", "qtime", "etime", "start", "end",
-    "Resource_List.walltime", "Resource_List.min_walltime", "Resource_List.max_walltime", "Resource_List.soft_walltime",
-    "Resource_List.ncpus", "Resource_List.nodect", "Resource_List.ngpus", "Resource_List.mem", "Resource_List.select",
-    "Resource_List.nodes", "Resource_List.place", "interactive", "Exit_status", "run_count", "resources_used.walltime",
-    "resources_used.cput", "resources_used.mem",
-)  # fmt: skip
+_FIELDS = (*(field.pbs for field in FIELDS if field.pbs), "Resource_List.nodes")
+"""Fields of a record that are read: those of a job, and TORQUE's specification of nodes."""
 _shapes = Shapes(_FIELDS)
 
 
 def _values(job_id: str, texts: Sequence[str | None], server: str) -> Values:
     """The values of the job of which ``_FIELDS`` have these texts, with a bare ValueError if one cannot be converted.
 
-    Written out, since this is most of the work on a log.
+    Written out, since this is most of the work on a log; a test compares it with ``FIELDS`` and ``CONVERTERS``.
     """
     (
-        user, group, project, account, job_name, queue, ctime, qtime_text, etime_text, start_text, end_text,
-        walltime, min_walltime, max_walltime, soft_walltime,
-        ncpus_text, nodect, ngpus_text, mem, select,
-        nodes, place, interactive, exit_status, run_count, runtime_text,
-        cput, mem_used,
+        user, ctime, walltime, group, project, account, job_name, queue, min_walltime, max_walltime,
+        ncpus_text, nodect, ngpus_text, mem, select, place, interactive,
+        start_text, end_text, runtime_text, qtime_text, etime_text, soft_walltime, exit_status, run_count,
+        cput, mem_used, nodes,
     ) = texts  # fmt: skip
     project = project or ""
     if not user:
@@ -266,24 +260,14 @@ def _values(job_id: str, texts: Sequence[str | None], server: str) -> Values:
     )
 
 
-_CONVERTED: dict[str, Callable[[str], object]] = {
-    **dict.fromkeys(("end", "start", "qtime", "etime", "ctime"), epoch),
-    **dict.fromkeys(
-        (
-            "resources_used.walltime", "Resource_List.walltime", "Resource_List.min_walltime",
-            "Resource_List.max_walltime", "Resource_List.soft_walltime", "resources_used.cput",
-        ),
-        duration,
-    ),
-    **dict.fromkeys(
-        ("Resource_List.ncpus", "Resource_List.ngpus", "Resource_List.nodect", "Exit_status", "run_count"), whole
-    ),
-    **dict.fromkeys(("Resource_List.mem", "resources_used.mem"), size),
+def _truth(text: str) -> bool:
+    return text.lower() not in ("0", "false", "no", "")
+
+
+CONVERTERS: dict[Kind, Callable[[str], object]] = {
+    Kind.TEXT: str, Kind.TRUTH: _truth, Kind.TIME: epoch, Kind.DURATION: duration, Kind.COUNT: whole, Kind.SIZE: size,
 }  # fmt: skip
-
-
-_REQUIRED = frozenset({"end", "start", "ctime", "resources_used.walltime", "Resource_List.walltime"})
-"""Fields without whose value, where they have one, a job would be another one; any other costs but itself."""
+_BY_NAME = {field.pbs: field for field in FIELDS if field.pbs}
 
 
 def _readable(texts: Sequence[str | None], left_out: Counter[str] | None) -> list[str | None]:
@@ -293,21 +277,18 @@ def _readable(texts: Sequence[str | None], left_out: Counter[str] | None) -> lis
     """
     readable = list(texts)
     for index, (name, value) in enumerate(zip(_FIELDS, texts, strict=True)):
-        convert = _CONVERTED.get(name)
+        field = _BY_NAME.get(name)
+        if value is None or field is None:
+            continue
         try:
-            if value is not None and convert is not None:
-                convert(value)
+            CONVERTERS[field.kind](value)
         except ValueError as error:
-            if name in _REQUIRED:
-                raise RecordError(str(error), field=name, value=value or "") from None
+            if field.required:
+                raise RecordError(str(error), field=name, value=value) from None
             readable[index] = None
             if left_out is not None:
                 left_out[name] += 1
     return readable
-
-
-def _truth(text: str) -> bool:
-    return text.lower() not in ("0", "false", "no", "")
 
 
 def _torque_nodes(text: str) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from softwalltime.accounting.values import size
 from softwalltime.errors import SoftwalltimeError
-from softwalltime.jobs import Submission
+from softwalltime.jobs import FIELDS, OF_SUBMISSION, Kind, Submission
 
 VERSION = 1
 LONGEST = 65536
@@ -23,9 +23,10 @@ LONGEST_TEXT = 600
 """Characters of a job's text: PBS allows 255 or less for most, and a row of a PostgreSQL index has 2,704 bytes."""
 _UNBOUNDED = frozenset(("select", "place"))
 """Texts that may be as long as the line: a selection of many chunks is, and no index holds them."""
-_TEXTS = ("job_id", "user", "group", "project", "account", "job_name", "queue", "select", "place")
+_SUBMITTED = FIELDS[:OF_SUBMISSION]
+_TEXTS = tuple(field.name for field in _SUBMITTED if field.kind is Kind.TEXT)
 _NUMBERS = (
-    "submitted", "walltime", "soft_walltime", "min_walltime", "max_walltime", "ncpus", "nodect", "ngpus",
+    *(field.name for field in _SUBMITTED if field.kind in (Kind.TIME, Kind.DURATION, Kind.COUNT)), "soft_walltime",
 )  # fmt: skip
 _LARGEST = 10**12
 _MOST = 2**31 - 1
@@ -99,7 +100,7 @@ def read_request(line: bytes) -> Request:
 def _submission(job: dict[str, Any], now: int) -> tuple[Submission, int | None]:
     """Return the job and its current soft walltime."""
     job_id, user, group, project, account, job_name, queue, select, place = _texts(job, _TEXTS)
-    submitted, walltime, soft_walltime, min_walltime, max_walltime, ncpus, nodect, ngpus = _numbers(job, _NUMBERS)
+    submitted, walltime, min_walltime, max_walltime, ncpus, nodect, ngpus, soft_walltime = _numbers(job, _NUMBERS)
     if not user:
         raise ProtocolError("job.user is missing")
     interactive = job.get("interactive")

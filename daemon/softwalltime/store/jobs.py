@@ -11,7 +11,7 @@ from sqlalchemy import Column, Connection, Engine, MetaData, Select, Table, sele
 from sqlalchemy.dialects.postgresql import insert
 
 from softwalltime.errors import StoreError
-from softwalltime.jobs import CompletedJob, Values, job_of
+from softwalltime.jobs import FIELDS, OF_SUBMISSION, CompletedJob, Values, job_of
 from softwalltime.states import state_of
 from softwalltime.store.encoding import NULL, CopyTexts, storable_text
 from softwalltime.store.engine import driver_connection, lock
@@ -22,45 +22,11 @@ _CHUNK = 1_000
 
 _numbers = count(1)
 
-# Columns in the order of the fields of Submission, and of CompletedJob but for the submission itself.
 _columns = completed_jobs.columns
-_SUBMISSION = (
-    _columns.job_id,
-    _columns.user_name,
-    _columns.ctime,
-    _columns.walltime,
-    _columns.group_name,
-    _columns.project,
-    _columns.account,
-    _columns.job_name,
-    _columns.queue,
-    _columns.min_walltime,
-    _columns.max_walltime,
-    _columns.ncpus,
-    _columns.nodect,
-    _columns.ngpus,
-    _columns.mem,
-    _columns.select_spec,
-    _columns.place,
-    _columns.interactive,
-)
-_COMPLETION = (
-    _columns.server,
-    _columns.start_time,
-    _columns.end_time,
-    _columns.runtime,
-    _columns.qtime,
-    _columns.etime,
-    _columns.soft_walltime,
-    _columns.exit_status,
-    _columns.run_count,
-    _columns.cput,
-    _columns.mem_used,
-)
-submission_names = tuple(column.name for column in _SUBMISSION)
-"""Columns of a job's submission, in the order of its fields; current_jobs has the same ones."""
-job_columns = (*_SUBMISSION, *_COMPLETION)
+job_columns = tuple(_columns[field.column] for field in FIELDS)
 """Columns of a job, in the order of its values."""
+submission_names = tuple(field.column for field in FIELDS[:OF_SUBMISSION])
+"""Columns of a job's submission, in the order of its fields; current_jobs has the same ones."""
 # Columns that are written; the state follows from the others and is never read.
 _WRITTEN = (*job_columns, _columns.state)
 _NAMES = [column.name for column in _WRITTEN]

@@ -1,0 +1,70 @@
+"""One list of a job's fields drives parser, store and protocol; what is written out for speed is compared with it."""
+
+import json
+from dataclasses import fields
+
+from softwalltime.accounting import pbs
+from softwalltime.jobs import FIELDS, OF_SUBMISSION, CompletedJob, Field, Kind, Submission, Values, job_of, values_of
+from softwalltime.service.protocol import read_request
+from softwalltime.store.jobs import job_columns, prepare_jobs, submission_names
+from softwalltime.store.tables import completed_jobs, current_jobs
+
+TEXTS = {
+    Kind.TEXT: "text{}", Kind.TRUTH: "True", Kind.TIME: "{}", Kind.DURATION: "00:{:02}:00", Kind.COUNT: "{}",
+    Kind.SIZE: "{}kb",
+}  # fmt: skip
+
+
+def texts(shift: int = 0) -> dict[str, str]:
+    """A text for each field of a record, no two alike."""
+    return {field.pbs: TEXTS[field.kind].format(number + shift) for number, field in enumerate(FIELDS, 20) if field.pbs}
+
+
+def values(written: dict[str, str], job_id: str = "7.srv") -> Values:
+    """The values of a job by the list alone."""
+    bare = {"job_id": job_id, "server": job_id.partition(".")[2]}
+    return tuple(bare[f.name] if f.name in bare else pbs.CONVERTERS[f.kind](written[f.pbs]) for f in FIELDS)
+
+
+def test_the_list_names_the_fields_of_a_job_in_their_order() -> None:
+    names = [field.name for field in FIELDS]
+    assert names[:OF_SUBMISSION] == [field.name for field in fields(Submission)]
+    assert names[OF_SUBMISSION:] == [field.name for field in fields(CompletedJob)][1:]
+
+
+def test_the_parser_reads_each_field_by_its_kind_whether_it_knows_the_shape_or_not() -> None:
+    for shift in range(20):
+        written = texts(shift)
+        message = " ".join(f"{name}={text}" for name, text in written.items())
+        assert pbs.completed_values("7.srv", message) == values(written)
+
+
+def test_the_parser_leaves_out_each_field_that_is_missing() -> None:
+    def missing(field: Field) -> object:
+        return "" if field.kind is Kind.TEXT else None
+
+    for number, field in enumerate(FIELDS):
+        if field.pbs in ("", "user", "end", "ctime", "resources_used.walltime"):
+            continue
+        written = texts()
+        expected = list(values(written))
+        del written[field.pbs]
+        expected[number] = missing(field)
+        assert list(pbs.completed_values("7.srv", " ".join(f"{n}={t}" for n, t in written.items()))) == expected
+
+
+def test_the_store_has_a_column_for_each_field_and_writes_each_into_its_own() -> None:
+    assert [column.name for column in job_columns] == [field.column for field in FIELDS]
+    assert set(submission_names) <= {column.name for column in current_jobs.columns}
+    assert {column.name for column in job_columns} <= {column.name for column in completed_jobs.columns}
+    job = values(texts())
+    written = prepare_jobs([job]).text.rstrip("\n").split("\t")
+    assert written[:-1] == [str(value) for value in job]
+    assert written[-1] == job_of(job).state
+
+
+def test_the_protocol_takes_each_field_of_a_submission() -> None:
+    job = job_of(values(texts()))
+    sent = dict(zip([field.name for field in FIELDS], values_of(job), strict=True))
+    request = read_request(json.dumps({"v": 1, "op": "predict", "event": "queuejob", "job": sent}).encode())
+    assert (request.job, request.soft_walltime) == (job.submission, job.soft_walltime)
