@@ -4,14 +4,24 @@ import json
 from dataclasses import fields
 
 from softwalltime.accounting import pbs
-from softwalltime.jobs import FIELDS, OF_SUBMISSION, CompletedJob, Field, Kind, Submission, Values, job_of, values_of
+from softwalltime.jobs import (
+    FIELDS,
+    OF_SUBMISSION,
+    CompletedJob,
+    Field,
+    FieldKind,
+    Submission,
+    Values,
+    job_of,
+    values_of,
+)
 from softwalltime.service.protocol import read_request
 from softwalltime.store.jobs import job_columns, prepare_jobs, submission_names
 from softwalltime.store.tables import completed_jobs, current_jobs
 
 TEXTS = {
-    Kind.TEXT: "text{}", Kind.TRUTH: "True", Kind.TIME: "{}", Kind.DURATION: "00:{:02}:00", Kind.COUNT: "{}",
-    Kind.SIZE: "{}kb",
+    FieldKind.TEXT: "text{}", FieldKind.TRUTH: "True", FieldKind.TIME: "{}", FieldKind.DURATION: "00:{:02}:00", FieldKind.COUNT: "{}",
+    FieldKind.SIZE: "{}kb",
 }  # fmt: skip
 
 
@@ -41,7 +51,7 @@ def test_the_parser_reads_each_field_by_its_kind_whether_it_knows_the_shape_or_n
 
 def test_the_parser_leaves_out_each_field_that_is_missing() -> None:
     def missing(field: Field) -> object:
-        return "" if field.kind is Kind.TEXT else None
+        return "" if field.kind is FieldKind.TEXT else None
 
     for number, field in enumerate(FIELDS):
         if field.pbs in ("", "user", "end", "ctime", "resources_used.walltime"):

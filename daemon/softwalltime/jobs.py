@@ -90,7 +90,7 @@ class CompletedJob:
         return self.runtime > 0 and (self.submission.walltime or 0) > 0
 
 
-class Kind(Enum):
+class FieldKind(Enum):
     """How a field's value is written in a PBS record."""
 
     TEXT = "text"
@@ -112,40 +112,40 @@ class Field:
     name: str
     column: str
     pbs: str = ""
-    kind: Kind = Kind.TEXT
+    kind: FieldKind = FieldKind.TEXT
     required: bool = False
 
 
 FIELDS = (
     Field("job_id", "job_id"),
     Field("user", "user_name", "user"),
-    Field("submitted", "ctime", "ctime", Kind.TIME, required=True),
-    Field("walltime", "walltime", "Resource_List.walltime", Kind.DURATION, required=True),
+    Field("submitted", "ctime", "ctime", FieldKind.TIME, required=True),
+    Field("walltime", "walltime", "Resource_List.walltime", FieldKind.DURATION, required=True),
     Field("group", "group_name", "group"),
     Field("project", "project", "project"),
     Field("account", "account", "account"),
     Field("job_name", "job_name", "jobname"),
     Field("queue", "queue", "queue"),
-    Field("min_walltime", "min_walltime", "Resource_List.min_walltime", Kind.DURATION),
-    Field("max_walltime", "max_walltime", "Resource_List.max_walltime", Kind.DURATION),
-    Field("ncpus", "ncpus", "Resource_List.ncpus", Kind.COUNT),
-    Field("nodect", "nodect", "Resource_List.nodect", Kind.COUNT),
-    Field("ngpus", "ngpus", "Resource_List.ngpus", Kind.COUNT),
-    Field("mem", "mem", "Resource_List.mem", Kind.SIZE),
+    Field("min_walltime", "min_walltime", "Resource_List.min_walltime", FieldKind.DURATION),
+    Field("max_walltime", "max_walltime", "Resource_List.max_walltime", FieldKind.DURATION),
+    Field("ncpus", "ncpus", "Resource_List.ncpus", FieldKind.COUNT),
+    Field("nodect", "nodect", "Resource_List.nodect", FieldKind.COUNT),
+    Field("ngpus", "ngpus", "Resource_List.ngpus", FieldKind.COUNT),
+    Field("mem", "mem", "Resource_List.mem", FieldKind.SIZE),
     Field("select", "select_spec", "Resource_List.select"),
     Field("place", "place", "Resource_List.place"),
-    Field("interactive", "interactive", "interactive", Kind.TRUTH),
+    Field("interactive", "interactive", "interactive", FieldKind.TRUTH),
     Field("server", "server"),
-    Field("start", "start_time", "start", Kind.TIME, required=True),
-    Field("end", "end_time", "end", Kind.TIME, required=True),
-    Field("runtime", "runtime", "resources_used.walltime", Kind.DURATION, required=True),
-    Field("qtime", "qtime", "qtime", Kind.TIME),
-    Field("etime", "etime", "etime", Kind.TIME),
-    Field("soft_walltime", "soft_walltime", "Resource_List.soft_walltime", Kind.DURATION),
-    Field("exit_status", "exit_status", "Exit_status", Kind.COUNT),
-    Field("run_count", "run_count", "run_count", Kind.COUNT),
-    Field("cput", "cput", "resources_used.cput", Kind.DURATION),
-    Field("mem_used", "mem_used", "resources_used.mem", Kind.SIZE),
+    Field("start", "start_time", "start", FieldKind.TIME, required=True),
+    Field("end", "end_time", "end", FieldKind.TIME, required=True),
+    Field("runtime", "runtime", "resources_used.walltime", FieldKind.DURATION, required=True),
+    Field("qtime", "qtime", "qtime", FieldKind.TIME),
+    Field("etime", "etime", "etime", FieldKind.TIME),
+    Field("soft_walltime", "soft_walltime", "Resource_List.soft_walltime", FieldKind.DURATION),
+    Field("exit_status", "exit_status", "Exit_status", FieldKind.COUNT),
+    Field("run_count", "run_count", "run_count", FieldKind.COUNT),
+    Field("cput", "cput", "resources_used.cput", FieldKind.DURATION),
+    Field("mem_used", "mem_used", "resources_used.mem", FieldKind.SIZE),
 )
 """Fields of a completed job in the order of its values: parser, store and protocol take theirs from here."""
 

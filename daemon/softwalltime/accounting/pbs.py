@@ -20,7 +20,7 @@ from datetime import datetime
 from softwalltime.accounting.shapes import Shapes
 from softwalltime.accounting.values import duration, epoch, size, whole
 from softwalltime.errors import RecordError
-from softwalltime.jobs import FIELDS, CompletedJob, CurrentJob, Kind, Values, job_of
+from softwalltime.jobs import FIELDS, CompletedJob, CurrentJob, FieldKind, Values, job_of
 
 MISSING = "is missing"
 LONGEST_NAMES = 300
@@ -264,8 +264,8 @@ def _truth(text: str) -> bool:
     return text.lower() not in ("0", "false", "no", "")
 
 
-CONVERTERS: dict[Kind, Callable[[str], object]] = {
-    Kind.TEXT: str, Kind.TRUTH: _truth, Kind.TIME: epoch, Kind.DURATION: duration, Kind.COUNT: whole, Kind.SIZE: size,
+CONVERTERS: dict[FieldKind, Callable[[str], object]] = {
+    FieldKind.TEXT: str, FieldKind.TRUTH: _truth, FieldKind.TIME: epoch, FieldKind.DURATION: duration, FieldKind.COUNT: whole, FieldKind.SIZE: size,
 }  # fmt: skip
 _BY_NAME = {field.pbs: field for field in FIELDS if field.pbs}
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from softwalltime.accounting.values import size
 from softwalltime.errors import SoftwalltimeError
-from softwalltime.jobs import FIELDS, OF_SUBMISSION, Kind, Submission
+from softwalltime.jobs import FIELDS, OF_SUBMISSION, FieldKind, Submission
 
 VERSION = 1
 LONGEST = 65536
@@ -24,9 +24,9 @@ LONGEST_TEXT = 600
 _UNBOUNDED = frozenset(("select", "place"))
 """Texts that may be as long as the line: a selection of many chunks is, and no index holds them."""
 _SUBMITTED = FIELDS[:OF_SUBMISSION]
-_TEXTS = tuple(field.name for field in _SUBMITTED if field.kind is Kind.TEXT)
+_TEXTS = tuple(field.name for field in _SUBMITTED if field.kind is FieldKind.TEXT)
 _NUMBERS = (
-    *(field.name for field in _SUBMITTED if field.kind in (Kind.TIME, Kind.DURATION, Kind.COUNT)), "soft_walltime",
+    *(field.name for field in _SUBMITTED if field.kind in (FieldKind.TIME, FieldKind.DURATION, FieldKind.COUNT)), "soft_walltime",
 )  # fmt: skip
 _LARGEST = 10**12
 _MOST = 2**31 - 1
