@@ -20,9 +20,13 @@ from softwalltime.store.jobs import job_columns, prepare_jobs, submission_names
 from softwalltime.store.tables import completed_jobs, current_jobs
 
 TEXTS = {
-    FieldKind.TEXT: "text{}", FieldKind.TRUTH: "True", FieldKind.TIME: "{}", FieldKind.DURATION: "00:{:02}:00", FieldKind.COUNT: "{}",
+    FieldKind.TEXT: "text{}",
+    FieldKind.TRUTH: "True",
+    FieldKind.TIME: "{}",
+    FieldKind.DURATION: "00:{:02}:00",
+    FieldKind.COUNT: "{}",
     FieldKind.SIZE: "{}kb",
-}  # fmt: skip
+}
 
 
 def texts(shift: int = 0) -> dict[str, str]:

@@ -265,8 +265,13 @@ def _truth(text: str) -> bool:
 
 
 CONVERTERS: dict[FieldKind, Callable[[str], object]] = {
-    FieldKind.TEXT: str, FieldKind.TRUTH: _truth, FieldKind.TIME: epoch, FieldKind.DURATION: duration, FieldKind.COUNT: whole, FieldKind.SIZE: size,
-}  # fmt: skip
+    FieldKind.TEXT: str,
+    FieldKind.TRUTH: _truth,
+    FieldKind.TIME: epoch,
+    FieldKind.DURATION: duration,
+    FieldKind.COUNT: whole,
+    FieldKind.SIZE: size,
+}
 _BY_NAME = {field.pbs: field for field in FIELDS if field.pbs}
 
 

@@ -26,8 +26,9 @@ _UNBOUNDED = frozenset(("select", "place"))
 _SUBMITTED = FIELDS[:OF_SUBMISSION]
 _TEXTS = tuple(field.name for field in _SUBMITTED if field.kind is FieldKind.TEXT)
 _NUMBERS = (
-    *(field.name for field in _SUBMITTED if field.kind in (FieldKind.TIME, FieldKind.DURATION, FieldKind.COUNT)), "soft_walltime",
-)  # fmt: skip
+    *(field.name for field in _SUBMITTED if field.kind in (FieldKind.TIME, FieldKind.DURATION, FieldKind.COUNT)),
+    "soft_walltime",
+)
 _LARGEST = 10**12
 _MOST = 2**31 - 1
 # Created once: json.dumps creates an encoder for each call with separators.
