@@ -39,7 +39,7 @@ _SENTENCES = {
     Reason.POLICY_OFF: "the site's policy is off for this job",
     Reason.POLICY_KEEP: "the site's policy keeps a running job's soft walltime as it is",
     Reason.POLICY_WALLTIME: "a running job is planned with its walltime",
-    Reason.BASELINE: "the user's walltime stands",
+    Reason.BASELINE: "the user's walltime is used",
     Reason.OTHER: "{}",
 }
 

@@ -54,7 +54,7 @@ def bare_debian() -> Path:
 
 @cache
 def namespaces() -> tuple[str, ...]:
-    """What to put before a command to give it mounts and processes of its own; nothing where that is not allowed."""
+    """Return the command prefix for separate mounts and processes; empty if not permitted."""
     prefix = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private")
     allowed = subprocess.run([*prefix, "true"], stderr=subprocess.DEVNULL, check=False).returncode == 0
     return prefix if allowed else ()

@@ -6,7 +6,7 @@ from softwalltime.deployment.finding import Finding
 
 
 def bad(findings: Iterable[Finding]) -> list[tuple[str, str]]:
-    """The checks that are not well, each with its verdict; somebody must act on every one."""
+    """Return the failed checks with their verdicts; each must say who must fix it."""
     found = [finding for finding in findings if finding.verdict in ("advice", "warning", "problem")]
     assert all(finding.act for finding in found)
     return [(finding.check, finding.verdict) for finding in found]

@@ -115,7 +115,7 @@ class Machine:
         """Wait until something is so, or fail."""
         deadline = time.monotonic() + PATIENT
         while not condition():
-            assert time.monotonic() < deadline, "it did not come about in time"
+            assert time.monotonic() < deadline, "the condition was not met in time"
             time.sleep(0.2)
 
     def shut_down(self) -> None:

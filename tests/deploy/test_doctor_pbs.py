@@ -1,4 +1,4 @@
-"""Each check of the hook and of PBS's settings says what is wrong and who must act."""
+"""Each check of the hook and of PBS's settings says what is wrong and who must fix it."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Each check of daemon, socket, store and logs says what is wrong and who must act, and none waits for what hangs."""
+"""Each check of daemon, socket, store and logs says what is wrong and who must fix it; no check hangs."""
 
 import os
 import pwd
@@ -153,7 +153,7 @@ def test_the_trial_reports_the_prediction() -> None:
 
 @pytest.fixture
 def listening(tmp_path: Path) -> Iterator[Path]:
-    """A socket at which somebody listens and says nothing."""
+    """A socket with a listener that never answers."""
     folder = tmp_path / "run"
     folder.mkdir(mode=0o700)
     with socket.socket(socket.AF_UNIX) as listener:
@@ -245,7 +245,7 @@ def test_a_store_without_tables_is_no_error_of_the_look(empty_database: str) -> 
     assert probe_store(load_settings(dsn=empty_database), "").revision == ""
 
 
-def test_a_store_that_does_not_answer_is_told_in_one_line() -> None:
+def test_a_store_that_does_not_answer_is_reported_in_one_line() -> None:
     with pytest.raises(SubprocessError, match="cannot connect to PostgreSQL"):
         probe_store(load_settings(dsn="host=/nonexistent dbname=x"), "")
 

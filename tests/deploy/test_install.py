@@ -48,7 +48,7 @@ def statements(made: InstallationPlan) -> list[str]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
-def test_a_user_without_permission_is_told_who_has_it(tmp_path: Path) -> None:
+def test_the_error_for_a_user_without_permission_names_who_has_it(tmp_path: Path) -> None:
     for parent in (tmp_path, *tmp_path.parents):
         parent.chmod(parent.stat().st_mode | 0o011)
     write(plan(), tmp_path)

@@ -41,7 +41,7 @@ def decided(
     ("kind", "spec", "seconds"),
     [(Kind.SUBMITTED, "w", 600), (Kind.ALTERED, "w", 600), (Kind.STARTED, "r", 900)],
 )
-def test_the_event_says_which_predictor_is_asked(kind: Kind, spec: str, seconds: int) -> None:
+def test_the_event_decides_which_predictor_is_asked(kind: Kind, spec: str, seconds: int) -> None:
     decision = decided(kind, w=600, r=900)
     assert (decision.spec, decision.action, decision.soft_walltime) == (spec, "set", seconds)
     assert (decision.reason, decision.predicted, decision.basis) == (Reason.PREDICTED, seconds, "so many seconds")
@@ -66,7 +66,7 @@ def test_no_predictor_is_asked_where_the_policy_or_the_job_rules_it_out(
 
 
 @pytest.mark.parametrize("answer", [3600.0, 3599.5, 1e9, math.nan, math.inf])
-def test_a_prediction_not_below_the_walltime_sets_nothing_and_says_so(answer: float) -> None:
+def test_a_prediction_not_below_the_walltime_sets_nothing_and_gives_the_reason(answer: float) -> None:
     decision = decided(w=answer)
     assert (decision.action, decision.soft_walltime, decision.reason) == ("none", None, Reason.NOT_BELOW_WALLTIME)
     assert decision.basis == "so many seconds; that is not below the walltime"

@@ -18,7 +18,7 @@ RECORDED = RECORDED_LOG.read_bytes()
 
 
 class Clock:
-    """A clock that stands still until it is moved."""
+    """A clock that a test sets."""
 
     def __init__(self) -> None:
         self.now = 1_795_000_000.0

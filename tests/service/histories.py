@@ -1,4 +1,4 @@
-"""Histories of jobs as a PBS server writes them down, and what they come to, told by the simplest means there are."""
+"""Histories of jobs as a PBS server logs them, with the expected result from a simple model."""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,7 @@
-"""Brings forth commands quickly, to be killed: ``python -m tests.service.nursery`` imports all of them once.
+"""Fork commands quickly, to be killed: ``python -m tests.service.nursery`` imports all of them once.
 
 Each line on its standard input holds a command's arguments, as JSON; it answers with the number of a process that runs
-it, with transactions so small, looks so frequent and processes of its own so soon that a kill always strikes something.
+it, with small transactions, frequent polls and early worker processes, so that a kill always interrupts something.
 SOFTWALLTIME_TEST_LEAST says after how many bytes those come.
 """
 
@@ -53,7 +53,7 @@ class Nursery:
 
 
 def main() -> None:
-    """Bring forth a process for each line; when there are no more lines, nobody needs them any longer."""
+    """Fork a process for each line; end all at the end of the input."""
     from softwalltime.cli import main as run
 
     assert daemon

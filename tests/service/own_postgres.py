@@ -47,7 +47,7 @@ class OwnPostgres:
 
 @contextmanager
 def own_postgres(folder: Path | None = None) -> Iterator[OwnPostgres]:
-    """One that runs, in a folder of its own or in this one."""
+    """A running PostgreSQL, in a temporary folder or in this one."""
     # Not below pytest's own folder, which PostgreSQL's unprivileged user may not enter where this runs as root.
     with tempfile.TemporaryDirectory(dir="/tmp") as scratch:
         Path(scratch).chmod(0o755)

@@ -1,4 +1,4 @@
-"""A daemon as production runs it: the command in a process of its own."""
+"""The daemon as in production: the command in a separate process."""
 
 import os
 import signal
@@ -18,15 +18,15 @@ PATIENT = 120.0
 
 
 def until(condition: Callable[[], object], seconds: float = PATIENT) -> None:
-    """Wait until something is so, or fail."""
+    """Wait until the condition is true; fail after ``seconds``."""
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "it did not come about in time"
+        assert time.monotonic() < deadline, "the condition was not met in time"
         time.sleep(0.02)
 
 
 class Daemon:
-    """``softwalltime serve`` in a folder of its own, with its accounting log and its configuration file."""
+    """``softwalltime serve`` in a test folder, with an accounting log and a settings file."""
 
     def __init__(self, folder: Path, dsn: str, policy: str = 'mode = "on"\nwaiting = "v1"\n') -> None:
         self.socket = folder / "hook.sock"
@@ -60,7 +60,7 @@ class Daemon:
         return self
 
     def answers(self) -> bool:
-        """Whether it answers at all."""
+        """Whether the daemon answers."""
         assert self.process is not None
         assert self.process.poll() is None, self.output.read_text()
         try:
@@ -69,11 +69,11 @@ class Daemon:
             return False
 
     def status(self) -> dict[str, Any]:
-        """What it says of itself."""
+        """Return the daemon's status."""
         return ask(self.socket, {"op": "status"}, PATIENT)
 
     def predict(self, event: str = "queuejob", **job: object) -> dict[str, Any]:
-        """What it answers the hook."""
+        """Return the response to a request of the hook."""
         asked = {"op": "predict", "event": event, "job": {"user": "alice", "walltime": 3600, **job}}
         return ask(self.socket, asked, PATIENT)
 
@@ -83,7 +83,7 @@ class Daemon:
         self.process.send_signal(number)
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """End it, and say how it ended."""
+        """End the daemon; return its exit status."""
         self.send(number)
         assert self.process is not None
         return self.process.wait(PATIENT)

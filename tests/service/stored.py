@@ -30,7 +30,7 @@ def current(engine: Engine) -> dict[str, tuple[int | None, int | None, int | Non
 
 
 def interrupted(engine: Engine) -> Counter[tuple[str, int]]:
-    """Runs in vain, by job id and start."""
+    """Interrupted runs, by job id and start."""
     with engine.connect() as connection:
         rows = connection.execute(text("SELECT job_id, start_time FROM softwalltime.interrupted_runs")).all()
     return Counter((job_id, start) for job_id, start in rows)
@@ -58,7 +58,7 @@ def assert_as_the_log(engine: Engine, folder: Path, *, but_current: bool = False
 
 
 def assert_same(found: Counter[tuple[str, int]], expected: Counter[tuple[str, int]]) -> None:
-    """Both hold the same; else the difference is told, and not all of it."""
+    """Assert that both hold the same; the message shows only the difference."""
     assert not (missing := list((expected - found).elements())[:10]), f"missing: {missing}"
     assert not (surplus := list((found - expected).elements())[:10]), f"too many: {surplus}"
 

@@ -1,4 +1,4 @@
-"""The host's clock is set years ahead and back; the daemon deletes nothing and goes on."""
+"""The host's clock is set years ahead and back; the daemon deletes nothing and continues."""
 
 import logging
 import time

@@ -263,7 +263,7 @@ def test_systemd_is_notified_of_ready_watchdog_and_stopping(tmp_path: Path, data
         assert "STOPPING=1" in told
 
 
-def test_malformed_lines_cost_no_job(start: Start, database: str) -> None:
+def test_jobs_around_malformed_lines_are_read(start: Start, database: str) -> None:
     daemon = start(database)
     with daemon.log.open("ab") as log:
         log.write(bytes(range(256)) * 20 + b"\n" + b"11/20/2026 10:16:10;E;1.srv;user=\n")

@@ -1,4 +1,4 @@
-"""Whatever is killed, stopped, suspended or full: the store holds what the log tells, each thing once.
+"""Kills, stops, suspensions and full disks: the store holds each record of the log exactly once.
 
 SOFTWALLTIME_TEST_KILLS says how often the ingester is killed: some tens unless more are asked for.
 """
@@ -91,7 +91,7 @@ def ended(process: int) -> bool:
 
 
 def await_transaction(engine: Engine, seconds: float) -> None:
-    """Wait until somebody else is in a transaction, or so long."""
+    """Wait until another session is in a transaction, with a timeout."""
     deadline = time.monotonic() + seconds
     with engine.connect() as connection:
         while time.monotonic() < deadline and not connection.execute(IN_TRANSACTION).scalar_one():
@@ -100,7 +100,7 @@ def await_transaction(engine: Engine, seconds: float) -> None:
 
 @contextmanager
 def held_up(engine: Engine) -> Iterator[Callable[[], None]]:
-    """While in it nobody can commit what was read of a log; the value waits until somebody is about to."""
+    """Block commits of log positions inside the context; the value waits until a session is blocked."""
     with engine.begin() as connection:
         # The position is what is written last.
         connection.execute(text("LOCK TABLE softwalltime.log_positions IN SHARE MODE"))
@@ -272,7 +272,7 @@ def test_postgres_may_stop_crash_and_hang_in_the_middle(tmp_path: Path) -> None:
                     log.write(f"01/01/2027 10:00:00;L;license;{interrupt}\n")
                 until(lambda: told("ERROR ") > before)  # noqa: B023 - waited for in this very round
                 postgres.start()
-                until(lambda: told("INFO going on") >= number)  # noqa: B023 - waited for in this very round
+                until(lambda: told("INFO reading again after an error") >= number)  # noqa: B023 - waited for in this very round
                 time.sleep(chance.uniform(0.3, 0.8))
                 with postgres.suspended():
                     time.sleep(0.4)
@@ -285,7 +285,7 @@ def test_postgres_may_stop_crash_and_hang_in_the_middle(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [["ingest", "--follow"], ["ingest"], ["serve", "--accounting"]], ids=" ".join)
-def test_it_ends_when_told_to_while_postgres_hangs(command: list[str], tmp_path: Path) -> None:
+def test_it_ends_at_sigterm_while_postgres_hangs(command: list[str], tmp_path: Path) -> None:
     chance = Random(9)
     source = write_logs(tmp_path / "written", history(random_plans(chance, 900, 86400)))
     folder = tmp_path / "accounting"
@@ -337,24 +337,24 @@ def fill(disk: Path) -> Callable[[], None]:
     return ballast.unlink
 
 
-def test_while_the_disk_is_full_nothing_is_lost_and_then_it_goes_on(tmp_path: Path) -> None:
+def test_nothing_is_lost_while_the_disk_is_full(tmp_path: Path) -> None:
     many = history([Plan("QSE", number, (1,) * 9) for number in range(30_000)])
     folder = write_logs(tmp_path / "accounting", many[:1000])
     log = log_files(folder)[0]
     with small_disk(200) as disk, own_postgres(disk) as postgres:
         engine = connect(postgres.dsn)
         follower = Follower(folder)
-        follower.look(engine)
+        follower.poll(engine)
         free = fill(disk)
         with log.open("ab") as stream:
             stream.writelines(line + b"\n" for line in many[1000:])
         with pytest.raises(StoreError, match=r"No space left|disk|try again when it runs|terminat"):
-            follower.look(engine)
+            follower.poll(engine)
         engine.dispose()
         free()
         # Without room for its own log PostgreSQL stops itself, and does not come back before there is some.
         postgres.start()
         engine = connect(postgres.dsn)
-        until(lambda: follower.look(engine) or follower.behind_bytes == 0)
+        until(lambda: follower.poll(engine) or follower.behind_bytes == 0)
         assert len(assert_as_the_log(engine, folder).completed) == 30_000
         engine.dispose()

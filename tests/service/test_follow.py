@@ -39,7 +39,7 @@ def test_what_is_written_is_stored_as_it_comes(folder: Path, database: str, engi
             until(lambda: jobs(engine) == number - 57)  # noqa: B023 - waited for in this very round
 
 
-def test_it_looks_twice_a_second(folder: Path, engine: Engine) -> None:
+def test_it_polls_twice_a_second(folder: Path, engine: Engine) -> None:
     waited: list[float | None] = []
 
     class Stopping(Event):
@@ -72,8 +72,8 @@ def test_the_next_day_s_log_is_found_at_midnight_and_on_days_of_23_and_25_hours(
             append(folder / day, record.encode())
             stamps.append(record[:19])
             if number % 40 == 0:
-                follower.look(engine)
-    follower.look(engine)
+                follower.poll(engine)
+    follower.poll(engine)
     days = {file.name for file in folder.iterdir()}
     assert days >= {"20260328", "20260329", "20260330", "20261024", "20261025", "20261026"}
     assert any(before[:10] == after[:10] and before > after for before, after in pairwise(stamps)), "an hour came twice"
@@ -81,24 +81,24 @@ def test_the_next_day_s_log_is_found_at_midnight_and_on_days_of_23_and_25_hours(
     assert_as_the_log(engine, folder)
 
 
-def test_a_log_that_appears_late_is_read_and_costs_no_other_log(folder: Path, engine: Engine) -> None:
+def test_a_late_log_is_read_and_so_are_the_others(folder: Path, engine: Engine) -> None:
     follower = Follower(folder)
-    assert follower.look(engine) == 42
+    assert follower.poll(engine) == 42
     (folder / "20261119").write_bytes(ended(101, 102))
     (folder / "20261121").write_bytes(ended(103))
-    assert follower.look(engine) == 3
+    assert follower.poll(engine) == 3
     append(folder / "20261120", ended(104))
-    assert follower.look(engine) == 1
+    assert follower.poll(engine) == 1
     assert follower.tally.lines == RECORDED.count(b"\n") + 4
 
 
 def test_a_line_is_left_until_it_is_whole(folder: Path, engine: Engine) -> None:
     follower = Follower(folder)
-    follower.look(engine)
+    follower.poll(engine)
     record = ended(101)
     for end in range(0, len(record), 97):
         append(folder / "20261120", record[end : end + 97])
-        found = follower.look(engine)
+        found = follower.poll(engine)
     assert found == 1
     assert follower.tally.malformed == 0
 
@@ -106,28 +106,28 @@ def test_a_line_is_left_until_it_is_whole(folder: Path, engine: Engine) -> None:
 def test_two_servers_with_names_of_their_own_share_a_store(folder: Path, engine: Engine, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path / "b")
     followers = [Follower(folder, "a"), Follower(tmp_path / "b", "b")]
-    assert [follower.look(engine) for follower in followers] == [42, 42]
+    assert [follower.poll(engine) for follower in followers] == [42, 42]
     append(tmp_path / "b" / "20261120", ended(101))
-    assert [follower.look(engine) for follower in followers] == [0, 1]
+    assert [follower.poll(engine) for follower in followers] == [0, 1]
     with engine.connect() as connection:
         assert {found.server for found in read_stored(connection)} == {"a", "b"}
 
 
-def test_it_goes_on_where_another_process_is_that_reads_the_same_log(folder: Path, engine: Engine) -> None:
+def test_it_continues_from_the_position_of_another_process(folder: Path, engine: Engine) -> None:
     follower, other = Follower(folder), Follower(folder)
-    assert follower.look(engine) == 42
+    assert follower.poll(engine) == 42
     append(folder / "20261120", ended(101))
-    assert other.look(engine) == 1
+    assert other.poll(engine) == 1
     append(folder / "20261120", ended(102))
     # What it remembers of the store is not true any more.
-    assert follower.look(engine) == 1
+    assert follower.poll(engine) == 1
     assert (follower.tally.stored, follower.tally.lines) == (43, RECORDED.count(b"\n") + 1)
     append(folder / "20261120", ended(103))
-    assert other.look(engine) == 1
+    assert other.poll(engine) == 1
     assert jobs(engine) == 45
 
 
-def test_an_error_that_nobody_thought_of_is_told_and_ends_nothing(
+def test_an_unexpected_error_is_logged_and_following_continues(
     folder: Path, database: str, engine: Engine, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(following, "INTERVAL", 0.01)
@@ -169,13 +169,13 @@ def test_whatever_a_log_begins_with_each_of_its_lines_is_met_once(first: bytes, 
     follower = Follower(log)
     # The first line alone does not tell whose log it is.
     log.write_bytes(first)
-    follower.look(engine)
+    follower.poll(engine)
     append(log, first)
-    follower.look(engine)
+    follower.poll(engine)
     append(log, RECORDED)
-    assert follower.look(engine) == 42
+    assert follower.poll(engine) == 42
     assert follower.tally.lines == 2 + RECORDED.count(b"\n")
-    Follower(log).look(engine)
+    Follower(log).poll(engine)
     with engine.connect() as connection:
         assert len(read_malformed(connection)) == follower.tally.malformed <= 2
 
@@ -197,10 +197,10 @@ def test_a_line_without_end_takes_no_memory_worth_mentioning(tmp_path: Path, dat
     assert int(done.stdout.split()[-1]) < 250
 
 
-def test_thousands_of_logs_that_were_read_cost_a_look_little(tmp_path: Path, engine: Engine) -> None:
+def test_a_poll_of_thousands_of_unchanged_logs_is_cheap(tmp_path: Path, engine: Engine) -> None:
     for number in range(1500):
         (tmp_path / f"{date(2020, 1, 1) + timedelta(number):%Y%m%d}").write_bytes(ended(number) * 2)
-    assert Follower(tmp_path).look(engine) == 1500
+    assert Follower(tmp_path).poll(engine) == 1500
     # Gzipped, none is known by its name any more.
     for log in sorted(tmp_path.iterdir()):
         log.with_suffix(".gz").write_bytes(gzip.compress(log.read_bytes()))
@@ -208,11 +208,11 @@ def test_thousands_of_logs_that_were_read_cost_a_look_little(tmp_path: Path, eng
     asked: list[str] = []
     event.listen(engine, "before_cursor_execute", lambda *call: asked.append(call[2]))
     follower = Follower(tmp_path)
-    assert follower.look(engine) == 0
+    assert follower.poll(engine) == 0
     assert (follower.tally.lines, follower.tally.files) == (0, 1500)
     assert len(asked) <= 2, "about all of them at once, not about each"
     append(tmp_path / "20261120", ended(99_999))
     asked.clear()
-    assert follower.look(engine) == 1
+    assert follower.poll(engine) == 1
     assert any(statement.startswith("INSERT INTO softwalltime.log_positions") for statement in asked)
     assert not any("FROM softwalltime.log_positions" in statement for statement in asked), "it is remembered"

@@ -21,7 +21,7 @@ def test_how_far_behind_it_is_is_known_from_the_first_look_on(folder: Path, engi
     clock.now += 7
     follower.measure()
     assert follower.behind_seconds == 7
-    follower.look(engine)
+    follower.poll(engine)
     assert (follower.behind_bytes, follower.behind_seconds) == (0, 0)
     append(folder / "20261120", b"x" * 50)
     follower.measure()
@@ -43,15 +43,15 @@ def test_what_is_written_without_a_pause_is_not_behind_for_long(folder: Path, en
 
     follower = Follower(folder, clock=busy)
     for _ in range(20):
-        follower.look(engine)
+        follower.poll(engine)
     assert follower.behind_bytes > 0
     assert follower.behind_seconds < 10
 
 
-def test_while_it_is_not_known_whether_all_is_stored_it_says_so(folder: Path, engine: Engine, clock: Clock) -> None:
+def test_the_lag_grows_while_no_poll_ends(folder: Path, engine: Engine, clock: Clock) -> None:
     follower = Follower(folder, clock=clock)
-    follower.look(engine)
-    follower.look(engine)
+    follower.poll(engine)
+    follower.poll(engine)
     clock.now += UNKNOWN_AFTER
     assert follower.behind_seconds == 0
     # As while PostgreSQL hangs, so that no look comes to its end.
@@ -59,7 +59,7 @@ def test_while_it_is_not_known_whether_all_is_stored_it_says_so(folder: Path, en
     assert follower.behind_seconds == UNKNOWN_AFTER + 1
 
 
-def test_status_says_how_far_behind_it_is_while_postgres_is_away(tmp_path: Path) -> None:
+def test_status_shows_the_lag_while_postgres_is_down(tmp_path: Path) -> None:
     with own_postgres() as postgres:
         daemon = Daemon(tmp_path, postgres.dsn)
         daemon.start()

@@ -24,33 +24,33 @@ pytestmark = pytest.mark.postgres
 def test_a_log_is_gzipped_beside_its_plain_file_which_then_goes(folder: Path, engine: Engine) -> None:
     plain, packed = folder / "20261120", folder / "20261120.gz"
     follower = Follower(folder)
-    follower.look(engine)
+    follower.poll(engine)
     lines = follower.tally.lines
     content = gzip.compress(RECORDED + ended(101))
     # gzip writes it piece by piece, and only then takes the other away; here that had been written to once more.
     packed.write_bytes(content[:500])
-    assert follower.look(engine) == 0
+    assert follower.poll(engine) == 0
     append(plain, ended(101))
     packed.write_bytes(content)
-    assert follower.look(engine) == 1
+    assert follower.poll(engine) == 1
     plain.unlink()
-    assert follower.look(engine) == 0
+    assert follower.poll(engine) == 0
     assert follower.tally.lines == lines + 1
     # Nor is it read again by who comes later, or has its name only.
     later = Follower(packed)
-    assert later.look(engine) == 0
+    assert later.poll(engine) == 0
     assert (later.tally.lines, later.tally.broken) == (0, [])
 
 
 def test_a_log_that_is_cut_off_is_read_from_its_start_and_nothing_is_stored_twice(folder: Path, engine: Engine) -> None:
     log = folder / "20261120"
     follower = Follower(folder)
-    follower.look(engine)
+    follower.poll(engine)
     kept = b"".join(RECORDED.splitlines(keepends=True)[:90])
     log.write_bytes(kept)
-    assert follower.look(engine) == 0
+    assert follower.poll(engine) == 0
     append(log, ended(101))
-    assert follower.look(engine) == 1
+    assert follower.poll(engine) == 1
     assert jobs(engine) == 43
     assert follower.behind_bytes == 0
 
@@ -60,13 +60,13 @@ def test_a_log_that_is_cut_off_and_written_on_beyond_its_length_is_read_from_its
 ) -> None:
     log = folder / "20261120"
     follower = Follower(folder)
-    follower.look(engine)
+    follower.poll(engine)
     kept = b"".join(RECORDED.splitlines(keepends=True)[:90])
     more = ended(*range(100, 300))
     assert len(kept + more) > len(RECORDED)
     log.write_bytes(kept + more)
     # Read on from where it was, those in the middle would be missing.
-    assert follower.look(engine) == 200
+    assert follower.poll(engine) == 200
     assert jobs(engine) == 242
 
 
@@ -74,34 +74,34 @@ def test_a_log_that_is_cut_off_and_written_on_beyond_its_length_is_read_from_its
 def test_a_log_is_replaced(replaced: str, folder: Path, engine: Engine, tmp_path: Path) -> None:
     log, other = folder / "20261120", tmp_path / "other"
     follower = Follower(folder)
-    follower.look(engine)
+    follower.poll(engine)
     older = Path(shutil.copy2(log, tmp_path / "older"))
     append(log, ended(101))
-    assert follower.look(engine) == 1
+    assert follower.poll(engine) == 1
     match replaced:
         case "by another log":
             other.write_bytes(ended(*range(200, 700)))
             other.replace(log)
-            assert follower.look(engine) == 500
+            assert follower.poll(engine) == 500
         case "by itself":
             shutil.copy2(log, other)
             other.replace(log)
             lines = follower.tally.lines
-            assert follower.look(engine) == 0
+            assert follower.poll(engine) == 0
             assert follower.tally.lines == lines
         case "by an older copy":
             older.replace(log)
-            assert follower.look(engine) == 0
+            assert follower.poll(engine) == 0
             append(log, ended(102, 103))
-            assert follower.look(engine) == 2
+            assert follower.poll(engine) == 2
         case _:
             log.rename(tmp_path / "away")
             with pytest.raises(SourceError, match="holds no accounting log"):
-                follower.look(engine)
+                follower.poll(engine)
             (tmp_path / "away").rename(log)
-            assert follower.look(engine) == 0
+            assert follower.poll(engine) == 0
     append(log, ended(900))
-    assert follower.look(engine) == 1
+    assert follower.poll(engine) == 1
 
 
 @pytest.mark.parametrize("place", ["20261120.old", "20261119", "../old/20261120", "../old/log"])
@@ -113,23 +113,23 @@ def test_the_rest_of_a_log_that_is_renamed_right_after_its_last_write_is_read(
     (folder.parent / "old").mkdir()
     (folder / "20261118").write_bytes(ended(77))
     follower = Follower(folder)
-    assert follower.look(engine) == 43
+    assert follower.poll(engine) == 43
     append(log, ended(101))
-    assert follower.look(engine) == 1
+    assert follower.poll(engine) == 1
     lines = follower.tally.lines
     append(log, ended(102))
     log.rename(folder / place)
     if again != "nothing":
         log.write_bytes(ended(200) if again == "another log" else b"")
     new = again == "another log"
-    assert follower.look(engine) == 1 + new
+    assert follower.poll(engine) == 1 + new
     assert follower.tally.lines == lines + 1 + new
     assert follower.behind_bytes == 0
     # Its writer may not know of it.
     append(folder / place, ended(103))
-    assert follower.look(engine) == 1
+    assert follower.poll(engine) == 1
     assert follower.tally.lines == lines + 2 + new
-    assert follower.look(engine) == 0
+    assert follower.poll(engine) == 0
     assert (follower.behind_bytes, follower.behind_seconds, follower.tally.broken) == (0, 0, [])
 
 
@@ -137,12 +137,12 @@ def test_a_log_that_is_deleted_is_let_go(folder: Path, engine: Engine) -> None:
     log = folder / "20261120"
     (folder / "20261118").write_bytes(ended(77))
     follower = Follower(folder)
-    follower.look(engine)
+    follower.poll(engine)
     log.unlink()
     for number in range(HELD):
-        assert follower.look(engine) == 0
+        assert follower.poll(engine) == 0
         (folder / f"2026112{number}").write_bytes(ended(100 + number))
-        assert follower.look(engine) == 1
+        assert follower.poll(engine) == 1
     assert f"{log} (deleted)" not in subprocess.check_output(["ls", "-l", f"/proc/{os.getpid()}/fd"], text=True)
 
 
@@ -162,7 +162,7 @@ def test_a_log_that_grows_or_is_rotated_away_while_it_is_read_is_read_to_its_end
     assert (tally.files, tally.broken, tally.unfinished) == (1, [], 0)
 
 
-def test_a_log_that_vanished_before_it_was_read_is_told_of_and_no_error(engine: Engine, folder: Path) -> None:
+def test_a_log_that_vanished_before_it_was_read_is_reported_and_no_error(engine: Engine, folder: Path) -> None:
     tally = Tally()
     assert ingest_logs(engine, [folder / "20261101", folder / "20261120"], tally) == (42, 0)
     assert [str(error) for error in tally.broken] == [f"{folder}/20261101: No such file or directory"]

@@ -32,12 +32,12 @@ def nobody() -> Iterator[None]:
         os.seteuid(0)
 
 
-def test_a_folder_that_must_not_be_read_is_told_of_and_read_once_it_may_be(folder: Path, engine: Engine) -> None:
+def test_a_folder_without_permission_is_reported_and_read_once_permitted(folder: Path, engine: Engine) -> None:
     folder.chmod(0o700)
     follower = Follower(folder)
     with nobody(), pytest.raises(SourceError, match=r"accounting: Permission denied$"):
-        follower.look(engine)
-    assert follower.look(engine) == 42
+        follower.poll(engine)
+    assert follower.poll(engine) == 42
 
 
 def unreadable(folder: Path, how: str) -> Path:
@@ -67,32 +67,32 @@ def unreadable(folder: Path, how: str) -> Path:
 @pytest.mark.parametrize(
     "how", ["a folder", "a loop", "a damaged gzip file", "a trace", "a FIFO", "a device", "binary"]
 )
-def test_a_log_that_cannot_be_read_costs_no_other_and_is_tried_again_now_and_then(
+def test_an_unreadable_log_is_retried_and_the_others_are_read(
     how: str, folder: Path, engine: Engine, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = unreadable(folder, how)
     follower = Follower(folder, clock=clock)
-    assert follower.look(engine) >= 42
+    assert follower.poll(engine) >= 42
     for _ in range(5):
         clock.now += RETRY / 10
-        assert follower.look(engine) == 0
+        assert follower.poll(engine) == 0
     assert len(complaints(caplog)) == 1
     assert complaints(caplog)[0].startswith(str(log))
     # The others go on meanwhile.
     append(folder / "20261120", ended(501))
-    assert follower.look(engine) == 1
+    assert follower.poll(engine) == 1
     clock.now += RETRY
-    assert follower.look(engine) == 0
+    assert follower.poll(engine) == 0
     assert len(complaints(caplog)) == 1
     assert [error.path for error in follower.tally.broken] == [log]
     assert follower.behind_bytes == 0
     log.unlink() if not log.is_dir() else log.rmdir()
-    assert follower.look(engine) == 0
+    assert follower.poll(engine) == 0
     assert follower.tally.broken == []
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
-def test_a_log_that_must_not_be_read_costs_no_other_and_is_read_once_it_may_be(
+def test_a_log_without_permission_is_read_once_permitted_and_the_others_at_once(
     folder: Path, engine: Engine, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     secret = folder / "20261119"
@@ -103,13 +103,13 @@ def test_a_log_that_must_not_be_read_costs_no_other_and_is_read_once_it_may_be(
     engine.connect().close()
     follower = Follower(folder, clock=clock)
     with nobody():
-        assert follower.look(engine) == 42
+        assert follower.poll(engine) == 42
         assert complaints(caplog) == [f"{secret}: Permission denied"]
     # Its size and time are the same; only trying can tell.
     secret.chmod(0o644)
-    assert follower.look(engine) == 0
+    assert follower.poll(engine) == 0
     clock.now += RETRY
-    assert follower.look(engine) == 1
+    assert follower.poll(engine) == 1
 
 
 def test_a_gzip_file_that_was_broken_is_read_on_once_it_is_whole(folder: Path, engine: Engine) -> None:
@@ -117,40 +117,40 @@ def test_a_gzip_file_that_was_broken_is_read_on_once_it_is_whole(folder: Path, e
     log = folder / "20261119.gz"
     log.write_bytes(gzip.compress(content)[:-3000])
     follower = Follower(folder)
-    before = follower.look(engine)
+    before = follower.poll(engine)
     assert before > 42
     log.write_bytes(gzip.compress(content))
-    assert follower.look(engine) > 0
+    assert follower.poll(engine) > 0
     assert follower.tally.lines == content.count(b"\n") + RECORDED.count(b"\n")
 
 
 def test_a_link_to_nowhere_is_no_log_yet(folder: Path, engine: Engine) -> None:
     log = unreadable(folder, "nowhere")
     follower = Follower(folder)
-    assert follower.look(engine) == 42
+    assert follower.poll(engine) == 42
     assert follower.tally.broken == []
     log.resolve().write_bytes(ended(101))
-    assert follower.look(engine) == 1
+    assert follower.poll(engine) == 1
 
 
 def test_the_folder_goes_and_comes_back(folder: Path, engine: Engine, clock: Clock) -> None:
     follower = Follower(folder, clock=clock)
-    follower.look(engine)
+    follower.poll(engine)
     folder.rename(folder.parent / "away")
     clock.now += UNKNOWN_AFTER / 2
     with pytest.raises(SourceError, match=r"accounting: No such file"):
-        follower.look(engine)
+        follower.poll(engine)
     assert follower.behind_seconds == 0
     clock.now += 60
     # An empty mount point in its place is as bad.
     folder.mkdir()
     with pytest.raises(SourceError, match="no accounting log"):
-        follower.look(engine)
+        follower.poll(engine)
     assert follower.behind_seconds > 60
     folder.rmdir()
     (folder.parent / "away").rename(folder)
     append(folder / "20261120", ended(101))
-    assert follower.look(engine) == 1
+    assert follower.poll(engine) == 1
     assert (follower.behind_seconds, follower.tally.lines) == (0, RECORDED.count(b"\n") + 1)
 
 
@@ -163,5 +163,5 @@ def test_the_process_waits_for_a_folder_that_has_gone(folder: Path, database: st
         append(folder.parent / "away" / "20261120", ended(101))
         (folder.parent / "away").rename(folder)
         until(lambda: jobs(engine) == 43)
-        until(lambda: "going on" in output.read_text())
+        until(lambda: "reading again after an error" in output.read_text())
     assert output.read_text().count("No such file") == 1

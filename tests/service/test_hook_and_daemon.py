@@ -76,7 +76,7 @@ def test_in_shadow_mode_nothing_is_set_and_all_is_recorded(daemon: Daemon, engin
     daemon.start()
 
 
-def test_a_suspended_or_absent_daemon_costs_the_prediction_and_nothing_else(daemon: Daemon) -> None:
+def test_without_a_daemon_only_the_prediction_is_missing(daemon: Daemon) -> None:
     daemon.send(signal.SIGSTOP)
     told = []
     for _ in range(10):
@@ -94,7 +94,7 @@ def test_a_suspended_or_absent_daemon_costs_the_prediction_and_nothing_else(daem
 
 
 def test_what_the_hook_did_not_wait_for_is_recorded_as_late(daemon: Daemon, engine: Engine) -> None:
-    """The daemon reads the questions when it goes on, and answers into closed connections."""
+    """A resumed daemon reads the requests, and answers into closed connections."""
     daemon.send(signal.SIGSTOP)
     for _ in range(2):
         run(daemon, postqueued(WAITING, site=SITE), deadline_ms=50)

@@ -45,7 +45,7 @@ def stored_jobs(engine: Engine) -> list[CompletedJob]:
         return list(read_stored(connection))
 
 
-def test_every_completed_job_is_stored_as_it_was_read(engine: Engine, log: Path) -> None:
+def test_completed_jobs_are_stored_unchanged(engine: Engine, log: Path) -> None:
     stored, known, tally = ingest(engine, log)
     assert (stored, known, tally.malformed, tally.array_parents) == (RECORDED, 0, 0, 4)
     assert stored_jobs(engine) == sorted(read_jobs([log], Tally()), key=lambda job: job.end)
@@ -118,7 +118,7 @@ def test_malformed_lines_are_kept_with_file_line_and_reason_once(engine: Engine,
     assert (kept[170].field, kept[170].reason) == ("end", "not a time in epoch seconds")
 
 
-def test_a_broken_file_costs_no_other_file(engine: Engine, log: Path, tmp_path: Path) -> None:
+def test_other_files_are_read_if_one_is_broken(engine: Engine, log: Path, tmp_path: Path) -> None:
     broken = tmp_path / "20261119.gz"
     broken.write_bytes(gzip.compress(RECORDED_LOG.read_bytes().replace(b".pbs1", b".pbs0"))[:-20])
     stored, _, tally = ingest(engine, tmp_path)
@@ -144,7 +144,7 @@ def test_two_servers_with_the_same_job_ids_stay_apart(engine: Engine, log: Path,
 
 
 class AtOnce(Thread):
-    """A thread for which whoever starts it waits."""
+    """A thread that is joined as soon as it is started."""
 
     def start(self) -> None:
         super().start()
@@ -170,7 +170,7 @@ def test_many_processes_store_the_same_as_one(
     assert stored_jobs(engine) == sorted(both, key=lambda job: job.end)
 
 
-def test_a_run_that_failed_goes_on_where_its_last_commit_was(
+def test_a_failed_run_continues_from_its_last_commit(
     engine: Engine, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from softwalltime.accounting import files

@@ -1,4 +1,4 @@
-"""What a command that goes on and on says on standard error: a record a line, for people or for programs."""
+"""Log output of long-running commands on standard error: one record a line, as text or JSON."""
 
 import json
 import logging

@@ -52,7 +52,7 @@ def test_of_an_array_the_subjobs_are_jobs(engine: Engine, tmp_path: Path) -> Non
     assert (tally.jobs, tally.array_parents, tally.malformed) == (2, 1, 0)
 
 
-def test_a_rerun_job_counts_once_and_its_run_in_vain_stays_visible(engine: Engine, tmp_path: Path) -> None:
+def test_a_rerun_job_counts_once_and_its_interrupted_run_stays_visible(engine: Engine, tmp_path: Path) -> None:
     tally = ingest(engine, tmp_path, Q + S + R + S_AGAIN + ended("Exit_status=0 run_count=2", start="start=260"))
     assert rows(engine, "completed_jobs", "job_id, start_time, run_count, state, runtime") == [
         ("1.srv", 260, 2, "finished", 40)
@@ -64,7 +64,7 @@ def test_a_rerun_job_counts_once_and_its_run_in_vain_stays_visible(engine: Engin
 
 
 @pytest.mark.parametrize("r", [record("R"), record("R", f"{HEAD} start=200"), record("R", "queue=batch")])
-def test_a_rerun_of_which_the_log_tells_nothing_is_no_run_and_no_error(engine: Engine, tmp_path: Path, r: str) -> None:
+def test_a_rerun_that_the_log_lacks_is_no_run_and_no_error(engine: Engine, tmp_path: Path, r: str) -> None:
     tally = ingest(engine, tmp_path, Q + S + r + S_AGAIN + ended(start="start=260"))
     assert rows(engine, "completed_jobs", "job_id, start_time") == [("1.srv", 260)]
     assert rows(engine, "interrupted_runs", "job_id") == []

@@ -1,4 +1,4 @@
-"""What waits and runs at this moment, told by records that come in pieces, late, again, and in TORQUE's words."""
+"""Waiting and running jobs from records that arrive in parts, late, again, or in TORQUE's dialect."""
 
 import shutil
 from itertools import groupby
@@ -282,7 +282,7 @@ def test_an_old_copy_of_today_s_log_brings_nothing_back(engine: Engine, tmp_path
         assert current(engine) == {}
 
 
-def test_a_log_that_was_cut_off_and_written_on_goes_on_telling(engine: Engine, tmp_path: Path) -> None:
+def test_a_log_that_was_truncated_and_continued_is_read_on(engine: Engine, tmp_path: Path) -> None:
     log = tmp_path / DAY
     content = LICENSES + Q + S
     store(engine, log, content + SOFT * 9)

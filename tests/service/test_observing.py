@@ -1,4 +1,4 @@
-"""What predictors are told of the jobs that wait and run."""
+"""Events of waiting and running jobs for predictors that observe them."""
 
 import signal
 from collections.abc import Iterator
@@ -28,22 +28,22 @@ def submission(job_id: str = "1.srv", walltime: int = 1000) -> Submission:
 
 def test_a_job_is_followed_from_its_submission_to_its_end() -> None:
     watch = JobWatch()
-    assert watch.look([current()], NOW) == [Submitted(100, submission())]
-    assert watch.look([current()], NOW) == []
-    assert watch.look([current(walltime=500)], NOW) == [Altered(NOW, submission(walltime=500))]
-    assert watch.look([current(start=300, walltime=500)], NOW) == [Started(300, submission(walltime=500))]
+    assert watch.poll([current()], NOW) == [Submitted(100, submission())]
+    assert watch.poll([current()], NOW) == []
+    assert watch.poll([current(walltime=500)], NOW) == [Altered(NOW, submission(walltime=500))]
+    assert watch.poll([current(start=300, walltime=500)], NOW) == [Started(300, submission(walltime=500))]
     ended = replace(job(submitted=100, walltime=500, end=400), start=300)
     assert watch.ended(ended) == [Ended(400, ended)]
-    assert watch.look([], NOW) == []
+    assert watch.poll([], NOW) == []
 
 
 def test_a_job_that_vanishes_without_having_completed_was_deleted() -> None:
     watch = JobWatch()
-    watch.look([current()], NOW)
-    assert watch.look([], NOW) == [Deleted(NOW, submission())]
+    watch.poll([current()], NOW)
+    assert watch.poll([], NOW) == [Deleted(NOW, submission())]
 
 
-def test_a_job_that_came_and_went_between_two_looks_is_told_when_its_end_is_stored() -> None:
+def test_a_job_that_came_and_ended_between_two_polls_is_observed_when_its_end_is_stored() -> None:
     ended = replace(job(submitted=100, end=400), start=300)
     of = ended.submission
     assert JobWatch().ended(ended) == [Submitted(100, of), Started(300, of), Ended(400, ended)]
@@ -53,14 +53,14 @@ def test_a_job_that_came_and_went_between_two_looks_is_told_when_its_end_is_stor
 
 def test_a_job_that_was_requeued_starts_again() -> None:
     watch = JobWatch()
-    watch.look([current(start=300)], NOW)
-    assert watch.look([current()], NOW) == []
-    assert watch.look([current(start=900)], NOW) == [Started(900, submission())]
+    watch.poll([current(start=300)], NOW)
+    assert watch.poll([current()], NOW) == []
+    assert watch.poll([current(start=900)], NOW) == [Started(900, submission())]
 
 
 def test_events_come_in_order_of_time_and_arrays_as_their_subjobs() -> None:
     jobs = [current("2[].srv"), current("2[1].srv", start=200), current("1.srv", start=150)]
-    assert JobWatch().look(jobs, NOW) == [
+    assert JobWatch().poll(jobs, NOW) == [
         Submitted(100, submission("2[1].srv")), Submitted(100, submission("1.srv")),
         Started(150, submission("1.srv")), Started(200, submission("2[1].srv")),
     ]  # fmt: skip
@@ -76,7 +76,7 @@ def daemon(tmp_path: Path, database: str) -> Iterator[Daemon]:
 
 
 @pytest.mark.postgres
-def test_the_daemon_tells_what_the_log_tells(daemon: Daemon, tmp_path: Path) -> None:
+def test_the_daemon_observes_the_events_of_the_log(daemon: Daemon, tmp_path: Path) -> None:
     def spied() -> list[Entry]:
         return read_entries(tmp_path / "spied")
 

@@ -50,10 +50,10 @@ def test_the_work_for_one_log_does_not_grow_with_the_number_of_logs(engine: Engi
             for number in logs:
                 save_position(connection, position(number))
         known = KnownPositions(engine)
-        known.beginning(Path("/logs/new"), "srv", b"another log", None)
+        known.start_of(Path("/logs/new"), "srv", b"another log", None)
         first = head_of(logs[0])[:HEAD_BYTES]
         found: list[Position | None] = []
-        count = steps(lambda: found.append(known.beginning(Path("/logs/copy"), "srv", first, None).position))
+        count = steps(lambda: found.append(known.start_of(Path("/logs/copy"), "srv", first, None).position))
         assert found == [position(logs[0])]
         count += steps(lambda: known.moved(position(logs[0], offset=2 * HEAD_BYTES)))
         return count
@@ -70,7 +70,7 @@ def test_a_log_is_recognised_by_heads_of_all_lengths_and_by_the_newest_position(
     known = KnownPositions(engine)
 
     def found(number: int, length: int = HEAD_BYTES) -> Position | None:
-        return known.beginning(Path("/logs/copy"), "srv", head_of(number)[:length], None).position
+        return known.start_of(Path("/logs/copy"), "srv", head_of(number)[:length], None).position
 
     lengths = {1: 5, 2: 300, 3: 301, 4: HEAD_BYTES}
     assert {n: found(n) for n in lengths} == {n: position(n, length, length) for n, length in lengths.items()}

@@ -64,7 +64,7 @@ def test_a_line_may_come_in_pieces(start: Start) -> None:
         assert client.recv(100) == b"got hello\n"
 
 
-def test_silent_clients_delay_nobody(start: Start) -> None:
+def test_silent_clients_do_not_delay_others(start: Start) -> None:
     path = start()
     silent = [connect(path) for _ in range(50)]
     assert ask(path, b"hello\n") == b"got hello\n"
@@ -78,7 +78,7 @@ def test_a_silent_client_is_disconnected_after_the_timeout(start: Start, monkeyp
         assert client.recv(1) == b""
 
 
-def test_silent_clients_up_to_the_limit_delay_nobody(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_clients_up_to_the_limit_do_not_delay_others(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket_server, "EXCHANGE_TIMEOUT", PATIENT)
     monkeypatch.setattr(socket_server, "MAX_CONNECTIONS", 3)
     path = start()

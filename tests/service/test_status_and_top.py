@@ -109,7 +109,7 @@ def test_top_once_prints_one_snapshot(daemon: Daemon, capsys: pytest.CaptureFixt
 
 
 class Terminal:
-    """A command in a terminal of its own."""
+    """A command in a pseudo-terminal."""
 
     def __init__(self, *arguments: str) -> None:
         self.process, self.screen = pty.fork()

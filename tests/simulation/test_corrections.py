@@ -59,7 +59,7 @@ def test_power_adds_a_quarter_of_an_hour_then_twice_as_much_each_time() -> None:
     ]  # fmt: skip
 
 
-def test_a_fresh_prediction_knows_how_long_the_job_has_run() -> None:
+def test_a_new_prediction_uses_the_elapsed_time() -> None:
     assert planned_ends("conditional", 60, 1000, [60, 70, 300], lambda job, now, elapsed: elapsed + 100) == [
         160,
         160,

@@ -40,7 +40,7 @@ def test_the_peak_is_what_ran_at_one_time_with_ends_before_starts() -> None:
     assert jobs_of([]).peak() == 0
 
 
-def test_shifted_jobs_are_sorted_anew_and_know_their_new_submission() -> None:
+def test_shifted_jobs_are_sorted_again_and_have_the_new_submission_time() -> None:
     found = jobs_of([job(submitted=time, job_id=str(time), ncpus=1) for time in (0, 10, 20)]).shifted([25, 0, 0])
     assert found.submitted == (10, 20, 25)
     assert [each.submission.job_id for each in found.completed] == ["10", "20", "0"]

@@ -9,7 +9,7 @@ from softwalltime.simulation.engine import check
 from softwalltime.simulation.policies import Policy, policy_of, read_policies
 
 
-def test_a_name_says_what_is_not_the_default() -> None:
+def test_a_name_lists_the_values_other_than_the_default() -> None:
     assert Policy().name == "fcfs+easy"
     assert Policy(order="xf", waiting="factor:0.5", kill_at_walltime=False).name == (
         "xf+easy waiting=factor:0.5 run-as-recorded"

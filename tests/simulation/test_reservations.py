@@ -161,6 +161,6 @@ def test_pbs_runs_on_any_machine(jobs: Jobs) -> None:
 
 
 @pytest.mark.parametrize("backfill", ["none", "easy", "sjbf", "conservative"])
-def test_what_knows_processors_only_refuses_another_machine(jobs: Jobs, backfill: str) -> None:
+def test_disciplines_for_processors_only_refuse_another_machine(jobs: Jobs, backfill: str) -> None:
     with pytest.raises(UsageError, match=f"the backfilling {backfill} knows processors only"):
         simulate(jobs, OtherMachine(64, jobs.processors), Policy(backfill=backfill))

@@ -105,7 +105,7 @@ def test_steering_holds_its_target_on_a_long_workload(jobs: Jobs) -> None:
     assert abs(late[1] - 0.045) < abs(late[0] - 0.045)
 
 
-def test_live_values_take_in_what_was_learnt_since_submission() -> None:
+def test_live_values_include_what_was_learnt_since_submission() -> None:
     # The user's first job ends while the third waits; its value, and its place before the fourth, follow.
     workload = jobs_of(
         [
@@ -138,7 +138,7 @@ def test_live_values_of_a_predictor_that_learns_nothing_change_nothing(jobs: Job
 
 
 class Listener(Predictor):
-    """Writes down what it is told and asked."""
+    """Records its notifications and requests."""
 
     name = "listener"
     summary = source = "a test"

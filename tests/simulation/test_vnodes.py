@@ -45,7 +45,7 @@ def test_without_a_select_that_can_be_read_the_totals_count(select: str) -> None
     assert request_of(asking(select, ncpus=8).submission).chunks == (Chunks(8, (1, 0, 0)),)
 
 
-def test_a_chunk_waits_for_a_vnode_of_its_own_though_enough_processors_are_free() -> None:
+def test_a_chunk_waits_for_a_single_vnode_though_enough_processors_are_free() -> None:
     spread = asking("2:ncpus=2", "scatter")
     assert starts("2:ncpus=4", spread, asking("1:ncpus=4", at=1)) == [0, 100]
     assert starts("2:ncpus=4", replace(spread, submission=replace(spread.submission, place="pack")),
@@ -57,7 +57,7 @@ def test_memory_and_gpus_limit_as_processors_do() -> None:
     assert starts("1:ncpus=8:ngpus=2", asking("1:ncpus=1:ngpus=2"), asking("1:ncpus=1:ngpus=1", at=1)) == [0, 100]
 
 
-def test_an_exclusive_job_shares_its_vnodes_with_nobody() -> None:
+def test_an_exclusive_job_does_not_share_its_vnodes() -> None:
     assert starts("2:ncpus=4", asking("1:ncpus=1", "excl"), asking("1:ncpus=4", at=1), asking("1", at=2)) == [0, 1, 100]
     assert starts("1:ncpus=4", asking("1:ncpus=1"), asking("1:ncpus=1", "excl", at=1)) == [0, 100]
 

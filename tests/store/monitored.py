@@ -33,7 +33,7 @@ def lately_by_day(now: int) -> int:
 
 
 NOW = lately_by_day(int(time.time()))
-"""Now for what the store holds; PostgreSQL's own clock goes on from it, a few hours at most."""
+"""The current time of the stored rows; PostgreSQL's clock is at most a few hours ahead."""
 
 
 def rows(connection: Connection, query: str, **values: Any) -> list[dict[str, Any]]:

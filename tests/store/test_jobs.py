@@ -1,4 +1,4 @@
-"""Jobs come out of the store as they went in, each once, whoever adds them and in whatever order."""
+"""Jobs are stored unchanged and once, for any writers and any order."""
 
 import os
 import pickle
@@ -57,7 +57,7 @@ def _numbered(count: int) -> list[CompletedJob]:
 
 @settings(max_examples=150)
 @given(jobs=st.lists(_jobs, max_size=8, unique_by=lambda job: (job.server, job.submission.job_id, job.start)))
-def test_every_field_of_every_job_comes_back_as_it_was(module_engine: Engine, jobs: list[CompletedJob]) -> None:
+def test_every_field_of_every_job_is_read_unchanged(module_engine: Engine, jobs: list[CompletedJob]) -> None:
     with module_engine.connect() as connection:
         assert add_jobs(connection, jobs) == len(jobs)
         # The other way into the table: past what is known already.
@@ -230,7 +230,7 @@ def test_a_lost_connection_is_a_store_error(engine: Engine, use: Callable[[Conne
             use(connection)
 
 
-def test_missing_tables_are_a_store_error_that_says_what_to_run(empty_database: str) -> None:
+def test_missing_tables_are_a_store_error_with_the_command_to_run(empty_database: str) -> None:
     engine = connect(empty_database)
     with pytest.raises(StoreError, match="run softwalltime db upgrade"), engine.begin() as connection:
         add_jobs(connection, [job()])

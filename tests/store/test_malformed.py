@@ -1,4 +1,4 @@
-"""Malformed lines: each kept once, as it was, and only the newest of them."""
+"""Malformed lines are stored once and unchanged, up to a number of newest ones."""
 
 from dataclasses import replace
 

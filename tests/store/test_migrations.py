@@ -1,4 +1,4 @@
-"""The migrations lead to just the tables that the code speaks to, whoever runs them and how often."""
+"""The migrations create exactly the tables of the code, for any role and when repeated."""
 
 from collections.abc import Iterator
 from threading import Thread
@@ -245,7 +245,7 @@ def test_every_function_is_described() -> None:
         assert function.statements.strip().startswith("-- ")
 
 
-def test_a_role_without_privileges_is_told_so(engine: Engine) -> None:
+def test_a_role_without_privileges_gets_an_error_with_advice(engine: Engine) -> None:
     _run(engine, "CREATE ROLE softwalltime_test_y LOGIN")
     try:
         with engine.connect() as connection:

@@ -1,4 +1,4 @@
-"""What reads completed_jobs while the daemon runs reads an index: told by PostgreSQL's own counts of what was done."""
+"""The daemon's queries of completed_jobs use an index, by PostgreSQL's statistics."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -50,7 +50,7 @@ def large(module_engine: Engine) -> Iterator[Engine]:
 
 @contextmanager
 def counted(engine: Engine) -> Iterator[Engine]:
-    """An engine whose doings are in PostgreSQL's counts afterwards: those of a connection are told at its end."""
+    """An engine whose statements are in PostgreSQL's statistics: a connection reports them when it ends."""
     dsn = engine.raw_connection().driver_connection.info.dsn
     name = f"counted {next(_numbers)}"
     own = connect(make_conninfo(dsn, application_name=name))

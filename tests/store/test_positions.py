@@ -13,7 +13,7 @@ def _position(path: str = "/log/20261120", server: str = "srv", offset: int = 10
     return Position(server, path, offset, 3, Head.of(b"11/20/2026 ..."), Tail.of(b"... walltime=00:00:02\n"))
 
 
-def test_a_position_comes_back_as_it_was_saved_last(connection: Connection) -> None:
+def test_a_position_is_read_as_it_was_saved(connection: Connection) -> None:
     assert read_position(connection, "srv", "/log/20261120") is None
     for offset in (100, 2**62):
         save_position(connection, _position(offset=offset))

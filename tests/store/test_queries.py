@@ -14,7 +14,7 @@ NAMES = [name for name, _ in named("queries")]
 PACKAGE = ROOT / "daemon" / "softwalltime"
 
 
-def test_each_statement_has_a_name_of_its_own() -> None:
+def test_each_statement_has_a_unique_name() -> None:
     assert len(NAMES) > 20
     assert len(set(NAMES)) == len(NAMES)
 
@@ -46,7 +46,7 @@ def _sources() -> list[Path]:
 
 
 @pytest.mark.parametrize("path", _sources(), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_no_module_holds_sql_of_its_own(path: Path) -> None:
+def test_no_module_contains_sql(path: Path) -> None:
     source = path.read_text()
     assert "S608" not in source
     assert not re.search(r"""["'\n ](SELECT|INSERT INTO|DELETE FROM|UPDATE) [^.]*?\b(FROM|INTO|SET|VALUES)\b""", source)

@@ -1,4 +1,4 @@
-"""What is kept for how long, and that nobody waits while the rest is forgotten."""
+"""Retention: which rows are deleted when, without blocking writers."""
 
 import re
 import time
@@ -178,7 +178,7 @@ def test_of_each_user_the_last_jobs_that_ran_are_kept(engine: Engine) -> None:
     assert forgotten(engine, jobs_per_user=3) == {"current_jobs": 0}
 
 
-def test_jobs_that_ended_at_one_instant_are_told_apart(engine: Engine) -> None:
+def test_jobs_that_ended_at_one_instant_are_distinguished(engine: Engine) -> None:
     add(engine, *(job(job_id=str(n), end=1000) for n in range(9)))
     assert forgotten(engine, jobs_per_user=2)["completed_jobs"] == 7
     assert ids(engine) == ["7", "8"]
@@ -248,7 +248,7 @@ def at_work(*tasks: Callable[[], None]) -> Iterator[Counter[str]]:
     assert failed == []
 
 
-def test_nobody_waits_while_it_forgets(engine: Engine, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writers_do_not_wait_for_retention(engine: Engine, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "BATCH", 1000)
     with engine.begin() as connection:
         # What it locks for a moment is not ours.
@@ -302,7 +302,7 @@ def test_nobody_waits_while_it_forgets(engine: Engine, database: str, monkeypatc
     assert +waits == Counter()
 
 
-def test_the_command_prunes_as_the_configuration_says(
+def test_the_command_prunes_by_the_settings(
     engine: Engine, database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = int(time.time())
@@ -317,7 +317,7 @@ def test_the_command_prunes_as_the_configuration_says(
     assert ids(engine) == ["0.5"]
 
 
-def test_the_command_says_what_it_refuses(
+def test_the_command_names_what_it_refuses(
     engine: Engine, database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = int(time.time())
@@ -338,7 +338,7 @@ def test_the_command_says_what_it_refuses(
     assert re.search(r"the clock says 20.* UTC, but the newest job ended 20.* UTC; correct", capsys.readouterr().err)
 
 
-def test_the_daemon_does_it_every_day_and_begins_anew_when_the_store_was_away(
+def test_the_daemon_prunes_every_day_and_restarts_after_the_store_was_down(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(retention, "BATCH", 5)

@@ -51,7 +51,7 @@ def test_work_that_takes_long_may_have_another_timeout(limited: Engine, monitor:
         connection.execute(text("SELECT pg_sleep(1)"))
 
 
-def test_the_monitor_tells_how_long_a_statement_has_been_waiting(limited: Engine, monitor: StatementMonitor) -> None:
+def test_the_monitor_shows_how_long_a_statement_has_been_waiting(limited: Engine, monitor: StatementMonitor) -> None:
     assert monitor.waiting() == 0
     with monitor.patient(60), limited.connect() as connection:
         connection.execute(text("SELECT pg_sleep(0.3)"))

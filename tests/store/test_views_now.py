@@ -63,7 +63,7 @@ def test_each_job_that_waits_or_runs_is_one_line(jobs: Connection) -> None:
     assert rows["endless.srv"].started.year == rows["endless.srv"].latest_end.year == 9999
 
 
-def test_jobs_that_have_outlived_their_soft_walltimes_are_told_with_what_they_have_left(jobs: Connection) -> None:
+def test_jobs_beyond_their_soft_walltime_are_listed_with_their_remaining_walltime(jobs: Connection) -> None:
     rows = {row.job_id: row for row in jobs.execute(text("SELECT * FROM softwalltime.jobs_overdue"))}
     assert rows.keys() == {"overdue.srv", "unlimited.srv", "8[1].srv"}
     overdue = rows["overdue.srv"]

@@ -1,4 +1,4 @@
-"""Every reason for which nothing is predicted is told apart."""
+"""Every reason for no prediction is distinguished."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ RUNNING = [
 ]
 
 
-def test_every_reason_for_no_prediction_is_told_apart(engine: Engine) -> None:
+def test_every_reason_for_no_prediction_is_distinguished(engine: Engine) -> None:
     decisions = []
     for at, fields, _ in REASONS:
         line = {"user": "alice", "walltime": HOUR, "job_id": "1.srv", **fields}

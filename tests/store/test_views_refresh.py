@@ -105,7 +105,7 @@ def test_a_prediction_that_comes_late_changes_the_day_on_which_its_job_ended(
     assert one(engine, "coverage")["asked"] == 1
 
 
-def test_a_refresh_that_was_stopped_goes_on(engine: Engine) -> None:
+def test_a_stopped_refresh_continues(engine: Engine) -> None:
     store(engine, [ended(f"{number}.srv", start=NOW - number * DAY) for number in range(1, 40)])
     steps = refresh(engine, NOW)
     assert [next(steps) for _ in range(6)][-3:] == [1, 1, 1]
@@ -120,7 +120,7 @@ def test_a_refresh_that_was_stopped_goes_on(engine: Engine) -> None:
     assert found(engine, "SELECT sum(jobs)::int AS jobs FROM softwalltime.walltime_honesty") == [{"jobs": 39}]
 
 
-def test_jobs_from_the_future_wait_for_their_day_and_mad_clocks_stop_nothing(engine: Engine) -> None:
+def test_jobs_from_the_future_wait_for_their_day_and_wrong_clocks_stop_nothing(engine: Engine) -> None:
     store(engine, [ended(), ended("2.srv", start=NOW + 3 * DAY), ended("3.srv", start=10**15), ended("4.srv", start=5)])
     assert fresh(engine) == 2
     assert sum(row["jobs"] for row in found(engine, "coverage")) == 2

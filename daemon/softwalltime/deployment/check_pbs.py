@@ -13,7 +13,7 @@ _OPTION = re.compile(r"^\s*(\w+)\s*:\s*(\S+)(?:\s+(\S+))?", re.MULTILINE)
 _LAST_WITH_STARVING = 2020
 """Since April 2021 the scheduler knows no starving jobs (OpenPBS pull request 2365), and the option sets nothing."""
 _UNCLEAR = "20.0.0"
-"""What OpenPBS called itself from 2020 to June 2023; so does one that is built from its release 22.05.11."""
+"""Version number of OpenPBS from 2020 to June 2023, and of a build of release 22.05.11."""
 _TRUE = re.compile(r"true|0*[1-9]\d*")
 _FALSE = re.compile(r"false|0+")
 

@@ -78,7 +78,7 @@ def _mode(name: str) -> int:
 
 
 def _current(file: Path, content: str) -> bool:
-    """Whether the file has that content, and nobody else can change it."""
+    """Whether the file has that content and no other user can change it."""
     return _closed(file, _mode(file.name)) and file.read_text(encoding="utf-8") == content
 
 

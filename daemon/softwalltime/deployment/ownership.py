@@ -30,10 +30,10 @@ def writable_by_others(folder: Path, owners: Collection[int] = (ROOT,)) -> Writa
     written = folder.absolute()
     real = folder.resolve(strict=True)
     links = (each for each in (written, *written.parents) if each.is_symlink())
-    # In a sticky parent such as /tmp only the owner can replace a file.  To the folder itself nobody may add one.
-    looks = [(real, False), *((each, True) for each in (*real.parents, *links))]
+    # In a sticky parent such as /tmp only the owner can replace a file.  The folder itself must not be writable.
+    checks = [(real, False), *((each, True) for each in (*real.parents, *links))]
     return next(
-        (found for each, above in looks if (found := _writable_by_others(each, owners, above=above)) is not None), None
+        (found for each, above in checks if (found := _writable_by_others(each, owners, above=above)) is not None), None
     )
 
 

@@ -88,9 +88,9 @@ def find(conf: Path | None = None) -> Qmgr:
     :raises PbsError: if it is in none of them.
     """
     file = conf or Path(os.environ.get("PBS_CONF_FILE") or CONF)
-    said = read_conf(file)
+    values = read_conf(file)
     # The default folder last: it may have an older PBS.
-    folders = [*([Path(said["PBS_EXEC"])] if said.get("PBS_EXEC") else []), USUAL]
+    folders = [*([Path(values["PBS_EXEC"])] if values.get("PBS_EXEC") else []), USUAL]
     search = os.pathsep.join([os.environ.get("PATH", os.defpath), *(str(folder / "bin") for folder in folders)])
     found = shutil.which("qmgr", path=search)
     if found is None:
@@ -98,7 +98,7 @@ def find(conf: Path | None = None) -> Qmgr:
             f"no qmgr on the PATH, in the folder that {file} names or in {USUAL}/bin: run this on the host of the PBS "
             "server, or set PATH"
         )
-    return Qmgr(Path(found), Path(said.get("PBS_HOME") or "/var/spool/pbs"))
+    return Qmgr(Path(found), Path(values.get("PBS_HOME") or "/var/spool/pbs"))
 
 
 def year_of(version: str) -> int | None:
@@ -160,15 +160,15 @@ def run(command: Iterable[str], seconds: float = TIMEOUT) -> str:
     hidden = _ELSEWHERE in done.stderr
     if done.returncode == 0 and not hidden:
         return done.stdout
-    said = " ".join((done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}").split())
-    raise (HooksHiddenError if hidden else PbsError)(f"{name}: {_advice(said)}")
+    message = " ".join((done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}").split())
+    raise (HooksHiddenError if hidden else PbsError)(f"{name}: {_advice(message)}")
 
 
-def _advice(said: str) -> str:
-    if _ELSEWHERE in said:
-        return f"{said}: PBS shows hooks only to root on the host of the active server; run this there as root"
-    if "cannot connect" in said or "No default server" in said:
-        return f"{said}: start the PBS server (systemctl start pbs), or run this on its host"
-    if "Unauthorized Request" in said:
-        return f"{said}: run this as a manager of the PBS server"
-    return said
+def _advice(message: str) -> str:
+    if _ELSEWHERE in message:
+        return f"{message}: PBS shows hooks only to root on the host of the active server; run this there as root"
+    if "cannot connect" in message or "No default server" in message:
+        return f"{message}: start the PBS server (systemctl start pbs), or run this on its host"
+    if "Unauthorized Request" in message:
+        return f"{message}: run this as a manager of the PBS server"
+    return message

@@ -95,7 +95,7 @@ def make_plan(
 def _contents(folder: Path, values: Values, present: Hook | None, there: Values | None) -> Iterator[Step]:
     if present is None:
         yield Step(f"create hook {NAME}", "PBS does not have it")
-        # Users submit jobs meanwhile.
+        # Users submit jobs at the same time.
         yield Step(f"set hook {NAME} enabled = false", "until it is complete")
     if there != values:
         yield Step(

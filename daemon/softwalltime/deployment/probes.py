@@ -54,7 +54,7 @@ class StoreProbe:
     walltime: int | None
     project: str = ""
     retention: str = ""
-    """Why retention deletes nothing; empty: nothing stands against it."""
+    """Why retention deletes nothing; empty if it may delete."""
 
     def read_of(self, log: "LogProbe") -> int | None:
         """Return how many bytes of this log were read; ``None`` if none."""

@@ -83,7 +83,7 @@ def _read(reading: int, seconds: float) -> bytes | None:
 
 
 def _reap(process: int) -> None:
-    """Reap the killed child; one that a dead file system holds is left to init."""
+    """Reap the killed child; a child that hangs in a dead file system is left to init."""
     deadline = time.monotonic() + 1.0
     while os.waitpid(process, os.WNOHANG)[0] == 0 and time.monotonic() < deadline:
         time.sleep(0.005)

@@ -1,1 +1,1 @@
-"""From the site's terms and a prediction to what PBS is told: :mod:`.site`, :mod:`.decide`, :mod:`.clamp`."""
+"""Decide the soft walltime from the site's terms and a prediction: :mod:`.site`, :mod:`.decide`, :mod:`.clamp`."""

@@ -1,6 +1,6 @@
 """The decision about one job: one pure function for the daemon, the replay and the simulator.
 
-It has no I/O, no clock and no lock.  Whoever calls it supplies the time through ``predict``.
+It has no I/O, no clock and no lock.  The caller supplies the time through ``predict``.
 """
 
 from collections.abc import Callable

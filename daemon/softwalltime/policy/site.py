@@ -1,4 +1,4 @@
-"""The site's policy: for which jobs which predictor is asked, and whether PBS is told.
+"""Site policy: which predictor is used for which jobs, and whether PBS gets the predictions.
 
 One predictor serves waiting jobs (asked at submission and at alter) and another running ones (asked at start):
 underestimating a waiting job costs little and lets it backfill, underestimating a running one breaks the promises
@@ -51,7 +51,7 @@ WaitingSpec = Annotated[Spec, AfterValidator(_not_for_waiting)]
 
 
 class Rule(_Model):
-    """What is different for some jobs: those that have all of the given queue, user and project."""
+    """Exceptions for the jobs that match all of the given queue, user and project."""
 
     queue: str | None = None
     user: str | None = None

@@ -37,7 +37,7 @@ class AdaBoostOptions(Options):
 class AdaBoost(Predictor):
     """AdaBoost.R2 over decision trees, by user, walltime, processors and memory.
 
-    A user stands for the mean runtime of their jobs in the window.  The model is fitted to the jobs of the window
+    A user is encoded as the mean runtime of their jobs in the window.  The model is fitted to the jobs of the window
     before each multiple of ``every`` days since 1970, so that a restart gives the same model.
     """
 

@@ -18,7 +18,7 @@ class Options(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Which of the past jobs a fresh predictor must learn to answer as one that saw them all.
+    """The past jobs that a new predictor must learn to answer like one that learnt all jobs.
 
     The last ``per_user`` jobs of each user that ran, and the last as many that ran and had a walltime; and all that
     ended in the last ``seconds``.  ``None``: all jobs ever.
@@ -68,7 +68,7 @@ class Predictor(ABC):
 
     @property
     def history(self) -> History:
-        """What of the past it needs, so that the daemon need not read ten years to start; by default everything."""
+        """Return the past jobs that the predictor needs, so that the daemon loads no more; by default all."""
         return EVERYTHING
 
     @property
@@ -92,7 +92,7 @@ class Predictor(ABC):
         """Do what is too expensive for ``learn``, as known at ``now`` (epoch seconds), such as training a model.
 
         Optional.  It is called every ``fit_seconds``, in a replay by the time of the events.  The daemon calls it on a
-        copy (:func:`copy.deepcopy`) in a thread of its own, lets the copy learn what came meanwhile, and puts it in the
+        copy (:func:`copy.deepcopy`) in a separate thread, lets the copy learn the jobs since then, and puts it in the
         place of the original.  Code in C must release the interpreter, because other threads answer the hook.
         """
 

@@ -1,7 +1,7 @@
 """Which predictors there are, and how one is asked for: ``percentile:p=95,keys=user+project,window=30d``.
 
 Ours are the classes in this package's modules; those of other installed packages are found through their entry
-points in the group ``softwalltime.predictors``, so that installing a package is all it takes to use its predictor.
+points in the group ``softwalltime.predictors``, so a predictor can be used once its package is installed.
 """
 
 import importlib
@@ -78,7 +78,7 @@ def find(name: str) -> type[Predictor]:
 def make(spec: str) -> Predictor:
     """A fresh predictor from what a user writes: a name, or ``name:option=value,option=value``.
 
-    The first value may stand alone where the predictor has a main option.
+    The first value may omit its name if the predictor has a main option.
 
     >>> make("percentile:p=95,keys=user,window=7d").options.window
     604800
@@ -105,7 +105,7 @@ def make(spec: str) -> Predictor:
 def split_specs(text: str) -> list[str]:
     """Split a list such as ``v1,percentile:p=95,keys=user,v3``, in which both lists and options use commas.
 
-    What holds ``=`` before any ``:`` goes on with the options of the predictor before it.
+    A part with ``=`` before any ``:`` continues the options of the predictor before it.
 
     >>> split_specs("v1,percentile:p=95,keys=user,v3")
     ['v1', 'percentile:p=95,keys=user', 'v3']

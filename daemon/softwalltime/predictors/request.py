@@ -8,10 +8,10 @@ from softwalltime.reasons import Reason
 
 
 class RequestedWalltime(Predictor):
-    """Never predicts, so the scheduler goes on planning with the walltime."""
+    """Baseline without predictions: the scheduler plans with the walltime."""
 
     name: ClassVar[str] = "request"
-    summary: ClassVar[str] = "none: the user's walltime stands (the baseline)"
+    summary: ClassVar[str] = "none: the user's walltime is kept (the baseline)"
     source: ClassVar[str] = "what PBS does without soft walltimes"
 
     @property

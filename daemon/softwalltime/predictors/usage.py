@@ -72,7 +72,7 @@ class Usage(Predictor):
 
 
 class UsageLong(Usage):
-    """``usage`` as its authors' site ran it later: no share above the whole, and more room for long jobs."""
+    """``usage`` as its authors' site ran it later: shares capped at 1, and the product doubled for long jobs."""
 
     name: ClassVar[str] = "usage-long"
     aliases: ClassVar[tuple[str, ...]] = ("v4",)

@@ -215,7 +215,7 @@ class PredictionDaemon:
 
     @contextmanager
     def metrics(self, address: tuple[str, int] | None) -> Iterator[None]:
-        """Serve metrics meanwhile; if that is impossible, log why and predict without them."""
+        """Serve metrics inside the context; if that is impossible, log why and predict without them."""
         if address is None:
             yield
             return

@@ -1,8 +1,8 @@
-"""Follows the accounting logs of one PBS server into the store, looking again and again at what has changed.
+"""Follow the accounting logs of one PBS server by polling, and store what is new.
 
-It relies on nothing but the files' names, sizes, times of change and inodes, which any file system has, NFS too.
-Whatever it finds (a new day's file, one that came late, was gzipped, cut off, replaced or copied back) is given to
-:func:`softwalltime.service.ingest.ingest_logs`, which knows what of it was read before.
+Polling needs only names, sizes, modification times and inodes, which every file system has, NFS included.  Each changed
+file (new, late, gzipped, truncated, replaced or copied back) is passed to
+:func:`softwalltime.service.ingest.ingest_logs`, which skips what was read before.
 """
 
 import logging
@@ -27,21 +27,21 @@ from softwalltime.store.history import set_teaching
 from softwalltime.store.jobs import vacuum_analyze
 
 INTERVAL = 0.5
-"""Seconds between two looks."""
+"""Seconds between two polls."""
 LONGEST_PAUSE = 30.0
-"""Seconds between two tries to reach what cannot be reached, at most."""
+"""Maximum seconds between two attempts while the store or the folder cannot be reached."""
 MANY = 10_000
-"""New jobs at once, as at the first start, after which PostgreSQL is told what its tables look like now."""
+"""New jobs in one poll after which VACUUM ANALYZE is run."""
 RETRY = 60.0
 """Seconds until a log that could not be read is tried again though it has not changed."""
 UNKNOWN_AFTER = 10.0
-"""Seconds after a look after which it is not known any more that all is stored."""
+"""Seconds since the last poll after which the lag is counted from it."""
 
 log = logging.getLogger(__name__)
 
 
 class Follower:
-    """What has been read of the logs, and how far behind the reading is.
+    """Reader of the logs, with counters and lag.
 
     :param accounting: the folder, or file.
     :param server: the PBS server's name; empty for the host part of the job ids.
@@ -50,7 +50,7 @@ class Follower:
     def __init__(self, accounting: Path, server: str = "", clock: Callable[[], float] = time.time) -> None:
         self.tally = Tally()
         self.behind_bytes = 0
-        """Bytes on disk that were written and not stored yet, as of the last look."""
+        """Bytes on disk that were not stored yet at the last poll."""
         self._accounting = accounting
         self._server = server
         self._clock = clock
@@ -64,11 +64,11 @@ class Follower:
 
     @property
     def behind_seconds(self) -> float:
-        """For how long there has been something to read; 0 when all that was there at the last look is stored.
+        """Seconds since when there have been unread bytes; 0 if all bytes of the last poll are stored.
 
-        Where no look has come to its end for some time, as while PostgreSQL hangs, since the last one.
+        If no poll has ended for some time, as while PostgreSQL hangs: seconds since the last one.
         """
-        # Another thread may ask than the one that looks.
+        # Other threads read this than the one that polls.
         now, since, measured = self._clock(), self._behind_since, self._measured
         if since is not None:
             return max(0.0, now - since)
@@ -77,14 +77,14 @@ class Follower:
         return 0.0
 
     def measure(self) -> dict[Path, LogState]:
-        """See which logs have changed, and how far behind the reading is; reads none of them.
+        """Return the logs that have changed and update the lag, without reading any log.
 
         :raises SourceError: if the folder cannot be read.
         """
         now = self._clock()
         for path in [path for path, when in self._retries.items() if when <= now]:
             del self._retries[path], self._seen[path]
-        # Renamed logs come first: others may have their names by now.
+        # Renamed logs come first: other files may have their names now.
         states: dict[Path, LogState] = {}
         for path, (held, status) in self._held.now().items():
             self._seen.setdefault(path, held)
@@ -106,13 +106,13 @@ class Follower:
         self._measured = now
         return changed
 
-    def look(self, engine: Engine) -> int:
-        """Store what is new; returns how many jobs that were.
+    def poll(self, engine: Engine) -> int:
+        """Store the new records; return the number of new jobs.
 
-        A log that cannot be read is complained of once, and tried again when it has changed or some time has passed.
+        An unreadable log is reported once, and tried again when it changes or after :data:`RETRY` seconds.
 
         :raises SourceError: if the folder cannot be read.
-        :raises StoreError: if the store fails; all that was committed before stays, and the next look goes on there.
+        :raises StoreError: if the store fails; earlier commits stay, and the next poll continues from there.
         """
         changed = self.measure()
         if not changed:
@@ -124,16 +124,16 @@ class Follower:
         try:
             stored, _ = ingest_logs(engine, list(changed), tally, self._server, self._read, known=known)
         finally:
-            # Also where the store fails half-way: what was committed before is not met again.
-            self._take_in(tally)
-        self._complain(tally.broken, changed)
+            # Even if the store fails half-way: what was committed is not read again.
+            self._count(tally)
+        self._log_unreadable(tally.broken, changed)
         self._known = known
-        # The first time all have changed: none but the newest is likely to be written.
+        # At the first poll all logs have changed, but only the newest are likely to be written.
         for path, state in list(changed.items())[-HELD:]:
             self._held.hold(path, state)
         self._seen |= changed
         self._retries |= {error.path: self._clock() + RETRY for error in tally.broken if error.path is not None}
-        # What has been written meanwhile is not what there was to read before.
+        # Bytes written during this poll are a new lag.
         self._behind_since = None
         self.measure()
         if stored:
@@ -146,17 +146,17 @@ class Follower:
     def _read(self, size: int) -> None:
         self.behind_bytes = max(0, self.behind_bytes - size)
 
-    def _take_in(self, tally: Tally) -> None:
-        """Add up what was met, and log the lines that cannot be read."""
+    def _count(self, tally: Tally) -> None:
+        """Add the counters, and log the malformed lines."""
         for malformed in tally.kept:
             log.warning("malformed: %s", malformed)
         self.tally.add(tally)
         self.tally.broken = list(self._broken.values())
 
-    def _complain(self, broken: Sequence[SourceError], read: Collection[Path]) -> None:
-        """Log which files cannot be read, once each as long as nothing changes about it.
+    def _log_unreadable(self, broken: Sequence[SourceError], read: Collection[Path]) -> None:
+        """Log each file that cannot be read, once until its error changes.
 
-        :param read: all that was read just now.
+        :param read: all logs of this poll.
         """
         now = {error.path: error for error in broken if error.path is not None}
         for path, error in now.items():
@@ -172,7 +172,7 @@ def follow(
     teaching: Collection[State],
     stopping: Event | None = None,
 ) -> None:
-    """Follow until told to stop; while the store or the folder cannot be used, try again and again.
+    """Follow until ``stopping`` is set; retry while the store or the folder cannot be used.
 
     :param teaching: which jobs teach the predictors in SQL.
     """
@@ -186,17 +186,17 @@ def follow(
                     set_teaching(connection, teaching)
                 while not stopping.is_set():
                     try:
-                        follower.look(engine)
+                        follower.poll(engine)
                         now_wrong = ""
                     except SourceError as error:
                         now_wrong = str(error)
-                    _tell(problem, now_wrong)
+                    _log_change(problem, now_wrong)
                     pause, problem = INTERVAL, now_wrong
                     stopping.wait(INTERVAL)
         except SoftwalltimeError as error:
-            _tell(problem, str(error))
+            _log_change(problem, str(error))
             problem = str(error)
-        # Whatever it is, it is told, and tried again.
+        # Any error is logged, and the attempt repeated.
         except Exception:
             log.exception("unexpected error; trying again")
             problem = "an unexpected error"
@@ -208,24 +208,24 @@ def follow(
         pause = min(2 * pause, LONGEST_PAUSE)
 
 
-def _tell(before: str, now: str) -> None:
-    """Log what is wrong once, and once that nothing is any more."""
+def _log_change(before: str, now: str) -> None:
+    """Log a problem once when it appears, and once when it is solved."""
     if now and now != before:
         log.error("%s", now)
     elif before and not now:
-        log.info("going on")
+        log.info("reading again after an error")
 
 
 def _states(accounting: Path) -> dict[Path, LogState]:
-    """Return the logs with what changes when they do."""
+    """Return the state of each log."""
     states = {}
     for path in log_files(accounting):
         try:
             states[path] = _state(path.stat())
         except FileNotFoundError:
-            continue  # rotated away since the folder was read
+            continue  # rotated after the folder was read
         except OSError:
-            # Its reader says what is wrong with it, and the others are read.
+            # The reader reports the error, and the other logs are read.
             states[path] = (0, 0, 0)
     return states
 
@@ -237,6 +237,6 @@ def _state(status: os.stat_result) -> LogState:
 
 
 def _unread(seen: LogState | None, state: LogState) -> int:
-    """Bytes by which a log has grown; all of it if it is another one, or was cut off."""
+    """Return the bytes by which a log has grown; its size if it was replaced or truncated."""
     same = seen is not None and seen[2] == state[2] and seen[0] <= state[0]
     return state[0] - (seen[0] if seen is not None and same else 0)

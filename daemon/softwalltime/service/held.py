@@ -1,4 +1,4 @@
-"""Logs that are being written, kept open: a log that is renamed right after its last write is found again."""
+"""Open files of the logs that are being written: a log renamed right after its last write is still read to its end."""
 
 import os
 import stat
@@ -6,14 +6,14 @@ from contextlib import suppress
 from pathlib import Path
 
 HELD = 4
-"""How many logs are kept open: the newest, and those that were written last."""
+"""Number of logs to keep open: the newest, and those that were written last."""
 
 LogState = tuple[int, int, int]
-"""What changes when a log does: its size, the time of its last change in nanoseconds, and its inode."""
+"""Size, time of the last change in nanoseconds, and inode of a log."""
 
 
 class _Held:
-    """A file kept open, until this is gone, and its state then."""
+    """A file that stays open for the lifetime of this object, and its state when it was opened."""
 
     def __init__(self, path: Path, state: LogState) -> None:
         self.path = path
@@ -25,13 +25,13 @@ class _Held:
             os.close(self.descriptor)
 
     def now(self) -> tuple[Path, os.stat_result] | None:
-        """Return the file's path now and its status; ``None`` if it has none that leads to it."""
+        """Return the file's current path and status; ``None`` if no path leads to it."""
         status = os.fstat(self.descriptor)
         with suppress(OSError):
             if os.path.samestat(self.path.stat(), status):
                 return self.path, status
         with suppress(OSError):
-            # The link of a deleted file, or of one that another NFS client has renamed, leads nowhere.
+            # The link is dangling for a deleted file, or one that another NFS client has renamed.
             path = Path(f"/proc/self/fd/{self.descriptor}").readlink()
             if os.path.samestat(path.stat(), status):
                 return path, status

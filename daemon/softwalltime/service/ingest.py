@@ -1,7 +1,7 @@
-"""Accounting logs into the store: every completed job once, whatever was read before.
+"""Ingest accounting logs into the store: each completed job once, whatever was read before.
 
-Any number of processes may do it at once, with the same logs too: jobs have a natural key, and a log's position moves
-only from where its reader found it.  Who was overtaken goes on from where the other one is.
+Several processes may ingest the same logs at once: jobs have a natural key, and a position moves only if it is still
+where its reader found it.  A process that was overtaken continues from the other one's position.
 """
 
 import time
@@ -26,19 +26,19 @@ from softwalltime.store.jobs import PreparedJobs, add_interrupted, add_prepared_
 from softwalltime.store.logs import MalformedLine, OvertakenError, Position, move_position, record_malformed
 
 BATCH = 10_000
-"""Jobs or malformed lines in one transaction, about."""
+"""Approximate number of jobs or malformed lines in one transaction."""
 LINES = 50_000
-"""Lines of any kind in one transaction, about."""
+"""Approximate number of lines of any kind in one transaction."""
 PAUSE = 0.2
-"""Seconds that another process that reads the same logs is left alone before going on from where it is."""
+"""Seconds to wait after another process has read the same logs, before continuing from its position."""
 
 
 @dataclass(slots=True)
 class _Transaction:
-    """What is committed together: rows, and how far the logs were read to get them."""
+    """Rows and log positions that are committed together."""
 
     server: str
-    """Of all jobs; empty where their ids say it."""
+    """The server of all jobs; empty if it is taken from the job ids."""
     tally: Tally = field(default_factory=Tally)
     jobs: list[PreparedJobs] = field(default_factory=list)
     malformed: list[MalformedLine] = field(default_factory=list)
@@ -46,9 +46,9 @@ class _Transaction:
     changes: Changes = field(default_factory=Changes)
     late: dict[int, Changes] = field(default_factory=dict)
     read: dict[str, Position] = field(default_factory=dict)
-    """How far each log was read."""
+    """New position of each log."""
     since: dict[str, Position | None] = field(default_factory=dict)
-    """Where the positions that are to be moved stand until then."""
+    """Stored positions that are moved, before the transaction."""
 
     def add(self, parsed: Parsed) -> None:
         """Add one block."""
@@ -68,9 +68,9 @@ class _Transaction:
         return self.tally.lines >= LINES or len(self.malformed) + sum(jobs.count for jobs in self.jobs) >= BATCH
 
     def commit(self, engine: Engine) -> int:
-        """Store all of it or nothing; returns how many jobs were new.
+        """Store all rows and positions or none; return the number of new jobs.
 
-        :raises OvertakenError: if another process has read the same logs meanwhile.
+        :raises OvertakenError: if another process has read the same logs in the meantime.
         """
         if not self.tally.lines:
             return 0
@@ -88,7 +88,7 @@ class _Transaction:
         return stored
 
     def _change(self, connection: Connection) -> None:
-        """Bring up to date what waits and runs."""
+        """Update the jobs that wait and run."""
         for over, changes in self.late.items():
             then = changes.outcome(self.server)
             forget_current(connection, then.gone, over)
@@ -99,7 +99,7 @@ class _Transaction:
         requeue_current(connection, now.requeued)
         alter_current(connection, now.altered)
         for record, error in now.malformed:
-            # It was counted as one of its kind.
+            # The record was counted under its type before.
             self.tally.other[record.kind[1:2].decode()] -= 1
             malformed = Malformed.of(error, record.path, record.offset, record.number, record.line)
             self.tally.keep(malformed)
@@ -113,15 +113,15 @@ class _Run:
     engine: Engine
     server: str
     tally: Tally
-    told: ProgressOnce
+    progress: ProgressOnce
     known: KnownPositions
 
     def store(self, parsed: Iterator[Parsed]) -> None:
-        """Store it all, in transactions one after the other."""
+        """Store all blocks, in consecutive transactions."""
         transaction = _Transaction(self.server)
         committing: tuple[_Transaction, Future[int]] | None = None
         for block in parsed:
-            self.told.reach(block.position.path, block.consumed)
+            self.progress.reach(block.position.path, block.consumed)
             transaction.add(block)
             if transaction.full:
                 self._finish(committing)
@@ -131,7 +131,7 @@ class _Run:
         self._finish((transaction, _begin(transaction, self.engine)))
 
     def _finish(self, committing: tuple[_Transaction, Future[int]] | None) -> None:
-        """Wait for a transaction's commit; only then does what it holds count."""
+        """Wait for a transaction's commit, then count its rows."""
         if committing is not None:
             transaction, commit = committing
             transaction.tally.stored = commit.result()
@@ -143,9 +143,9 @@ class _Run:
 
 
 def _begin(transaction: _Transaction, engine: Engine) -> Future[int]:
-    """Commit it while the next one is made up.
+    """Commit a transaction in a thread while the next one is filled.
 
-    Not in a pool's thread, for which Python waits when it ends, and PostgreSQL may hang for ever.
+    No thread pool: Python waits for its threads at exit, and PostgreSQL may hang for ever.
     """
     result: Future[int] = Future()
 
@@ -169,18 +169,18 @@ def ingest_logs(
     again: bool = False,
     known: KnownPositions | None = None,
 ) -> tuple[int, int]:
-    """Read what is new in these logs into the store; returns how many jobs were stored and how many already known.
+    """Store the new records of these logs; return the number of jobs stored and of jobs already known.
 
-    Rows and positions are committed together, so a run that was killed goes on where its last commit was.  While
-    PostgreSQL takes in one batch the next is parsed.  A file that cannot be read is noted in the tally, and the next
-    goes on; the last line of a log counts only once it has its line end.
+    Rows and positions are committed together, so a run that was killed continues from its last commit.  One batch is
+    parsed while PostgreSQL stores the one before.  A file that cannot be read is counted in the tally and skipped.  The
+    last line of a log is read once it ends with a line break.
 
-    :param tally: what was met is added to it once it is committed.
+    :param tally: counts what is committed.
     :param server: the PBS server's name; empty for the host part of the job ids.
-    :param progress: told how many more bytes of the files on disk were dealt with.
-    :param again: read the logs from their start, as after a malformed line in them was mended.
-    :param known: how far they were read before, if the caller has kept it.
-    :raises StoreError: if the store fails; all that was committed before stays.
+    :param progress: called with the number of further bytes of the files that were processed.
+    :param again: read the logs from their start, for example after a malformed line was corrected.
+    :param known: positions of an earlier call, to reuse.
+    :raises StoreError: if the store fails; earlier commits stay.
     """
     known = known or KnownPositions(engine, again=again)
     run = _Run(engine, server, tally, ProgressOnce(progress), known)
@@ -188,7 +188,7 @@ def ingest_logs(
     with parser() as parse:
         while True:
             of_files = Tally()
-            with closing(new_blocks(known, files, of_files, server, run.told)) as tasks:
+            with closing(new_blocks(known, files, of_files, server, run.progress)) as tasks:
                 try:
                     run.store(parse(tasks))
                 except OvertakenError:

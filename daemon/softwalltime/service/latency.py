@@ -1,4 +1,4 @@
-"""Histograms of response times; the answering thread counts, other threads only read."""
+"""Histograms of response times; only the answering thread writes, other threads read."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -10,7 +10,7 @@ from softwalltime.jobs import DecisionRecord
 BOUNDS = (
     25, 50, 75, 100, 150, 200, 300, 500, 750, 1000, 1500, 2000, 3000, 5000, 10_000, 20_000, 50_000, 100_000, 1_000_000,
 )  # fmt: skip
-"""Upper bounds of the histogram's classes, microseconds; one more class lies beyond the last."""
+"""Upper bounds of the histogram's classes, microseconds; one more class is above the last."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
 """Prometheus metrics of the daemon, on an optional TCP port.
 
-Threads of their own serve them from the daemon's status.  Python runs one thread at a time, so these threads delay the
+Separate threads serve them from the daemon's status.  Python runs one thread at a time, so these threads delay the
 hook: rendering takes some tenths of a millisecond, and the answering thread gets the interpreter back after half a
 millisecond at most (see ``daemon.SWITCH``).  A page is therefore rendered once a second at most, and connections are
 accepted at a limited rate: a client that scrapes without pause gets the same page, slowly.  A file for node_exporter
-would need no port, but looks healthy when the daemon is dead.
+would need no port, but stays unchanged when the daemon is dead.
 
 No metric has labels by user, project or job: the monitoring views have figures by user.
 """
@@ -35,7 +35,7 @@ from softwalltime.service.status import OK, Status
 TIMEOUT = 2.0
 """Seconds that a client has to send its request and read the response."""
 FRESH = 1.0
-"""Seconds for which a page is served again."""
+"""Seconds for which a rendered page is reused."""
 BURST = 32
 """Connections that are accepted without a pause."""
 PAUSE = 0.05
@@ -200,7 +200,7 @@ def _histogram(name: str, description: str, times: Histogram) -> HistogramMetric
 
 
 class _MetricsServer(ThreadingHTTPServer):
-    """A thread for each connection, so that silent clients delay nobody; few connections a second."""
+    """A thread for each connection, so that silent clients do not delay others; few connections a second."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -245,7 +245,7 @@ class _MetricsServer(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def service_actions(self) -> None:
-        """Hang up on clients after ``TIMEOUT``, because one that sends byte by byte never times out otherwise."""
+        """Close connections after ``TIMEOUT``: a client that sends byte by byte never times out otherwise."""
         now = time.monotonic()
         with self._lock:
             for connection in [each for each, deadline in self._deadlines.items() if deadline < now]:

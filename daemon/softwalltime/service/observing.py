@@ -1,4 +1,4 @@
-"""From the store's list of jobs that wait and run to events, for predictors that observe."""
+"""Derive events from the store's list of waiting and running jobs, for predictors that observe them."""
 
 from collections.abc import Iterable
 
@@ -9,20 +9,20 @@ Key = tuple[str, str]
 
 
 class JobWatch:
-    """The jobs that were waiting or running when it looked last, by job id and server.
+    """Waiting and running jobs at the last poll, by job id and server.
 
-    The list is what the accounting log's records Q, S, a, D and E come to, whichever process has read them; so nothing
-    is observed twice after a restart, and what came and went between two looks is told when its end is stored.
+    The list results from the accounting log's records Q, S, a, D and E, whichever process has read them.  No event is
+    observed twice after a restart.  A job that came and ended between two polls is observed when its end is stored.
     """
 
     def __init__(self) -> None:
         self._known: dict[Key, tuple[Submission, int | None]] = {}
 
-    def look(self, current: Iterable[CurrentJob], now: int) -> list[Event]:
-        """Return what has happened since the last look, in order of time; whole arrays are left out.
+    def poll(self, current: Iterable[CurrentJob], now: int) -> list[Event]:
+        """Return the events since the last poll, in order of time; whole arrays are left out.
 
         :param current: all jobs that wait or run.
-        :param now: the time of what the list tells without a time: alters and deletions, epoch seconds.
+        :param now: time of alters and deletions, which the list does not have, epoch seconds.
         """
         events: list[Event] = []
         there: dict[Key, tuple[Submission, int | None]] = {}
@@ -46,7 +46,7 @@ class JobWatch:
         return sorted(events, key=lambda event: (event.time, event.kind))
 
     def ended(self, job: CompletedJob) -> list[Event]:
-        """Return the events that a stored job tells: its end, and before it what was not observed of it yet."""
+        """Return the events of a stored job: those that were not observed yet, then its end."""
         submission = job.submission
         known = self._known.pop((submission.job_id, job.server), None)
         events: list[Event] = []

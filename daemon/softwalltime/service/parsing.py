@@ -1,6 +1,6 @@
-"""Blocks of accounting logs made ready for the store, in processes of their own where there is much to read.
+"""Parse blocks of accounting logs for the store, in several processes if the logs are long.
 
-Parsing takes more time than all the rest of ingesting, and Python does one thing at a time in one process.
+Parsing takes more time than the rest of ingesting, and Python runs one thread at a time.
 """
 
 import gc
@@ -23,7 +23,7 @@ from softwalltime.store.jobs import PreparedJobs, prepare_jobs
 from softwalltime.store.logs import MalformedLine, Position
 
 LEAST = 8 << 20
-"""Bytes of logs below which starting processes takes longer than it saves."""
+"""Bytes of logs that must be parsed before further processes are started: starting them costs time too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,24 +35,24 @@ class ParseTask:
 
     block: Block
     named: bool
-    """Whether jobs are of this server whatever their ids say."""
+    """Whether the server's name was given, and is not taken from the job ids."""
     position: Position
-    """What reading it brings the log to."""
+    """Position of the log after this block."""
     since: Position | None
-    """The log's position in the store until then."""
+    """Stored position of the log before this block."""
     moves: bool
-    """Whether the position is to be moved; not where it stands further on."""
+    """Whether to move the stored position; false if it is beyond this block."""
     known: bool
-    """Whether it was read before, and tells nothing of what waits or runs now."""
+    """Whether this block was read before; then it does not change the jobs that wait and run now."""
     late: int | None
-    """If what followed it was read before, it tells little of that, and nothing of jobs that were submitted at this
-    time (epoch seconds) or later."""
+    """Epoch seconds if later records were read before, else ``None``: the block then says nothing about jobs that were
+    submitted at this time or later."""
     consumed: int
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What a block held, ready for the store."""
+    """Content of a block, prepared for the store."""
 
     jobs: PreparedJobs
     malformed: list[MalformedLine]
@@ -86,7 +86,7 @@ def parse(task: ParseTask) -> Parsed:
 
 
 def malformed_line(server: str, malformed: Malformed) -> MalformedLine:
-    """A line that cannot be read, as the store keeps it."""
+    """Convert a malformed line to its row in the store."""
     error = malformed.error
     return MalformedLine(
         server, malformed.path, malformed.line, malformed.offset, error.reason, error.field, malformed.content
@@ -95,16 +95,16 @@ def malformed_line(server: str, malformed: Malformed) -> MalformedLine:
 
 @contextmanager
 def parser() -> Iterator[Callable[[Iterable[ParseTask]], Iterator[Parsed]]]:
-    """A function that parses tasks and gives the results in the same order.
+    """Yield a function that parses tasks and yields the results in the same order.
 
-    Processes are started once so much was parsed that they are worth their start.
+    Starts processes after :data:`LEAST` bytes.
     """
     with ExitStack() as stack:
         yield partial(_in_order, stack, len(os.sched_getaffinity(0)))
 
 
 def _in_order(stack: ExitStack, processes: int, tasks: Iterable[ParseTask]) -> Iterator[Parsed]:
-    """Keep about two blocks for each process under way, and no more: what was read must not pile up in memory."""
+    """Keep about two blocks per process in progress, so that memory stays bounded."""
     pool: ProcessPoolExecutor | None = None
     ready = Event()
     waiting: deque[tuple[int, Future[Parsed]]] = deque()
@@ -131,22 +131,22 @@ def _in_order(stack: ExitStack, processes: int, tasks: Iterable[ParseTask]) -> I
 
 def _start(pool: ProcessPoolExecutor, ready: Event) -> None:
     """Start the pool, which takes as long as parsing many blocks."""
-    # If it cannot be started, whoever gives it something to do is told why; it may be closed again already.
+    # If it cannot be started, submitting a task raises the error; it may be closed already.
     with suppress(Exception):
         pool.submit(os.getpid).result()
     ready.set()
 
 
 def _pool(processes: int) -> ProcessPoolExecutor:
-    # A server that forks its children before any thread is started; what they need is imported once.
+    # forkserver: children are forked from a process without threads, which has imported this module once.
     context = get_context("forkserver")
     context.set_forkserver_preload([__name__])
     return ProcessPoolExecutor(processes, context, initializer=_begin)
 
 
 def _begin() -> None:
-    """Let this process end when the one that started it is killed: it would wait for tasks for ever."""
-    # What it makes are tens of thousands of plain values at once, and no cycles: looking for some takes 6% of its time.
+    """End this process when its parent is killed; without this it waits for tasks for ever."""
+    # Parsing creates many plain values and no cycles; garbage collection takes 6% of the time.
     gc.set_threshold(1_000_000)
 
     def wait() -> None:

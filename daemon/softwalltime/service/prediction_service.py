@@ -104,7 +104,7 @@ class PredictionService:
         self.learnt += 1
 
     def _live(self) -> Iterable[Predictor]:
-        """The predictors that may change now; those that are being copied catch up later."""
+        """Return the predictors that may change now; predictors that are being copied catch up later."""
         if self._missed is None or not self._copying:
             return self._predictors.values()
         return [predictor for spec, predictor in self._predictors.items() if spec not in self._fitted]
@@ -126,7 +126,7 @@ class PredictionService:
         try:
             originals = {spec: self._predictors[spec] for spec in spec_names}
             try:
-                # Nothing changes the originals meanwhile, so they can be asked.
+                # Nothing changes the originals during the copy, so they can answer.
                 copies = {spec: deepcopy(original) for spec, original in originals.items()}
             finally:
                 self._catch_up(missed, originals)

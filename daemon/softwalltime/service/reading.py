@@ -1,8 +1,8 @@
-"""What is new in accounting logs, block by block: a log is known again by what it begins with, and read on from there.
+"""Read the new parts of accounting logs, block by block.
 
-Nothing is held against a log that is given late, again, or in part, as a copy: its jobs are stored if they are not yet.
-But what waits and runs now is told by the newest records alone, so it is noted of each block whether what followed it
-was read before.
+A log is recognised by its first bytes, and reading continues at its stored position.  A log that arrives late, again or
+as a partial copy is read too: jobs that are not stored yet are stored.  Only the newest records show which jobs wait
+and run now, so each block carries whether the records after it were read before.
 """
 
 import os
@@ -30,14 +30,14 @@ _SERVER = re.compile(rb"^[^;\n]{19};.;\d+(?:\[\d*\])?\.([^;\s]{1,%d});" % _LONGE
 
 
 class ProgressOnce:
-    """Tells how many more bytes of files were dealt with, each once, however often a file is read."""
+    """Report the bytes of files that were processed, each byte once, however often a file is read."""
 
     def __init__(self, progress: Callable[[int], None]) -> None:
         self._progress = progress
         self._reached: dict[str, int] = {}
 
     def reach(self, path: str, consumed: int) -> None:
-        """So many bytes of this file were dealt with by now."""
+        """Report that the first ``consumed`` bytes of this file were processed."""
         more = consumed - self._reached.get(path, 0)
         if more > 0:
             self._reached[path] = consumed
@@ -46,48 +46,47 @@ class ProgressOnce:
 
 @dataclass(frozen=True, slots=True)
 class ReadStart:
-    """Where to begin to read a log."""
+    """Position at which to start reading a log, and what is known about the log."""
 
     position: Position | None
-    """Where it was read up to, under this or another name; ``None``: it was not, or more than there is of it now."""
+    """End of the part that was read, under any name; ``None``: nothing was, or more than the file holds now."""
     stored: Position | None
-    """What the store has under this name, be it of this log or of another."""
+    """Position stored under this name, for this log or another one."""
     furthest: int
-    """Bytes of it that were read before, under any name."""
+    """Bytes of the log that were read before, under any name."""
     late: bool
     """Whether a log of a later day was read before."""
     over: int
-    """When its day was over wherever it is, epoch seconds; 0 if it is named by no day."""
+    """End of the log's day in every time zone, epoch seconds; 0 if the name is no day."""
 
 
 class KnownPositions:
-    """How far logs were read before, asked of the store once for each server.
+    """Positions of the logs that were read before, queried once for each server.
 
-    May be kept from one reading to the next as long as each ends well: what another process has read meanwhile is
-    found out when a position is to be moved.
+    May be reused until a reading fails.  If another process reads the same logs, moving a position fails.
 
-    :param again: whether logs are to be read from their start; once, even if the reading has to begin anew.
+    :param again: read logs from their start; once, even if the reading has to be repeated.
     """
 
     def __init__(self, engine: Engine, *, again: bool = False) -> None:
         self.engine = engine
         self.again = again
         self.read: dict[str, Position] = {}
-        """How far logs were read by this very reading."""
+        """Positions that the current reading has reached."""
         self._servers: dict[str, _Positions] = {}
 
-    def beginning(self, path: Path, server: str, first: bytes, size: int | None) -> ReadStart:
-        """Where to begin with this log.
+    def start_of(self, path: Path, server: str, first: bytes, size: int | None) -> ReadStart:
+        """Return where to start reading this log.
 
-        A gzipped, moved or copied log is the same log; one that is shorter than what was read of it is read from its
-        start, as is one that begins differently, which is another.
+        A gzipped, moved or copied log is the same log.  A log that is shorter than its position, or that has other
+        first bytes, is read from its start.
 
-        :param first: the log's first bytes; ``size`` is its size, where that is known.
+        :param first: the log's first bytes; ``size`` is its size, if known.
         """
         name = storable_text(str(path))
         positions = self._positions(server)
         stored = positions.by_path.get(name)
-        # As long as a log holds no job, it is not known whose it is.
+        # The server of a log is unknown until the log holds a job.
         own = stored if stored or not server else self._positions("").by_path.get(name)
         same = positions.like(first)
         furthest = max((each.offset for each in same), default=0)
@@ -105,11 +104,11 @@ class KnownPositions:
         return ReadStart(position, stored, furthest, late, _over(day))
 
     def moved(self, position: Position) -> None:
-        """Take in a position that was moved."""
+        """Replace a position that was moved."""
         self._positions(position.server).put(position)
 
     def forget(self) -> None:
-        """Ask the store anew, because it has other positions by now."""
+        """Discard the positions; the next use queries them again."""
         self._servers.clear()
 
     def _positions(self, server: str) -> "_Positions":
@@ -120,7 +119,7 @@ class KnownPositions:
 
 
 class _Positions:
-    """The positions in one server's logs, and the day of the newest log that was read.
+    """Positions in one server's logs, and the day of the newest log that was read.
 
     Heads are indexed by digest: the time that one log takes does not depend on the number of logs.
     """
@@ -179,9 +178,9 @@ class _Positions:
 def new_blocks(
     known: KnownPositions, files: Sequence[Path], tally: Tally, server: str, progress: ProgressOnce
 ) -> Generator[ParseTask]:
-    """What is new in the logs.
+    """Yield the new blocks of the logs.
 
-    :param tally: counts each file, and whether it could be read.
+    :param tally: counts the files, and those that cannot be read.
     :param server: the PBS server's name; empty for the host part of the job ids.
     """
     for path in files:
@@ -202,12 +201,11 @@ def _of_log(
         first = file.contents.read(HEAD_BYTES)
         name = server or _server(first)
         if not first:
-            # What comes into it from now on is for the next time: a log is known again by what it begins with, and of
-            # an empty one that is nothing.
+            # An empty log has no first bytes to recognise it by: it is read at the next poll.
             return
-        begin = known.beginning(path, name, first, _size(file) if file.plain else None)
+        begin = known.start_of(path, name, first, _size(file) if file.plain else None)
         position = begin.position
-        if position is not None and not _still_there(file.contents, position):
+        if position is not None and not _tail_matches(file.contents, position):
             position = None
         head = Head.of(first)
         known_to = position.offset if position else 0
@@ -227,29 +225,29 @@ def _of_log(
 
 
 def _size(file: Opened) -> int:
-    """The size on disk of a file that is open, whatever its name means by now."""
+    """Return the size on disk of an open file, which may have been renamed."""
     return os.fstat(file.on_disk.fileno()).st_size
 
 
-def _still_there(contents: Contents, position: Position) -> bool:
-    """Whether the last bytes that were read are where they were: a log that was cut off and written on has others."""
+def _tail_matches(contents: Contents, position: Position) -> bool:
+    """Whether the last bytes that were read are unchanged; they differ in a log that was truncated and continued."""
     contents.seek(position.offset - position.tail.length)
     return position.tail.matches(contents.read(position.tail.length))
 
 
 def _server(first: bytes) -> str:
-    """The server whose log begins like this, by the first job id in it."""
+    """Return the server of a log from the first job id in it; empty if there is none."""
     match = _SERVER.search(first)
     return match.group(1).decode("utf-8", "backslashreplace") if match else ""
 
 
 def _day(path: str) -> str:
-    """The day whose log is called so, as YYYYMMDD; empty if it has another name."""
+    """Return the day in a log's name, as YYYYMMDD; empty if there is none."""
     return log_day(path.rpartition("/")[2])
 
 
 def _over(day: str) -> int:
-    """When this day is over in every time zone; 0 if there is no such day."""
+    """Return the end of this day in every time zone, epoch seconds; 0 if there is no such day."""
     try:
         return int((datetime.strptime(day, "%Y%m%d").replace(tzinfo=UTC) + timedelta(days=2)).timestamp())
     except (ValueError, OverflowError):

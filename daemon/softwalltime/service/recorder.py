@@ -1,8 +1,8 @@
-"""Stores the decisions that were taken, in a thread of its own.
+"""Store the decisions in a separate thread.
 
-The worker's thread may load a long history or store a whole folder of logs for minutes.  Decisions are stored
-meanwhile, so that neither SIGTERM nor a full queue loses them.  The recorder also asks PostgreSQL for a sign of life
-while a long statement of the worker runs.
+The worker's thread may load a long history or store a whole folder of logs for minutes.  Decisions are stored at the
+same time, so that neither SIGTERM nor a full queue loses them.  The recorder also probes PostgreSQL while a long
+statement of the worker runs.
 """
 
 import json
@@ -30,7 +30,7 @@ INTERVAL = 0.5
 RETRY = 2.0
 """Seconds until a transaction that failed is tried again."""
 LONG_WAIT = 3.0
-"""Seconds that a statement may run before PostgreSQL is asked for a sign of life."""
+"""Seconds that a statement may run before PostgreSQL is probed."""
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class DecisionRecorder:
 
     @contextmanager
     def using(self, engine: Engine) -> Iterator[None]:
-        """Store decisions in this store meanwhile."""
+        """Store decisions in this store inside the context."""
         self._engine = engine
         try:
             yield
@@ -105,7 +105,7 @@ class DecisionRecorder:
                 if self.problem != str(error):
                     log.error("predictions cannot be stored, %d wait: %s", len(self._queue), error)
                 self.problem, pause = str(error), RETRY
-            # The daemon goes on answering, whatever the error is.
+            # The daemon continues to answer, whatever the error is.
             except Exception:
                 log.exception("unexpected error while predictions were stored; trying again")
                 self.problem, pause = "an unexpected error, see the log", RETRY

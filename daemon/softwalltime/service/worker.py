@@ -45,8 +45,8 @@ LONG_STATEMENT_TIMEOUT = 1800.0
 CLOCK_JUMP = 3600.0
 """Seconds by which the host's clock must have been set for the history to be loaded anew."""
 NOT_REACHED = "not reached yet"
-LOOK = 10.0
-"""Seconds after which the jobs that wait and run are looked at where nothing was read, as another process may have."""
+POLL = 10.0
+"""Seconds after which waiting and running jobs are polled even if nothing was read here: another process may have."""
 UNLIMITED = Retention(days=0, jobs_per_user=0)
 
 T = TypeVar("T")
@@ -59,7 +59,7 @@ class _StoppingError(Exception):
 
 
 class Worker:
-    """The background thread.
+    """The background thread of the daemon.
 
     :param open_engine: opens the store; called again and again while it fails.
     :param follower: of the accounting log; ``None`` where another process ingests.
@@ -104,7 +104,7 @@ class Worker:
         self._clock = clock
         self._monotonic = monotonic
         self._epoch = clock() - monotonic()
-        """The time at which the monotonic clock was 0, by the clock as it was last seen."""
+        """The time at which the monotonic clock was 0, by the clock when it was last read."""
         self._last_id = 0
         self._retention = retention
         self._forgetting: RetentionRun | None = None
@@ -118,7 +118,7 @@ class Worker:
         self._next: PredictionService | None = None
         self._watch = JobWatch()
         self._lines_seen: int | None = -1
-        self._next_look = self._next_fit = monotonic()
+        self._next_poll = self._next_fit = monotonic()
         self._fitting: Thread | None = None
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="worker", daemon=True)
@@ -150,7 +150,7 @@ class Worker:
                 if self.problem != str(error):
                     log.error("the store cannot be used, predictions continue from memory: %s", error)
                 self.problem = str(error)
-            # The daemon goes on answering and tries again, whatever the error is.
+            # The daemon continues to answer and tries again, whatever the error is.
             except Exception:
                 log.exception("unexpected error; trying again")
                 self.problem = "an unexpected error, see the log"
@@ -208,7 +208,7 @@ class Worker:
     def _load(self, engine: Engine, wanted: PredictionService) -> None:
         """Teach a prediction service of this policy the history that its predictors need, and let it answer.
 
-        :raises _StoppingError: if the daemon is to stop meanwhile.
+        :raises _StoppingError: if the daemon is to stop before the end.
         """
         begin = self._monotonic()
         # A fresh one for each attempt: the store may fail half-way, and no job must be learnt twice.
@@ -227,7 +227,7 @@ class Worker:
             predictions.learn(self._until_stopped(jobs))
         self._last_id = newest
         if predictions.fit_seconds is not None:
-            # Nobody asks these yet.
+            # This copy does not answer yet.
             _fit(predictions, now)
             self._next_fit = self._monotonic() + predictions.fit_seconds
         self._watch, self._lines_seen = JobWatch(), -1
@@ -245,7 +245,7 @@ class Worker:
     def _follow(self, engine: Engine, follower: Follower) -> None:
         """Store new records of the logs."""
         try:
-            follower.look(engine)
+            follower.poll(engine)
         except SourceError as error:
             if self.source_problem != str(error):
                 log.error("%s", error)
@@ -256,7 +256,7 @@ class Worker:
     def _learn(self, engine: Engine) -> None:
         """Learn the jobs that were stored since, by any process; show predictors that observe what waits and runs."""
         predictions = self._handler.predictions
-        # One snapshot: a job that completes in between must not look as if it was deleted.
+        # One snapshot: a job that completes in between must not appear as deleted.
         with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
             for number, job in read_new(connection, self._last_id):
                 if predictions.observes:
@@ -264,19 +264,19 @@ class Worker:
                 predictions.learn([job])
                 self._last_id = number
             if predictions.observes and self._has_changed():
-                predictions.observe(self._watch.look(read_current(connection), int(self._clock())))
+                predictions.observe(self._watch.poll(read_current(connection), int(self._clock())))
 
     def _has_changed(self) -> bool:
-        """Whether the list of jobs that wait and run may have changed since it was looked at."""
+        """Whether the list of waiting and running jobs may have changed since the last poll."""
         lines = None if self._follower is None else self._follower.tally.lines
         now = self._monotonic()
-        if lines == self._lines_seen and now < self._next_look:
+        if lines == self._lines_seen and now < self._next_poll:
             return False
-        self._lines_seen, self._next_look = lines, now + LOOK
+        self._lines_seen, self._next_poll = lines, now + POLL
         return True
 
     def _fit(self) -> None:
-        """Fit the predictors that are to be fitted in a thread of its own, if it is time to."""
+        """Start the thread that fits predictors, if it is time."""
         predictions = self._handler.predictions
         seconds = predictions.fit_seconds
         fitting = self._fitting is not None and self._fitting.is_alive()
@@ -335,13 +335,13 @@ class Worker:
 
 
 def _fit(predictions: PredictionService, now: int) -> None:
-    """Fit, and go on with the predictors as they were where that fails."""
+    """Fit the predictors; they stay unchanged if that fails."""
     begin = time.monotonic()
     try:
         predictions.fit(now)
     # A predictor of another package may fail in any way.
     except Exception:
-        log.exception("a predictor cannot be fitted; it goes on as it was")
+        log.exception("a predictor cannot be fitted; it continues unchanged")
     else:
         log.info("fitted predictors in %.1f s", time.monotonic() - begin)
 

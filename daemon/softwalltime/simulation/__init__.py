@@ -25,7 +25,7 @@ Start from :func:`.engine.simulate`::
 :mod:`.metrics`      waits, slowdowns and promises of a schedule, also by class of job
 :mod:`.shaking`      the same jobs at other times, for statistics over more than one schedule
 :mod:`.differences`  paired differences of metrics with 95% confidence intervals
-:mod:`.tasks`        simulations that any process can do by itself; :mod:`.kept` keeps their figures in a file
+:mod:`.tasks`        simulations as independent tasks; :mod:`.result_cache` keeps their figures in a file
 :mod:`.batsim`       a schedule as CSV with Batsim's column names
 ===================  ==========================================================================================
 

@@ -33,7 +33,7 @@ class Discipline(Protocol):
         """
 
     def forget(self) -> None:
-        """Drop what was concluded from values that have changed since."""
+        """Discard plans made from values that have changed."""
 
 
 class Easy:
@@ -66,7 +66,7 @@ class Easy:
         self._found = (0, 0)
 
     def forget(self) -> None:
-        """Scan everything at the next pass."""
+        """Scan all waiting jobs at the next pass."""
         self._head = -1
 
     def schedule(self, now: int, arrived: int) -> None:
@@ -151,24 +151,24 @@ class Easy:
     def _scan(
         self, head: int, now: int, shadow: int, extra: int, last: int, ranking: Integers | None, guarded: bool
     ) -> None:
-        """Start the candidates among the waiting jobs that may.
+        """Start the waiting jobs that may be backfilled.
 
-        :param last: how many of the waiting jobs, the last ones by submission, to look at.
+        :param last: number of waiting jobs to consider, the last ones by submission.
         :param ranking: the jobs behind the head by priority, where they were ranked already.
         """
         engine, machine, needs = self._engine, self._machine, self._needs
         values = engine.values.limit if guarded else engine.values.waiting
         waiting = engine.queue.jobs
-        room = shadow - now
+        time_left = shadow - now
         free = machine.free
         if self._order is None and not self._shortest and (last < LONG):
             candidates = waiting[-last:] if last < len(waiting) else waiting[1:]
         else:
-            candidates = self._eligible(head, now, room, extra, last, ranking, guarded)
+            candidates = self._eligible(head, now, time_left, extra, last, ranking, guarded)
         for job in candidates:
             need = needs[job]
             if need <= free:
-                if values[job] > room:
+                if values[job] > time_left:
                     if need > extra:
                         continue
                     extra -= need
@@ -180,9 +180,9 @@ class Easy:
         self._head, self._shadow, self._extra, self._free = head, shadow, extra, free
 
     def _eligible(
-        self, head: int, now: int, room: int, extra: int, last: int, ranking: Integers | None, guarded: bool
+        self, head: int, now: int, time_left: int, extra: int, last: int, ranking: Integers | None, guarded: bool
     ) -> list[int]:
-        """The jobs that could start if each were the first candidate, in the order in which they are to be tried."""
+        """The jobs that could start if each were the first candidate, in the order of trial."""
         values = self._engine.values
         jobs = self._engine.queue.array()
         if ranking is not None:
@@ -191,7 +191,7 @@ class Easy:
             jobs = jobs[-last:]
         seconds = (values.limit_array if guarded else values.waiting_array)[jobs]
         need = self._needs_array[jobs]
-        fits = (need <= self._machine.free) & ((seconds <= room) | (need <= extra)) & (jobs != head)
+        fits = (need <= self._machine.free) & ((seconds <= time_left) | (need <= extra)) & (jobs != head)
         chosen = fits.nonzero()[0]
         if len(chosen) > 1:
             if self._shortest:

@@ -38,7 +38,7 @@ class Conservative:
         self._reserved: dict[int, tuple[int, int]] = {}
 
     def forget(self) -> None:
-        """Make all reservations anew at the next pass, with the values of that time."""
+        """Recompute all reservations at the next pass, with the values of that time."""
         self._reserved.clear()
 
     def schedule(self, now: int, arrived: int) -> None:
@@ -72,7 +72,7 @@ class Conservative:
             profile.occupy(job, start, end)
 
     def _compress(self, profile: Profile, now: int) -> None:
-        """Move each reservation to the first gap, in order; make all anew if they no longer fit together."""
+        """Move each reservation to the first gap, in order; recompute all if they no longer fit together."""
         reserved = self._reserved
         kept = all(start >= now for start, _ in reserved.values())
         if kept:

@@ -14,7 +14,7 @@ _FIRST_STEP = 900
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """What a correction knows of the running jobs, by position.
+    """Columns of the running jobs that a correction reads, by position.
 
     ``started`` in epoch seconds, ``running`` values and ``walltime`` in seconds.  ``conditional`` (job, now, elapsed)
     predicts the runtime of a running job anew; it returns ``None`` where no predictor is asked for running values.
@@ -27,7 +27,7 @@ class Estimates:
 
 
 class Correction(Protocol):
-    """A rule for estimates that run out.
+    """Rule for a job that runs longer than its estimate.
 
     ``margin``: how many seconds before its planned end a job is corrected already.
     """
@@ -57,7 +57,7 @@ class Multiples:
 
 
 class Walltime:
-    """The walltime at once."""
+    """The walltime, from the first correction on."""
 
     margin: ClassVar[int] = 0
 
@@ -70,7 +70,7 @@ class Walltime:
 
 
 class Doubling:
-    """The estimate doubled until it is longer than the job has run."""
+    """The estimate, doubled until it exceeds the elapsed time."""
 
     margin: ClassVar[int] = 0
 
@@ -78,7 +78,7 @@ class Doubling:
         self._estimates = estimates
 
     def planned_end(self, job: int, planned: int, now: int) -> int:
-        """Start + min(walltime, R x 2^k) with the least k for which that is after ``now``."""
+        """Start + min(walltime, R x 2^k), with the least k that gives a time after ``now``."""
         estimates = self._estimates
         start, value = estimates.started[job], estimates.running[job]
         while start + value <= now:
@@ -87,7 +87,7 @@ class Doubling:
 
 
 class Simple:
-    """One hour more, from 60 s before the planned end on (Rubio et al. 2021, algorithm 2).
+    """Add one hour from 60 s before the planned end on (Rubio et al. 2021, algorithm 2).
 
     Their limit of 7 days is the walltime here.
     """
@@ -123,7 +123,7 @@ class Power:
 
 
 class Conditional(Multiples):
-    """A fresh prediction that knows how long the job has run; whole multiples where it says nothing new."""
+    """A new prediction given the elapsed time; whole multiples if it is not after now."""
 
     def planned_end(self, job: int, planned: int, now: int) -> int:
         """Start + the new prediction, if that is after ``now``."""

@@ -15,7 +15,7 @@ RELATIVE = (
     "wait_mean", "wait_p50", "wait_p95", "wait_max", "bsld10_mean", "bsld60_mean", "slowdown_mean", "weighted_wait",
     "makespan", "wide_wait_p99",
 )  # fmt: skip
-"""Metrics of which a relative change says more than a difference."""
+"""Metrics that are reported as a relative change."""
 _WITHOUT = {"worse_1h", "better_1h", "jobs_per_second"}
 COMPARED = tuple(field.name for field in fields(Metrics) if field.name not in _WITHOUT)
 
@@ -56,7 +56,7 @@ def relative_changes(policy: Sequence[Metrics], baseline: Sequence[Metrics]) -> 
 
 
 def means(metrics: Sequence[Metrics]) -> Metrics:
-    """Each metric's mean over the workloads that give one; ``promises`` is rounded."""
+    """Each metric's mean over the workloads that have it; ``promises`` is rounded."""
     found: dict[str, float | None] = {}
     for field in fields(Metrics):
         values = [value for each in metrics if (value := getattr(each, field.name)) is not None]

@@ -1,4 +1,4 @@
-"""The event-driven engine: jobs are submitted, start and end on a machine, one instant after the other.
+"""Event-driven engine: jobs are submitted, start and end on a machine, in order of time.
 
 At one instant all ends come first (predictors learn), then all submissions (values are set), then one scheduling
 pass.  A job runs over the half-open interval [start, end).  Only the engine knows runtimes.
@@ -33,7 +33,7 @@ _STRIDE = 4096
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of each job, in the order of the jobs.
+    """Start, duration and promise of each job, in the order of the jobs.
 
     ``start`` in epoch seconds; ``duration`` is how long it ran; ``promise`` is the start that was promised when it
     first was the head, -1 if it never was; ``extensions`` is how often its planned end was corrected; ``waiting`` is
@@ -50,7 +50,7 @@ class Outcome:
 
 
 class Engine:
-    """One simulation; made for one run."""
+    """One simulation, for a single run."""
 
     def __init__(self, jobs: Jobs, machine: Machine, policy: Policy) -> None:
         """
@@ -95,7 +95,7 @@ class Engine:
             self._steering.started(now - self.promise[job])
 
     def _estimate_anew(self, now: int) -> None:
-        """Set the values of all waiting jobs, and of the running ones for which a predictor is asked, anew."""
+        """Update the values of all waiting jobs, and of running jobs with predicted values."""
         values, running = self.values, self.running
         if values.change_at_submission:
             for job in self.queue.jobs:
@@ -111,7 +111,7 @@ class Engine:
     def run(self, progress: Callable[[int], None] = lambda _: None) -> Outcome:
         """Run to the end of the last job.
 
-        :param progress: told the number of jobs submitted since it was last told.
+        :param progress: called with the number of jobs submitted since the last call.
         """
         begin = perf_counter()
         submitted, count = self.jobs.submitted, len(self.jobs)
@@ -180,7 +180,7 @@ def named(table: dict[str, T], name: str, what: str) -> T:
 
 
 def check(policy: Policy) -> None:
-    """Make sure that a policy can be simulated.
+    """Check that a policy can be simulated.
 
     :raises UsageError: if it names something that does not exist, or has a setting that its kind does not use.
     """
@@ -200,7 +200,7 @@ def simulate(
 
     :param jobs: jobs that each fit the empty machine (:meth:`Jobs.that_fit`).
     :param machine: how many processors there are, or an empty machine.
-    :param progress: told the number of jobs submitted since it was last told.
+    :param progress: called with the number of jobs submitted since the last call.
     :raises UsageError: if the policy names something that does not exist, or does not suit the machine.
     """
     made = Processors(machine, jobs.processors) if isinstance(machine, int) else machine

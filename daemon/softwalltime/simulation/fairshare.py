@@ -51,7 +51,7 @@ class FairShare(Order):
         self._running[user] += self._requested[job]
 
     def ended(self, job: int, now: int) -> None:
-        """Count what the job used, which :meth:`_advance` has done, in place of its request."""
+        """Replace the job's request by its usage, which :meth:`_advance` has counted."""
         self._advance(now)
         user = self._user[job]
         self._rate[user] -= self._processors[job]

@@ -19,7 +19,7 @@ NAMES = (
     "eligible_time", "walltime", "soft_walltime", "predicted", "ncpus", "nodect", "ngpus", "mem", "queue_priority",
     "job_priority",
 )  # fmt: skip
-"""What a formula may name.
+"""Names that a formula may use.
 
 ``eligible_time``: seconds waited.  ``soft_walltime``: the waiting value, 0 where it is the walltime, as for a job
 without one.  ``predicted``: the ordering value, as a hook would set it.  ``mem`` in bytes.  The priorities are 0,
@@ -55,7 +55,7 @@ class Formula(Order):
     """
 
     def __init__(self, jobs: Jobs, values: Values, policy: Policy) -> None:
-        """:raises OptionError: if the policy has no formula, or one that cannot be evaluated."""
+        """:raises OptionError: if the policy has no formula, or its formula cannot be evaluated."""
         if not policy.formula:
             raise OptionError("the order formula needs an expression: give --formula, or the key formula")
         self._evaluate = compiled(policy.formula)

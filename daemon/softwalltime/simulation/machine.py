@@ -1,4 +1,4 @@
-"""The machine: what is free, and whether a job fits.
+"""The machine: free resources, and whether a job fits.
 
 The engine and PBS's cycle (:mod:`pbs`) ask a machine only what :class:`Machine` offers; a machine with vnodes can
 take the place of plain processors there.  EASY and conservative backfilling read ``free`` of :class:`Processors`.
@@ -21,13 +21,13 @@ class Machine(Protocol):
         """Give the job its resources, which must fit."""
 
     def release(self, job: int) -> None:
-        """Take back the resources of a job that has them."""
+        """Release the resources of a job."""
 
     def kind(self, job: int) -> Hashable:
         """What the job requests: jobs of one kind fit at the same times."""
 
     def calendar(self, now: int, ends: Iterable[tuple[int, int]]) -> Calendar:
-        """What is planned from now on.
+        """Return the plan from now on.
 
         :param ends: planned end and job of each running job, by planned end.
         """

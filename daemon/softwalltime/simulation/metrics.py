@@ -1,4 +1,4 @@
-"""What a schedule was like: waits, slowdowns, promises, for all jobs or for classes of them."""
+"""Metrics of a schedule: waits, slowdowns and promises, for all jobs or for classes of jobs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from softwalltime.simulation.jobs import Floats, Integers, Jobs
 
 HOUR = 3600
 WIDE = 0.5
-"""Share of the machine from which a job is wide."""
+"""Least share of the machine that makes a job wide."""
 CLASSES = ("runtime", "size", "queue", "user", "month")
 _RUNTIMES = (
     (60, "up to 1 min"), (600, "up to 10 min"), (HOUR, "up to 1 h"), (4 * HOUR, "up to 4 h"), (24 * HOUR, "up to 24 h"),
@@ -22,7 +22,7 @@ _RUNTIMES = (
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """Figures of one schedule; ``None`` where no job gives one.
+    """Metrics of one schedule; ``None`` if no job has the metric.
 
     ``wait_*`` in seconds.  ``bsld10_mean``: mean bounded slowdown, max(1, (wait + run) / max(run, 10)); ``bsld60_mean``
     with 60 s.  ``slowdown_mean``: mean of (wait + run) / run.  ``weighted_wait``: mean wait weighted by

@@ -1,4 +1,4 @@
-"""What an order of the queue is."""
+"""Interface of queue orders."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar
@@ -10,14 +10,14 @@ class Order(ABC):
     """An order other than first come, first served: the highest priority first, ties by earlier submission."""
 
     changes_on_start: ClassVar[bool] = False
-    """Whether a start changes priorities at that instant; such an order is told of starts and ends."""
+    """Whether a start changes priorities at that instant; such an order is notified of starts and ends."""
 
     @abstractmethod
     def priorities(self, waiting: Integers, now: int) -> Floats:
         """The priority of each of these jobs at ``now``."""
 
     def started(self, job: int, now: int) -> None:  # noqa: B027  # most orders need not know
-        """Take in that a job starts."""
+        """Note the start of a job."""
 
     def ended(self, job: int, now: int) -> None:  # noqa: B027  # most orders need not know
-        """Take in that a job ends."""
+        """Note the end of a job."""

@@ -32,7 +32,7 @@ class PbsCycle:
     """
 
     def __init__(self, engine: "Engine", order: Order | None, policy: Policy) -> None:
-        """:param policy: ``depth``, ``strict_ordering``, ``classes_by_value`` and ``guard`` count here."""
+        """:param policy: ``depth``, ``strict_ordering``, ``classes_by_value`` and ``guard`` are used."""
         self._engine = engine
         self._order = order
         self._depth = policy.depth if policy.strict_ordering else 0
@@ -40,10 +40,10 @@ class PbsCycle:
         self._guard = policy.guard
 
     def forget(self) -> None:
-        """Nothing: a cycle keeps nothing."""
+        """Do nothing: a cycle has no state."""
 
     def schedule(self, now: int, arrived: int) -> None:
-        """Do one cycle."""
+        """Run one cycle."""
         engine, jobs, machine = self._engine, self._engine.jobs, self._engine.machine
         engine.running.correct(now)
         calendar = machine.calendar(now, engine.running.jobs())

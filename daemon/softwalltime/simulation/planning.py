@@ -1,4 +1,4 @@
-"""The future as planned: how many processors are free from which instant on."""
+"""Planned availability: free processors as a function of time."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
@@ -8,22 +8,22 @@ FOREVER = 1 << 60
 
 
 class Calendar(Protocol):
-    """What is planned from now on; a machine with vnodes offers its own.
+    """Interface of the plan from now on; a machine with vnodes has its own.
 
     Times in epoch seconds; a job occupies its resources over a half-open interval.
     """
 
     def earliest(self, job: int, seconds: int) -> int:
-        """The first time at which the job fits for so long; :data:`FOREVER` if there is none."""
+        """The first time at which the job fits for that long; :data:`FOREVER` if there is none."""
 
     def fits(self, job: int, start: int, seconds: int) -> bool:
-        """Whether the job fits from ``start``, which is not before now, for so long."""
+        """Whether the job fits from ``start``, which is not before now, for that long."""
 
     def occupy(self, job: int, start: int, end: int) -> None:
         """Plan the job for this interval."""
 
     def vacate(self, job: int, start: int, end: int) -> None:
-        """Take back what :meth:`occupy` planned."""
+        """Undo :meth:`occupy`."""
 
 
 class Profile:
@@ -53,7 +53,7 @@ class Profile:
                 self.free.append(free)
 
     def earliest(self, job: int, seconds: int) -> int:
-        """The first time at which enough processors are free for so long."""
+        """The first time at which enough processors are free for that long."""
         need = self._needs[job]
         start = -1
         for index, free in enumerate(self.free):
@@ -67,7 +67,7 @@ class Profile:
         return FOREVER
 
     def fits(self, job: int, start: int, seconds: int) -> bool:
-        """Whether enough processors are free from ``start``, which is not before now, for so long."""
+        """Whether enough processors are free from ``start``, which is not before now, for that long."""
         need = self._needs[job]
         first = bisect_right(self.times, start) - 1
         last = bisect_left(self.times, start + seconds)
@@ -78,7 +78,7 @@ class Profile:
         self._add(-self._needs[job], start, end)
 
     def vacate(self, job: int, start: int, end: int) -> None:
-        """Take back what :meth:`occupy` planned."""
+        """Undo :meth:`occupy`."""
         self._add(self._needs[job], start, end)
 
     def _add(self, change: int, start: int, end: int) -> None:
@@ -88,7 +88,7 @@ class Profile:
             free[index] += change
 
     def _split(self, time: int) -> int:
-        """The index of the step that begins at ``time``, which is made if there is none."""
+        """The index of the step that begins at ``time``, created if there is none."""
         times = self.times
         index = bisect_left(times, time)
         if index == len(times) or times[index] != time:

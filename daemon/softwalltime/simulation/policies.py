@@ -1,4 +1,4 @@
-"""A scheduling policy: everything that may differ between two simulations of the same jobs."""
+"""Scheduling policies: the settings that may differ between two simulations of the same jobs."""
 
 import tomllib
 from dataclasses import asdict, dataclass
@@ -56,7 +56,7 @@ class Policy:
 
     @property
     def name(self) -> str:
-        """Order and backfilling, then whatever is not the default: ``fcfs+easy waiting=factor:0.5``."""
+        """Order and backfilling, then all values other than the default: ``fcfs+easy waiting=factor:0.5``."""
         default = asdict(Policy())
         given = asdict(self)
         rest = [

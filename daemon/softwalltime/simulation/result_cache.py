@@ -1,4 +1,4 @@
-"""Figures kept as they are computed: a file of JSON lines from which an interrupted run goes on."""
+"""File of JSON lines that saves results as they are computed; an interrupted run continues from it."""
 
 import fcntl
 import json
@@ -13,14 +13,14 @@ from softwalltime.simulation.tasks import Experiment, Result, metrics_of
 
 
 class ResultCache:
-    """The results in one file, open and locked until this context manager is left.
+    """Results in one file, open and locked inside this context manager.
 
-    A line is one simulation, with a key that tells it from any other (:meth:`Experiment.key`); lines of other jobs,
-    policies or versions stay and are not used.
+    A line is one simulation with its key (:meth:`Experiment.key`).  Lines of other jobs, policies or versions stay in
+    the file and are ignored.
     """
 
     def __init__(self, path: Path, experiment: Experiment) -> None:
-        """Open the file, made if there is none, and read what it holds.
+        """Open or create the file, and read its results.
 
         :raises SourceError: if the file cannot be written, another process writes it, or it holds something else.
         """

@@ -9,7 +9,7 @@ from softwalltime.simulation.corrections import Correction
 class Running:
     """The running jobs by planned end, ascending; ties by the job's position.
 
-    A planned end is corrected when a scheduling pass finds that it has passed: between two passes nobody looks.  Each
+    A planned end is corrected when a scheduling pass finds that it has passed, never between two passes.  Each
     entry is one integer, planned end x 2^bits + job, which sorts faster than a tuple.  ``version`` changes whenever
     an entry does.
     """
@@ -31,14 +31,14 @@ class Running:
         self._margin = correction.margin
 
     def add(self, job: int, end: int) -> None:
-        """Take in a job that starts, with its planned end (epoch seconds)."""
+        """Add a job that starts, with its planned end (epoch seconds)."""
         entry = end << self.bits | job
         self._entry[job] = entry
         insort(self.entries, entry)
         self.version += 1
 
     def remove(self, job: int) -> None:
-        """Forget a job that ended."""
+        """Remove a job that ended."""
         entries = self.entries
         del entries[bisect_left(entries, self._entry[job])]
         self.version += 1

@@ -1,4 +1,4 @@
-"""Shaken workloads: the same jobs at slightly other times, because a single schedule is chaotic.
+"""Shaken workloads: the same jobs at slightly different times, because one schedule alone is chaotic.
 
 One changed submission can move the mean bounded slowdown of a year by several per cent (Tsafrir, Ouaknine & Feitelson,
 "Reducing performance evaluation sensitivity and variability by input shaking", MASCOTS 2007).  Policies are therefore
@@ -23,7 +23,7 @@ def shaken(jobs: Jobs, shake: str, seed: int) -> Jobs:
 
     ``week``: all jobs of a user are moved by the same whole number of weeks, -2 to 2, and up to 5 min either way.
     ``jitter``: each job is moved by up to 5 min either way.  ``resample``: as many weeks as there are, drawn from the
-    recorded ones with replacement; a job that is drawn again gets an id of its own.
+    recorded ones with replacement; a job that is drawn again gets a new id.
 
     :raises UsageError: for another shake.
     """

@@ -1,4 +1,4 @@
-"""Steering: adapt how bold waiting values are, so that a given share of promises is broken."""
+"""Steering: scale waiting values to keep the share of broken promises at a target."""
 
 import math
 
@@ -23,7 +23,7 @@ class Steering:
         self.factor = 1.0
 
     def started(self, seconds_late: int) -> None:
-        """Take in the start of a job that had a promise.
+        """Note the start of a job that had a promise.
 
         :param seconds_late: start minus promise in seconds; negative if the job started earlier.
         """

@@ -1,4 +1,4 @@
-"""Simulations as tasks that any process can do by itself: one workload, several policies."""
+"""Simulations as independent tasks, for any process: one workload, several policies."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -24,9 +24,9 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """What all simulations of one run share.
+    """Settings that all simulations of one run share.
 
-    ``digest`` tells apart any two sets of jobs; ``baseline`` is the policy that the others are compared with; ``shake``
+    ``digest`` identifies the set of jobs; ``baseline`` is the policy that the others are compared with; ``shake``
     is empty for the recorded workload; ``by`` names the classes to measure as well.  ``vnodes``, if there are any, are
     the machine in place of interchangeable processors, of which they have ``processors``.
     """
@@ -44,7 +44,7 @@ class Experiment:
         return Vnodes(self.vnodes, workload) if self.vnodes else self.processors
 
     def key(self, policy: Policy, seed: int) -> str:
-        """What tells this simulation from any other that gives other figures."""
+        """Key that differs between simulations with different figures."""
         return sha256(dumps([asdict(self), asdict(policy), seed], sort_keys=True).encode()).hexdigest()[:20]
 
 
@@ -90,7 +90,7 @@ def tasks(
 
 
 def evaluate(task: SimulationTask) -> list[Result]:
-    """Do a task.
+    """Run a task.
 
     :raises SoftwalltimeError: if this process has another version of the package, or a predictor raises.
     :raises SourceError: if the jobs cannot be read.
@@ -110,7 +110,7 @@ def results(
 ) -> list[Result]:  # fmt: skip
     """The figures of each policy on a workload, compared with the baseline.
 
-    :param progress: told the number of jobs submitted since it was last told.
+    :param progress: called with the number of jobs submitted since the last call.
     :param outcomes: given each policy's schedule.
     """
     first = experiment.baseline
@@ -144,7 +144,7 @@ def _result(
 
 
 def run(workload: Jobs, machine: int | Machine, policy: Policy, progress: Progress = lambda _: None) -> Outcome:
-    """Simulate; a predictor that raises ends in one line that names the policy.
+    """Simulate; an exception of a predictor becomes one line that names the policy.
 
     :raises SoftwalltimeError: if a predictor raises.
     """

@@ -195,7 +195,7 @@ class Values:
 
 
 def clamped(seconds: float, walltime: int, minimum: int) -> int:
-    """Whole seconds, rounded up, at least the minimum, at most the walltime, which stands for no number too.
+    """Whole seconds, rounded up, at least the minimum, at most the walltime, which replaces NaN too.
 
     >>> [clamped(seconds, 3600, 60) for seconds in (1800.2, 5, 1e9, float("nan"))]
     [1801, 60, 3600, 3600]

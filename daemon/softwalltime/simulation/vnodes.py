@@ -234,7 +234,7 @@ def _placed(request: ResourceRequest, free: Integers, vnodes: Integers, hosts: I
         if request.arrangement in ("scatter", "vscatter"):
             capacity = np.minimum(capacity, ~used)
             if request.arrangement == "scatter":
-                # Of a host with several vnodes the first that has room counts.
+                # On a host with several vnodes, the first vnode with enough free resources is used.
                 usable = capacity.nonzero()[0]
                 blocked = set(hosts[vnodes[used]].tolist())
                 # Later ones are overwritten by earlier ones.
@@ -285,7 +285,7 @@ class VnodeCalendar:
         return True
 
     def occupy(self, job: int, start: int, end: int) -> None:
-        """Plan the job for this interval: where it runs, or where :meth:`fits` found room last."""
+        """Plan the job for this interval: where it runs, or on the vnodes that :meth:`fits` found last."""
         vnodes, taken = self._machine.placement(job) or self._planned[job]
         self._change(vnodes, -taken, start, end)
 

@@ -195,8 +195,8 @@ _DAY = 86400
 def refresh(engine: Engine, now: int) -> Iterator[int]:
     """Update the figures as of ``now`` (epoch seconds), step by step, the newest days first.
 
-    Yields how many days were reckoned anew after each transaction; whoever is in a hurry may stop in between, and the
-    next refresh goes on there.
+    Yields the number of recomputed days after each transaction.  A caller may stop in between; the next refresh
+    continues there.
     """
     more = True
     while more:

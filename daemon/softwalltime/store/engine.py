@@ -172,7 +172,7 @@ def _describe(parameters: dict[str, str]) -> str:
 def _connect_advice(reason: str) -> str:
     if "authentication" in reason or "password" in reason or "pg_hba.conf" in reason or 'role "' in reason:
         advice = "check the user in the DSN, and the password there or in ~/.pgpass"
-        # As the guide sets it up, PostgreSQL knows the daemon's user by its name and nobody else.
+        # As the guide sets it up, PostgreSQL accepts only the daemon's user, by its name.
         other = ", or run this as the daemon's user: runuser -u softwalltime -- softwalltime ..."
         return advice + other if os.geteuid() == 0 else advice
     if 'database "' in reason:

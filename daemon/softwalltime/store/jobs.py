@@ -88,7 +88,7 @@ def prepare_jobs(jobs: Sequence[Values]) -> PreparedJobs:
 def add_prepared_jobs(connection: Connection, prepared: Sequence[PreparedJobs]) -> int:
     """Store those jobs that are not known yet, in the order given; return how many were stored.
 
-    Two records tell of the same run of a job if server, job id (with array index) and start are equal; the first one
+    Two records describe the same run of a job if server, job id (with array index) and start are equal; the first one
     is kept.  Best given some thousands at a time.  Other writers wait until the caller's transaction ends.
 
     :raises StoreError: if PostgreSQL fails, or a number is beyond its column.
@@ -109,7 +109,7 @@ def read_jobs(
     """Yield the jobs of ``server``, or all, that ended at or after ``since`` and before ``until``.
 
     They are ordered by end time, then by the order in which they were stored.  Memory is bounded; the transaction must
-    stay open meanwhile.
+    stay open until then.
     """
     wanted = select(*job_columns).order_by(_columns.end_time, _columns.id)
     if server is not None:
@@ -122,7 +122,7 @@ def read_jobs(
 
 
 def stream(connection: Connection, wanted: Select[Any]) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a query, fetched a thousand at a time; the transaction must stay open meanwhile."""
+    """Yield the rows of a query, fetched a thousand at a time; the transaction must stay open until the end."""
     query = wanted.compile(dialect=connection.dialect)
     # psycopg's own cursor: SQLAlchemy's stays open when the connection is lost.
     with driver_connection(connection) as driver, driver.cursor(f"softwalltime_{next(_numbers)}") as cursor:

@@ -23,7 +23,7 @@ _logs = log_positions.columns
 
 
 class OvertakenError(StoreError):
-    """Another process has read the same log meanwhile: continue from the stored position."""
+    """Another process has read the same log: continue from the stored position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def move_position(connection: Connection, since: Position | None, position: Posi
         there = update(log_positions).where(*(_logs[name] == value for name, value in before.items()))
         moving = there.values(**place, updated_at=func.now()).returning(_logs.path)
     if connection.execute(moving).first() is None:
-        raise OvertakenError(f"{position.path}: another softwalltime has read it meanwhile; continue from its position")
+        raise OvertakenError(f"{position.path}: another softwalltime process has read it; continue from its position")
 
 
 def _row(position: Position) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -133,7 +133,7 @@ def forget(engine: Engine, retention: Retention, now: int, *, force: bool = Fals
 def refusals(connection: Connection, retention: Retention, now: int) -> list[Refusal]:
     """Return what retention does not delete by age at ``now`` (the host's clock, epoch seconds), and why.
 
-    Empty where nothing stands against it.  Reads a few index entries, and as many more as there are rows to delete.
+    Empty if nothing is refused.  Reads a few index entries, and as many more as there are rows to delete.
     """
     if not retention.days:
         return []
@@ -161,7 +161,7 @@ class _Reference:
     """What age is measured from."""
 
     as_of: int
-    """Epoch seconds: the end of the newest job, or the clock where that is earlier or no job tells."""
+    """Epoch seconds: the end of the newest job, or the clock if that is earlier or there is no job."""
     newest: int | None
     trusted: bool
     """Whether clock and records agree."""
@@ -189,7 +189,7 @@ def _in_batches(engine: Engine, table: str, name: str, values: dict[str, Any]) -
 
 
 def _delete(engine: Engine, name: str, values: dict[str, Any], *, in_turn: bool = False) -> int:
-    """Delete in a transaction of its own; ``in_turn`` where writers change the same rows in another order."""
+    """Delete in a separate transaction; ``in_turn`` takes the writers' lock."""
     with engine.begin() as connection:
         if in_turn:
             lock(connection)

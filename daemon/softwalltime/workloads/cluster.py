@@ -59,14 +59,14 @@ def start_times(
             continue
 
         shadow, spare = _reservation(free, sizes[waiting[0]], promised, sizes)
-        room = shadow - now
+        time_left = shadow - now
         # Without an end, jobs that could not be backfilled still cannot: check new submissions only.
         position = 1 if released or not before else before
         while position < len(waiting) and free:
             job = waiting[position]
             size = sizes[job]
-            if size <= free and (requests[job] <= room or size <= spare):
-                if requests[job] > room:
+            if size <= free and (requests[job] <= time_left or size <= spare):
+                if requests[job] > time_left:
                     spare -= size
                 free -= size
                 start(job, now)

@@ -92,7 +92,7 @@ def find_programs(account: pwd.struct_passwd) -> Programs:
 def server_account(home: Path) -> pwd.struct_passwd:
     """Return the account that runs the server in ``home``: this user, but not root, which PostgreSQL refuses.
 
-    :raises StoreError: if ``home`` is someone else's, or root finds nobody to run it.
+    :raises StoreError: if ``home`` is someone else's, or root finds no account to run it.
     """
     try:
         owner = home.lstat().st_uid if home.exists() else None

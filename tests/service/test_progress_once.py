@@ -1,4 +1,4 @@
-"""Each line of a log is counted, and each malformed one told, exactly once, whatever happens while it is read."""
+"""Each line is counted and each malformed line is logged exactly once, whatever happens while the log is read."""
 
 import logging
 import shutil
@@ -18,7 +18,7 @@ LINES = RECORDED_LOG.read_bytes().count(b"\n")
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """The malformed lines of which the log told."""
+    """Return the malformed lines in the log output."""
     return [message for message in caplog.messages if message.startswith("malformed: ")]
 
 
@@ -38,7 +38,7 @@ def test_a_log_that_is_empty_when_it_is_opened_and_grows_at_once(
     monkeypatch.setattr(reading, "_server", growing)
     follower = Follower(log)
     with caplog.at_level(logging.WARNING):
-        assert sum(follower.look(engine) for _ in range(3)) == 42
+        assert sum(follower.poll(engine) for _ in range(3)) == 42
     assert (follower.tally.lines, follower.tally.malformed) == (LINES + 1, 1)
     assert len(told(caplog)) == 1
     with engine.connect() as connection:
@@ -46,7 +46,7 @@ def test_a_log_that_is_empty_when_it_is_opened_and_grows_at_once(
     assert kept.server == "pbs1"
 
 
-def test_what_was_committed_before_the_store_failed_is_told_and_not_again(
+def test_what_was_committed_before_the_store_failed_is_reported_once(
     tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("softwalltime.service.ingest.LINES", 1)
@@ -65,9 +65,9 @@ def test_what_was_committed_before_the_store_failed_is_told_and_not_again(
     follower = Follower(tmp_path)
     with caplog.at_level(logging.WARNING):
         with pytest.raises(ConnectionError):
-            follower.look(engine)
+            follower.poll(engine)
         assert (follower.tally.lines, follower.tally.malformed, follower.tally.stored) == (LINES + 1, 1, 42)
-        follower.look(engine)
+        follower.poll(engine)
     assert (follower.tally.lines, follower.tally.malformed) == (2 * (LINES + 1), 2)
     assert follower.tally.stored == 42
     assert len(told(caplog)) == len(set(told(caplog))) == 2
