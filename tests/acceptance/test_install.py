@@ -127,7 +127,7 @@ def test_as_a_new_administrator_would(site: Site, lab: Lab, engine: Engine) -> N
     lab.qmgr("set hook softwalltime enabled = false")
     assert lab.soft(held(lab)) is None
     assert site.doctor()[1]["hook enabled"] == "problem"
-    assert "stays so" in site.install("--apply")
+    assert "stays disabled" in site.install("--apply")
     assert lab.soft(held(lab)) is None
     site.install("--apply", "--enable")
     assert lab.soft(held(lab)) == 60
