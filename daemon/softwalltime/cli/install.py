@@ -10,16 +10,11 @@ from softwalltime.errors import SoftwalltimeError
 from softwalltime.settings import load_settings
 
 FOLDER = Path("/etc/softwalltime/hook")
-WITHDRAW = (
-    "{ qselect -l soft_walltime.gt.0; qselect -T -s R -l soft_walltime.gt.0; } | sort -u"
-    " | xargs -r -n 100 qalter -l soft_walltime="
-)
-"""Removes all soft walltimes: qselect names running subjobs only with -T, and qalter refuses waiting ones."""
-HINTS = f"""\
+HINTS = """\
 Jobs keep their soft walltimes.  A soft walltime is an estimate for the scheduler and shortens no walltime.  But without
 the hook PBS rejects a user's qalter -l walltime= below the soft walltime.  To remove the soft walltimes of all waiting
-and running jobs and running subjobs, as a PBS manager:
-  {WITHDRAW}
+and running jobs, as a PBS manager (running subjobs keep theirs: PBS refuses to alter them):
+  qselect -l soft_walltime.gt.0 | xargs -r -n 100 qalter -l soft_walltime=
 The daemon and its database remain: systemctl disable --now softwalltime, remove the package, dropdb.\
 """
 
