@@ -20,7 +20,7 @@ from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import end_record
 from softwalltime.cli import run as command
-from softwalltime.emulation.pbs.events import Site, postqueued
+from softwalltime.emulation.pbs.events import Site, queued
 from softwalltime.emulation.pbs.hook import HookScript
 from softwalltime.emulation.through_hooks.alters import RecordedAlter, read_alters
 from softwalltime.emulation.through_hooks.comparison import Comparison, compare
@@ -355,7 +355,7 @@ def test_nonsense_is_no_answer_that_a_hook_follows(answer: bytes, tmp_path: Path
         configuration = tmp_path / "hook.json"
         configuration.write_text(json.dumps({"socket": str(tmp_path / "sock"), "deadline_ms": 200}))
         submission = timeline([job()]).submissions[0]
-        outcome = HookScript(resources.hook()).run(postqueued(submission, site=Site()), configuration)
+        outcome = HookScript(resources.hook()).run(queued(submission, site=Site()), configuration)
     finally:
         garbage.stop()
         os.environ.pop("SOFTWALLTIME_HOOK_TIMEOUTS", None)
