@@ -20,7 +20,7 @@ DEFAULT_PROJECT = "_pbs_project_default"
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What is known of a job when it is submitted: all that a predictor may look at.
+    """Attributes of a job at its submission: all that a predictor may use.
 
     ``submitted`` is PBS's ``ctime``.  ``walltime`` is what the user asked for, or what the queue's or the server's
     default gave; ``None`` where there is no limit.  ``job_id`` carries the array index (``3[1].srv``).
@@ -54,7 +54,7 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class CompletedJob:
-    """A job that ended: its submission, and what became of it.
+    """A job that ended: its submission, runtime and exit status.
 
     ``runtime`` is how long it ran in seconds: ``resources_used.walltime``, else ``end - start``.  It is 0 for a job
     that died at once and may exceed the walltime, because PBS kills late.  ``start`` is ``None`` for a job that
@@ -150,7 +150,7 @@ FIELDS = (
 """Fields of a completed job in the order of its values: parser, store and protocol take theirs from here."""
 
 Values = tuple[Any, ...]
-"""A completed job as nothing but its values: those of its submission's fields, then those of its own after it.
+"""A completed job as a tuple: the values of its submission's fields, then its own.
 
 For millions of jobs on their way from a log to the store, since a tuple is made in a tenth of the time.
 """
@@ -198,7 +198,7 @@ UNSET = -1
 
 @dataclass(frozen=True, slots=True)
 class Alter:
-    """What an alter set, in seconds, of a job that waits or runs; ``None`` where it left it as it was."""
+    """What an alter set, in seconds, of a job that waits or runs; ``None`` if unchanged."""
 
     job_id: str
     server: str
@@ -224,7 +224,7 @@ class Prediction(NamedTuple):
 
     @property
     def is_distribution(self) -> bool:
-        """Whether :meth:`quantile` and :attr:`mean` tell more than the one number."""
+        """Whether :meth:`quantile` and :attr:`mean` add to the one number."""
         return len(self.sample) > 0
 
     def quantile(self, q: float) -> float:
@@ -267,7 +267,7 @@ class DecisionRecord:
     """What was predicted for one request of the hook, what was answered, and why; stored as one row.
 
     ``at`` is when (epoch seconds), ``event`` PBS's event.  ``predicted`` is the predictor's bare number in seconds,
-    ``soft_walltime`` what the policy made of it.  ``action`` is ``set`` (the hook was told to set it), ``late`` (the
+    ``soft_walltime`` what the policy made of it.  ``action`` is ``set`` (the response sets it), ``late`` (the
     hook was gone when the answer was sent), ``shadow`` (it would have been set) or ``none``.  ``took`` is how long the
     answer took in microseconds.  Of the hook's side is known what it says of the time before: ``timeouts`` in a row,
     and how many microseconds its last answered exchange took.  ``reason`` says why as a code, ``basis`` as a sentence.

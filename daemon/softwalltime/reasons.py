@@ -1,4 +1,4 @@
-"""Why a job has no prediction or no soft walltime: a code for programs, and the sentence that it stands for."""
+"""Why a job has no prediction or no soft walltime: a code for programs, and its sentence."""
 
 from enum import StrEnum
 

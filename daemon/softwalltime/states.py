@@ -17,7 +17,7 @@ class State(StrEnum):
     DELETED = "deleted"
     """Killed while it ran, by its user, a manager or a hook."""
     RERUN = "rerun"
-    """Stopped to be run again: what it ran was in vain."""
+    """Stopped to be run again."""
     NODE_FAILURE = "node failure"
     """Lost with the host that it ran on."""
     NOT_STARTED = "not started"
@@ -38,7 +38,7 @@ TEACHING = frozenset(
     }
 )
 """States whose jobs teach a predictor unless the site says otherwise: the runtime is a fact, or a lower bound of what
-it would have been.  A run that was in vain teaches nothing: the run that completes tells the same and more."""
+it would have been.  Predictors do not learn from an interrupted run: the run that completes is enough."""
 
 # JOB_EXEC_* in OpenPBS's src/include/job.h, as documented in PBS's Administrator's Guide, "Job Exit Status Codes".
 _BY_CODE = {

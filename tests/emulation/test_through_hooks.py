@@ -333,14 +333,14 @@ def test_what_is_no_log_or_broken_tells_of_no_alter(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("events", [0, 1, 10, 5000, 123_456])
 def test_a_plan_covers_everything_once_and_comes_again(events: int) -> None:
-    stretches = plan(KINDS, events, Random(3))
-    covered = [number for each in stretches for number in range(each.begin, each.end)]
+    intervals = plan(KINDS, events, Random(3))
+    covered = [number for each in intervals for number in range(each.begin, each.end)]
     assert covered == list(range(events))
-    assert stretches == plan(KINDS, events, Random(3))
+    assert intervals == plan(KINDS, events, Random(3))
     if events > 1000:
-        kinds = [each.kind for each in stretches if each.kind]
+        kinds = [each.kind for each in intervals if each.kind]
         assert sorted(kinds) == sorted(KINDS * EACH)
-        assert stretches != plan(KINDS, events, Random(4))
+        assert intervals != plan(KINDS, events, Random(4))
 
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: repr(answer[:50]))

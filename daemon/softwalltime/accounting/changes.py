@@ -1,9 +1,9 @@
-"""Which jobs came to wait or to run, and which are gone, by the records of an accounting log.
+"""Waiting, running and ended jobs, from the records of an accounting log.
 
-Nearly every job that a piece of a log tells of is also gone at its end.  So the records are only put together by job
-here, as they are; those of the few that are still there are read when the piece is over.
+Nearly all jobs in a part of a log have ended by the end of that part.  Records are therefore only grouped by job;
+those of the few remaining jobs are parsed at the end of the part.
 
-What comes out does not depend on where a log is cut into pieces.
+The result does not depend on how a log is divided into parts.
 """
 
 from collections.abc import Set
@@ -16,9 +16,9 @@ from softwalltime.errors import RecordError
 from softwalltime.jobs import UNSET, Alter, CurrentJob
 
 COMES = frozenset({b";Q;", b";S;", b";R;"})
-"""Records of a job that now waits (Q, and R after a run in vain) or runs (S)."""
+"""Records of a job that now waits (Q, and R after an interrupted run) or runs (S)."""
 ALTERED = b";a;"
-"""A record that tells what was altered."""
+"""A record of an alter."""
 GOES = frozenset({b";D;", b";A;", b";M;"})
 """Records after which a job is no longer there, beside E: it was deleted, was aborted or moved to another server.
 
@@ -40,10 +40,10 @@ class Record(NamedTuple):
 
 @dataclass(slots=True)
 class ChangedJobs:
-    """What a piece of a log comes to: jobs that are there at its end, and those that are gone (id and server).
+    """Result of a part of a log: jobs that wait or run at its end (``there``), and jobs that are ``gone`` (id, server).
 
-    Those that completed are not among them, because completed jobs tell it themselves.
-    Of jobs that came before it: ``requeued`` wait again after a run in vain, ``altered`` were altered.
+    Completed jobs are not among them: they are stored as such.
+    Of jobs from earlier parts: ``requeued`` wait again after an interrupted run, ``altered`` were altered.
     ``malformed`` are records that were needed for it and cannot be read, each with its error.
     """
 
@@ -56,27 +56,27 @@ class ChangedJobs:
 
 @dataclass(slots=True)
 class Changes:
-    """The records that count of each job in a piece of a log, by its id as it stands there; ``None``: it is gone.
+    """The relevant records of each job in a part of a log, by the id in the log; ``None``: the job is gone.
 
-    They are the last one that tells all of it, if there is one, and those that followed.
+    These are the last complete record, if there is one, and those after it.
     """
 
     records: dict[bytes, list[Record] | None] = field(default_factory=dict)
     completed: set[bytes] = field(default_factory=set)
-    """Jobs of which nothing before is of any use, since they completed in it."""
+    """Jobs that completed in this part; their earlier records are not needed."""
 
     def note(self, job_id: bytes, record: Record) -> None:
-        """Take in one of ``COMES`` or ``ALTERED``."""
+        """Add a record of ``COMES`` or ``ALTERED``."""
         # TORQUE's Q names only the queue: nothing is known of a job before its S.
-        if record.kind != b";Q;" or _tells_all(record):
+        if record.kind != b";Q;" or _is_complete(record):
             self._follow(job_id, [record])
 
     def gone(self, job_id: bytes) -> None:
-        """Take in one of ``GOES``, or an E that tells of no completed job, such as a whole array's."""
+        """Add a record of ``GOES``, or an E that is not of a completed job, such as a whole array's."""
         self.records[job_id] = None
 
     def complete(self, job_ids: Set[bytes]) -> None:
-        """Take in the E records of completed jobs, which may be many thousands."""
+        """Add the E records of completed jobs, which may be many thousands."""
         for job_id in self.records.keys() & job_ids:
             del self.records[job_id]
         self.completed |= job_ids
@@ -91,7 +91,7 @@ class Changes:
                 self._follow(job_id, records)
 
     def _follow(self, job_id: bytes, records: list[Record]) -> None:
-        if _tells_all(records[0]) or job_id not in self.records:
+        if _is_complete(records[0]) or job_id not in self.records:
             self.records[job_id] = records
         elif known := self.records[job_id]:
             known += records
@@ -112,14 +112,14 @@ class Changes:
         return outcome
 
 
-def _tells_all(record: Record) -> bool:
-    """Whether it tells all of the job: TORQUE's R tells only that there was one, no alter does."""
+def _is_complete(record: Record) -> bool:
+    """Whether the record has all fields of the job: TORQUE's R has only its id, and an alter only the change."""
     return record.kind == b";S;" or (record.kind != ALTERED and b"user=" in record.line)
 
 
 def _settle(key: tuple[str, str], records: list[Record], server: str, outcome: ChangedJobs) -> None:
-    """What these records of one job come to."""
-    base = records[0] if _tells_all(records[0]) else None
+    """Add the result of one job's records."""
+    base = records[0] if _is_complete(records[0]) else None
     waits = any(record.kind != b";S;" for record in records if record.kind != ALTERED)
     altered: dict[str, str] = {}
     for record in records:

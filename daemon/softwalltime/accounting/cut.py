@@ -2,15 +2,15 @@
 
 PBS writes a line break in a value (``qsub -A``) into the log as it is.  What its user writes after it may be a complete
 record of another user's job, and he may begin the last line with anything.  He cannot choose what PBS writes around it:
-before it the record's own stamp and type and an open quotation mark, since PBS quotes an account always and any other
+before it, the record's own stamp and type and an open quotation mark, since PBS quotes an account always and any other
 value that holds a blank, as every stamp does; after it the closing quotation mark and the fields that always follow,
 among them a time equal to that stamp: ``qtime`` (Q), ``start`` (S) or ``end`` (E, R).
 
 So a record with an open quotation mark is set aside with all lines up to the last one that ends as it must and has its
 time.  That includes records of other jobs that follow within seconds and have the same.
 
-Nobody can tell from a log alone that a user closed the quotation mark before the line break and opened another record
-before the end of his text: each line then is as PBS writes it.  The hook replaces line breaks before PBS sees them.
+A log alone does not show that a user closed the quotation mark before the line break and opened another record before
+the end of the text: each line is then as PBS writes it.  The hook replaces line breaks before PBS sees them.
 """
 
 import re
@@ -23,13 +23,13 @@ from softwalltime.accounting.files import Block, Unfinished, blocks
 from softwalltime.accounting.opening import Contents
 
 WINDOW = 1 << 20
-"""Bytes after an open quotation mark in which the record's end is looked for."""
+"""Bytes after an open quotation mark that are searched for the end of the record."""
 TIMELESS_WINDOW = 1 << 16
 """The same where the end has no time by which it is known: of a record cut in a resource, or of an alter."""
 PAUSE = 0.1
 """Seconds until a record that is being written is written to its end: PBS writes one in one go."""
 _TAIL = 1 << 16
-"""Bytes at the end of a line that are looked at: PBS's own part stands there."""
+"""Bytes at the end of a line that are checked: they contain PBS's own fields."""
 _STEP = 900
 """Seconds by which local time may differ from epoch seconds: any number of quarters of an hour."""
 _TOLERANCE = {b"Q": 5, b"S": 60, b"E": 5, b"R": 5, b"a": 0}

@@ -232,7 +232,7 @@ class Opened:
         return self.on_disk.tell()
 
     def live(self) -> bool:
-        """Return whether somebody may be writing the file just now."""
+        """Return whether another process may be writing the file now."""
         return self.plain and time.time() - os.fstat(self.on_disk.fileno()).st_mtime < RECENT
 
 

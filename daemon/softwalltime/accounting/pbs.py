@@ -1,15 +1,15 @@
-"""One line of a PBS Professional, OpenPBS or TORQUE accounting log, read.
+"""Parse one line of a PBS Professional, OpenPBS or TORQUE accounting log.
 
 A record is ``MM/DD/YYYY HH:MM:SS;TYPE;ID;message``; the message holds ``key=value`` pairs with blanks between them.
-What makes it harder is that PBS quotes values and escapes nothing (``acct_job`` and ``cpy_quote_value`` in OpenPBS's
+PBS quotes values without escaping (``acct_job`` and ``cpy_quote_value`` in OpenPBS's
 src/server/accounting.c):
 
-- ``account`` always stands in double quotes, whatever it holds: ``account="chem grant; 2026 "x=1"" project=...``
-- other values stand in double quotes where they hold a blank, in single quotes where they hold a double quote too.
+- ``account`` is always in double quotes, whatever it contains: ``account="chem grant; 2026 "x=1"" project=...``
+- other values are in double quotes if they contain a blank, in single quotes if they contain a double quote too.
 
 So a quoted value ends at a quote that is followed by a blank and the name of a field, or by the end of the line.
-Where a name stands twice the later one counts, since PBS writes its own fields after the user's texts; only the user
-and the group come before them, so there the first one counts.
+If a name occurs twice, the later one counts, because PBS writes its own fields after the user's texts.  Only user and
+group come before them: there the first one counts.
 """
 
 import re
@@ -148,7 +148,7 @@ def is_array_parent(job_id: str) -> bool:
 
 
 def completed_job(job_id: str, message: str, server: str = "") -> CompletedJob:
-    """The job that an E record tells of; ``server`` where the id's own host part shall not count.
+    """Return the job of an E record; ``server`` replaces the host part of the id.
 
     :raises RecordError: names the field that is missing or cannot be read, and its value.
     """

@@ -48,7 +48,7 @@ def pbs_batch(block: Block, path: str, tally: Tally, server: str = "") -> Batch:
     skipped = _skip_bom(block, lines)
     if block.cut:
         return _cut(lines, _Places(block, path, lines, skipped), batch, tally)
-    # The stamp has 19 characters, so the type stands at a fixed place: most lines need no closer look.
+    # The stamp has 19 characters, so the type is at a fixed place: most lines need no further check.
     kinds = [line[19:22] for line in lines]
     counts = Counter(kinds)
     places = _Places(block, path, lines, skipped)
@@ -93,9 +93,7 @@ def _change(
     kinds: Sequence[bytes],
     places: "_Places",
 ) -> None:
-    """Take in the records that tell of jobs (id and index of the line), but those that are followed by the job's end,
-    which nearly all are.
-    """
+    """Note the records of jobs (id and index of the line), except those that the job's end follows, as nearly all."""
     changes.complete(completed.keys())
     for job_id, index in telling:
         if completed.get(job_id, -1) > index:
@@ -108,7 +106,7 @@ def _change(
 
 
 class _Places:
-    """Where the lines of a block stand."""
+    """Positions of the lines of a block."""
 
     def __init__(self, block: Block, path: str, lines: Sequence[bytes], skipped: int) -> None:
         self._block = block
@@ -184,7 +182,7 @@ def _pbs_job(kind: bytes, line: bytes, tally: Tally, server: str) -> Values | No
     try:
         return pbs.completed_values(job_id, message, server, tally.left_out)
     except RecordError as error:
-        # TORQUE's R, and that of a job whose host is gone, tell nothing of the run that was in vain.
+        # TORQUE's R, and the R of a job whose host is down, have no fields of the interrupted run.
         if letter == "R" and error.reason == pbs.MISSING:
             tally.other[letter] += 1
             return None
@@ -192,7 +190,7 @@ def _pbs_job(kind: bytes, line: bytes, tally: Tally, server: str) -> Values | No
 
 
 def _swf_jobs(block: Block, path: str, tally: Tally, header: swf.Header, server: str) -> list[CompletedJob]:
-    """Read a block of an SWF trace; header lines are taken in on the way."""
+    """Read a block of an SWF trace; header lines are read too."""
     jobs: list[CompletedJob] = []
     lines = block.lines
     offset = block.offset + _skip_bom(block, lines)
@@ -218,10 +216,10 @@ def _swf_jobs(block: Block, path: str, tally: Tally, header: swf.Header, server:
 def read_jobs(
     paths: Iterable[Path], tally: Tally, progress: Callable[[int], None] = lambda _: None, server: str = ""
 ) -> Iterator[CompletedJob]:
-    """The completed jobs of accounting logs and traces, file by file, in the order in which they stand there.
+    """Yield the completed jobs of accounting logs and traces, file by file, in their order.
 
-    A file that cannot be read, or not to its end, is noted in the tally, and the next one goes on.  The last line of
-    a trace counts also without a line end.  ``progress`` is told how many more bytes of the files on disk were read.
+    A file that cannot be read to its end is added to the tally, and reading continues with the next.  The last line of
+    a trace counts also without a line break.  ``progress`` is called with the number of further bytes read from disk.
     """
     for path in paths:
         try:
@@ -237,15 +235,15 @@ def _read_file(
 ) -> Iterator[CompletedJob]:
     unfinished = Unfinished()
     header = swf.Header()
-    position, number, told = 0, 1, 0
+    position, number, reported = 0, 1, 0
     for block in (blocks if trace else whole_records)(file.contents, unfinished=unfinished):
         if trace:
             yield from _swf_jobs(block, path, tally, header, server)
         else:
             yield from map(job_of, pbs_batch(block, path, tally, server).jobs)
         consumed = file.consumed()
-        progress(consumed - told)
-        told = consumed
+        progress(consumed - reported)
+        reported = consumed
         position, number = block.end, block.last_line + 1
     if rest := unfinished.content:
         if trace:

@@ -1,7 +1,7 @@
 """Records read by one match each: nearly all of a log have the same fields, in the same order, as one before them.
 
 The names of a record's fields in their order are its shape.  A shape that has been met some times gets a regular
-expression of its own, which is several times as fast as taking a record apart; it never matches what it would read
+expression, which is several times as fast as splitting a record; it never matches a record that it would read
 differently.
 """
 
@@ -42,7 +42,7 @@ class Shapes:
 
     def __init__(self, wanted: Sequence[str]) -> None:
         self._wanted = wanted
-        # By the number of blanks, which is quickly counted and nearly always tells them apart.
+        # By the number of blanks, which is counted quickly and nearly always distinguishes them.
         self._shapes: dict[int, list[_Shape]] = {}
         self._count = 0
         self._met: dict[tuple[tuple[str, ...], int, bool], int] = {}

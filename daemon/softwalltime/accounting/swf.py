@@ -101,7 +101,7 @@ def completed_job(line: bytes, header: Header, server: str = "") -> CompletedJob
     ncpus = processors if 0 < processors < 2**31 else None
     submitted = header.start + submit
     start = submitted + wait if wait > 0 else submitted
-    # A runtime of -1 is a job that never started or one that nobody timed; neither can teach anything.
+    # A runtime of -1 is a job that never started or one without a measured runtime; predictors learn from neither.
     runtime = max(run, 0)
     never_ran = run < 0 or (run == 0 and status == CANCELLED)
     user_name = names.get("user ID") or (intern(f"user{user}") if user >= 0 else "")

@@ -1,4 +1,4 @@
-"""What was met while records were read: how much of each kind, and what could not be read, where it stands and why."""
+"""Counters of a reading: lines by type, and malformed lines with place and reason."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ LINE_KEPT = 4096
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """A line that could not be read, where it stands (``offset`` in bytes, ``line`` from 1) and why.
+    """A malformed line, its place (``offset`` in bytes, ``line`` from 1) and the reason.
 
     ``content`` is its first ``LINE_KEPT`` bytes.
     """
@@ -27,7 +27,7 @@ class Malformed:
 
     @classmethod
     def of(cls, error: RecordError, path: str, offset: int, line: int, content: bytes) -> Self:
-        """The line at this place, which gave this error."""
+        """Return the malformed line at this place."""
         error.file, error.line, error.value = path, line, error.value[:LINE_KEPT]
         # These would keep all that was read with it.
         error.__traceback__ = error.__context__ = None
@@ -39,7 +39,7 @@ class Malformed:
 
 @dataclass(slots=True)
 class Tally:
-    """What was met while reading: how many lines of which kind, and those that could not be read."""
+    """Counters of a reading, and the malformed lines."""
 
     files: int = 0
     lines: int = 0
@@ -50,12 +50,12 @@ class Tally:
     interrupted: int = 0
     """Runs that were stopped for the job to be run again."""
     disagreeing: int = 0
-    """Jobs whose resources_used.walltime is not what lies between their start and end, as after a suspension."""
+    """Jobs whose resources_used.walltime is not end - start, as after a suspension."""
     blank: int = 0
     unfinished: int = 0
     malformed: int = 0
     other: Counter[str] = field(default_factory=Counter)
-    """Records that tell of no completed job, by type."""
+    """Records that are not of completed jobs, by type."""
     left_out: Counter[str] = field(default_factory=Counter)
     """Values of optional fields that could not be read, by field; the records count without them."""
     kept: list[Malformed] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Tally:
 
     @property
     def others(self) -> int:
-        """Records that tell of no completed job."""
+        """Number of records that are not of completed jobs."""
         return sum(self.other.values())
 
     def add(self, other: "Tally") -> None:

@@ -43,7 +43,7 @@ def start_record(job: CompletedJob) -> str:
 
 
 def end_record(job: CompletedJob) -> str:
-    """The message of the E record, which tells all of a :class:`CompletedJob`."""
+    """Return the message of the E record, with all fields of a :class:`CompletedJob`."""
     used = [f"resources_used.cput={clock(job.cput)}"] if job.cput is not None else []
     if job.mem_used is not None:
         used.append(f"resources_used.mem={_kilobytes(job.mem_used)}")
@@ -121,7 +121,7 @@ def records(jobs: Iterable[CompletedJob], zone: tzinfo) -> Iterator[tuple[str, s
     """All records of these jobs in the order of a log, each with the local day (YYYYMMDD) of the file it belongs to.
 
     A job that ran leaves Q, S and E, one that never did Q and D.  At one instant jobs end before others are
-    submitted, and what PBS does to one job stands in the order in which it does it.
+    submitted, and the records of one job are in the order of PBS's actions.
     """
     kept = list(jobs)
     events: list[tuple[int, int, int, str]] = []

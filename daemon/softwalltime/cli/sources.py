@@ -47,9 +47,9 @@ def load_jobs(sources: tuple[str, ...], settings: LazySettings, server: str = ""
 
 
 def each_run_once(jobs: list[CompletedJob]) -> list[CompletedJob]:
-    """Return the jobs without those that stand in several sources, as copies of a log under other names.
+    """Return the jobs without duplicates from other sources, as from copies of a log under other names.
 
-    Two records tell of the same run if server, job id and start are equal.  A trace's jobs have bare numbers, which
+    Two records describe the same run if server, job id and start are equal.  A trace's jobs have bare numbers, which
     other traces have too: they are the same if all their values are.
     """
     # Only hashes of all jobs are kept, 8 bytes each, not millions of keys.

@@ -55,7 +55,7 @@ def sweep(
 ) -> int:  # fmt: skip
     """Measure a grid of predictors on recorded jobs.
 
-    A SOURCE is the same as for replay, but each source is a workload of its own.  The results have a row for each
+    A SOURCE is the same as for replay, but each source is a separate workload.  The results have a row for each
     source and predictor, with every option in a column.  In a SPEC "|" separates alternatives; all combinations are
     tried.
 

@@ -17,7 +17,7 @@ Figures = dict[str, float | None]
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """What became of a workload under a policy; ``counted`` says which jobs the figures are of."""
+    """The schedule of a workload under a policy; ``counted`` says which jobs the figures are of."""
 
     jobs: Jobs
     outcome: Outcome

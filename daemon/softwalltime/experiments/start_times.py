@@ -126,7 +126,7 @@ def forward(
 def work_ahead(jobs: Jobs, outcome: Outcome, state: QueueState, processors: int) -> float:
     """The wait by a linear scale: processor-seconds requested ahead of the job, over the processors.
 
-    What the EDG middleware did, as far as section 1 tells: walltimes and the jobs in the queue.
+    What the EDG middleware did according to section 1: walltimes and the jobs in the queue.
     """
     work = sum(
         jobs.processors[job] * max(jobs.walltime[job] - (state.now - int(outcome.start[job])), 0)

@@ -16,7 +16,7 @@ from softwalltime.simulation.jobs import Jobs, jobs_of
 from softwalltime.states import TEACHING, State
 
 Bar = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
-"""Makes a progress bar from a title and a total; the value is told every further amount that was done."""
+"""Makes a progress bar from a title and a total; the value is called with each further amount."""
 
 
 def no_bar(_title: str, _total: int) -> AbstractContextManager[Callable[[int], None]]:

@@ -51,7 +51,7 @@ def drive(
 
     :param waiting: the predictor for waiting jobs, asked at the submission.
     :param minimum: least soft walltime in seconds.
-    :param progress: told the number of jobs done since it was last told.
+    :param progress: called with the number of jobs done since the last call.
     :param running: the predictor for running jobs, asked at the start; may be the same one.  Or ``walltime``: the
         walltime from the start on; or ``keep``: what the job has.
     """

@@ -27,7 +27,7 @@ def drive_percentiles(
 
     Of ``options`` the keys, the window and the least number of jobs count.
 
-    :param progress: told the number of jobs done since it was last told.
+    :param progress: called with the number of jobs done since the last call.
     """
     jobs = workload.jobs
     count = len(jobs)

@@ -65,7 +65,7 @@ class Workload:
 
         :param starts: the starts too.
         :param everything: the starts, and the ends and deletions of all jobs too.
-        :param progress: told the number of jobs done since it was last told.
+        :param progress: called with the number of jobs done since the last call.
         """
         if starts or everything:
             kinds, numbers = self._events(starts=True, everything=everything)

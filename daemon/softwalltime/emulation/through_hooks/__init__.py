@@ -3,8 +3,8 @@
 ::
 
     timeline    the recorded jobs as the life of an emulated PBS server: submissions, alters, starts, ends
-    alters      what the accounting logs say of alters, which no completed job tells
-    daemon      ``softwalltime serve`` in a process of its own, with its folder and its accounting logs
+    alters      alters from the accounting logs, which completed jobs do not show
+    daemon      ``softwalltime serve`` in a separate process, with its folder and accounting logs
     faults      what goes wrong meanwhile, if it is asked for, and when
     server      the emulated server, which fires the events and notes what comes of each
     log_writer  its accounting log, which is written before virtual time reaches it

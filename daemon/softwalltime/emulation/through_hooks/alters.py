@@ -1,4 +1,4 @@
-"""Alters of waiting and running jobs, out of accounting logs: the 'a' records, which no completed job tells.
+"""Alters of waiting and running jobs, from accounting logs: the 'a' records, which completed jobs do not show.
 
 A record's own time stamp is local time without a zone.  How far that is from epoch seconds is seen from the records
 around it that give a time in both ways (Q, S and E).
@@ -43,7 +43,7 @@ def read_alters(paths: Iterable[Path]) -> list[RecordedAlter]:
                 if not is_trace(file):
                     found += _of_log(file)
         except SourceError:
-            continue  # Whoever reads the jobs has said so.
+            continue  # The reader of the jobs has reported it.
     return found
 
 
@@ -64,7 +64,7 @@ def _of_log(file: Opened) -> Iterator[RecordedAlter]:
 
 
 def _alters(lines: list[bytes], timed: bytes) -> Iterator[RecordedAlter]:
-    """What these records tell, with the time zone of another one."""
+    """Return the alters in these records, with the time zone of another record."""
     try:
         kind, _, message = pbs.split(timed)
         offset = epoch(pbs.attributes(message)[_TIMED[f";{kind};".encode()]]) - _stamp(timed)

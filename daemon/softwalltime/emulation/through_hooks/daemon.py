@@ -1,4 +1,4 @@
-"""``softwalltime serve`` as production runs it: in a process of its own, with its configuration and accounting logs."""
+"""``softwalltime serve`` as in production: a separate process with its settings file and accounting logs."""
 
 import json
 import os
@@ -98,7 +98,7 @@ class Daemon:
                 self.kill()
 
     def suspend(self) -> None:
-        """Stop it without ending it: its kernel still accepts connections, and nobody answers."""
+        """Suspend the daemon: the kernel still accepts connections, but no response comes."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:

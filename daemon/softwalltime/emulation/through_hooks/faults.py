@@ -24,7 +24,7 @@ _STRIDE = 1000
 
 @dataclass(frozen=True, slots=True)
 class FaultInterval:
-    """Events, from one to before another, while something is wrong, or nothing is (``""``)."""
+    """Events [begin, end) during one kind of fault; ``""``: without a fault."""
 
     kind: str
     begin: int
@@ -32,7 +32,7 @@ class FaultInterval:
 
 
 def plan(kinds: Sequence[str], events: int, random: Random) -> list[FaultInterval]:
-    """All events in stretches, with each kind of fault some times and never two at once."""
+    """Divide all events into intervals: each kind of fault several times, never two at once."""
     wanted = [kind for kind in kinds for _ in range(EACH)]
     random.shuffle(wanted)
     # Each has as many events to itself: it begins in the first half of them, and is over at the end.
@@ -50,10 +50,10 @@ def _calm(begin: int, end: int) -> list[FaultInterval]:
 
 
 class FaultInjector:
-    """What is wrong at the moment, brought about for real and put right again.
+    """Injects one fault at a time and removes it again.
 
-    :param garbage: the socket at which a mad daemon answers.
-    :param pause: seconds for which the hook asks nobody after time-outs.
+    :param garbage: socket of a daemon that sends invalid responses.
+    :param pause: seconds for which the hook sends no requests after timeouts.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class FaultInjector:
         self._pause = pause
 
     def begin(self, kind: str) -> None:
-        """Let this go wrong; ``""`` is nothing."""
+        """Inject a fault of this kind; ``""``: none."""
         if kind in ("kill-daemon", "stop-postgres"):
             # Often while the daemon is busy with what it finds in the log.
             self._log.write()
@@ -85,7 +85,7 @@ class FaultInjector:
                 self._garbage.start()
 
     def end(self) -> None:
-        """Put right what is wrong, if anything is, and wait until it is as if it had never been."""
+        """Remove the current fault, if any, and wait until its effects are over."""
         kind, self.kind = self.kind, ""
         match kind:
             case "kill-daemon":

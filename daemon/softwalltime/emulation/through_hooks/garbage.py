@@ -1,4 +1,4 @@
-"""A daemon that has gone mad."""
+"""A daemon that sends invalid responses."""
 
 import socket
 import threading

@@ -35,7 +35,7 @@ PORTION = 10_000
 PATIENT = 5000
 """Milliseconds that the hook may wait while nothing is wrong: that this machine is slow must change no figure."""
 PAUSE = 1
-"""Seconds for which the hook asks nobody after too many time-outs."""
+"""Seconds for which the hook sends no requests after too many timeouts."""
 LOSSY = {"daemon": ("kill-daemon", "suspend-daemon", "garbage"), "postgres": ("stop-postgres",)}
 """Faults that may cost a job its soft walltime, by transport; the daemon predicts from memory."""
 
@@ -62,13 +62,13 @@ class EmulationOptions:
 
 @dataclass(frozen=True, slots=True)
 class EmulationResult:
-    """What came of one run.
+    """Result of one run.
 
     ``replayed`` holds the soft walltimes of every job, as the fast replay's result does; ``disturbed`` and
-    ``disturbed_at_start`` say which jobs were submitted, or started, while something was wrong that may cost them their
+    ``disturbed_at_start`` say which jobs were submitted, or started, during a fault that may prevent their
     soft walltime; ``altered`` which were altered while they waited.  ``events`` were fired, of which ``accepted``
     passed, ``invalid`` left the job with a soft walltime that PBS must not be given, and ``unanswered`` got no answer,
-    ``timeouts`` of them within the deadline; ``faults`` were brought about.
+    ``timeouts`` of them within the deadline; ``faults`` were injected.
     """
 
     replayed: ReplayResult
@@ -88,7 +88,7 @@ def run(
 ) -> EmulationResult:
     """Let the hook set soft walltimes by the predictor ``spec``, whatever happens.
 
-    :param progress: told the number of jobs done since it was last told.
+    :param progress: called with the number of jobs done since the last call.
     :raises DaemonError: if the daemon does not do what it must.
     """
     # Below /tmp, because the unprivileged account as which PostgreSQL runs where this runs as root must get there.
@@ -107,20 +107,20 @@ def run(
         begin = perf_counter()
         log = LogWriter(daemon, timeline.ends, options.portion)
         if options.transport == "postgres":
-            # The functions are told what time it is, so all may lie in the store; then nobody else is needed.
+            # The functions get the time as a parameter, so all jobs may be in the store, and the daemon is not needed.
             log.reach(timeline.ends[-1].end)
             daemon.stop()
-        random = Random(f"{options.seed} {spec}")  # noqa: S311 - it must come out the same again
-        mad = folder / "mad.sock"
-        trouble = FaultInjector(daemon, log, store, mad, random, PAUSE)
-        stretches = plan(options.faults, len(timeline.events), random)
-        # A copy: somebody might import another version of it while this runs.
+        random = Random(f"{options.seed} {spec}")  # noqa: S311 - reproducible
+        garbage = folder / "garbage.sock"
+        injector = FaultInjector(daemon, log, store, garbage, random, PAUSE)
+        intervals = plan(options.faults, len(timeline.events), random)
+        # A copy: the original may be replaced during the run.
         hook = Path(shutil.copy(options.hook, folder))
         server = EmulatedServer(timeline, HookScript(hook), options.minimum)
-        configurations = _configurations(folder, spec, options, dsn, daemon.socket, mad)
-        disturbed, at_start = _fire(server, timeline, log, trouble, stretches, configurations, progress)
+        configurations = _configurations(folder, spec, options, dsn, daemon.socket, garbage)
+        disturbed, at_start = _fire(server, timeline, log, injector, intervals, configurations, progress)
         seconds = perf_counter() - begin
-        faults = sum(bool(stretch.kind) for stretch in stretches)
+        faults = sum(bool(interval.kind) for interval in intervals)
         altered = {alter.submission for alter in timeline.alters if alter.job is None}
         return EmulationResult(
             _replayed(timeline, server, seconds),
@@ -152,8 +152,8 @@ def _fire(
     server: EmulatedServer,
     timeline: Timeline,
     log: LogWriter,
-    trouble: FaultInjector,
-    stretches: Sequence[FaultInterval],
+    injector: FaultInjector,
+    intervals: Sequence[FaultInterval],
     configurations: dict[str, Path],
     progress: Callable[[int], None],
 ) -> tuple[list[bool], list[bool]]:
@@ -162,27 +162,27 @@ def _fire(
     disturbed_at_start = [False] * len(timeline.jobs)
     share = len(timeline.jobs) / len(timeline.events)
     done = 0
-    for stretch in stretches:
-        trouble.begin(stretch.kind)
-        for event in timeline.events[stretch.begin : stretch.end]:
+    for interval in intervals:
+        injector.begin(interval.kind)
+        for event in timeline.events[interval.begin : interval.end]:
             if event.time >= log.due:
-                # While something is wrong nobody might read it.
-                trouble.end()
+                # During a fault the log may not be read.
+                injector.end()
                 log.reach(event.time)
-            server.handle(event, configurations.get(trouble.kind, configurations[""]))
-            lossy = trouble.kind in configurations and trouble.kind != ""
+            server.handle(event, configurations.get(injector.kind, configurations[""]))
+            lossy = injector.kind in configurations and injector.kind != ""
             if event.kind is Kind.SUBMITTED:
                 disturbed[event.number] = lossy
             elif event.kind is Kind.STARTED:
                 disturbed_at_start[event.number] = lossy
-        trouble.end()
-        progress(int(stretch.end * share) - done)
-        done = int(stretch.end * share)
+        injector.end()
+        progress(int(interval.end * share) - done)
+        done = int(interval.end * share)
     return disturbed, disturbed_at_start
 
 
 def _configurations(
-    folder: Path, spec: str, options: EmulationOptions, dsn: str, daemon: Path, mad: Path
+    folder: Path, spec: str, options: EmulationOptions, dsn: str, daemon: Path, garbage: Path
 ) -> dict[str, Path]:
     """Configurations of the hook, as it is shipped but for what must differ, by what is wrong (``""``: nothing)."""
     try:
@@ -201,7 +201,7 @@ def _configurations(
         "log": "errors",
     }
     changes: dict[str, dict[str, object]] = {"": {"deadline_ms": PATIENT}}
-    changes |= {kind: {"socket": str(mad)} if kind == "garbage" else {} for kind in LOSSY[options.transport]}
+    changes |= {kind: {"socket": str(garbage)} if kind == "garbage" else {} for kind in LOSSY[options.transport]}
     files = {}
     for kind, changed in changes.items():
         files[kind] = folder / f"hook-{kind or 'usual'}.json"

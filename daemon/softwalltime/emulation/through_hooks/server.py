@@ -34,7 +34,7 @@ class EmulatedServer:
         self._waiting = list(timeline.submissions)
         self._soft: list[int | None] = [None] * len(timeline.submissions)
         self._running: dict[int, tuple[Submission, int | None]] = {}
-        # Of other running jobs nobody asks again.
+        # No request follows for other running jobs.
         self._altered_later = {alter.job for alter in timeline.alters}
 
     def handle(self, event: TimedEvent, configuration: Path) -> None:
@@ -98,7 +98,7 @@ class EmulatedServer:
         soft = outcome.soft_walltime
         if soft is not None and not self._valid(soft, submission):
             self.invalid += 1
-        # The hook is told to log nothing but what went wrong.
+        # The hook logs errors only.
         self.unanswered += len(outcome.log)
         # The hook writes this variable at each time-out, and removes it at any other end.
         self.timeouts += os.environ.get(TIMEOUTS, "") not in ("", before)

@@ -47,8 +47,8 @@ class Timeline:
     for each job which of them it came from, ``indices`` which indices those have that are arrays.  ``events`` are in
     their order, ``ends`` the jobs in the order in which they are learnt.
 
-    Logs say of a job what it asked for in the end: an altered job is submitted, here and in the fast replay, with what
-    its alters made of it.
+    Logs have a job's final request: here and in the fast replay, an altered job is submitted with its altered
+    values.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Timeline:
         )
 
     def _submit(self, jobs: Sequence[CompletedJob]) -> list[CompletedJob]:
-        """The jobs as those of this server, in virtual time, with ids of its own."""
+        """Return the jobs as jobs of this server, in virtual time, with new ids."""
         arrays: dict[tuple[str, str, Submission], int] = {}
         indices: dict[int, list[int]] = {}
         found = []

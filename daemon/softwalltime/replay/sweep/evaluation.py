@@ -22,7 +22,7 @@ class SweepTask:
     """A predictor (as the user asked for it) to be judged on a source's jobs; can be sent to any process.
 
     ``minimum`` is the least soft walltime in seconds.  ``version`` is that of the package which must do it: rows of
-    different versions are not to stand side by side unnoticed.
+    different versions must not be mixed unnoticed.
     """
 
     source: str
@@ -60,7 +60,7 @@ class Failure:
 
 
 def evaluate(task: SweepTask) -> Row | Failure:
-    """Do a task.  A predictor that raises is a failure of its own; what is wrong with this process is an error.
+    """Run a task.  An exception of the predictor is a failure of the task; any other exception ends the sweep.
 
     :raises SoftwalltimeError: if this process has another version of the package, or cannot read the snapshot.
     """

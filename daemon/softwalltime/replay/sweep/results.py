@@ -115,7 +115,7 @@ class Results:
         unfinished = path.with_name(f".{path.name}.unfinished")
         try:
             with duckdb.connect() as connection:
-                # The types of the options' columns follow from what stands in them.
+                # The types of the options' columns follow from their values.
                 rows = connection.read_csv(
                     glob.escape(str(self._path)), header=True, sep=",", quotechar='"', dtype=types, sample_size=-1
                 )
@@ -162,7 +162,7 @@ class Results:
         """Replace the file as a whole, so that there is no moment at which a kill would cost rows."""
         unfinished = self._path.with_name(f".{self._path.name}.unfinished")
         with self._explained():
-            # Nobody else makes it: the lock on the results is held until theirs is.
+            # No other process writes it: the lock on the results is held.
             unfinished.unlink(missing_ok=True)
             file = _open_locked(unfinished)
             try:
@@ -200,7 +200,7 @@ def _open_locked(path: Path) -> int:
             except BlockingIOError:
                 raise
             except OSError:
-                # Some file systems of clusters have no locks; whoever works there must take care.
+                # Some cluster file systems have no locks: users must not run two sweeps there.
                 return file
             # Between opening and locking another process may have replaced the file by a new one.
             with suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""A workload in a file of its own, for other processes: read once from its source, whatever that was.
+"""A workload in a file, for other processes: read once from its source.
 
 A line of JSON for the states that teach, then one a field of :class:`CompletedJob` with its values for all jobs.  The
 same jobs always give the same text, it holds nothing that could be executed, and pickled jobs are slower to read.
@@ -28,7 +28,7 @@ _READERS: tuple[Callable[[CompletedJob], object], ...] = (
 class Snapshot:
     """The jobs of one source in a file.
 
-    ``digest`` tells apart any two workloads that differ in a job or in what teaches; ``jobs`` is how many there are.
+    ``digest`` differs between workloads that differ in a job or in what teaches; ``jobs`` is how many there are.
     """
 
     path: Path

@@ -27,7 +27,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 LOCAL = "loky"
-"""joblib's name for processes of its own."""
+"""joblib's name for its processes."""
 _PACKAGE = "pbs-softwalltime"
 _PATIENCE = 10.0
 """Seconds to wait for a scheduler to answer."""
@@ -172,7 +172,7 @@ def _deaf_to_interrupts() -> Iterator[None]:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    advice = "what was done is kept, and the same command goes on from there"
+    advice = "finished results are saved; run the same command to continue"
     try:
         yield
     except SoftwalltimeError:
