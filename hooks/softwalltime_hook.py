@@ -169,7 +169,7 @@ def merged(given, defaults, accepted, where, complaints):
 def read_configuration(path):
     """The configuration in the file, complete, and the complaints about it; without a file the defaults.
 
-    Reading it takes as long as all the rest of a run that asks nobody, so it is read once for each version of the file.
+    Reading it takes as long as the rest of a run without a request, so it is read once for each version of the file.
     """
     if not path:
         return DEFAULTS, []
@@ -487,7 +487,7 @@ class Exchange:
         """The answer to what the function ``question`` returns; it is called when there is somebody to ask."""
         if self.pause > 0:
             why = "slow answers" if self.slow else f"{self.count} timeouts"
-            raise NoAnswerError(f"nobody asked for {self.pause:.0f} s, after {why}")
+            raise NoAnswerError(f"no request for {self.pause:.0f} s, after {why}")
         if self.config["transport"] == "postgres":
             self.load()
         self.begun = self.begun or time.monotonic()
@@ -816,7 +816,7 @@ REASONS = {
     "job_unseen": "the job cannot be seen",
     "destination_unknown": "the walltime depends on where the job is routed",
     "running": "the job runs",
-    "start_not_asked": "the configuration asks nobody about this start",
+    "start_not_asked": "the configuration disables requests at this start",
     "unanswered": "no answer",
 }
 """Every reason of a decision, with its sentence."""
@@ -871,7 +871,7 @@ class Facts:
         return self.walltime is None and not self.config["jobs_without_walltime"]
 
     def start_not_asked(self):
-        """The configuration asks nobody about this start."""
+        """The configuration disables requests at this start."""
         when = self.config["runjob"]
         if isinstance(when, dict):
             since = next(

@@ -256,7 +256,7 @@ def full(path: str) -> Iterator[None]:
 
 def how(outcome: HookOutcome) -> str:
     """What the log says of the answer, in a word."""
-    words = {"no answer in time": "late", "nobody asked for": "unasked", " set ": "set"}
+    words = {"no answer in time": "late", "no request for": "unasked", " set ": "set"}
     return next((word for text, word in words.items() if text in outcome.log[-1][1]), "other")
 
 
