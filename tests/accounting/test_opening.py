@@ -84,7 +84,7 @@ def test_a_file_that_ends_early_gives_what_comes_before(name: str, lines: int, t
     # bzip2 compresses 900 kB as a whole: half a block gives nothing.
     assert len(read) > (0 if name != "bzip2" else -1)
     assert len(read) >= len(whole) - 900_000
-    assert error == f"{log}: damaged {name} file, read up to the damage: it ends early"
+    assert error == f"{log}: damaged {name} file, read up to the damage: unexpected end of file"
 
 
 @compressed
@@ -95,7 +95,7 @@ def test_a_file_with_other_data_after_its_end_is_read_to_its_end(name: str, line
     log.write_bytes(FORMATS[name](whole) + b"rubbish")
     read, error = contents(log, size=10**6)
     assert read == whole
-    assert error.endswith("read up to the damage: other data follows its end")
+    assert error.endswith("read up to the damage: other data after its end")
     found, tally = jobs(log)
     assert found == sum(line[19:22] == b";E;" and b"[]" not in line for line in whole.splitlines())
     assert len(tally.broken) == 1

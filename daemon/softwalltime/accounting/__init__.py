@@ -1,1 +1,1 @@
-"""Recorded jobs: PBS accounting logs and Standard Workload Format traces, read and written."""
+"""Read and write recorded jobs: PBS accounting logs and Standard Workload Format traces."""

@@ -1,7 +1,7 @@
-"""Waiting, running and ended jobs, from the records of an accounting log.
+"""Find the jobs that wait or run, and the jobs that left the server, from the records of an accounting log.
 
-Nearly all jobs in a part of a log have ended by the end of that part.  Records are therefore only grouped by job;
-those of the few remaining jobs are parsed at the end of the part.
+Nearly every job in a part of a log has left the server at the end of that part.  So the records are only grouped by job
+first.  Only the records of the few jobs that remain are parsed, at the end of the part.
 
 The result does not depend on how a log is divided into parts.
 """
@@ -18,18 +18,17 @@ from softwalltime.jobs import UNSET, Alter, CurrentJob
 COMES = frozenset({b";Q;", b";S;", b";R;"})
 """Records of a job that now waits (Q, and R after an interrupted run) or runs (S)."""
 ALTERED = b";a;"
-"""A record of an alter."""
+"""Record of an alter (qalter)."""
 GOES = frozenset({b";D;", b";A;", b";M;"})
-"""Records after which a job is no longer there, beside E: it was deleted, was aborted or moved to another server.
+"""Records after which a job is not on the server any more, besides E: deleted, aborted, or moved to another server.
 
-A job that is deleted while it runs has some seconds left then, but not always a record of its end: it has none where
-its host is gone.
+A job that is deleted while it runs continues for some seconds.  It has no E record if its host is down.
 """
 _ALTERABLE = ("Resource_List.walltime", "Resource_List.soft_walltime")
 
 
 class Record(NamedTuple):
-    """A line of a log: its type between semicolons, its place (``offset`` in bytes, ``number`` from 1), and itself."""
+    """A line of a log, its type between semicolons, and its position (``offset`` in bytes, ``number`` from 1)."""
 
     kind: bytes
     path: str
@@ -40,15 +39,15 @@ class Record(NamedTuple):
 
 @dataclass(slots=True)
 class ChangedJobs:
-    """Result of a part of a log: jobs that wait or run at its end (``there``), and jobs that are ``gone`` (id, server).
+    """Changes in a part of a log: jobs on the server at its end, and jobs that left it (id and server).
 
-    Completed jobs are not among them: they are stored as such.
-    Of jobs from earlier parts: ``requeued`` wait again after an interrupted run, ``altered`` were altered.
-    ``malformed`` are records that were needed for it and cannot be read, each with its error.
+    Completed jobs are in neither list: their E records already show that they ended.
+    For jobs from earlier parts: ``requeued`` wait again after an interrupted run, ``altered`` were altered.
+    ``malformed`` are the required records that cannot be read, each with its error.
     """
 
-    there: list[CurrentJob] = field(default_factory=list)
-    gone: list[tuple[str, str]] = field(default_factory=list)
+    current: list[CurrentJob] = field(default_factory=list)
+    removed: list[tuple[str, str]] = field(default_factory=list)
     requeued: list[tuple[str, str]] = field(default_factory=list)
     altered: list[Alter] = field(default_factory=list)
     malformed: list[tuple[Record, RecordError]] = field(default_factory=list)
@@ -56,9 +55,9 @@ class ChangedJobs:
 
 @dataclass(slots=True)
 class Changes:
-    """The relevant records of each job in a part of a log, by the id in the log; ``None``: the job is gone.
+    """The relevant records of each job in a part of a log, by the id in the log; ``None``: the job left the server.
 
-    These are the last complete record, if there is one, and those after it.
+    They are the last complete record, if there is one, and the records after it.
     """
 
     records: dict[bytes, list[Record] | None] = field(default_factory=dict)
@@ -66,23 +65,23 @@ class Changes:
     """Jobs that completed in this part; their earlier records are not needed."""
 
     def note(self, job_id: bytes, record: Record) -> None:
-        """Add a record of ``COMES`` or ``ALTERED``."""
-        # TORQUE's Q names only the queue: nothing is known of a job before its S.
+        """Add a record of a type in ``COMES`` or ``ALTERED``."""
+        # TORQUE's Q record has only the queue: a job is unknown until its S record.
         if record.kind != b";Q;" or _is_complete(record):
             self._follow(job_id, [record])
 
-    def gone(self, job_id: bytes) -> None:
-        """Add a record of ``GOES``, or an E that is not of a completed job, such as a whole array's."""
+    def remove(self, job_id: bytes) -> None:
+        """Add a record of a type in ``GOES``, or an E record without a completed job, such as that of a job array."""
         self.records[job_id] = None
 
     def complete(self, job_ids: Set[bytes]) -> None:
-        """Add the E records of completed jobs, which may be many thousands."""
+        """Add the E records of completed jobs."""
         for job_id in self.records.keys() & job_ids:
             del self.records[job_id]
         self.completed |= job_ids
 
     def add(self, later: "Changes") -> None:
-        """Take in the piece that follows."""
+        """Add the next part of the log."""
         self.complete(later.completed)
         for job_id, records in later.records.items():
             if records is None:
@@ -97,28 +96,28 @@ class Changes:
             known += records
 
     def outcome(self, server: str = "") -> ChangedJobs:
-        """What all this comes to.
+        """Return the changes of all parts.
 
-        :param server: the server's name where the host parts of the ids shall not count.
+        :param server: the PBS server's name; empty for the host part of the job ids.
         """
         outcome = ChangedJobs()
         for job_id, records in self.records.items():
             name = pbs.decoded(job_id)
             key = name, server or name.partition(".")[2]
             if records is None:
-                outcome.gone.append(key)
+                outcome.removed.append(key)
             else:
-                _settle(key, records, server, outcome)
+                _parse(key, records, server, outcome)
         return outcome
 
 
 def _is_complete(record: Record) -> bool:
-    """Whether the record has all fields of the job: TORQUE's R has only its id, and an alter only the change."""
+    """Return whether the record has all fields of the job: an alter has not, nor has TORQUE's R record."""
     return record.kind == b";S;" or (record.kind != ALTERED and b"user=" in record.line)
 
 
-def _settle(key: tuple[str, str], records: list[Record], server: str, outcome: ChangedJobs) -> None:
-    """Add the result of one job's records."""
+def _parse(key: tuple[str, str], records: list[Record], server: str, outcome: ChangedJobs) -> None:
+    """Parse the records of one job and add the result to ``outcome``."""
     base = records[0] if _is_complete(records[0]) else None
     waits = any(record.kind != b";S;" for record in records if record.kind != ALTERED)
     altered: dict[str, str] = {}
@@ -138,17 +137,17 @@ def _settle(key: tuple[str, str], records: list[Record], server: str, outcome: C
         _, job_id, message = pbs.split(base.line)
         fields = {**pbs.attributes(message), **altered}
         fields = {name: text for name, text in fields.items() if name not in _ALTERABLE or text != "UNSET"}
-        outcome.there.append(pbs.current_job(job_id, fields, server, waits=waits))
+        outcome.current.append(pbs.current_job(job_id, fields, server, waits=waits))
     except RecordError as error:
-        # Who reads the completed jobs has said what is wrong with an R.
+        # The reader of completed jobs has reported a malformed R record already.
         if base.kind != b";R;":
             outcome.malformed.append((base, error))
 
 
 def _alters(record: Record) -> dict[str, str]:
-    """What the record alters of what is kept of a job.
+    """Return the stored fields that the record alters.
 
-    :raises RecordError: if that is no duration.
+    :raises RecordError: if a value is not a duration.
     """
     fields = pbs.attributes(pbs.split(record.line)[2])
     altered = {name: fields[name] for name in _ALTERABLE if name in fields}

@@ -1,16 +1,16 @@
-"""Records that a line break inside a value cuts into several lines, which may look like records of their own.
+"""Detect records that a line break inside a value cuts into several lines, which may look like other records.
 
-PBS writes a line break in a value (``qsub -A``) into the log as it is.  What its user writes after it may be a complete
-record of another user's job, and he may begin the last line with anything.  He cannot choose what PBS writes around it:
-before it, the record's own stamp and type and an open quotation mark, since PBS quotes an account always and any other
-value that holds a blank, as every stamp does; after it the closing quotation mark and the fields that always follow,
-among them a time equal to that stamp: ``qtime`` (Q), ``start`` (S) or ``end`` (E, R).
+PBS writes a line break in a value (``qsub -A``) into the log unchanged.  The user's text after it may contain complete
+records of another user's jobs, and its last line may begin with any text.  The user cannot choose the text that PBS
+writes around it.  Before it: the record's stamp and type and an opening quotation mark, because PBS quotes every
+account and every other value with a blank, and every stamp has a blank.  After it: the closing quotation mark and the
+fields that always follow, among them a time equal to the stamp: ``qtime`` (Q), ``start`` (S) or ``end`` (E, R).
 
-So a record with an open quotation mark is set aside with all lines up to the last one that ends as it must and has its
-time.  That includes records of other jobs that follow within seconds and have the same.
+So a record with an unclosed quotation mark is set aside with all lines up to the last line that has this end and this
+time.  This includes records of other jobs that follow within seconds and have the same time.
 
 A log alone does not show that a user closed the quotation mark before the line break and opened another record before
-the end of the text: each line is then as PBS writes it.  The hook replaces line breaks before PBS sees them.
+the end of the text: each line is then as PBS writes it.  The hook replaces line breaks before PBS accepts the job.
 """
 
 import re
@@ -23,24 +23,24 @@ from softwalltime.accounting.files import Block, Unfinished, blocks
 from softwalltime.accounting.opening import Contents
 
 WINDOW = 1 << 20
-"""Bytes after an open quotation mark that are searched for the end of the record."""
+"""Bytes after an unclosed quotation mark that are searched for the record's end."""
 TIMELESS_WINDOW = 1 << 16
-"""The same where the end has no time by which it is known: of a record cut in a resource, or of an alter."""
+"""The same for an end without a time: of a record that is cut in a resource, or of an alter."""
 PAUSE = 0.1
-"""Seconds until a record that is being written is written to its end: PBS writes one in one go."""
+"""Seconds to wait for the rest of a record that is being written: PBS writes a record in one call."""
 _TAIL = 1 << 16
-"""Bytes at the end of a line that are checked: they contain PBS's own fields."""
+"""Bytes at the end of a line that are searched: they contain the part that PBS writes."""
 _STEP = 900
 """Seconds by which local time may differ from epoch seconds: any number of quarters of an hour."""
 _TOLERANCE = {b"Q": 5, b"S": 60, b"E": 5, b"R": 5, b"a": 0}
 """Seconds by which the time of a record's field may differ from its stamp."""
 
 _NEAR = 60
-"""Seconds after a stamp in which other records may have the same time; later ones are others'."""
+"""Maximum seconds between the stamps of a cut record and its end; later lines belong to other jobs."""
 
 _HEAD = re.compile(rb"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;([QSERa]);[^;\s]+;")
 _STAMP = re.compile(rb"(\d\d)/(\d\d)/(\d{4}) (\d\d):(\d\d):(\d\d);.;")
-# Nearly all quoted values are closed like this; the others are looked at closely.
+# Nearly all quoted values are closed like this; only the others are parsed.
 _DOUBTFUL = re.compile(rb"""="(?![^"\n]*" (?:project|accounting_id|jobname|queue)=)""")
 _OPENING = re.compile(rb"""[ ;](?:(account)="|[A-Za-z_][\w.\-]*=(["']))""")
 _FIELD = rb"(?:[A-Za-z_]\w*\.[\w.\-]+|[A-Za-z_]\w*)="
@@ -56,11 +56,11 @@ _END = re.compile(rb" end=(\d{1,12})(?= |$)")
 def whole_records(
     contents: Contents, offset: int = 0, line: int = 1, unfinished: Unfinished | None = None, *, live: bool = False
 ) -> Iterator[Block]:
-    """Yield an accounting log as :func:`blocks`; the lines of a record that was cut come in blocks of their own.
+    """Yield an accounting log as :func:`blocks`, with the lines of each cut record in a separate block.
 
-    Which lines those are does not depend on where blocks end.
+    The result does not depend on the block size.
 
-    :param live: whether the log may be written just now.
+    :param live: whether the log may be in use by its writer.
     """
     waiting: Block | None = None
     for block in blocks(contents, offset, line, unfinished):
@@ -80,7 +80,7 @@ def whole_records(
 
 
 def open_value(line: bytes) -> int:
-    """Return where the value in quotation marks begins that is not closed in this line; -1 if there is none.
+    """Return the position of the quoted value that is not closed in this line; -1 if there is none.
 
     >>> open_value(b';user=a account="x'), open_value(b';user=a account="x "y" z" jobname=j')
     (8, -1)
@@ -93,7 +93,7 @@ def open_value(line: bytes) -> int:
         closed = None if closing in unclosed else closing.search(line, position)
         if closed is not None:
             position = closed.end()
-        # PBS writes a value that only begins with a quotation mark as it is; fields follow then.
+        # A value may begin with a quotation mark that PBS did not add; other fields follow it.
         elif opening[1] or not _NEXT_FIELD.search(line, position):
             return opening.start() + 1
         else:
@@ -102,9 +102,9 @@ def open_value(line: bytes) -> int:
 
 
 def _settled(block: Block, *, final: bool) -> Generator[Block, None, Block | None]:
-    """Yield the block in parts, cut records apart; return what cannot be settled before more is read.
+    """Yield the block in parts, cut records separately; return the rest that needs more data.
 
-    :param final: whether nothing more can be read.
+    :param final: whether there is no more data.
     """
     while (head := _first_cut(block.content)) is not None:
         begin, head_end = head
@@ -115,7 +115,7 @@ def _settled(block: Block, *, final: bool) -> Generator[Block, None, Block | Non
         if not final and len(block.content) - head_end < WINDOW:
             return block
         end = _end_of_cut(block.content, head_end)
-        # Without an end it was not cut: it is what it looks like.
+        # A record without an end is treated as complete.
         cut, end = end is not None, head_end if end is None else end
         if end >= len(block.content):
             yield replace(block, cut=cut)
@@ -127,8 +127,8 @@ def _settled(block: Block, *, final: bool) -> Generator[Block, None, Block | Non
 
 
 def _first_cut(content: bytes) -> tuple[int, int] | None:
-    """Return begin and end of the first record that ends inside a value; ``None`` if there is none."""
-    # A single byte is found ten times as fast as two.
+    """Return begin and end of the first record that ends inside a quoted value; ``None`` if there is none."""
+    # A search for one byte is ten times as fast as a search for two.
     if b'"' not in content and b"'" not in content:
         return None
     position = _doubtful(content, 0)
@@ -144,14 +144,14 @@ def _first_cut(content: bytes) -> tuple[int, int] | None:
 
 
 def _doubtful(content: bytes, begin: int) -> int:
-    """Return where the next value is that may be open; -1 if there is none."""
+    """Return the position of the next value that may be unclosed; -1 if there is none."""
     double, single = _DOUBTFUL.search(content, begin), content.find(b"='", begin) if b"'" in content else -1
-    places = [place for place in (double.start() if double else -1, single) if place >= 0]
-    return min(places, default=-1)
+    positions = [position for position in (double.start() if double else -1, single) if position >= 0]
+    return min(positions, default=-1)
 
 
 def _end_of_cut(content: bytes, head_end: int) -> int | None:
-    """Return where the last line ends of the record that begins the content; ``None`` if no line is its end."""
+    """Return the end of the cut record at the start of the content; ``None`` if no line is its end."""
     head = content[:head_end]
     kind, stamp = head[20:21], _stamp(head, 0) or 0
     known = head[: open_value(head)]
@@ -165,7 +165,7 @@ def _end_of_cut(content: bytes, head_end: int) -> int | None:
             first = end if first is None else first
             own, following = _stamp(content, begin), _stamp(content, end + 1)
             orphan = own is None
-            # A later record, and those after it are later still: it is another one's.
+            # A later stamp, and no earlier one on the next line: the line belongs to another job.
             later = own is not None and own > stamp + _NEAR and (following is None or following >= own)
             agrees = any((stamp - each + _TOLERANCE[kind]) % _STEP <= 2 * _TOLERANCE[kind] for each in times)
             if agrees and not later:
@@ -176,9 +176,9 @@ def _end_of_cut(content: bytes, head_end: int) -> int | None:
     return last or last_orphan or first
 
 
-def _stamp(content: bytes, place: int) -> int | None:
-    """Return the stamp of the record that begins at this place, in seconds as if UTC; ``None`` if none begins there."""
-    match = _STAMP.match(content, place)
+def _stamp(content: bytes, position: int) -> int | None:
+    """Return the stamp of the record at this position, in seconds as if UTC; ``None`` if there is no record."""
+    match = _STAMP.match(content, position)
     if match is None:
         return None
     month, day, year, hours, minutes, seconds = map(int, match.groups())
@@ -189,9 +189,9 @@ def _stamp(content: bytes, place: int) -> int | None:
 
 
 def _times_of_end(line: bytes, known: bytes, kind: bytes) -> list[int] | None:
-    """Return the times by which the line may be the end of a record of this type; ``None`` if it is no such end.
+    """Return the times in the line if it may be the end of a record of this type; ``None`` if it is not.
 
-    :param known: what comes before the open value in the record's first line; PBS writes the other fields after it.
+    :param known: the record's first line before the unclosed value; PBS writes the other fields after the value.
     """
     queued = [] if kind == b"a" or _TIMES.search(known) else list(_TIMES.finditer(line))
     if not queued and kind != b"a" and not _TIMES.search(known):
@@ -203,7 +203,7 @@ def _times_of_end(line: bytes, known: bytes, kind: bytes) -> list[int] | None:
     match kind:
         case b"E" | b"R":
             return [int(found[1]) for found in _END.finditer(line, begin)] or None
-        # The same job's later records have these times too, and other ends, which no user's text can take the place of.
+        # The job's later records have these times too, but other fields at their ends, which no user can remove.
         case b"S" if not _ENDED.search(line):
             starts = [int(found[1]) for found in _START.finditer(line, begin)]
             return starts if starts or _START.search(known) else None
@@ -212,13 +212,13 @@ def _times_of_end(line: bytes, known: bytes, kind: bytes) -> list[int] | None:
     return None
 
 
-def _divided(block: Block, place: int) -> tuple[Block, Block]:
-    """Divide a block before the line that begins at this place in its content."""
-    before = replace(block, content=block.content[: place - 1], end=block.offset + place)
-    after = replace(block, content=block.content[place:], offset=before.end, line=before.last_line + 1)
+def _divided(block: Block, position: int) -> tuple[Block, Block]:
+    """Divide a block before the line that begins at this position in its content."""
+    before = replace(block, content=block.content[: position - 1], end=block.offset + position)
+    after = replace(block, content=block.content[position:], offset=before.end, line=before.last_line + 1)
     return before, after
 
 
 def _joined(*parts: Block) -> Block:
-    """Join blocks that follow each other."""
+    """Join consecutive blocks."""
     return replace(parts[0], content=b"\n".join(part.content for part in parts), end=parts[-1].end)

@@ -1,4 +1,4 @@
-"""Files of records: which ones a path means, and their lines in blocks."""
+"""Find the log files of a path, and read their lines in blocks."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -13,24 +13,24 @@ from softwalltime.accounting.opening import SUFFIXES, Contents, Opened
 from softwalltime.errors import SourceError
 
 BLOCK = 1 << 20
-"""Bytes read at once."""
+"""Bytes per read."""
 LONGEST_LINE = 1 << 24
-"""Bytes; the record of a job on 10,000 nodes takes one, and no file is one line of many gigabytes."""
+"""Maximum bytes of a line; a limit for files that are not logs. The record of a job on 10,000 nodes fits."""
 BOM = b"\xef\xbb\xbf"
-"""What some editors write before the first line of UTF-8 text."""
+"""UTF-8 byte order mark, which some editors write at the start of a file."""
 _LOG_NAME = re.compile(rf"(\d{{8}})({'|'.join(map(re.escape, SUFFIXES))})?")
 _RECORD = re.compile(rb"^\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z];", re.MULTILINE)
 _START = 1 << 16
-"""Bytes at the start of a file by which binary files are suspected."""
+"""Bytes at the start of a file that are searched for signs of a binary file."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """Whole lines of a file, the last one without its line end; or a piece of a line that is too long.
+    """Complete lines of a file, the last one without its line end; or a piece of a line that is too long.
 
-    ``offset`` is the byte and ``line`` the number (from 1) of the first one; ``end`` the byte after the last one's
-    line end.  Offsets in a gzipped file are those of its contents.  The lines are kept together until they are
-    wanted, so that a block is cheap to hand to another process.
+    ``offset`` is the byte and ``line`` the number (from 1) of the first line; ``end`` is the byte after the last line
+    end.  Offsets in a compressed file refer to its contents.  The lines are not split until they are needed, because
+    one bytes object is cheap to send to another process.
     """
 
     content: bytes
@@ -38,9 +38,9 @@ class Block:
     line: int
     end: int
     piece: bool = False
-    """Whether it is a piece of a line that is too long, whatever it looks like."""
+    """Whether this is a piece of a line that is too long; its content is not parsed."""
     cut: bool = False
-    """Whether its lines are a record that a line break in a value cut, whatever they look like."""
+    """Whether these lines are one record that a line break in a value cut; its content is not parsed."""
 
     @property
     def lines(self) -> list[bytes]:
@@ -49,29 +49,29 @@ class Block:
 
     @cached_property
     def last_line(self) -> int:
-        """The number of the last line that is whole."""
+        """The number of the last complete line."""
         return self.line + self.content.count(b"\n") - 1 + len(self._line_end)
 
     def tail(self, length: int) -> bytes:
-        """The block's last bytes, at most so many, with the last line's end if it has one."""
+        """Return at most ``length`` bytes from the block's end, with the last line end if there is one."""
         return (self.content[-length:] + self._line_end)[-length:]
 
     @property
     def _line_end(self) -> bytes:
-        """The last line's end; nothing after a piece of a line."""
+        """The last line end; empty after a piece of a line."""
         return b"\n" * (self.end - self.offset - len(self.content))
 
 
 @dataclass(slots=True)
 class Unfinished:
-    """A last line without a line end: still being written, or cut off.  Empty if there was none."""
+    """A last line without a line end: still being written, or truncated.  Empty if there is none."""
 
     content: bytes = b""
 
 
 @lru_cache(maxsize=1 << 14)
 def log_day(name: str) -> str:
-    """Return the day, as YYYYMMDD, whose accounting log has this name, compressed or not; empty if it is no log's name.
+    """Return the day, as YYYYMMDD, in the name of an accounting log, compressed or not; empty for any other name.
 
     >>> log_day("20240229.gz"), log_day("20262101"), log_day("notes")
     ('20240229', '', '')
@@ -88,9 +88,9 @@ def log_day(name: str) -> str:
 
 
 def log_files(path: Path) -> list[Path]:
-    """Return the accounting logs that ``path`` means: a file is itself, a folder its files named YYYYMMDD, by date.
+    """Return the accounting logs of a path: the file itself, or the files named YYYYMMDD in a folder, by date.
 
-    :raises SourceError: if there is no such path, or no log in the folder.
+    :raises SourceError: if the path does not exist, or the folder has no log.
     """
     try:
         if not path.is_dir():
@@ -101,16 +101,16 @@ def log_files(path: Path) -> list[Path]:
         raise SourceError(f"{path}: {error.strerror or error}") from error
     if not found:
         raise SourceError(f"{path}: the folder holds no accounting log (a file named YYYYMMDD)")
-    # PBS writes 20240131; a site that compresses it may, for a moment, have both.
+    # While a site compresses 20240131, both files exist for a moment.
     plain = {entry.name for entry in found}
     return [entry for entry in found if not (entry.suffix and entry.stem in plain)]
 
 
 def blocks(stream: Contents, offset: int = 0, line: int = 1, unfinished: Unfinished | None = None) -> Iterator[Block]:
-    """The stream's whole lines from byte ``offset`` on, which is where line number ``line`` begins.
+    """Yield the stream's complete lines from byte ``offset``, where line number ``line`` begins.
 
-    A last line without a line end is not returned; ``unfinished`` is given it.  A line longer than
-    ``LONGEST_LINE`` comes in pieces of about that length, and reading may begin between them.
+    A last line without a line end is not yielded; it is stored in ``unfinished``.  A line longer than
+    ``LONGEST_LINE`` is yielded in pieces of about that length, and reading may begin between them.
     """
     stream.seek(max(offset - 1, 0))
     inside = offset > 0 and stream.read(1) != b"\n"
@@ -125,7 +125,7 @@ def blocks(stream: Contents, offset: int = 0, line: int = 1, unfinished: Unfinis
             offset, line, rest, inside = block.end, block.last_line + 1, b"", not line_end
         cut = data.rfind(b"\n")
         if cut >= 0:
-            # A view, so that a megabyte is copied but once.
+            # A memoryview: the data is copied only once.
             for block in _whole_lines(b"".join((rest, memoryview(data)[:cut])), offset, line):
                 yield block
                 offset, line = block.end, block.last_line + 1
@@ -140,7 +140,7 @@ def blocks(stream: Contents, offset: int = 0, line: int = 1, unfinished: Unfinis
 
 
 def _whole_lines(content: bytes, offset: int, line: int) -> Iterator[Block]:
-    """Whole lines as a block, or as several if some are too long, which then are blocks of their own."""
+    """Yield complete lines as one block; each line that is too long is a separate block."""
     if len(content) <= LONGEST_LINE:
         yield Block(content, offset, line, offset + len(content) + 1)
         return
@@ -152,12 +152,11 @@ def _whole_lines(content: bytes, offset: int, line: int) -> Iterator[Block]:
 
 
 def is_trace(file: Opened) -> bool:
-    """Return whether the file is an SWF trace, by its first lines: headers, which begin with ``;``, then a job.
+    """Return whether the file is an SWF trace: its first lines are headers, which begin with ``;``, or a job.
 
-    A log may begin with ``;`` too, where its first bytes were lost; then records follow.  Reading is left at the
-    file's start.
+    A log whose first bytes were lost may also begin with ``;``, but records follow.  The file is then at its start.
 
-    :raises SourceError: if the file cannot be read, or is neither: a binary file, or UTF-16 text.
+    :raises SourceError: if the file cannot be read, or is neither log nor trace: a binary file, or UTF-16 text.
     """
     contents = file.contents
     start = contents.read(_START)
@@ -166,7 +165,7 @@ def is_trace(file: Opened) -> bool:
     contents.seek(0)
     trace = _begins_as_trace(contents)
     if not trace and b"\0" in start and not _RECORD.search(start):
-        # After a crash of its host a log may begin with many zeros.
+        # After a crash of the host, a log may begin with many zero bytes.
         while (more := contents.read(BLOCK)) and not _RECORD.search(more):
             pass
         if not more:
@@ -188,7 +187,7 @@ def _begins_as_trace(contents: Contents) -> bool:
 
 
 def expand(paths: Iterable[Path]) -> list[Path]:
-    """All logs that the paths mean, each once, in the order given.
+    """Return all logs of the paths, each once, in the given order.
 
     :raises SourceError: as :func:`log_files`.
     """

@@ -1,7 +1,7 @@
-"""Open files of records: regular files only, decompressed, read up to any damage.
+"""Open log files: regular files only, decompressed, read up to any damage.
 
-A damaged archive gives what comes before the damage: decompression goes in steps, and the step that failed is done
-again one byte at a time.
+The contents before the damage in a compressed file are read: the decompression step that failed is repeated one byte
+at a time.
 """
 
 import io
@@ -18,13 +18,13 @@ from typing import IO, Protocol
 from softwalltime.errors import SourceError
 
 _INPUT = 1 << 14
-"""Compressed bytes read at once."""
+"""Compressed bytes per read."""
 _STEP = 1 << 16
-"""Bytes decompressed at once."""
+"""Maximum bytes of contents per decompression step."""
 
 
 class Contents(Protocol):
-    """What readers need of an open file."""
+    """Interface of an open file for readers."""
 
     def read(self, size: int, /) -> bytes:
         """Return at most ``size`` bytes; fewer only at the end, or where the next call raises an error."""
@@ -33,11 +33,11 @@ class Contents(Protocol):
         """Return a line with its line end, or its first ``size`` bytes."""
 
     def seek(self, offset: int, /) -> int:
-        """Go to this byte of the contents."""
+        """Move to this byte of the contents."""
 
 
 class _Decompressor(Protocol):
-    """A decompressor as bz2 and lzma have them."""
+    """Interface of the decompressors of bz2 and lzma."""
 
     def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
     @property
@@ -47,7 +47,7 @@ class _Decompressor(Protocol):
 
 
 class _Gzip:
-    """zlib's decompressor with the interface of those of bz2 and lzma."""
+    """zlib's decompressor with the interface of bz2 and lzma."""
 
     def __init__(self) -> None:
         self._zlib = zlib.decompressobj(wbits=31)
@@ -82,17 +82,17 @@ _FORMATS: tuple[tuple[str, bytes, Callable[[], _Decompressor]], ...] = (
     ("xz", b"\xfd7zXZ\0", _xz),
 )
 RECENT = 60.0
-"""Seconds since its last change in which a file counts as being written."""
+"""Seconds since the last change within which a file is regarded as being written."""
 SUFFIXES = (".gz", ".bz2", ".xz")
-"""How compressed files are named."""
+"""Name suffixes of compressed files."""
 
 
 class _DamageError(Exception):
-    """The compressed data is damaged from here on."""
+    """The compressed data is damaged from this position."""
 
 
 class _Decompressed:
-    """The contents of a compressed file, which may have several members."""
+    """Contents of a compressed file, which may have several members."""
 
     def __init__(self, file: IO[bytes], path: Path, name: str, magic: bytes, make: Callable[[], _Decompressor]) -> None:
         self._file = file
@@ -102,7 +102,7 @@ class _Decompressed:
         self._make = make
         self._buffer = b""
         self._begin = 0
-        """The byte of the contents where the buffer begins."""
+        """Position of the buffer in the contents, in bytes."""
         self._place = 0
         self._damage: _DamageError | None = None
         self._steps = self._decompress(lambda: _STEP)
@@ -131,7 +131,7 @@ class _Decompressed:
 
     def seek(self, offset: int, /) -> int:
         if offset < self._begin:
-            self._begin_anew()
+            self._restart()
         while offset > self._begin + len(self._buffer):
             self._place = self._begin + len(self._buffer)
             if not self._rest(wait=True):
@@ -139,16 +139,16 @@ class _Decompressed:
         self._place = offset
         return offset
 
-    def _begin_anew(self) -> None:
+    def _restart(self) -> None:
         self._buffer = b""
         self._begin = self._place = 0
         self._damage = None
         self._steps = self._decompress(lambda: _STEP)
 
     def _rest(self, *, wait: bool) -> bytes:
-        """Return what is decompressed and not read yet; empty at the end, or before damage if not to ``wait`` for it.
+        """Return decompressed bytes that are not read yet; empty at the end, or at damage if ``wait`` is false.
 
-        :raises SourceError: if everything up to the damage was read.
+        :raises SourceError: at damage, if ``wait`` is true.
         """
         at = self._place - self._begin
         if at >= len(self._buffer):
@@ -168,7 +168,7 @@ class _Decompressed:
         return self._buffer[at:] if at else self._buffer
 
     def _up_to_damage(self, begin: int) -> bytes:
-        """Return what comes after byte ``begin``, which lies between two steps, and before the damage."""
+        """Return the contents from byte ``begin``, which is the end of a step, to the damage."""
         done, step = 0, _STEP
         rest = bytearray()
         steps = self._decompress(lambda: step)
@@ -192,14 +192,14 @@ class _Decompressed:
         member: _Decompressor | None = None
         while True:
             while member is None:
-                # Tapes and some tools fill the last block with zeros.
+                # Tape drives and some tools fill the last block with zeros.
                 data = data.lstrip(b"\0")
                 if len(data) < len(self._magic) and (more := self._file.read(_INPUT)):
                     data += more
                 elif data.startswith(self._magic):
                     member = self._make()
                 elif data:
-                    raise _DamageError("other data follows its end")
+                    raise _DamageError("other data after its end")
                 else:
                     return
             try:
@@ -214,39 +214,39 @@ class _Decompressed:
             elif not output:
                 data = self._file.read(_INPUT)
                 if not data:
-                    raise _DamageError("it ends early")
+                    raise _DamageError("unexpected end of file")
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A file open for reading: its decompressed contents, and the file on disk that they come from."""
+    """File open for reading: the decompressed contents, and the file on disk."""
 
     path: Path
     contents: Contents
     on_disk: IO[bytes]
     plain: bool
-    """Whether the contents are the file itself, not compressed."""
+    """Whether the file is not compressed."""
 
     def consumed(self) -> int:
-        """Return how many bytes of the file on disk were read so far."""
+        """Return the number of bytes read from the file on disk."""
         return self.on_disk.tell()
 
     def live(self) -> bool:
-        """Return whether another process may be writing the file now."""
+        """Return whether the file may be in use by its writer."""
         return self.plain and time.time() - os.fstat(self.on_disk.fileno()).st_mtime < RECENT
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[Opened]:
-    """Open a regular file, and decompress it if it is gzip, bzip2 or xz (by its first bytes, whatever its name).
+    """Open a regular file; decompress gzip, bzip2 and xz, recognised by the first bytes, not by the name.
 
-    :raises SourceError: if it cannot be opened, is no regular file, or is damaged; the latter once everything up to
-        the damage was read.
+    :raises SourceError: if the file cannot be opened, is not a regular file, or is damaged; damage is raised after the
+        contents before it were read.
     """
     try:
         with _open_regular(path) as file:
             if not os.fstat(file.fileno()).st_size:
-                # Files of /proc have no size either, and reading one (kmsg) may never end.
+                # Files in /proc have size 0 too, and reading some of them (kmsg) blocks for ever.
                 yield Opened(path, io.BytesIO(), file, plain=True)
                 return
             first = file.read(8)
@@ -261,12 +261,12 @@ def opened(path: Path) -> Iterator[Opened]:
 
 
 def _open_regular(path: Path) -> IO[bytes]:
-    """Open a file for reading without waiting for anybody, as opening a FIFO does.
+    """Open a file for reading without blocking; opening a FIFO would block.
 
-    :raises SourceError: if it is no regular file; it is not opened then.
+    :raises SourceError: if it is not a regular file; it is not opened then.
     """
     _refuse_special(path, path.stat())
-    file = io.open(path, "rb", opener=_without_waiting)  # noqa: SIM115, UP020  # Path.open has no opener
+    file = io.open(path, "rb", opener=_open_nonblocking)  # noqa: SIM115, UP020  # Path.open has no opener
     try:
         _refuse_special(path, os.fstat(file.fileno()))
     except SourceError:
@@ -275,7 +275,7 @@ def _open_regular(path: Path) -> IO[bytes]:
     return file
 
 
-def _without_waiting(path: str, flags: int) -> int:
+def _open_nonblocking(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOCTTY | os.O_NONBLOCK)
 
 
@@ -286,7 +286,7 @@ def _refuse_special(path: Path, status: os.stat_result) -> None:
 
 
 def size_on_disk(path: Path) -> int:
-    """Return a file's size in bytes; 0 if there is no such regular file, of which its reader complains."""
+    """Return a file's size in bytes; 0 if it is not a regular file, which its reader reports."""
     try:
         status = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""Completed jobs out of accounting logs and traces, a block of lines at a time, with a count of all that was met."""
+"""Read completed jobs from accounting logs and traces, block by block, and count lines by kind."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,10 +17,10 @@ from softwalltime.errors import RecordError, SourceError
 from softwalltime.jobs import OF_SUBMISSION, CompletedJob, Values, job_of
 
 DISAGREEMENT = 60
-"""Seconds by which resources_used.walltime may differ from end - start before it is counted: PBS looks now and then."""
+"""Seconds by which resources_used.walltime may differ from end - start: PBS measures it at intervals."""
 _ENDED = b";E;"
 _RUNS = frozenset({_ENDED, b";R;"})
-_TELLING = COMES | GOES | {ALTERED, _ENDED}
+_CHANGING = COMES | GOES | {ALTERED, _ENDED}
 _START = OF_SUBMISSION + 1
 _CUT = "a line break in a value cuts this record"
 PART_OF_CUT = "part of a record that a line break in a value cut"
@@ -28,9 +28,9 @@ PART_OF_CUT = "part of a record that a line break in a value cut"
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one block of a log held, in file order; of completed jobs only their values.
+    """Contents of one block of a log, in file order; completed jobs as tuples of values.
 
-    ``interrupted`` are the runs that were stopped for the job to be run again, ``changes`` the jobs that came and went.
+    ``interrupted`` are the runs that ended with a requeue, ``changes`` the jobs that arrived and left.
     """
 
     jobs: list[Values]
@@ -47,27 +47,27 @@ def pbs_batch(block: Block, path: str, tally: Tally, server: str = "") -> Batch:
     lines = block.lines
     skipped = _skip_bom(block, lines)
     if block.cut:
-        return _cut(lines, _Places(block, path, lines, skipped), batch, tally)
-    # The stamp has 19 characters, so the type is at a fixed place: most lines need no further check.
+        return _cut(lines, _LinePositions(block, path, lines, skipped), batch, tally)
+    # The stamp has 19 characters, so the type is at a fixed position: most lines are not parsed.
     kinds = [line[19:22] for line in lines]
     counts = Counter(kinds)
-    places = _Places(block, path, lines, skipped)
+    positions = _LinePositions(block, path, lines, skipped)
     completed: dict[bytes, int] = {}
-    telling: list[tuple[bytes, int]] = []
+    changing: list[tuple[bytes, int]] = []
     for index, kind in enumerate(kinds):
-        if kind not in _TELLING and kind[:1] == b";" and kind[2:] == b";":
+        if kind not in _CHANGING and kind[:1] == b";" and kind[2:] == b";":
             continue
         line = lines[index]
-        id_end = line.find(b";", 22) if kind in _TELLING else -1
+        id_end = line.find(b";", 22) if kind in _CHANGING else -1
         if id_end < 0:
             counts[kind] -= 1
-            # Blank or malformed, whatever stands there.
+            # Blank or malformed.
             kind = b""
         if not kind or kind in _RUNS:
             try:
                 job = _pbs_job(kind, line, tally, server)
             except RecordError as error:
-                batch.malformed.append(places.malformed(error, index))
+                batch.malformed.append(positions.malformed(error, index))
                 job = None
             if job is not None and kind == _ENDED:
                 batch.jobs.append(job)
@@ -76,8 +76,8 @@ def pbs_batch(block: Block, path: str, tally: Tally, server: str = "") -> Batch:
             if job is not None:
                 batch.interrupted.append(job_of(job))
         if kind:
-            telling.append((line[22:id_end], index))
-    _change(batch.changes, telling, completed, kinds, places)
+            changing.append((line[22:id_end], index))
+    _change(batch.changes, changing, completed, kinds, positions)
     for kind, count in counts.items():
         if count and kind not in _RUNS:
             tally.other[pbs.decoded(kind[1:2])] += count
@@ -88,25 +88,28 @@ def pbs_batch(block: Block, path: str, tally: Tally, server: str = "") -> Batch:
 
 def _change(
     changes: Changes,
-    telling: Iterable[tuple[bytes, int]],
+    changing: Iterable[tuple[bytes, int]],
     completed: Mapping[bytes, int],
     kinds: Sequence[bytes],
-    places: "_Places",
+    positions: "_LinePositions",
 ) -> None:
-    """Note the records of jobs (id and index of the line), except those that the job's end follows, as nearly all."""
+    """Add the records that change jobs (job id and index of the line).
+
+    Records before the job's E record in the same block are skipped, which are nearly all.
+    """
     changes.complete(completed.keys())
-    for job_id, index in telling:
+    for job_id, index in changing:
         if completed.get(job_id, -1) > index:
             continue
         kind = kinds[index]
         if kind in COMES or kind == ALTERED:
-            changes.note(job_id, places.record(kind, index))
+            changes.note(job_id, positions.record(kind, index))
         else:
-            changes.gone(job_id)
+            changes.remove(job_id)
 
 
-class _Places:
-    """Positions of the lines of a block."""
+class _LinePositions:
+    """Positions of the lines of a block in the file."""
 
     def __init__(self, block: Block, path: str, lines: Sequence[bytes], skipped: int) -> None:
         self._block = block
@@ -116,20 +119,20 @@ class _Places:
 
     @cached_property
     def _offsets(self) -> list[int]:
-        # Only a few are ever asked for, but then many lines lie before them.
+        # Computed at first use: few lines need an offset, but each offset needs the lengths of all lines before it.
         return list(accumulate((len(line) + 1 for line in self._lines), initial=self._block.offset + self._skipped))
 
     def record(self, kind: bytes, index: int) -> Record:
-        """The line with this index as a record of this type."""
+        """Return the line with this index as a record of this type."""
         return Record(kind, self._path, self._block.line + index, self._offsets[index], self._lines[index])
 
     def malformed(self, error: RecordError, index: int) -> Malformed:
-        """The line with this index, which gave this error."""
+        """Return the line with this index as a malformed line with this error."""
         return Malformed.of(error, self._path, self._offsets[index], self._block.line + index, self._lines[index])
 
 
 def _skip_bom(block: Block, lines: list[bytes]) -> int:
-    """Take the byte order mark off the first line of a file; return its length, 0 if there is none."""
+    """Remove the byte order mark from the first line of a file; return its length, 0 if there is none."""
     if block.offset or not lines[0].startswith(BOM):
         return 0
     lines[0] = lines[0].removeprefix(BOM)
@@ -143,10 +146,10 @@ def _piece(block: Block, path: str, batch: Batch, tally: Tally) -> Batch:
     return _counted(batch, bool(block.content), tally)
 
 
-def _cut(lines: Sequence[bytes], places: "_Places", batch: Batch, tally: Tally) -> Batch:
+def _cut(lines: Sequence[bytes], positions: "_LinePositions", batch: Batch, tally: Tally) -> Batch:
     for index, line in enumerate(lines):
         if line.strip():
-            batch.malformed.append(places.malformed(RecordError(PART_OF_CUT if index else _CUT), index))
+            batch.malformed.append(positions.malformed(RecordError(PART_OF_CUT if index else _CUT), index))
         else:
             tally.blank += 1
     return _counted(batch, len(lines), tally)
@@ -166,14 +169,18 @@ def _disagrees(job: Values) -> bool:
 
 
 def _pbs_job(kind: bytes, line: bytes, tally: Tally, server: str) -> Values | None:
-    """The job of an E or R record (``kind``, between semicolons); of any other line what is wrong with it."""
+    """Return the job of an E or R record; ``None`` for a record without a job, or a blank line.
+
+    :param kind: the record type between semicolons; empty for a malformed line.
+    :raises RecordError: if the line or a required field is malformed.
+    """
     if not line.strip():
         tally.blank += 1
         return None
     if kind not in _RUNS:
-        # However long it is.
+        # The line may be very long.
         pbs.split(line[:LINE_KEPT])
-        # It has all the parts of a record, but bytes in its stamp that are no characters.
+        # All parts of a record are there, but the stamp contains bytes that are not text.
         raise RecordError("not of the form MM/DD/YYYY HH:MM:SS", field="time stamp", value=pbs.decoded(line[:19]))
     letter, job_id, message = pbs.split(line)
     if pbs.is_array_parent(job_id):
@@ -182,7 +189,7 @@ def _pbs_job(kind: bytes, line: bytes, tally: Tally, server: str) -> Values | No
     try:
         return pbs.completed_values(job_id, message, server, tally.left_out)
     except RecordError as error:
-        # TORQUE's R, and the R of a job whose host is down, have no fields of the interrupted run.
+        # TORQUE's R record, and that of a job whose host is down, have no fields of the interrupted run.
         if letter == "R" and error.reason == pbs.MISSING:
             tally.other[letter] += 1
             return None
@@ -190,7 +197,7 @@ def _pbs_job(kind: bytes, line: bytes, tally: Tally, server: str) -> Values | No
 
 
 def _swf_jobs(block: Block, path: str, tally: Tally, header: swf.Header, server: str) -> list[CompletedJob]:
-    """Read a block of an SWF trace; header lines are read too."""
+    """Read a block of an SWF trace; header lines update ``header``."""
     jobs: list[CompletedJob] = []
     lines = block.lines
     offset = block.offset + _skip_bom(block, lines)
@@ -216,10 +223,12 @@ def _swf_jobs(block: Block, path: str, tally: Tally, header: swf.Header, server:
 def read_jobs(
     paths: Iterable[Path], tally: Tally, progress: Callable[[int], None] = lambda _: None, server: str = ""
 ) -> Iterator[CompletedJob]:
-    """Yield the completed jobs of accounting logs and traces, file by file, in their order.
+    """Yield the completed jobs of accounting logs and traces, file by file, in file order.
 
-    A file that cannot be read to its end is added to the tally, and reading continues with the next.  The last line of
-    a trace counts also without a line break.  ``progress`` is called with the number of further bytes read from disk.
+    A file that cannot be read to its end is added to ``tally.broken``, and the next file is read.  The last line of a
+    trace is read even without a line end.
+
+    :param progress: called with the number of further bytes that were read from the files on disk.
     """
     for path in paths:
         try:

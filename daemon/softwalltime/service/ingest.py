@@ -91,11 +91,11 @@ class _Transaction:
         """Update the jobs that wait and run."""
         for over, changes in self.late.items():
             then = changes.outcome(self.server)
-            forget_current(connection, then.gone, over)
-            set_current(connection, then.there, late=True)
+            forget_current(connection, then.removed, over)
+            set_current(connection, then.current, late=True)
         now = self.changes.outcome(self.server)
-        forget_current(connection, now.gone)
-        set_current(connection, now.there)
+        forget_current(connection, now.removed)
+        set_current(connection, now.current)
         requeue_current(connection, now.requeued)
         alter_current(connection, now.altered)
         for record, error in now.malformed:
