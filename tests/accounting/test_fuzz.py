@@ -32,7 +32,7 @@ SEED = int(os.environ.get("SOFTWALLTIME_TEST_FUZZ_SEED", "0"))
 LOGS = 1 if "SOFTWALLTIME_TEST_FUZZ_SEED" in os.environ else 20
 LINES = 250
 CPU_SECONDS = 60
-"""For one log of that many lines, some of them of a megabyte; what is not linear takes hours."""
+"""Limit for one log with so many lines, some of a megabyte; a quadratic algorithm takes hours."""
 
 TORQUE = b"""\
 04/21/2015 00:01:00;Q;123.srv;queue=batch
@@ -70,7 +70,7 @@ HUGE: tuple[Callable[[Random], bytes], ...] = (
 
 
 def mutated(line: bytes, chance: Random) -> bytes:
-    """The record with something done to it; still one line."""
+    """Return the record with a random mutation, as one line."""
     at = chance.randrange(len(line) + 1)
     match chance.randrange(11):
         case 0:
@@ -109,7 +109,7 @@ def mutated(line: bytes, chance: Random) -> bytes:
 
 
 def fuzzed(chance: Random) -> tuple[list[bytes], list[bytes]]:
-    """A log of mutated records, and which of its lines are whole E records of jobs that no other line tells of."""
+    """Return a log of mutated records, and its intact E records of jobs that occur in no other line."""
     lines, whole = [], []
     for number in range(LINES):
         line = chance.choice(RECORDED)
@@ -125,7 +125,7 @@ def fuzzed(chance: Random) -> tuple[list[bytes], list[bytes]]:
 
 
 def empty(engine: Engine) -> None:
-    """Nothing is known."""
+    """Delete all stored rows."""
     tables = ("completed_jobs", "interrupted_runs", "current_jobs", "log_positions", "malformed_lines")
     with engine.begin() as connection:
         connection.execute(text(f"TRUNCATE {', '.join(f'softwalltime.{table}' for table in tables)}"))
@@ -136,9 +136,7 @@ def key(job: CompletedJob) -> tuple[str, str, int | None]:
 
 
 @pytest.mark.postgres
-def test_whatever_a_log_holds_each_line_is_accounted_for_and_each_job_is_stored(
-    module_engine: Engine, tmp_path: Path
-) -> None:
+def test_each_line_of_a_mutated_log_is_counted_and_each_job_is_stored(module_engine: Engine, tmp_path: Path) -> None:
     until, executions = time.monotonic() + SECONDS, 0
     seed = SEED
     while seed < SEED + LOGS or time.monotonic() < until:
@@ -152,7 +150,7 @@ def test_whatever_a_log_holds_each_line_is_accounted_for_and_each_job_is_stored(
 
 
 def one_log(engine: Engine, folder: Path, chance: Random) -> int:
-    """Write a log, read it in some way, look at what came of it; returns how many lines it had."""
+    """Write a log, ingest it with random settings, and check the store; return the number of lines."""
     empty(engine)
     lines, whole = fuzzed(chance)
     content = b"\n".join(lines) + b"\n"
@@ -162,7 +160,7 @@ def one_log(engine: Engine, folder: Path, chance: Random) -> int:
         patch.setattr(files, "BLOCK", chance.choice((100, 5000, 1 << 20)))
         patch.setattr(files, "LONGEST_LINE", chance.choice((20_000, 1 << 24)))
         patch.setattr(ingesting, "LINES", chance.choice((1, 20, 50_000)))
-        # It grows, and is read in between.
+        # The log grows between the calls.
         cuts = sorted(chance.randrange(len(content)) for _ in range(chance.choice((0, 1, 3))))
         for cut in (*cuts, len(content)):
             written = content[:cut]
@@ -182,7 +180,7 @@ def one_log(engine: Engine, folder: Path, chance: Random) -> int:
         list(read_current(connection))
         connection.execute(text("SELECT count(*) FROM softwalltime.jobs_now")).one()
         connection.execute(text("SELECT * FROM softwalltime.jobs_overdue")).all()
-    # Nothing of a record that a line break cut is a job; where it ends is known once all of it is there.
+    # No job comes from a cut record, but its end is known only when the whole record is written.
     of_cut = [line.content for line in at_once.kept if line.error.reason == PART_OF_CUT]
     if cuts and of_cut:
         assert stored.keys() >= read.keys()
@@ -208,24 +206,24 @@ ENDED = b"11/20/2026 10:00:00;E;1.srv;user=bob ctime=100 start=110 "
         b"\xff", b"9", b"Resource_List.nodes=1:ppn=2+", b"1:", b"::", b'x" end=',
     ],
 )  # fmt: skip
-def test_a_record_of_a_megabyte_takes_no_longer_than_its_length_does(text: bytes) -> None:
+def test_parsing_time_is_linear_in_the_length_of_a_record(text: bytes) -> None:
     line = ENDED + text * ((1 << 20) // len(text)) + b" end=200"
     begin = time.process_time()
     batch = pbs_batch(Block(line, 0, 1, len(line) + 1), "log", Tally())
     assert len(batch.jobs) + len(batch.malformed) == 1
-    # Some milliseconds; what grows with the square of it takes minutes.
+    # Linear parsing takes milliseconds, quadratic parsing takes minutes.
     assert time.process_time() - begin < 10
 
 
 @pytest.mark.parametrize("size", [7, 1000, 4000, 10**6])
-def test_a_record_that_is_too_long_is_no_job_however_it_is_read(
+def test_a_record_that_is_too_long_is_not_read_as_a_job(
     size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "BLOCK", size)
     monkeypatch.setattr(files, "LONGEST_LINE", 5000)
     log = tmp_path / "20261120"
     short = ENDED + b"end=200\n"
-    # Up to any place it looks like a record, and so does what follows.
+    # Every prefix of the line is a valid record, and so is every rest.
     too_long = ENDED.replace(b"1.srv", b"2.srv") + b"end=200 " + b" ".join([short.strip()] * 200) + b"\n"
     log.write_bytes(too_long + short + too_long * 2 + b"rubbish\n")
     tally = Tally()
@@ -235,7 +233,7 @@ def test_a_record_that_is_too_long_is_no_job_however_it_is_read(
     assert tally.kept[-1].offset == 3 * len(too_long) + len(short)
 
 
-def test_a_malformed_line_keeps_nothing_of_what_was_read_with_it(tmp_path: Path) -> None:
+def test_a_malformed_line_keeps_no_other_data_in_memory(tmp_path: Path) -> None:
     log = tmp_path / "20261120"
     log.write_bytes((b"x" * 100_000 + b"\n" + ENDED + b"end=soon" + b" " * 100_000 + b"\n") * 20)
     tally = Tally()

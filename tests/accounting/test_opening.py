@@ -1,4 +1,4 @@
-"""Files as others leave them: compressed, damaged, special, with a byte order mark."""
+"""Opening of files: compressed, damaged, special, or with a byte order mark."""
 
 import bz2
 import gzip
@@ -28,7 +28,7 @@ def jobs(path: Path) -> tuple[int, Tally]:
 
 
 def contents(path: Path, size: int = 1000) -> tuple[bytes, str]:
-    """All that can be read of a file, and the error at the end of it."""
+    """Return the readable contents of a file, and the error at the end."""
     read, error = b"", "none"
     with opened(path) as file:
         try:
@@ -51,14 +51,14 @@ def test_a_compressed_log_is_read_whatever_its_name(name: str, suffix: str, tmp_
 
 @compressed
 @pytest.mark.parametrize("padding", [b"", bytes(4), bytes(70_000)])
-def test_members_that_follow_each_other_are_one_file(name: str, padding: bytes, tmp_path: Path) -> None:
+def test_consecutive_members_are_read_as_one_file(name: str, padding: bytes, tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"".join(FORMATS[name](part) + padding for part in (RECORDED[:9999], b"", RECORDED[9999:])))
     assert contents(log) == (RECORDED, "none")
 
 
 @compressed
-def test_any_place_can_be_read_again(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_position_can_be_read_again(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "_STEP", 1000)
     monkeypatch.setattr(opening, "_INPUT", 300)
     log, chance = tmp_path / "log", Random(1)
@@ -74,7 +74,7 @@ def test_any_place_can_be_read_again(name: str, tmp_path: Path, monkeypatch: pyt
 
 @compressed
 @pytest.mark.parametrize("lines", [10, 168, 168 * 50])
-def test_a_file_that_ends_early_gives_what_comes_before(name: str, lines: int, tmp_path: Path) -> None:
+def test_a_truncated_file_is_read_up_to_its_end(name: str, lines: int, tmp_path: Path) -> None:
     whole = b"".join((RECORDED.splitlines(keepends=True) * 50)[:lines])
     log = tmp_path / "log"
     data = FORMATS[name](whole)
@@ -103,7 +103,7 @@ def test_a_file_with_other_data_after_its_end_is_read_to_its_end(name: str, line
 
 @pytest.mark.parametrize("name", ["gzip", "xz"])
 @pytest.mark.parametrize("lines", [100, 168 * 100])
-def test_a_file_with_a_wrong_byte_gives_what_comes_before_it(name: str, lines: int, tmp_path: Path) -> None:
+def test_a_file_with_a_wrong_byte_is_read_up_to_the_damage(name: str, lines: int, tmp_path: Path) -> None:
     # Random texts, which do not compress well: half of the file is half of the contents.
     chance = Random(1)
     whole = b"".join(b"%064x\n" % chance.getrandbits(256) for _ in range(lines))
@@ -117,7 +117,7 @@ def test_a_file_with_a_wrong_byte_gives_what_comes_before_it(name: str, lines: i
     assert "damaged" in error
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_record(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_not_part_of_the_first_record(tmp_path: Path) -> None:
     log = tmp_path / "20261120"
     record = next(line for line in RECORDED.splitlines() if line[19:22] == b";E;")
     log.write_bytes(b"\xef\xbb\xbf" + record + b"\nrubbish\n")
@@ -129,7 +129,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_record(tmp_path: Path) -> Non
     assert (found, tally.kept[0].offset, tally.kept[0].content) == (42, 3, b"rubbish")
 
 
-def test_zeros_at_the_start_of_a_log_cost_their_line_alone(tmp_path: Path) -> None:
+def test_only_the_line_with_zeros_at_the_start_of_a_log_is_malformed(tmp_path: Path) -> None:
     log = tmp_path / "20261120"
     log.write_bytes(bytes(3 << 20) + RECORDED)
     found, tally = jobs(log)
@@ -146,7 +146,7 @@ def test_a_device_is_not_opened(target: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/kmsg").exists(), reason="there is no /proc/kmsg here")
-def test_files_of_proc_which_may_never_end_are_empty(tmp_path: Path) -> None:
+def test_files_in_proc_which_may_never_end_are_read_as_empty(tmp_path: Path) -> None:
     log = tmp_path / "20261120"
     log.symlink_to("/proc/kmsg")
     assert jobs(log)[0] == 0

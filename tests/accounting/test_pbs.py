@@ -1,4 +1,4 @@
-"""One accounting record, with every oddity that a real server was seen to write."""
+"""Parsing of one accounting record, with all special cases observed on a real server."""
 
 from collections import Counter
 
@@ -27,7 +27,7 @@ def test_any_job_is_written_as_a_record_and_read_back_unchanged(job: CompletedJo
     assert pbs.completed_job(job_id, message) == job
 
 
-def test_an_account_may_hold_quotes_blanks_semicolons_and_equal_signs() -> None:
+def test_an_account_may_contain_quotes_blanks_semicolons_and_equal_signs() -> None:
     line = b'11/20/2026 10:16:15;E;6.pbs1;user=bob group=bob account="chem grant; 2026 "x=1"" project=p jobname=acct'
     assert pbs.attributes(pbs.split(line)[2]) == {
         "user": "bob", "group": "bob", "account": 'chem grant; 2026 "x=1"', "project": "p", "jobname": "acct",
@@ -50,18 +50,18 @@ def test_an_account_may_hold_quotes_blanks_semicolons_and_equal_signs() -> None:
         ("exec_vnode=(n1:ncpus=2+n2:ncpus=2)", "(n1:ncpus=2+n2:ncpus=2)"),
     ],
 )
-def test_a_value_is_read_as_pbs_had_it(written: str, value: str) -> None:
+def test_a_value_is_read_as_before_quoting(written: str, value: str) -> None:
     fields = pbs.attributes(f"user=bob {written} end=5")
     assert fields == {"user": "bob", written.partition("=")[0]: value, "end": "5"}
 
 
-def test_a_text_of_the_user_cannot_pass_for_another_user_or_another_end() -> None:
+def test_a_user_s_text_cannot_replace_the_user_or_the_end() -> None:
     forged = 'x" user=root end=1 Exit_status=0 walltime'
     job = completed(f'user=bob group=staff account="{forged}" jobname=j queue=q ctime=5 end=99 Exit_status=3')
     assert (job.submission.user, job.end, job.exit_status) == ("bob", 99, 3)
 
 
-def test_the_runtime_is_what_pbs_measured_and_else_end_minus_start() -> None:
+def test_the_runtime_is_measured_by_pbs_or_else_end_minus_start() -> None:
     assert completed(f"{HEADER} end=200 resources_used.walltime=00:01:15").runtime == 75
     assert completed(f"{HEADER} end=200").runtime == 90
     assert completed("user=bob ctime=100 end=200").runtime == 0
@@ -97,12 +97,12 @@ def test_torque_is_read_too() -> None:
 
 
 @pytest.mark.parametrize("job_id", ["1166970[].srv", "5[].pbs1", "12[]"])
-def test_array_parents_are_known_by_their_id(job_id: str) -> None:
+def test_job_arrays_are_recognised_by_their_id(job_id: str) -> None:
     assert pbs.is_array_parent(job_id)
 
 
 @pytest.mark.parametrize("job_id", ["5[4].pbs1", "5.pbs1", "12"])
-def test_jobs_and_subjobs_are_no_array_parents(job_id: str) -> None:
+def test_jobs_and_subjobs_are_not_array_parents(job_id: str) -> None:
     assert not pbs.is_array_parent(job_id)
 
 
@@ -130,7 +130,7 @@ def test_an_error_names_field_and_value(message: str, field: str, value: str) ->
     assert (caught.value.field, caught.value.value) == (field, value)
 
 
-def test_a_value_of_an_optional_field_that_cannot_be_read_costs_that_value_alone() -> None:
+def test_a_malformed_optional_field_is_left_out() -> None:
     left_out: Counter[str] = Counter()
     message = "user=bob ctime=1 end=9 qtime=soon Resource_List.mem=lots Resource_List.ncpus=4 Exit_status=99999999999"
     job = job_of(pbs.completed_values("7.srv", message, left_out=left_out))
@@ -148,7 +148,7 @@ def test_a_value_of_an_optional_field_that_cannot_be_read_costs_that_value_alone
         (b"11/20/2026 10:16:10;EE;1.srv;user=x", "record type"),
     ],
 )  # fmt: skip
-def test_a_line_that_is_no_record_is_refused(line: bytes, part: str) -> None:
+def test_a_line_that_is_not_a_record_is_rejected(line: bytes, part: str) -> None:
     with pytest.raises(RecordError, match=part):
         pbs.split(line)
 
@@ -156,13 +156,13 @@ def test_a_line_that_is_no_record_is_refused(line: bytes, part: str) -> None:
 @given(st.binary(max_size=300))
 @example(b"11/20/2026 10:16:10;E;1.srv;user=\xe9\x00 ctime=1 end=2")
 @example(b'11/20/2026 10:16:10;E;1.srv;user=a account="')
-def test_any_bytes_are_read_or_refused(line: bytes) -> None:
+def test_any_bytes_are_read_or_rejected(line: bytes) -> None:
     try:
         _, job_id, message = pbs.split(line)
         job = pbs.completed_job(job_id, message)
     except RecordError as error:
         assert error.reason
     else:
-        # What is read, any database can take.
+        # Any database accepts the values.
         assert "\0" not in job.submission.user
         assert job.submission.user.encode()

@@ -19,7 +19,7 @@ def test_limits_are_pairs_or_a_file_of_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["short=soon", "=1:00:00", "short=1:00:00,short=2:00:00", "short=1:00,", "a=0"])
-def test_malformed_limits_are_refused(text: str) -> None:
+def test_malformed_limits_are_rejected(text: str) -> None:
     with pytest.raises(UsageError, match="queue limits: "):
         read_queue_limits(text)
 
@@ -38,7 +38,7 @@ def test_only_jobs_without_a_walltime_get_a_limit() -> None:
     assert [each.submission.walltime for each in with_queue_limits(jobs, {"short": 60, "*": 9})] == [60, 50, 9]
 
 
-def test_replay_says_that_a_log_without_walltimes_cannot_be_scored(
+def test_replay_reports_that_a_log_without_walltimes_cannot_be_scored(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trace = tmp_path / "metacentrum.swf"

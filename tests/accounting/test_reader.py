@@ -1,4 +1,4 @@
-"""Whole logs: the recorded one to the last record, and every way in which a file can be broken."""
+"""Reading of whole logs: the recorded log, malformed lines, and damaged files."""
 
 import gzip
 import random
@@ -40,7 +40,7 @@ def test_the_recorded_log_is_read_to_the_last_record() -> None:
     assert rerun, "the log holds a job that was run again"
 
 
-def test_a_folder_means_its_daily_files_in_order_gzipped_or_not(tmp_path: Path) -> None:
+def test_the_logs_of_a_folder_are_its_daily_files_in_order_gzipped_or_not(tmp_path: Path) -> None:
     first, second = RECORDED_LOG.read_bytes().split(b"11/20/2026 10:21", 1)
     (tmp_path / "20261121").write_bytes(b"11/20/2026 10:21" + second)
     (tmp_path / "20261120.gz").write_bytes(gzip.compress(first))
@@ -54,7 +54,7 @@ def test_a_file_named_twice_is_read_once(tmp_path: Path) -> None:
     assert expand([RECORDED_LOG, RECORDED_LOG.parent]) == [RECORDED_LOG]
 
 
-def test_bad_lines_are_counted_kept_with_file_line_and_reason_and_cost_no_other_line(tmp_path: Path) -> None:
+def test_malformed_lines_are_kept_with_file_line_and_reason_and_other_lines_are_read(tmp_path: Path) -> None:
     good = RECORDED_LOG.read_bytes().splitlines(keepends=True)
     log = tmp_path / "20261120"
     log.write_bytes(b"".join([*good[:10], b"\xff\xfe rubbish\n", b"\n", *good[10:]]))
@@ -66,14 +66,14 @@ def test_bad_lines_are_counted_kept_with_file_line_and_reason_and_cost_no_other_
     assert str(kept).startswith(f"{log}:11: not an accounting record")
 
 
-def test_a_last_line_without_its_end_is_left_alone(tmp_path: Path) -> None:
+def test_a_last_line_without_a_line_end_is_not_read(tmp_path: Path) -> None:
     log = tmp_path / "20261120"
     log.write_bytes(RECORDED_LOG.read_bytes().rstrip(b"\n"))
     jobs, tally = read(log)
     assert (len(jobs), tally.unfinished, tally.malformed) == (41, 1, 0)
 
 
-def test_a_broken_gzip_file_is_told_and_the_next_file_goes_on(tmp_path: Path) -> None:
+def test_a_damaged_gzip_file_is_reported_and_the_next_file_is_read(tmp_path: Path) -> None:
     broken = tmp_path / "20261119.gz"
     broken.write_bytes(gzip.compress(RECORDED_LOG.read_bytes() * 50)[:-100])
     jobs, tally = read(broken, RECORDED_LOG)
@@ -83,7 +83,7 @@ def test_a_broken_gzip_file_is_told_and_the_next_file_goes_on(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", ["missing", "missing/20261120"])
-def test_a_path_that_is_not_there_is_an_error(tmp_path: Path, name: str) -> None:
+def test_a_missing_path_is_an_error(tmp_path: Path, name: str) -> None:
     with pytest.raises(SourceError, match="No such file"):
         log_files(tmp_path / name)
 
@@ -93,7 +93,7 @@ def test_a_folder_without_logs_is_an_error(tmp_path: Path) -> None:
         log_files(tmp_path)
 
 
-def test_a_trace_is_told_from_a_log_by_its_first_line(tmp_path: Path) -> None:
+def test_a_trace_is_distinguished_from_a_log_by_its_first_line(tmp_path: Path) -> None:
     def trace(path: Path) -> bool:
         with opened(path) as file:
             return is_trace(file)
@@ -107,7 +107,7 @@ def test_a_trace_is_told_from_a_log_by_its_first_line(tmp_path: Path) -> None:
     assert not trace(headless)
 
 
-def test_lines_come_whole_with_their_places_whatever_the_block_size(
+def test_lines_are_complete_with_their_positions_for_any_block_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     content = RECORDED_LOG.read_bytes()
@@ -134,7 +134,7 @@ def test_reading_can_begin_at_any_block(monkeypatch: pytest.MonkeyPatch) -> None
         ]
 
 
-def test_a_file_that_is_one_endless_line_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_is_too_long_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "LONGEST_LINE", 10_000)
     monkeypatch.setattr(files, "BLOCK", 1000)
     log = tmp_path / "20261120"
@@ -144,7 +144,7 @@ def test_a_file_that_is_one_endless_line_is_read_in_pieces(tmp_path: Path, monke
     assert tally.malformed == 5
 
 
-def test_only_so_many_malformed_lines_are_kept(tmp_path: Path) -> None:
+def test_the_number_of_malformed_lines_kept_is_limited(tmp_path: Path) -> None:
     log = tmp_path / "20261120"
     log.write_bytes(b"rubbish\n" * (KEPT + 5))
     _, tally = read(log)
@@ -152,7 +152,7 @@ def test_only_so_many_malformed_lines_are_kept(tmp_path: Path) -> None:
 
 
 @given(st.randoms(use_true_random=False), st.integers(1, 30))
-def test_every_line_of_a_mutated_log_is_accounted_for(chance: random.Random, mutations: int) -> None:
+def test_every_line_of_a_mutated_log_is_counted(chance: random.Random, mutations: int) -> None:
     content = bytearray(RECORDED_LOG.read_bytes())
     for _ in range(mutations):
         place = chance.randrange(len(content))

@@ -28,7 +28,7 @@ def test_a_line_becomes_a_job() -> None:
     assert (job.exit_status, job.cput) == (0, 590 * 16)
 
 
-def test_what_is_unknown_stays_unknown() -> None:
+def test_unknown_values_stay_unknown() -> None:
     job = completed_job(b"7 1000 -1 600 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1", HEADER)
     submission = job.submission
     assert (submission.user, submission.project, submission.job_name, submission.queue) == ("", "", "", "")
@@ -41,18 +41,18 @@ def test_a_job_that_never_ran_has_no_start_and_no_runtime() -> None:
     assert (job.start, job.runtime, job.ran) == (None, 0, False)
 
 
-def test_averages_may_have_a_fraction() -> None:
+def test_averages_may_be_fractions() -> None:
     assert completed_job(LINE.replace(b" 590 ", b" 590.6 "), HEADER).cput == 590 * 16
 
 
 @pytest.mark.parametrize("line", [b"1 2 3", LINE + b" 5", LINE.replace(b"600", b"x"), LINE.replace(b"600", b"9" * 20)])
-def test_what_is_no_job_is_refused(line: bytes) -> None:
+def test_a_line_that_is_not_a_job_is_rejected(line: bytes) -> None:
     with pytest.raises(RecordError):
         completed_job(line, HEADER)
 
 
 @given(st.binary(max_size=100) | st.lists(st.integers(-(10**14), 10**14), min_size=18, max_size=18).map(str))
-def test_any_line_is_read_or_refused(line: bytes | str) -> None:
+def test_any_line_is_read_or_rejected(line: bytes | str) -> None:
     raw = line if isinstance(line, bytes) else line.translate(str.maketrans("", "", "[],")).encode()
     try:
         assert completed_job(raw, HEADER).runtime >= 0
@@ -91,7 +91,7 @@ def test_a_trace_may_have_names_a_queues_name_and_a_node_specification(tmp_path:
 
 
 @pytest.mark.parametrize("columns", [18, 19, 20, 21])
-def test_the_first_job_decides_how_many_columns_there_are(columns: int, tmp_path: Path) -> None:
+def test_the_first_job_determines_the_number_of_columns(columns: int, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     line = b" ".join(ALEA.split()[:columns])
     trace.write_bytes(
@@ -105,14 +105,14 @@ def test_the_first_job_decides_how_many_columns_there_are(columns: int, tmp_path
     assert tally.kept[0].error.reason.endswith(f"{named})")
 
 
-def test_a_trace_whose_first_job_is_malformed_is_a_trace_by_its_header(tmp_path: Path) -> None:
+def test_a_trace_with_a_malformed_first_job_is_recognised_by_its_header(tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     trace.write_bytes(b"; Version: 2.2\n1 2 3\n" + LINE + b"\n")
     jobs, tally = read(trace)
     assert (len(jobs), tally.malformed) == (1, 1)
 
 
-def test_a_value_of_an_optional_column_that_is_no_number_costs_that_value_alone(tmp_path: Path) -> None:
+def test_a_malformed_optional_column_is_left_out(tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     bad = LINE.replace(b"  590  ", b"  x  ").replace(b"  7 ", b"  8 ")
     trace.write_bytes(LINE + b"\n" + bad + b"\n" + LINE.replace(b" 3600 ", b" x ") + b"\n")

@@ -1,4 +1,4 @@
-"""Durations, sizes, numbers and times: PBS's forms are read, everything else is refused."""
+"""Durations, sizes, numbers and times: PBS's formats are read, all others are rejected."""
 
 import contextlib
 
@@ -23,13 +23,13 @@ def test_a_duration_is_read_in_every_form(text: str, seconds: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "-1", "-00:10:00", "1h", "::", "1:2:3:4:5", "10:", "1e3", "nan", "1.", "1.x", "9" * 30, "1:-2:3"]
 )
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_a_malformed_duration_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="duration"):
         duration(text)
 
 
 @given(st.integers(0, LARGEST))
-def test_a_duration_survives_the_clock(seconds: int) -> None:
+def test_a_duration_is_written_and_read_back_unchanged(seconds: int) -> None:
     assert duration(clock(seconds)) == seconds
 
 
@@ -46,13 +46,13 @@ def test_a_size_is_read_in_every_unit(text: str, expected: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "kb", "-1kb", "1xb", "1kbb", "1 kb", "0x10", "1.kb", ".5gb", "9999999999pb"])
-def test_what_is_no_size_is_refused(text: str) -> None:
+def test_a_malformed_size_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="size"):
         size(text)
 
 
 @pytest.mark.parametrize("text", ["", "-", "1.0", "+1", "2147483648", "-2147483649", "12345678901", "1_0", "a"])
-def test_what_is_no_whole_number_of_32_bits_is_refused(text: str) -> None:
+def test_a_number_beyond_32_bits_or_malformed_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="number"):
         whole(text)
 
@@ -63,13 +63,13 @@ def test_a_whole_number_is_read(number: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "9999999999999", "11/20/2026"])
-def test_what_is_no_epoch_time_is_refused(text: str) -> None:
+def test_a_malformed_epoch_time_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="time"):
         epoch(text)
 
 
 @given(st.text(max_size=20))
-def test_any_text_is_read_or_refused(text: str) -> None:
+def test_any_text_is_read_or_rejected(text: str) -> None:
     for convert in (duration, size, whole, epoch):
         with contextlib.suppress(ValueError):
             assert isinstance(convert(text), int)

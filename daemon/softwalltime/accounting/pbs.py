@@ -24,10 +24,10 @@ from softwalltime.jobs import FIELDS, CompletedJob, CurrentJob, FieldKind, Value
 
 MISSING = "is missing"
 LONGEST_NAMES = 300
-"""Characters of user, project and job id together; a database must be able to look for them."""
+"""Maximum characters of user, project and job id together: the limit of a database index."""
 
 _KEY = re.compile(r"[A-Za-z_][\w.\-]*=")
-# Only from the first of several blanks: tried from each of them, a line of a million would take hours.
+# Matches only at the first of several blanks: with a match at each, a line of a million blanks would take hours.
 _NEXT_KEY = re.compile(r"(?<! ) +(?=[A-Za-z_][\w.\-]*=)")
 # Any dotted name (Resource_List.x, resources_used.x) and the plain ones that PBS or TORQUE writes after a text.
 _FIELD = (
@@ -40,21 +40,21 @@ _TRAILING_BLANKS = r" *$"
 _END = {quote: re.compile(rf"{quote}(?= +{_FIELD}|{_TRAILING_BLANKS})") for quote in "\"'"}
 _ACCOUNT_END = re.compile(rf'"(?= +{_AFTER_ACCOUNT}|{_TRAILING_BLANKS})')
 _ALWAYS_QUOTED = frozenset({"gridname", "account", "project", "accounting_id", "resvname"})
-_FIRST_COUNTS = frozenset({"user", "group"})
+_FIRST_WINS = frozenset({"user", "group"})
 _PLACEMENT = re.compile(r"(?:(\d+)|[^:+]+)((?::[^+]*)?)(?:\+|$)")
 _PPN = re.compile(r":ppn=(\d+)")
 _GPUS = re.compile(r":gpus=(\d+)")
 
 
 def decoded(line: bytes) -> str:
-    r"""The line as text that any database takes: a byte that is not UTF-8, or a NUL, is written ``\xHH``."""
+    r"""Return the line as text that any database accepts: NUL and bytes that are not UTF-8 become ``\xHH``."""
     return line.decode("utf-8", "backslashreplace").replace("\0", "\\x00")
 
 
 def split(line: bytes) -> tuple[str, str, str]:
-    """A record's type, job id and message.
+    """Return a record's type, job id and message.
 
-    :raises RecordError: if the line is no accounting record.
+    :raises RecordError: if the line is not an accounting record.
     """
     parts = decoded(line).rstrip(" \r\n").split(";", 3)
     if len(parts) < 4:
@@ -68,22 +68,22 @@ def split(line: bytes) -> tuple[str, str, str]:
 
 
 class _Days(dict[str, bool]):
-    """Whether a text is a day and a blank as in a time stamp; a log holds few of them, many thousand times."""
+    """Cache: whether a text is the day of a time stamp and a blank; a log has few days and many records."""
 
     def __missing__(self, text: str) -> bool:
         try:
             found = len(text) == 11 and datetime.strptime(text, "%m/%d/%Y ").tzinfo is None
         except ValueError:
             found = False
-        return found if len(self) > _REMEMBERED else self.setdefault(text, found)
+        return found if len(self) > _MAX_DAYS else self.setdefault(text, found)
 
 
-_REMEMBERED = 10_000
+_MAX_DAYS = 10_000
 _days = _Days()
 
 
 def attributes(message: str) -> dict[str, str]:
-    """The message's fields, each value as PBS had it before quoting.
+    """Return the message's fields, each value as before quoting.
 
     >>> attributes('user=bob account="chem; 2026 "x=1"" project=p')
     {'user': 'bob', 'account': 'chem; 2026 "x=1"', 'project': 'p'}
@@ -92,19 +92,19 @@ def attributes(message: str) -> dict[str, str]:
         try:
             return dict([pair.split("=", 1) for pair in message.split(" ")])
         except ValueError:
-            pass  # a value with blanks in it and no quotes, such as a group named "domain users"
+            pass  # a value with a blank and no quotes, such as a group named "domain users"
     return _scan(message)
 
 
 def _scan(message: str) -> dict[str, str]:
-    """Walk through the message from key to key."""
+    """Parse the message field by field."""
     found: dict[str, str] = {}
     unclosed: set[re.Pattern[str]] = set()
     position, length = 0, len(message)
     while position < length:
         match = _KEY.match(message, position)
         if match is None:
-            # Not a field: go on at the next one.  Only the start of a message can come here.
+            # Not a field: continue at the next one.  This happens only at the start of a message.
             following = _NEXT_KEY.search(message, position)
             if following is None:
                 break
@@ -113,7 +113,7 @@ def _scan(message: str) -> dict[str, str]:
         key = match.group()[:-1]
         begin = match.end()
         end, value = _value(message, begin, key, unclosed)
-        if key not in _FIRST_COUNTS or key not in found:
+        if key not in _FIRST_WINS or key not in found:
             found[key] = value
         position = end
         while position < length and message[position] == " ":
@@ -122,9 +122,9 @@ def _scan(message: str) -> dict[str, str]:
 
 
 def _value(message: str, begin: int, key: str, unclosed: set[re.Pattern[str]]) -> tuple[int, str]:
-    """Where the value that begins at ``begin`` ends, and what it is without its quotes.
+    """Return the end of the value that begins at ``begin``, and the value without its quotes.
 
-    :param unclosed: ends of quotes that do not come any more, so that a line of a million quotes is searched but once.
+    :param unclosed: ends of quotes that do not occur in the rest; without it, a million quotes would take hours.
     """
     quote = message[begin : begin + 1]
     if quote in _END and quote:
@@ -143,7 +143,7 @@ def _value(message: str, begin: int, key: str, unclosed: set[re.Pattern[str]]) -
 
 
 def is_array_parent(job_id: str) -> bool:
-    """Whether the id is that of a whole job array, which has an E record but never ran: ``5[].srv``."""
+    """Return whether the id is that of a job array (``5[].srv``), which has an E record but does not run itself."""
     return "[]" in job_id
 
 
@@ -156,20 +156,20 @@ def completed_job(job_id: str, message: str, server: str = "") -> CompletedJob:
 
 
 def completed_values(job_id: str, message: str, server: str = "", left_out: Counter[str] | None = None) -> Values:
-    """As :func:`completed_job`, but the job's bare values.
+    """Return the values of the job of an E record, as :func:`completed_job`.
 
-    :param left_out: counts values of optional fields that cannot be read, by field; the job has none there.
+    :param left_out: counts malformed values of optional fields, by field; these fields are then empty.
     """
     texts = _shapes.values(message)
     if texts is None:
         fields = attributes(message)
         texts = tuple(map(fields.get, _FIELDS))
-        _shapes.meet(message, fields)
+        _shapes.count(message, fields)
     return _read(job_id, texts, server, left_out)
 
 
 def current_job(job_id: str, fields: dict[str, str], server: str = "", *, waits: bool) -> CurrentJob:
-    """The job that waits or runs of which a Q, S or R record, and alters after it, have these fields.
+    """Return the waiting or running job with these fields of a Q, S or R record and of the alters after it.
 
     :raises RecordError: as :func:`completed_job`.
     """
@@ -185,7 +185,7 @@ def _read(job_id: str, texts: Sequence[str | None], server: str, left_out: Count
     try:
         return _values(job_id, texts, server)
     except ValueError:
-        return _values(job_id, _readable(texts, left_out), server)
+        return _values(job_id, _convertible(texts, left_out), server)
 
 
 _FIELDS = (*(field.pbs for field in FIELDS if field.pbs), "Resource_List.nodes")
@@ -194,9 +194,11 @@ _shapes = Shapes(_FIELDS)
 
 
 def _values(job_id: str, texts: Sequence[str | None], server: str) -> Values:
-    """The values of the job of which ``_FIELDS`` have these texts, with a bare ValueError if one cannot be converted.
+    """Return the job's values from the texts of ``_FIELDS``.
 
-    Written out, since this is most of the work on a log; a test compares it with ``FIELDS`` and ``CONVERTERS``.
+    Not a loop, for speed: a log spends most time here.  A test compares it with ``FIELDS`` and ``CONVERTERS``.
+
+    :raises ValueError: if a text cannot be converted.
     """
     (
         user, ctime, walltime, group, project, account, job_name, queue, min_walltime, max_walltime,
@@ -208,7 +210,7 @@ def _values(job_id: str, texts: Sequence[str | None], server: str) -> Values:
     if not user:
         raise RecordError(MISSING, field="user")
     if len(user) + len(project) + len(job_id) > LONGEST_NAMES:
-        raise RecordError("user, project and job id are longer together than any index takes", field="user", value=user)
+        raise RecordError(f"user, project and job id exceed {LONGEST_NAMES} characters", field="user", value=user)
     if end_text is None:
         raise RecordError(MISSING, field="end")
     end = epoch(end_text)
@@ -275,10 +277,10 @@ CONVERTERS: dict[FieldKind, Callable[[str], object]] = {
 _BY_NAME = {field.pbs: field for field in FIELDS if field.pbs}
 
 
-def _readable(texts: Sequence[str | None], left_out: Counter[str] | None) -> list[str | None]:
-    """Return the texts without those of optional fields that cannot be converted.
+def _convertible(texts: Sequence[str | None], left_out: Counter[str] | None) -> list[str | None]:
+    """Return the texts without malformed ones of optional fields.
 
-    :raises RecordError: if a required field cannot be.
+    :raises RecordError: if a required field is malformed.
     """
     readable = list(texts)
     for index, (name, value) in enumerate(zip(_FIELDS, texts, strict=True)):
@@ -297,7 +299,7 @@ def _readable(texts: Sequence[str | None], left_out: Counter[str] | None) -> lis
 
 
 def _torque_nodes(text: str) -> tuple[int, int]:
-    """CPUs and GPUs in TORQUE's ``Resource_List.nodes``: ``2:ppn=8:gpus=1+node7:ppn=4``, whose default is 1 CPU."""
+    """Return CPUs and GPUs in TORQUE's ``Resource_List.nodes``: ``2:ppn=8:gpus=1+node7:ppn=4``; default 1 CPU."""
     ncpus = ngpus = 0
     for match in _PLACEMENT.finditer(text):
         count = int((match.group(1) or "1")[:9])

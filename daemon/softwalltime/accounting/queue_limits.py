@@ -1,4 +1,4 @@
-"""Walltimes by queue, for logs whose records have none: the queue's limit applied to such jobs.
+"""Set the queue's limit as the walltime of jobs that have none.
 
 A file has a line ``queue=HH:MM:SS`` for each queue; ``*`` is every other queue, ``#`` begins a comment::
 
@@ -16,11 +16,11 @@ from softwalltime.errors import SourceError, UsageError
 from softwalltime.jobs import CompletedJob
 
 OTHERS = "*"
-"""In place of a queue's name: all queues that are not named."""
+"""Name for all queues that are not listed."""
 
 
 def read_queue_limits(text: str) -> dict[str, int]:
-    """Return walltimes in seconds by queue, from pairs ``queue=HH:MM:SS`` with commas between them, or a file of them.
+    """Return walltimes in seconds by queue, from comma-separated pairs ``queue=HH:MM:SS`` or a file of them.
 
     >>> read_queue_limits("short=1:00:00,*=24:00:00")
     {'short': 3600, '*': 86400}
@@ -53,7 +53,7 @@ def read_queue_limits(text: str) -> dict[str, int]:
 
 
 def with_queue_limits(jobs: Iterable[CompletedJob], limits: Mapping[str, int]) -> list[CompletedJob]:
-    """Return the jobs; those without a walltime get their queue's limit, if it has one."""
+    """Return the jobs, with their queue's limit, if any, in place of a missing walltime."""
     found = []
     for job in jobs:
         limit = None if job.submission.walltime else limits.get(job.submission.queue, limits.get(OTHERS))

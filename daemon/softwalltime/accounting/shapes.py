@@ -1,6 +1,6 @@
-"""Records read by one match each: nearly all of a log have the same fields, in the same order, as one before them.
+"""Read records by one match each: nearly all records of a log have the same fields in the same order.
 
-The names of a record's fields in their order are its shape.  A shape that has been met some times gets a regular
+The names of a record's fields in their order are its shape.  A shape that has occurred several times gets a regular
 expression, which is several times as fast as splitting a record; it never matches a record that it would read
 differently.
 """
@@ -10,32 +10,33 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-MET = 8
-"""Records of a shape until it gets an expression; making one takes as long as reading some hundred records."""
-MOST = 64
-"""Expressions there may be; of more shapes than these, records are taken apart."""
-ALIKE = 8
-"""Expressions there may be for records with the same number of blanks, since they are tried one after the other."""
-REMEMBERED = 1000
-"""Shapes that are counted, of LONGEST fields at most."""
-LONGEST = 200
+THRESHOLD = 8
+"""Records of a shape before it gets an expression: compiling one takes as long as reading some hundred records."""
+MAX_EXPRESSIONS = 64
+"""Maximum number of expressions; records of other shapes are split."""
+MAX_ALIKE = 8
+"""Maximum number of expressions for one number of blanks: they are tried one after the other."""
+MAX_COUNTED = 1000
+"""Maximum number of shapes that are counted."""
+MAX_FIELDS = 200
+"""Maximum number of fields of a shape."""
 
 _PLAIN = """[^ "']*+"""
 _QUOTED = '[^"]*+'
 _ACCOUNT = "account"
-# Only before these is it certain that a quote ends the account.
+# A quotation mark ends the account for certain only before these fields.
 _AFTER_ACCOUNT = frozenset({"project", "accounting_id", "jobname", "queue", ""})
 
 
 class _Shape(NamedTuple):
-    """An expression, and its groups in the order of the wanted fields."""
+    """A regular expression, and its groups in the order of the wanted fields."""
 
     expression: re.Pattern[str]
     groups: tuple[int, ...]
 
 
 class Shapes:
-    """The shapes that were met, for those who want the same fields of all records.
+    """The shapes that occurred, for reading the same fields of every record.
 
     :param wanted: names of fields.
     """
@@ -45,33 +46,36 @@ class Shapes:
         # By the number of blanks, which is counted quickly and nearly always distinguishes them.
         self._shapes: dict[int, list[_Shape]] = {}
         self._count = 0
-        self._met: dict[tuple[tuple[str, ...], int, bool], int] = {}
+        self._counts: dict[tuple[tuple[str, ...], int, bool], int] = {}
 
     def values(self, message: str) -> tuple[str | None, ...] | None:
-        """The values of the wanted fields, ``None`` where there is none; ``None`` for a message of another shape."""
+        """Return the values of the wanted fields, ``None`` for a missing one; ``None`` if the shape is not known."""
         for expression, groups in self._shapes.get(message.count(" "), ()):
             if match := expression.fullmatch(message):
                 return match.group(*groups)
         return None
 
-    def meet(self, message: str, fields: Mapping[str, str]) -> None:
-        """Take note of a message of no known shape, which was found to have these fields."""
-        if self._count >= MOST or len(fields) > LONGEST:
+    def count(self, message: str, fields: Mapping[str, str]) -> None:
+        """Count the shape of a message that :meth:`values` did not know.
+
+        :param fields: the fields of the message.
+        """
+        if self._count >= MAX_EXPRESSIONS or len(fields) > MAX_FIELDS:
             return
         blanks, quoted = message.count(" "), f' {_ACCOUNT}="' in f" {message}"
         shape = tuple(fields), blanks, quoted
-        times = self._met.get(shape, 0) + 1
-        if times == 1 and len(self._met) >= REMEMBERED:
+        times = self._counts.get(shape, 0) + 1
+        if times == 1 and len(self._counts) >= MAX_COUNTED:
             return
-        self._met[shape] = times
-        if times != MET or len(self._shapes.get(blanks, ())) >= ALIKE:
+        self._counts[shape] = times
+        if times != THRESHOLD or len(self._shapes.get(blanks, ())) >= MAX_ALIKE:
             return
         if found := self._shape(message, tuple(fields), quoted):
             self._shapes.setdefault(blanks, []).append(found)
             self._count += 1
 
     def _shape(self, message: str, names: Sequence[str], quoted: bool) -> _Shape | None:
-        """What reads this message and its like; ``None`` if one match cannot, as where a name comes twice.
+        """Return the shape of this message; ``None`` if one match cannot read it, for example if a name occurs twice.
 
         :param quoted: whether there is an account in quotes.
         """
@@ -86,7 +90,7 @@ class Shapes:
                 groups[name] = len(groups) + 1
                 value = f"({value})"
             parts.append(re.escape(name) + (f'="{value}"' if in_quotes else f"={value}"))
-        # The last group never takes part, as the value of a field that is missing.
+        # The last group never matches: it is the value of a missing field.
         expression = re.compile(" ".join(parts) + "((?!))?")
         if not expression.fullmatch(message):
             return None

@@ -1,4 +1,4 @@
-"""Standard Workload Format traces (Chapin et al. 1999, version 2.2), read as completed jobs.
+"""Read Standard Workload Format traces (Chapin et al. 1999, version 2.2) as completed jobs.
 
 One line is one job in 18 columns, -1 where unknown; header lines begin with a semicolon.  The user is ``user7``, the
 project is the group, the job name is the executable, the queue is the queue number; a job ends at submission + wait +
@@ -6,7 +6,7 @@ runtime, with an unknown wait taken as none.
 
 Traces of the simulator Alea, such as MetaCentrum's, have up to three columns more (``WorkloadReaderSWF.java`` there):
 the 20th is the name of the queue, the 21st the node specification, the 19th is not read.  In any trace users, groups,
-executables and queues may have names in place of numbers.  How many columns a trace has, its first job says.
+executables and queues may have names in place of numbers.  The first job determines the number of columns.
 """
 
 import re
@@ -24,7 +24,7 @@ COLUMNS = (
 )  # fmt: skip
 MORE_COLUMNS = ("unused", "queue name", "node specification")
 _NUMBERS = 11
-"""How many of the first columns are numbers; names may follow."""
+"""Number of first columns that are numbers; names may follow."""
 _NAMED = frozenset({"user ID", "group ID", "executable number", "queue number"})
 _OPTIONAL = frozenset(
     {
@@ -44,25 +44,25 @@ _NUMBER = re.compile(rb"[-+]?[0-9]+(\.[0-9]*)?")
 
 @dataclass(slots=True)
 class Header:
-    """What readers need to know of a trace: the epoch time of its second 0, and how many columns it has.
+    """Properties of a trace: the epoch time of its second 0, and its number of columns.
 
-    ``columns`` is 0 until the first job was read.
+    ``columns`` is 0 until the first job is read.
     """
 
     start: int = 0
     columns: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
-    """Values of optional columns that cannot be read, by column."""
+    """Number of malformed values of optional columns, by column."""
 
     def read(self, line: bytes) -> None:
-        """Take in one header line."""
+        """Read one header line."""
         match = _UNIX_START.match(line)
         if match is not None:
             self.start = int(match.group(1))
 
 
 def columns(line: bytes) -> int:
-    """Return how many columns a trace has that begins with this line; 0 if the line is no job of a trace."""
+    """Return the number of columns of a trace with this first line; 0 if the line is not a job of a trace."""
     parts = line.split(None, 22)
     numbers = [*parts[:_NUMBERS], *parts[15:18]]
     fits = 18 <= len(parts) <= 18 + len(MORE_COLUMNS) and all(map(_NUMBER.fullmatch, numbers))
@@ -95,7 +95,7 @@ def completed_job(line: bytes, header: Header, server: str = "") -> CompletedJob
     number, submit, wait, run, allocated, cpu, used, processors = values[:8]
     walltime, memory, status, user, group, app, queue = values[8:]
     if not (-1 <= submit < _LARGEST and wait < _LARGEST and run < _LARGEST and walltime < _LARGEST):
-        raise RecordError("not a believable time", value=line[:60].decode("ascii", "backslashreplace"))
+        raise RecordError("time out of range", value=line[:60].decode("ascii", "backslashreplace"))
     if processors <= 0:
         processors = allocated
     ncpus = processors if 0 < processors < 2**31 else None
@@ -139,7 +139,7 @@ def completed_job(line: bytes, header: Header, server: str = "") -> CompletedJob
 
 
 def _more(parts: list[bytes], queue: str) -> tuple[str, str]:
-    """Return queue and node specification as the columns after the 18th say them."""
+    """Return queue and node specification from the columns after the 18th."""
     texts = ["" if part == b"-1" else part.decode("utf-8", "backslashreplace") for part in parts[19:21]]
     name, select = (*texts, "", "")[:2]
     return intern(name.replace("\0", "\\x00")) or queue, intern(select.replace("\0", "\\x00"))

@@ -1,4 +1,4 @@
-"""Counters of a reading: lines by type, and malformed lines with place and reason."""
+"""Count lines by type, and keep malformed lines with position and reason."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -7,14 +7,14 @@ from typing import Self
 from softwalltime.errors import RecordError, SourceError
 
 KEPT = 1000
-"""How many malformed lines a tally keeps with their reasons; more are only counted."""
+"""Maximum number of malformed lines that a tally keeps with their reasons; further ones are only counted."""
 LINE_KEPT = 4096
-"""Bytes kept of a malformed line: a file of many gigabytes may be a single one."""
+"""Maximum bytes kept of a malformed line: a file of many gigabytes may be a single line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """A malformed line, its place (``offset`` in bytes, ``line`` from 1) and the reason.
+    """A malformed line, its position (``offset`` in bytes, ``line`` from 1) and the reason.
 
     ``content`` is its first ``LINE_KEPT`` bytes.
     """
@@ -27,9 +27,9 @@ class Malformed:
 
     @classmethod
     def of(cls, error: RecordError, path: str, offset: int, line: int, content: bytes) -> Self:
-        """Return the malformed line at this place."""
+        """Return the malformed line at this position."""
         error.file, error.line, error.value = path, line, error.value[:LINE_KEPT]
-        # These would keep all that was read with it.
+        # A traceback would keep the whole block in memory.
         error.__traceback__ = error.__context__ = None
         return cls(path, offset, line, error, content[:LINE_KEPT])
 
@@ -45,10 +45,10 @@ class Tally:
     lines: int = 0
     jobs: int = 0
     stored: int = 0
-    """Jobs that were new to the store, where they are stored."""
+    """Jobs that were new to the store, if jobs are stored."""
     array_parents: int = 0
     interrupted: int = 0
-    """Runs that were stopped for the job to be run again."""
+    """Runs that ended with a requeue."""
     disagreeing: int = 0
     """Jobs whose resources_used.walltime is not end - start, as after a suspension."""
     blank: int = 0
@@ -57,18 +57,18 @@ class Tally:
     other: Counter[str] = field(default_factory=Counter)
     """Records that are not of completed jobs, by type."""
     left_out: Counter[str] = field(default_factory=Counter)
-    """Values of optional fields that could not be read, by field; the records count without them."""
+    """Malformed values of optional fields, by field; the records are read without them."""
     kept: list[Malformed] = field(default_factory=list)
     broken: list[SourceError] = field(default_factory=list)
-    """Files that could not be read, or not to their end."""
+    """Files that could not be read to their end."""
 
     @property
     def others(self) -> int:
-        """Number of records that are not of completed jobs."""
+        """Return the number of records that are not of completed jobs."""
         return sum(self.other.values())
 
     def add(self, other: "Tally") -> None:
-        """Add what was counted elsewhere."""
+        """Add the counts and lines of another tally."""
         for count in _COUNTS:
             setattr(self, count, getattr(self, count) + getattr(other, count))
         self.other += other.other
@@ -77,7 +77,7 @@ class Tally:
         self.broken += other.broken
 
     def keep(self, malformed: Malformed) -> None:
-        """Count a malformed line and keep it while there is room."""
+        """Count a malformed line; keep it if fewer than ``KEPT`` are kept."""
         self.malformed += 1
         if len(self.kept) < KEPT:
             self.kept.append(malformed)

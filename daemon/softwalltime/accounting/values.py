@@ -1,9 +1,9 @@
-"""Durations, sizes, numbers and times as PBS writes them."""
+"""Convert durations, sizes, numbers and times as PBS writes them."""
 
 from functools import lru_cache
 
 LARGEST = 10**12 - 1
-"""Greatest number of seconds or epoch time that is believed; 31,000 years."""
+"""Maximum seconds of a duration or epoch time: 31,000 years."""
 
 _UNITS = {
     "": 1,
@@ -15,10 +15,10 @@ _UNITS = {
 }  # fmt: skip
 
 
-# A log holds few different durations, millions of times over.
+# A log has few different durations in millions of records.
 @lru_cache(maxsize=1 << 16)
 def duration(text: str) -> int:
-    """Seconds from ``HH:MM:SS``, ``MM:SS``, plain seconds or ``D:HH:MM:SS``; a fraction of a second is dropped.
+    """Return the seconds of ``HH:MM:SS``, ``MM:SS``, plain seconds or ``D:HH:MM:SS``; fractions are dropped.
 
     >>> duration("01:00:30"), duration("30:00"), duration("3600"), duration("1:00:00:00"), duration("00:00:10.75")
     (3630, 1800, 3600, 86400, 10)
@@ -33,12 +33,12 @@ def duration(text: str) -> int:
     for part, unit in zip(reversed(parts), (1, 60, 3600, 86400), strict=False):
         total += int(part) * unit
     if total > LARGEST:
-        raise ValueError("not a believable duration")
+        raise ValueError("duration out of range")
     return total
 
 
 def size(text: str) -> int:
-    """Bytes from a PBS size: ``4gb``, ``1048576kb``, ``100mw`` (words of 8 bytes) or a bare number of bytes.
+    """Return the bytes of a PBS size: ``4gb``, ``1048576kb``, ``100mw`` (words of 8 bytes) or a bare number of bytes.
 
     >>> size("1gb"), size("2kw"), size("512"), size("1.5mb")
     (1073741824, 16384, 512, 1572864)
@@ -57,12 +57,12 @@ def size(text: str) -> int:
             raise ValueError("not a size")
         total = int(float(number) * unit)
     if total >= 2**63:
-        raise ValueError("not a believable size")
+        raise ValueError("size out of range")
     return total
 
 
 def whole(text: str) -> int:
-    """A whole number that fits into 32 bits with its sign.
+    """Return a whole number that fits into 32 bits with its sign.
 
     :raises ValueError: if it is not one.
     """
@@ -75,7 +75,7 @@ def whole(text: str) -> int:
 
 
 def epoch(text: str) -> int:
-    """A point in time in epoch seconds.
+    """Return a time in epoch seconds.
 
     :raises ValueError: if it is not one.
     """
@@ -85,7 +85,7 @@ def epoch(text: str) -> int:
 
 
 def clock(seconds: int) -> str:
-    """``HH:MM:SS`` as PBS writes it, hours without end.
+    """Return ``HH:MM:SS`` as PBS writes it, without a limit of the hours.
 
     >>> clock(90061)
     '25:01:01'

@@ -1,4 +1,4 @@
-"""Completed jobs written as the accounting records that a PBS server would have left."""
+"""Write completed jobs as the accounting records of a PBS server."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -13,7 +13,7 @@ from softwalltime.jobs import CompletedJob, Submission
 
 
 def as_pbs(job: CompletedJob, server: str) -> CompletedJob:
-    """A trace's job as one of a PBS server, with what PBS always has: a server in its id, a name, a queue, a select."""
+    """Return a trace's job with the fields that PBS always has: server in the id, name, queue, select, place."""
     submission = job.submission
     ncpus = submission.ncpus or 1
     return replace(
@@ -33,12 +33,12 @@ def as_pbs(job: CompletedJob, server: str) -> CompletedJob:
 
 
 def queue_record(job: CompletedJob) -> str:
-    """The message of the Q record written at submission."""
+    """Return the message of the Q record, which PBS writes at submission."""
     return f"{_identity(job)} {_requested(job.submission, job.soft_walltime)} "
 
 
 def start_record(job: CompletedJob) -> str:
-    """The message of the S record written when the job starts."""
+    """Return the message of the S record, which PBS writes at job start."""
     return f"{_identity(job)} start={job.start or 0} {_placed(job)} {_requested(job.submission, job.soft_walltime)} "
 
 
@@ -73,7 +73,7 @@ def _placed(job: CompletedJob) -> str:
 
 
 def _requested(submission: Submission, soft_walltime: int | None) -> str:
-    """``Resource_List``, in alphabetical order as PBS writes it."""
+    """Return ``Resource_List``, in alphabetical order as PBS writes it."""
     texts = {
         "max_walltime": _clock(submission.max_walltime),
         "mem": _bytes(submission.mem),
@@ -111,14 +111,14 @@ def _kilobytes(size: int) -> str:
 
 
 def _quoted(text: str) -> str:
-    """As PBS quotes a value: only where it holds a blank, and nothing is escaped."""
+    """Quote a value as PBS does: only if it contains a blank, without escaping."""
     if " " not in text:
         return text
     return f"'{text}'" if '"' in text else f'"{text}"'
 
 
 def records(jobs: Iterable[CompletedJob], zone: tzinfo) -> Iterator[tuple[str, str]]:
-    """All records of these jobs in the order of a log, each with the local day (YYYYMMDD) of the file it belongs to.
+    """Yield all records of these jobs in the order of a log, each with the local day (YYYYMMDD) of its file.
 
     A job that ran leaves Q, S and E, one that never did Q and D.  At one instant jobs end before others are
     submitted, and the records of one job are in the order of PBS's actions.
@@ -143,7 +143,7 @@ def records(jobs: Iterable[CompletedJob], zone: tzinfo) -> Iterator[tuple[str, s
 
 
 def write_logs(jobs: Iterable[CompletedJob], folder: Path, zone: tzinfo) -> tuple[int, int]:
-    """Write an accounting folder, one file a local day; returns the number of files and records.
+    """Write an accounting folder, one file per local day; return the number of files and records.
 
     :raises SourceError: if the folder is not empty, or cannot be written.
     """
@@ -159,7 +159,7 @@ def write_logs(jobs: Iterable[CompletedJob], folder: Path, zone: tzinfo) -> tupl
                 if day != current or stream is None:
                     if stream is not None:
                         stream.close()
-                    # With a clock that is set back at the end of summer time no day comes twice, but an hour may.
+                    # When summer time ends, an hour occurs twice, but no day does: records stay in day order.
                     stream = (folder / day).open("a", encoding="utf-8", newline="\n")
                     files += 1
                     current = day
@@ -174,13 +174,13 @@ def write_logs(jobs: Iterable[CompletedJob], folder: Path, zone: tzinfo) -> tupl
 
 
 def _stamp(time: int, zone: tzinfo) -> tuple[str, str]:
-    """The local day and PBS's time stamp."""
+    """Return the local day and PBS's time stamp."""
     day, hour, minute = _quarter(time // 900, zone)
     minutes, seconds = divmod(time % 900, 60)
     return day, f"{hour}:{minute + minutes:02}:{seconds:02}"
 
 
-# Time zones are off by whole quarters of an hour, and records come in order of time.
+# Offsets of time zones are multiples of 15 minutes, and records are ordered by time.
 @lru_cache(maxsize=64)
 def _quarter(quarter: int, zone: tzinfo) -> tuple[str, str, int]:
     local = datetime.fromtimestamp(quarter * 900, zone)
