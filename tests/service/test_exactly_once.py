@@ -1,6 +1,6 @@
 """Kills, stops, suspensions and full disks: the store holds each record of the log exactly once.
 
-SOFTWALLTIME_TEST_KILLS says how often the ingester is killed: some tens unless more are asked for.
+SOFTWALLTIME_TEST_KILLS: how often the ingesting process is killed; default 32.
 """
 
 import os
@@ -43,7 +43,7 @@ IN_TRANSACTION = text("""
     SELECT count(*) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL
 """)
-TO_BE_HELD_UP = text("""
+BLOCKED = text("""
     SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = database AND datname = current_database()
     WHERE relation = 'softwalltime.log_positions'::regclass AND NOT granted
 """)
@@ -51,7 +51,7 @@ WAITING_TO_WRITE = text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisor
 
 
 def write_logs(folder: Path, lines: list[bytes]) -> Path:
-    """Logs of these lines by day; a line that is no record belongs to the day before it."""
+    """Write these lines as logs by day; a line that is not a record belongs to the previous record's day."""
     folder.mkdir()
     day = b""
 
@@ -69,7 +69,7 @@ def write_logs(folder: Path, lines: list[bytes]) -> Path:
 
 @contextmanager
 def pbs_server(source: Path, target: Path, seconds: float) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that writes these logs meanwhile; they are whole at the end."""
+    """Run a process that writes these logs; they are complete when the context ends."""
     target.mkdir(exist_ok=True)
     command = [sys.executable, "-m", "tests.service.pbs_server", source, target, str(seconds)]
     with subprocess.Popen(command, cwd=ROOT) as writer:
@@ -80,13 +80,13 @@ def pbs_server(source: Path, target: Path, seconds: float) -> Iterator[subproces
 
 
 def end(process: int, number: signal.Signals) -> None:
-    """End a process of the nursery's, and wait until it is gone."""
+    """Send a signal to a process of the nursery, and wait until it has ended."""
     os.kill(process, number)
     until(lambda: ended(process))
 
 
 def ended(process: int) -> bool:
-    """Whether a process of the nursery's is gone."""
+    """Return whether a process of the nursery has ended."""
     return not Path(f"/proc/{process}").exists()
 
 
@@ -99,16 +99,16 @@ def await_transaction(engine: Engine, seconds: float) -> None:
 
 
 @contextmanager
-def held_up(engine: Engine) -> Iterator[Callable[[], None]]:
-    """Block commits of log positions inside the context; the value waits until a session is blocked."""
+def blocked_commits(engine: Engine) -> Iterator[Callable[[], None]]:
+    """Block commits of log positions; yield a function that waits until a session is blocked."""
     with engine.begin() as connection:
-        # The position is what is written last.
+        # The position is written last.
         connection.execute(text("LOCK TABLE softwalltime.log_positions IN SHARE MODE"))
-        yield lambda: until(lambda: connection.execute(TO_BE_HELD_UP).scalar_one() == 1)
+        yield lambda: until(lambda: connection.execute(BLOCKED).scalar_one() == 1)
 
 
 @pytest.mark.parametrize(("command", "kills"), [("ingest", KILLS), ("serve", max(KILLS // 4, 4))])
-def test_killed_at_any_moment_it_stores_every_record_once(
+def test_every_record_is_stored_once_after_kills_at_random_times(
     command: str, kills: int, tmp_path: Path, database: str, engine: Engine
 ) -> None:
     chance = Random(kills)
@@ -119,11 +119,11 @@ def test_killed_at_any_moment_it_stores_every_record_once(
     config.write_text(f'dsn = "{database}"\naccounting = "{folder}"\nsocket = "{tmp_path}/socket"\n')
     options = ["--config", config] if command == "serve" else ["--follow", "--config", config]
     with pbs_server(source, folder, 0.2 * kills), Nursery(tmp_path / "errors") as nursery:
-        # Some in the middle of a transaction for certain; the others whenever it may be, in most cases in one too.
+        # Some kills are during a transaction for certain; most of the others, at random times, are too.
         for _ in range(kills // 4):
-            with held_up(engine) as is_held_up:
+            with blocked_commits(engine) as await_blocked:
                 process = nursery.start(command, *options)
-                is_held_up()
+                await_blocked()
                 end(process, signal.SIGKILL)
         for _ in range(kills - kills // 4):
             process = nursery.start(command, *options)
@@ -141,12 +141,12 @@ def test_killed_at_any_moment_it_stores_every_record_once(
     assert folded.interrupted
     assert folded.current
     assert folded.malformed
-    # A process that was only being started when the one that wanted it was killed finds that what it needs is gone.
+    # A worker process that was still starting when its parent was killed may report missing resources.
     tracebacks = (tmp_path / "errors").read_text().split("Traceback (most recent call last):")[1:]
     assert all("multiprocessing/forkserver.py" in each.splitlines()[1] for each in tracebacks)
 
 
-def test_killed_while_many_processes_parse_it_leaves_none_of_them(
+def test_no_worker_process_remains_after_a_kill(
     tmp_path: Path, database: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = history([Plan("QSE", number, (1,) * 9) for number in range(6000)])
@@ -156,8 +156,8 @@ def test_killed_while_many_processes_parse_it_leaves_none_of_them(
     monkeypatch.setenv("SOFTWALLTIME_TEST_LEAST", "0")
     with Nursery(tmp_path / "errors") as nursery:
         for _ in range(3):
-            # It cannot be done before all of them are there.
-            with held_up(engine):
+            # With blocked commits, the command runs until all processes have started.
+            with blocked_commits(engine):
                 process = nursery.start("ingest", folder, "--again", "--dsn", database)
                 until(lambda: len(marked(mark)) > 4)
                 end(process, signal.SIGKILL)
@@ -169,7 +169,7 @@ def test_killed_while_many_processes_parse_it_leaves_none_of_them(
 
 
 def marked(mark: str) -> list[int]:
-    """Processes that have this in their environment."""
+    """Return the processes with this mark in their environment."""
     found = []
     for environment in Path("/proc").glob("[0-9]*/environ"):
         try:
@@ -180,7 +180,7 @@ def marked(mark: str) -> list[int]:
     return found
 
 
-def test_many_at_once_over_the_same_logs_store_every_record_once(tmp_path: Path, database: str, engine: Engine) -> None:
+def test_concurrent_processes_store_every_record_once(tmp_path: Path, database: str, engine: Engine) -> None:
     chance = Random(5)
     source = write_logs(tmp_path / "written", with_rubbish(history(random_plans(chance, 400, 2 * 86400)), chance))
     folder = tmp_path / "accounting"
@@ -190,7 +190,7 @@ def test_many_at_once_over_the_same_logs_store_every_record_once(tmp_path: Path,
         followers = [nursery.start("ingest", "--follow", folder, *options) for _ in range(2)]
         while writer.poll() is None:
             again = nursery.start("ingest", *sorted(folder.iterdir()), "--again", *options)
-            until(lambda: ended(again))  # noqa: B023 - waited for in this very round
+            until(lambda: ended(again))  # noqa: B023 - called within this iteration
         until(lambda: positions_reach(engine, log_files(folder)))
         for process in followers:
             end(process, signal.SIGTERM)
@@ -198,7 +198,7 @@ def test_many_at_once_over_the_same_logs_store_every_record_once(tmp_path: Path,
     assert "Traceback" not in (tmp_path / "errors").read_text()
 
 
-def test_threads_at_once_over_the_same_logs_store_every_record_once(
+def test_concurrent_threads_store_every_record_once(
     tmp_path: Path, database: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ingesting, "LINES", 40)
@@ -223,19 +223,19 @@ def test_threads_at_once_over_the_same_logs_store_every_record_once(
         thread.join()
     folded = assert_as_the_log(engine, folder)
     assert sum(stored) == len(folded.completed)
-    # Who reads again reads each line once, however often it is overtaken; the others share what it leaves them, which
-    # may be nothing.
+    # The thread with `again` reads each line once, however often it is overtaken.  The others share the lines that it
+    # has not read yet, if any.
     assert tallies[0].lines == folded.lines
     assert sum(tally.lines for tally in tallies[1:]) <= folded.lines
 
 
-def test_one_that_is_suspended_in_a_transaction_is_waited_for(tmp_path: Path, database: str, engine: Engine) -> None:
+def test_a_process_waits_for_a_suspended_transaction(tmp_path: Path, database: str, engine: Engine) -> None:
     chance = Random(7)
     folder = write_logs(tmp_path / "accounting", history(random_plans(chance, 900, 86400)))
     with Nursery(tmp_path / "errors") as nursery:
-        with held_up(engine) as is_held_up:
+        with blocked_commits(engine) as await_blocked:
             first = nursery.start("ingest", "--follow", folder, "--dsn", database)
-            is_held_up()
+            await_blocked()
             os.kill(first, signal.SIGSTOP)
         try:
             second = nursery.start("ingest", "--follow", folder, "--dsn", database)
@@ -250,29 +250,29 @@ def test_one_that_is_suspended_in_a_transaction_is_waited_for(tmp_path: Path, da
     assert_as_the_log(engine, folder)
 
 
-def test_postgres_may_stop_crash_and_hang_in_the_middle(tmp_path: Path) -> None:
+def test_every_record_is_stored_once_while_postgres_stops_crashes_and_hangs(tmp_path: Path) -> None:
     chance = Random(8)
     source = write_logs(tmp_path / "written", with_rubbish(history(random_plans(chance, 700, 2 * 86400)), chance))
     folder = tmp_path / "accounting"
     errors = tmp_path / "errors"
 
-    def told(word: str) -> int:
+    def count_in_log(word: str) -> int:
         return errors.read_text().count(word)
 
     with own_postgres() as postgres, Nursery(errors) as nursery:
         with pbs_server(source, folder, 6):
             process = nursery.start("ingest", "--follow", folder, "--dsn", postgres.dsn)
-            until(lambda: told("INFO stored"))
+            until(lambda: count_in_log("INFO stored"))
             for number, interrupt in enumerate(("crash", "shutdown"), 1):
                 time.sleep(chance.uniform(0.3, 0.8))
-                before = told("ERROR ")
+                before = count_in_log("ERROR ")
                 postgres.kill(signal.SIGQUIT if interrupt == "crash" else signal.SIGINT)
-                # Should all else have been stored already, this is not.
+                # There is at least this record to store.
                 with (folder / "20270101").open("a") as log:
                     log.write(f"01/01/2027 10:00:00;L;license;{interrupt}\n")
-                until(lambda: told("ERROR ") > before)  # noqa: B023 - waited for in this very round
+                until(lambda: count_in_log("ERROR ") > before)  # noqa: B023 - called within this iteration
                 postgres.start()
-                until(lambda: told("INFO reading again after an error") >= number)  # noqa: B023 - waited for in this very round
+                until(lambda: count_in_log("INFO reading again after an error") >= number)  # noqa: B023 - called within this iteration
                 time.sleep(chance.uniform(0.3, 0.8))
                 with postgres.suspended():
                     time.sleep(0.4)
@@ -285,7 +285,7 @@ def test_postgres_may_stop_crash_and_hang_in_the_middle(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [["ingest", "--follow"], ["ingest"], ["serve", "--accounting"]], ids=" ".join)
-def test_it_ends_at_sigterm_while_postgres_hangs(command: list[str], tmp_path: Path) -> None:
+def test_the_process_ends_at_sigterm_while_postgres_hangs(command: list[str], tmp_path: Path) -> None:
     chance = Random(9)
     source = write_logs(tmp_path / "written", history(random_plans(chance, 900, 86400)))
     folder = tmp_path / "accounting"
@@ -295,13 +295,13 @@ def test_it_ends_at_sigterm_while_postgres_hangs(command: list[str], tmp_path: P
             pass
         engine = connect(postgres.dsn)
         with engine.begin() as connection:
-            # So that it hangs while it commits.
+            # The process is blocked in its commit.
             lock(connection)
             process = nursery.start(*command, folder, "--dsn", postgres.dsn, *options)
             until(lambda: connection.execute(WAITING_TO_WRITE).scalar_one() == 1)
             with postgres.suspended():
                 end(process, signal.SIGTERM)
-        # What was not committed is read again by the next one.
+        # The next process reads the uncommitted records again.
         process = nursery.start("ingest", "--follow", folder, "--dsn", postgres.dsn)
         until(lambda: positions_reach(engine, log_files(folder)))
         end(process, signal.SIGTERM)
@@ -312,7 +312,7 @@ def test_it_ends_at_sigterm_while_postgres_hangs(command: list[str], tmp_path: P
 
 @contextmanager
 def small_disk(megabytes: int) -> Iterator[Path]:
-    """A file system of this size."""
+    """Mount a file system of this size."""
     if os.geteuid() != 0:
         pytest.skip("only root can mount a small file system")
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
@@ -327,11 +327,11 @@ def small_disk(megabytes: int) -> Iterator[Path]:
 
 
 def fill(disk: Path) -> Callable[[], None]:
-    """Leave no space on a disk; what is returned frees it."""
+    """Fill a disk; return a function that frees it."""
     ballast = disk / "ballast"
     with ballast.open("wb") as file:
         while (free := shutil.disk_usage(disk).free) > 65536:
-            # PostgreSQL may take some of it at the same moment.
+            # PostgreSQL may allocate space at the same time.
             with suppress(OSError):
                 os.posix_fallocate(file.fileno(), ballast.stat().st_size, free - 65536)
     return ballast.unlink
@@ -352,7 +352,7 @@ def test_nothing_is_lost_while_the_disk_is_full(tmp_path: Path) -> None:
             follower.poll(engine)
         engine.dispose()
         free()
-        # Without room for its own log PostgreSQL stops itself, and does not come back before there is some.
+        # PostgreSQL shuts down without space for its WAL, and starts only after space is free.
         postgres.start()
         engine = connect(postgres.dsn)
         until(lambda: follower.poll(engine) or follower.behind_bytes == 0)

@@ -1,4 +1,4 @@
-"""Accounting logs followed as they are written."""
+"""Following of accounting logs while they are written."""
 
 import gzip
 import shutil
@@ -31,19 +31,19 @@ from tests.service.stored import assert_as_the_log
 pytestmark = pytest.mark.postgres
 
 
-def test_what_is_written_is_stored_as_it_comes(folder: Path, database: str, engine: Engine) -> None:
+def test_new_records_are_stored_while_the_log_is_written(folder: Path, database: str, engine: Engine) -> None:
     with command(folder, database):
         until(lambda: jobs(engine) == 42)
         for number in range(100, 104):
             append(folder / "20261120", ended(number))
-            until(lambda: jobs(engine) == number - 57)  # noqa: B023 - waited for in this very round
+            until(lambda: jobs(engine) == number - 57)  # noqa: B023 - called within this iteration
 
 
 def test_it_polls_twice_a_second(folder: Path, engine: Engine) -> None:
     waited: list[float | None] = []
 
     class Stopping(Event):
-        """Instead of each wait something is written."""
+        """Appends a record instead of waiting."""
 
         def wait(self, timeout: float | None = None) -> bool:
             assert jobs(engine) == 42 + len(waited)
@@ -81,7 +81,7 @@ def test_the_next_day_s_log_is_found_at_midnight_and_on_days_of_23_and_25_hours(
     assert_as_the_log(engine, folder)
 
 
-def test_a_late_log_is_read_and_so_are_the_others(folder: Path, engine: Engine) -> None:
+def test_a_late_log_is_read_and_so_are_later_logs(folder: Path, engine: Engine) -> None:
     follower = Follower(folder)
     assert follower.poll(engine) == 42
     (folder / "20261119").write_bytes(ended(101, 102))
@@ -92,7 +92,7 @@ def test_a_late_log_is_read_and_so_are_the_others(folder: Path, engine: Engine) 
     assert follower.tally.lines == RECORDED.count(b"\n") + 4
 
 
-def test_a_line_is_left_until_it_is_whole(folder: Path, engine: Engine) -> None:
+def test_a_line_is_read_once_it_is_complete(folder: Path, engine: Engine) -> None:
     follower = Follower(folder)
     follower.poll(engine)
     record = ended(101)
@@ -119,7 +119,7 @@ def test_it_continues_from_the_position_of_another_process(folder: Path, engine:
     append(folder / "20261120", ended(101))
     assert other.poll(engine) == 1
     append(folder / "20261120", ended(102))
-    # What it remembers of the store is not true any more.
+    # The positions that it has cached are outdated.
     assert follower.poll(engine) == 1
     assert (follower.tally.stored, follower.tally.lines) == (43, RECORDED.count(b"\n") + 1)
     append(folder / "20261120", ended(103))
@@ -164,10 +164,10 @@ def test_an_unexpected_error_is_logged_and_following_continues(
     ],
     ids=["rubbish", "like a trace's", "license", "blank", "endless server", "more than the head"],
 )
-def test_whatever_a_log_begins_with_each_of_its_lines_is_met_once(first: bytes, tmp_path: Path, engine: Engine) -> None:
+def test_each_line_is_read_once_for_any_beginning_of_a_log(first: bytes, tmp_path: Path, engine: Engine) -> None:
     log = tmp_path / "20261120"
     follower = Follower(log)
-    # The first line alone does not tell whose log it is.
+    # The first line alone does not identify the server.
     log.write_bytes(first)
     follower.poll(engine)
     append(log, first)
@@ -180,13 +180,13 @@ def test_whatever_a_log_begins_with_each_of_its_lines_is_met_once(first: bytes, 
         assert len(read_malformed(connection)) == follower.tally.malformed <= 2
 
 
-def test_a_line_without_end_takes_no_memory_worth_mentioning(tmp_path: Path, database: str) -> None:
+def test_a_line_of_300_megabytes_takes_little_memory(tmp_path: Path, database: str) -> None:
     log = tmp_path / "20261120"
     with log.open("wb") as stream:
         for _ in range(300):
             stream.write(b"\0" * (1 << 20))
         stream.write(b"\n" + (b"x" * (1 << 20) + b"\n") * 200 + RECORDED)
-    # Not what getrusage says, which knows the greatest of the process that started this one too.
+    # Not getrusage: its maximum includes the parent process.
     measured = (
         "import re, sys; from pathlib import Path; from softwalltime.cli import run; status = run(sys.argv[1:]);"
         "print(int(re.search(r'VmHWM:\\s+(\\d+)', Path('/proc/self/status').read_text())[1]) // 1000); sys.exit(status)"
@@ -197,22 +197,22 @@ def test_a_line_without_end_takes_no_memory_worth_mentioning(tmp_path: Path, dat
     assert int(done.stdout.split()[-1]) < 250
 
 
-def test_a_poll_of_thousands_of_unchanged_logs_is_cheap(tmp_path: Path, engine: Engine) -> None:
+def test_a_poll_of_thousands_of_known_logs_needs_few_queries(tmp_path: Path, engine: Engine) -> None:
     for number in range(1500):
         (tmp_path / f"{date(2020, 1, 1) + timedelta(number):%Y%m%d}").write_bytes(ended(number) * 2)
     assert Follower(tmp_path).poll(engine) == 1500
-    # Gzipped, none is known by its name any more.
+    # After compression, no log is known by its name.
     for log in sorted(tmp_path.iterdir()):
         log.with_suffix(".gz").write_bytes(gzip.compress(log.read_bytes()))
         log.unlink()
-    asked: list[str] = []
-    event.listen(engine, "before_cursor_execute", lambda *call: asked.append(call[2]))
+    statements: list[str] = []
+    event.listen(engine, "before_cursor_execute", lambda *call: statements.append(call[2]))
     follower = Follower(tmp_path)
     assert follower.poll(engine) == 0
     assert (follower.tally.lines, follower.tally.files) == (0, 1500)
-    assert len(asked) <= 2, "about all of them at once, not about each"
+    assert len(statements) <= 2, "one query for all logs, not one for each"
     append(tmp_path / "20261120", ended(99_999))
-    asked.clear()
+    statements.clear()
     assert follower.poll(engine) == 1
-    assert any(statement.startswith("INSERT INTO softwalltime.log_positions") for statement in asked)
-    assert not any("FROM softwalltime.log_positions" in statement for statement in asked), "it is remembered"
+    assert any(statement.startswith("INSERT INTO softwalltime.log_positions") for statement in statements)
+    assert not any("FROM softwalltime.log_positions" in statement for statement in statements), "positions are cached"

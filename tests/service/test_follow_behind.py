@@ -1,4 +1,4 @@
-"""How far behind the logs the store is."""
+"""Lag of the store behind the logs."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from tests.service.running import Daemon, until
 pytestmark = pytest.mark.postgres
 
 
-def test_how_far_behind_it_is_is_known_from_the_first_look_on(folder: Path, engine: Engine, clock: Clock) -> None:
+def test_the_lag_is_known_from_the_first_measurement(folder: Path, engine: Engine, clock: Clock) -> None:
     follower = Follower(folder, clock=clock)
     assert follower.measure().keys() == {folder / "20261120"}
     assert (follower.behind_bytes, follower.behind_seconds) == (len(RECORDED), 0)
@@ -31,11 +31,11 @@ def test_how_far_behind_it_is_is_known_from_the_first_look_on(folder: Path, engi
     assert follower.behind_bytes == 1000, "all of what was cut off is to be read"
 
 
-def test_what_is_written_without_a_pause_is_not_behind_for_long(folder: Path, engine: Engine) -> None:
+def test_the_lag_is_small_while_a_log_is_written_continuously(folder: Path, engine: Engine) -> None:
     now = 1_795_000_000
 
     def busy() -> float:
-        # Something is written between any two moments.
+        # The log grows between any two readings of the clock.
         nonlocal now
         now += 1
         append(folder / "20261120", b"11/20/2026 11:00:00;L;license;\n")
@@ -54,7 +54,7 @@ def test_the_lag_grows_while_no_poll_ends(folder: Path, engine: Engine, clock: C
     follower.poll(engine)
     clock.now += UNKNOWN_AFTER
     assert follower.behind_seconds == 0
-    # As while PostgreSQL hangs, so that no look comes to its end.
+    # No poll ends while PostgreSQL hangs.
     clock.now += 1
     assert follower.behind_seconds == UNKNOWN_AFTER + 1
 

@@ -1,4 +1,4 @@
-"""Logs that are rotated, gzipped, cut off and replaced while they are followed."""
+"""Following of logs that are rotated, gzipped, truncated and replaced."""
 
 import gzip
 import os
@@ -21,13 +21,13 @@ from tests.service.followed import RECORDED, append, ended, jobs
 pytestmark = pytest.mark.postgres
 
 
-def test_a_log_is_gzipped_beside_its_plain_file_which_then_goes(folder: Path, engine: Engine) -> None:
+def test_a_log_is_gzipped_and_its_plain_file_is_deleted(folder: Path, engine: Engine) -> None:
     plain, packed = folder / "20261120", folder / "20261120.gz"
     follower = Follower(folder)
     follower.poll(engine)
     lines = follower.tally.lines
     content = gzip.compress(RECORDED + ended(101))
-    # gzip writes it piece by piece, and only then takes the other away; here that had been written to once more.
+    # gzip writes in pieces and then deletes the plain file, to which one more record was appended here.
     packed.write_bytes(content[:500])
     assert follower.poll(engine) == 0
     append(plain, ended(101))
@@ -36,13 +36,13 @@ def test_a_log_is_gzipped_beside_its_plain_file_which_then_goes(folder: Path, en
     plain.unlink()
     assert follower.poll(engine) == 0
     assert follower.tally.lines == lines + 1
-    # Nor is it read again by who comes later, or has its name only.
+    # A later follower that has only the gzipped file does not read it again either.
     later = Follower(packed)
     assert later.poll(engine) == 0
     assert (later.tally.lines, later.tally.broken) == (0, [])
 
 
-def test_a_log_that_is_cut_off_is_read_from_its_start_and_nothing_is_stored_twice(folder: Path, engine: Engine) -> None:
+def test_a_truncated_log_is_read_from_its_start_and_nothing_is_stored_twice(folder: Path, engine: Engine) -> None:
     log = folder / "20261120"
     follower = Follower(folder)
     follower.poll(engine)
@@ -55,9 +55,7 @@ def test_a_log_that_is_cut_off_is_read_from_its_start_and_nothing_is_stored_twic
     assert follower.behind_bytes == 0
 
 
-def test_a_log_that_is_cut_off_and_written_on_beyond_its_length_is_read_from_its_start(
-    folder: Path, engine: Engine
-) -> None:
+def test_a_truncated_log_that_grew_beyond_its_old_size_is_read_from_its_start(folder: Path, engine: Engine) -> None:
     log = folder / "20261120"
     follower = Follower(folder)
     follower.poll(engine)
@@ -65,7 +63,7 @@ def test_a_log_that_is_cut_off_and_written_on_beyond_its_length_is_read_from_its
     more = ended(*range(100, 300))
     assert len(kept + more) > len(RECORDED)
     log.write_bytes(kept + more)
-    # Read on from where it was, those in the middle would be missing.
+    # Reading from the old position would miss the records before it.
     assert follower.poll(engine) == 200
     assert jobs(engine) == 242
 
@@ -125,7 +123,7 @@ def test_the_rest_of_a_log_that_is_renamed_right_after_its_last_write_is_read(
     assert follower.poll(engine) == 1 + new
     assert follower.tally.lines == lines + 1 + new
     assert follower.behind_bytes == 0
-    # Its writer may not know of it.
+    # The writer may still have the renamed file open.
     append(folder / place, ended(103))
     assert follower.poll(engine) == 1
     assert follower.tally.lines == lines + 2 + new
@@ -133,7 +131,7 @@ def test_the_rest_of_a_log_that_is_renamed_right_after_its_last_write_is_read(
     assert (follower.behind_bytes, follower.behind_seconds, follower.tally.broken) == (0, 0, [])
 
 
-def test_a_log_that_is_deleted_is_let_go(folder: Path, engine: Engine) -> None:
+def test_a_deleted_log_is_closed(folder: Path, engine: Engine) -> None:
     log = folder / "20261120"
     (folder / "20261118").write_bytes(ended(77))
     follower = Follower(folder)
@@ -146,7 +144,7 @@ def test_a_log_that_is_deleted_is_let_go(folder: Path, engine: Engine) -> None:
     assert f"{log} (deleted)" not in subprocess.check_output(["ls", "-l", f"/proc/{os.getpid()}/fd"], text=True)
 
 
-def test_a_log_that_grows_or_is_rotated_away_while_it_is_read_is_read_to_its_end(
+def test_a_log_that_grows_and_is_renamed_while_it_is_read_is_read_to_its_end(
     folder: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "BLOCK", 5000)
@@ -162,7 +160,7 @@ def test_a_log_that_grows_or_is_rotated_away_while_it_is_read_is_read_to_its_end
     assert (tally.files, tally.broken, tally.unfinished) == (1, [], 0)
 
 
-def test_a_log_that_vanished_before_it_was_read_is_reported_and_no_error(engine: Engine, folder: Path) -> None:
+def test_a_log_that_is_deleted_before_it_is_read_is_reported_without_an_error(engine: Engine, folder: Path) -> None:
     tally = Tally()
     assert ingest_logs(engine, [folder / "20261101", folder / "20261120"], tally) == (42, 0)
     assert [str(error) for error in tally.broken] == [f"{folder}/20261101: No such file or directory"]

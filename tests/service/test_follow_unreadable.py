@@ -1,4 +1,4 @@
-"""Logs and folders that cannot be read, or are gone, and come back."""
+"""Logs and folders that are unreadable or missing for some time."""
 
 import gzip
 import os
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.postgres
 
 @contextmanager
 def nobody() -> Iterator[None]:
-    """As a user who may not read what belongs to root."""
+    """Run as a user without permission to read root's files."""
     if os.geteuid() != 0:
         pytest.skip("only root can act as another user")
     os.seteuid(65534)
@@ -41,7 +41,7 @@ def test_a_folder_without_permission_is_reported_and_read_once_permitted(folder:
 
 
 def unreadable(folder: Path, how: str) -> Path:
-    """A log that cannot be read."""
+    """Create a log that cannot be read; return its path."""
     log = folder / "20261119"
     match how:
         case "a folder":
@@ -78,7 +78,7 @@ def test_an_unreadable_log_is_retried_and_the_others_are_read(
         assert follower.poll(engine) == 0
     assert len(complaints(caplog)) == 1
     assert complaints(caplog)[0].startswith(str(log))
-    # The others go on meanwhile.
+    # The other logs are still followed.
     append(folder / "20261120", ended(501))
     assert follower.poll(engine) == 1
     clock.now += RETRY
@@ -92,7 +92,7 @@ def test_an_unreadable_log_is_retried_and_the_others_are_read(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
-def test_a_log_without_permission_is_read_once_permitted_and_the_others_at_once(
+def test_a_log_without_permission_is_read_once_permitted_and_other_logs_at_once(
     folder: Path, engine: Engine, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     secret = folder / "20261119"
@@ -105,14 +105,14 @@ def test_a_log_without_permission_is_read_once_permitted_and_the_others_at_once(
     with nobody():
         assert follower.poll(engine) == 42
         assert complaints(caplog) == [f"{secret}: Permission denied"]
-    # Its size and time are the same; only trying can tell.
+    # Size and time are unchanged: only another attempt shows the new permission.
     secret.chmod(0o644)
     assert follower.poll(engine) == 0
     clock.now += RETRY
     assert follower.poll(engine) == 1
 
 
-def test_a_gzip_file_that_was_broken_is_read_on_once_it_is_whole(folder: Path, engine: Engine) -> None:
+def test_a_truncated_gzip_file_is_continued_once_it_is_complete(folder: Path, engine: Engine) -> None:
     content = b"".join(line + b"\n" for line in history(random_plans(Random(1), 3000, 86400)))
     log = folder / "20261119.gz"
     log.write_bytes(gzip.compress(content)[:-3000])
@@ -124,7 +124,7 @@ def test_a_gzip_file_that_was_broken_is_read_on_once_it_is_whole(folder: Path, e
     assert follower.tally.lines == content.count(b"\n") + RECORDED.count(b"\n")
 
 
-def test_a_link_to_nowhere_is_no_log_yet(folder: Path, engine: Engine) -> None:
+def test_a_dangling_link_is_ignored_until_its_target_exists(folder: Path, engine: Engine) -> None:
     log = unreadable(folder, "nowhere")
     follower = Follower(folder)
     assert follower.poll(engine) == 42
@@ -133,7 +133,7 @@ def test_a_link_to_nowhere_is_no_log_yet(folder: Path, engine: Engine) -> None:
     assert follower.poll(engine) == 1
 
 
-def test_the_folder_goes_and_comes_back(folder: Path, engine: Engine, clock: Clock) -> None:
+def test_following_continues_after_the_folder_was_missing(folder: Path, engine: Engine, clock: Clock) -> None:
     follower = Follower(folder, clock=clock)
     follower.poll(engine)
     folder.rename(folder.parent / "away")
@@ -142,7 +142,7 @@ def test_the_folder_goes_and_comes_back(folder: Path, engine: Engine, clock: Clo
         follower.poll(engine)
     assert follower.behind_seconds == 0
     clock.now += 60
-    # An empty mount point in its place is as bad.
+    # An empty mount point in its place is an error too.
     folder.mkdir()
     with pytest.raises(SourceError, match="no accounting log"):
         follower.poll(engine)
@@ -154,7 +154,7 @@ def test_the_folder_goes_and_comes_back(folder: Path, engine: Engine, clock: Clo
     assert (follower.behind_seconds, follower.tally.lines) == (0, RECORDED.count(b"\n") + 1)
 
 
-def test_the_process_waits_for_a_folder_that_has_gone(folder: Path, database: str, engine: Engine) -> None:
+def test_the_process_waits_for_a_missing_folder(folder: Path, database: str, engine: Engine) -> None:
     with command(folder, database) as output:
         until(lambda: jobs(engine) == 42)
         folder.rename(folder.parent / "away")

@@ -1,4 +1,4 @@
-"""Accounting logs into the store: every completed job once, whatever was read before and whatever the files hold."""
+"""Ingestion of accounting logs: each completed job is stored once, for any earlier reading and any contents."""
 
 import gzip
 import shutil
@@ -28,7 +28,7 @@ RECORDED = 42
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """A copy of the recorded log, to be changed at will."""
+    """A copy of the recorded log that tests may change."""
     return Path(shutil.copy(RECORDED_LOG, tmp_path / "20261120"))
 
 
@@ -57,7 +57,7 @@ def test_a_second_run_reads_nothing_again(engine: Engine, log: Path) -> None:
     assert (stored, known, tally.lines) == (0, 0, 0)
 
 
-def test_only_what_was_appended_is_read_and_a_last_line_only_once_it_is_whole(engine: Engine, log: Path) -> None:
+def test_only_appended_lines_are_read_and_a_last_line_once_it_is_complete(engine: Engine, log: Path) -> None:
     content = RECORDED_LOG.read_bytes()
     lines = content.splitlines(keepends=True)
     log.write_bytes(b"".join(lines[:100]) + lines[100][:30])
@@ -69,9 +69,9 @@ def test_only_what_was_appended_is_read_and_a_last_line_only_once_it_is_whole(en
     assert tally.lines == len(lines) - 100
 
 
-def test_reading_all_of_it_again_stores_no_job_twice(engine: Engine, log: Path) -> None:
+def test_reading_a_log_again_stores_no_job_twice(engine: Engine, log: Path) -> None:
     ingest(engine, log)
-    # Another first line makes it another log, which holds the same jobs.
+    # A log with another first line is another log, here with the same jobs.
     log.write_bytes(b"11/20/2026 00:00:00;L;license;floating license hour:1\n" + RECORDED_LOG.read_bytes())
     stored, known, _ = ingest(engine, log)
     assert (stored, known) == (0, RECORDED)
@@ -79,13 +79,13 @@ def test_reading_all_of_it_again_stores_no_job_twice(engine: Engine, log: Path) 
         assert count_jobs(connection) == RECORDED
 
 
-def test_all_can_be_read_again_on_demand(engine: Engine, log: Path) -> None:
+def test_again_reads_a_log_from_its_start(engine: Engine, log: Path) -> None:
     ingest(engine, log)
     stored, known, tally = ingest(engine, log, again=True)
     assert (stored, known, tally.lines) == (0, RECORDED, 168)
 
 
-def test_a_log_that_was_gzipped_or_moved_is_known_again(engine: Engine, log: Path, tmp_path: Path) -> None:
+def test_a_gzipped_or_moved_log_is_recognised(engine: Engine, log: Path, tmp_path: Path) -> None:
     ingest(engine, log)
     packed = tmp_path / "20261120.gz"
     packed.write_bytes(gzip.compress(log.read_bytes()))
@@ -118,7 +118,7 @@ def test_malformed_lines_are_kept_with_file_line_and_reason_once(engine: Engine,
     assert (kept[170].field, kept[170].reason) == ("end", "not a time in epoch seconds")
 
 
-def test_other_files_are_read_if_one_is_broken(engine: Engine, log: Path, tmp_path: Path) -> None:
+def test_other_files_are_read_if_one_is_damaged(engine: Engine, log: Path, tmp_path: Path) -> None:
     broken = tmp_path / "20261119.gz"
     broken.write_bytes(gzip.compress(RECORDED_LOG.read_bytes().replace(b".pbs1", b".pbs0"))[:-20])
     stored, _, tally = ingest(engine, tmp_path)
@@ -126,7 +126,7 @@ def test_other_files_are_read_if_one_is_broken(engine: Engine, log: Path, tmp_pa
     assert [error.args[0].startswith(str(broken)) for error in tally.broken] == [True]
 
 
-def test_a_trace_is_not_taken_for_a_log(engine: Engine, tmp_path: Path) -> None:
+def test_a_trace_is_rejected(engine: Engine, tmp_path: Path) -> None:
     trace = tmp_path / "t.swf"
     trace.write_text("; UnixStartTime: 0\n" + "1 " * 18 + "\n")
     stored, _, tally = ingest(engine, trace)
@@ -134,7 +134,7 @@ def test_a_trace_is_not_taken_for_a_log(engine: Engine, tmp_path: Path) -> None:
     assert "softwalltime convert" in str(tally.broken[0])
 
 
-def test_two_servers_with_the_same_job_ids_stay_apart(engine: Engine, log: Path, tmp_path: Path) -> None:
+def test_jobs_of_two_servers_with_the_same_ids_are_separate(engine: Engine, log: Path, tmp_path: Path) -> None:
     other = tmp_path / "b" / "20261120"
     other.parent.mkdir()
     shutil.copy(log, other)
@@ -158,7 +158,7 @@ def test_many_processes_store_the_same_as_one(
 
     monkeypatch.setattr(files, "BLOCK", 3000)
     monkeypatch.setattr(parsing, "LEAST", 0)
-    # Wait for them: these few lines would be read before they are there.
+    # Wait for the processes: otherwise these few lines are read before they start.
     monkeypatch.setattr(parsing, "Thread", AtOnce)
     log.write_bytes(b"rubbish\n" + RECORDED_LOG.read_bytes())
     second = tmp_path / "20261121"
@@ -198,13 +198,13 @@ def test_a_failed_run_continues_from_its_last_commit(
 
 @given(st.lists(completed_jobs(), max_size=20))
 @settings(max_examples=25)
-def test_whatever_the_parser_reads_the_store_can_hold(
+def test_the_store_accepts_every_job_that_the_parser_reads(
     module_engine: Engine, tmp_path_factory: pytest.TempPathFactory, jobs: list[CompletedJob]
 ) -> None:
     log = tmp_path_factory.mktemp("any") / "20261120"
     lines = [f"11/20/2026 10:16:10;E;{job.submission.job_id};{end_record(job)}\n" for job in jobs]
     log.write_text("".join(lines), encoding="utf-8", newline="\n")
-    # Two examples may be equal, and would be one log.
+    # Two examples may be equal: they would be recognised as the same log.
     _, _, tally = ingest(module_engine, log, again=True)
     assert (tally.jobs, tally.malformed) == (len(jobs), 0)
     in_store = {(job.server, job.submission.job_id, job.start): job for job in stored_jobs(module_engine)}

@@ -1,4 +1,4 @@
-"""Log output of long-running commands on standard error: one record a line, as text or JSON."""
+"""Log output of long-running commands on standard error: one record per line, as text or JSON."""
 
 import json
 import logging
@@ -17,7 +17,7 @@ from tests.service.running import until
 
 
 @pytest.fixture(autouse=True)
-def _logging_as_it_was() -> Iterator[None]:
+def _restore_logging() -> Iterator[None]:
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     yield
@@ -28,8 +28,8 @@ def fail() -> None:
     raise RuntimeError("a bug\nin two lines")
 
 
-def say_all() -> None:
-    """One record of each kind."""
+def log_all() -> None:
+    """Log one record of each level."""
     log = logging.getLogger("softwalltime.test")
     log.debug("not shown")
     log.info("stored", extra={"jobs": 3, "behind_bytes": 0, "path": Path("/x/y")})
@@ -42,7 +42,7 @@ def say_all() -> None:
 
 def test_as_json_each_line_is_one_record_with_its_fields(capsys: pytest.CaptureFixture[str]) -> None:
     set_up_logging("json")
-    say_all()
+    log_all()
     lines = capsys.readouterr().err.splitlines()
     records = [json.loads(line) for line in lines]
     assert [(record["level"], record["event"].split()[0]) for record in records] == [
@@ -63,11 +63,11 @@ def test_as_json_each_line_is_one_record_with_its_fields(capsys: pytest.CaptureF
 
 def test_as_text_each_line_has_level_message_and_fields(capsys: pytest.CaptureFixture[str]) -> None:
     set_up_logging("text")
-    say_all()
+    log_all()
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "INFO stored jobs=3 behind_bytes=0 path=/x/y"
     assert lines[1].startswith("WARNING malformed: caf")
-    # What a log's line holds begins no line of ours, and moves no cursor.
+    # Line breaks and control characters of an accounting log are escaped.
     assert lines[1].endswith('"quoted" \\x1b[2J and\\na new line')
     assert lines[2] == "ERROR unexpected error; trying again"
     assert lines[3] == "Traceback (most recent call last):"

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.postgres
 LINES = RECORDED_LOG.read_bytes().count(b"\n")
 
 
-def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+def logged_malformed(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Return the malformed lines in the log output."""
     return [message for message in caplog.messages if message.startswith("malformed: ")]
 
@@ -40,7 +40,7 @@ def test_a_log_that_is_empty_when_it_is_opened_and_grows_at_once(
     with caplog.at_level(logging.WARNING):
         assert sum(follower.poll(engine) for _ in range(3)) == 42
     assert (follower.tally.lines, follower.tally.malformed) == (LINES + 1, 1)
-    assert len(told(caplog)) == 1
+    assert len(logged_malformed(caplog)) == 1
     with engine.connect() as connection:
         (kept,) = read_malformed(connection)
     assert kept.server == "pbs1"
@@ -70,4 +70,4 @@ def test_what_was_committed_before_the_store_failed_is_reported_once(
         follower.poll(engine)
     assert (follower.tally.lines, follower.tally.malformed) == (2 * (LINES + 1), 2)
     assert follower.tally.stored == 42
-    assert len(told(caplog)) == len(set(told(caplog))) == 2
+    assert len(logged_malformed(caplog)) == len(set(logged_malformed(caplog))) == 2

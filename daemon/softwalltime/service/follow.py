@@ -64,11 +64,11 @@ class Follower:
 
     @property
     def behind_seconds(self) -> float:
-        """Seconds since when there have been unread bytes; 0 if all bytes of the last poll are stored.
+        """Seconds since the first poll with unread bytes; 0 if all bytes of the last poll are stored.
 
-        If no poll has ended for some time, as while PostgreSQL hangs: seconds since the last one.
+        If no poll has ended for some time, for example while PostgreSQL hangs: seconds since the last one.
         """
-        # Other threads read this than the one that polls.
+        # Read by other threads while this one polls.
         now, since, measured = self._clock(), self._behind_since, self._measured
         if since is not None:
             return max(0.0, now - since)
@@ -174,7 +174,7 @@ def follow(
 ) -> None:
     """Follow until ``stopping`` is set; retry while the store or the folder cannot be used.
 
-    :param teaching: which jobs teach the predictors in SQL.
+    :param teaching: states of the jobs from which the predictors in SQL learn.
     """
     stopping = stopping or Event()
     pause = INTERVAL

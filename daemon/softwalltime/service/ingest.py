@@ -1,4 +1,4 @@
-"""Ingest accounting logs into the store: each completed job once, whatever was read before.
+"""Ingest accounting logs into the store: each completed job once, for any earlier reading.
 
 Several processes may ingest the same logs at once: jobs have a natural key, and a position moves only if it is still
 where its reader found it.  A process that was overtaken continues from the other one's position.
