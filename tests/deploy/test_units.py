@@ -212,7 +212,7 @@ def test_7_the_watchdog_restarts_a_hung_daemon(configured: Machine) -> None:
 
 
 def test_8_without_the_accounting_folder_it_logs_the_reason_and_retries(configured: Machine) -> None:
-    said = f"no folder {ACCOUNTING}: where PBS_HOME is elsewhere"
+    said = f"no folder {ACCOUNTING}: if PBS_HOME is elsewhere"
     try:
         configured.run(
             "mv /var/spool/pbs/server_priv /var/spool/pbs/elsewhere; systemctl restart softwalltime", check=False
