@@ -13,7 +13,7 @@ import pytest
 
 from softwalltime.accounting.writer import write_logs
 from softwalltime.workloads.synthetic import generate
-from tests.service.running import PATIENT, until
+from tests.service.running import until
 
 pytestmark = pytest.mark.postgres
 
@@ -80,11 +80,19 @@ def test_an_interrupted_replay_stops_its_daemon_and_postgresql(
         os.close(terminal)
         output = b""
 
-        def replaying() -> bool:
+        def read() -> None:
             nonlocal output
-            assert process.poll() is None, output
-            with suppress(BlockingIOError):
+            # A closed terminal has nothing to read.  An open one must be read: a full one blocks its writer.
+            with suppress(OSError):
                 output += os.read(master, 65536)
+
+        def ended() -> bool:
+            read()
+            return process.poll() is not None
+
+        def replaying() -> bool:
+            read()
+            assert process.poll() is None, output
             folder = folder_of_daemon(process.pid)
             # The first jobs have ended: their log is there.
             return folder is not None and any((folder / "accounting").iterdir())
@@ -95,7 +103,11 @@ def test_an_interrupted_replay_stops_its_daemon_and_postgresql(
         running = processes_in(folder)
         assert any("postgres" in words for words in running)
         end(process, master)
-        assert process.wait(PATIENT) == 1
+        try:
+            until(ended)
+        finally:
+            process.kill()
+        assert process.returncode == 1, output
     assert processes_in(folder) == []
     assert not folder.exists()
     if end is not close_terminal:
