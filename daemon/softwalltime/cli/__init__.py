@@ -6,7 +6,7 @@ import sys
 import click
 
 from softwalltime import __version__
-from softwalltime.cli.interruption import handle_signals
+from softwalltime.cli.interruption import handle_signals, interrupted
 from softwalltime.cli.lazy import LazyCommands
 from softwalltime.errors import SoftwalltimeError
 
@@ -65,6 +65,8 @@ def run(arguments: list[str] | None = None) -> int:
         name = context.command_path if context else "softwalltime"
         return _fail(name, f"{error.format_message()} (try '{name} --help')", error.exit_code)
     except SoftwalltimeError as error:
+        if interrupted():
+            return _fail("softwalltime", "interrupted", 1)
         return _fail("softwalltime", str(error), error.exit_status)
     except (click.Abort, KeyboardInterrupt):
         return _fail("softwalltime", "interrupted", 1)

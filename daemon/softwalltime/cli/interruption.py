@@ -20,9 +20,14 @@ def handle_signals() -> None:
             signal.signal(number, _interrupt)
 
 
+def interrupted() -> bool:
+    """Whether one of the signals came; a library may have swallowed its ``KeyboardInterrupt``."""
+    return bool(_received)
+
+
 def check_interruption() -> None:
     """Raise ``KeyboardInterrupt`` if a signal came: code that ran meanwhile may have swallowed the first one."""
-    if _received:
+    if interrupted():
         raise KeyboardInterrupt
 
 

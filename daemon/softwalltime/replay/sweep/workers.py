@@ -178,10 +178,12 @@ def _explained() -> Iterator[None]:
     except SoftwalltimeError:
         raise
     except BrokenProcessPool as error:
-        raise SoftwalltimeError(f"a process was killed, as for want of memory: try fewer --jobs; {advice}") from error
+        raise SoftwalltimeError(
+            f"a process was killed, perhaps because memory ran out: try fewer --jobs; {advice}"
+        ) from error
     except (Exception, CancelledError) as error:
         if type(error).__name__ == "KilledWorker":
-            reason = "a task was given up after several workers had died on it, as for want of memory"
+            reason = "a task was given up after several workers had died on it, perhaps because memory ran out"
         elif isinstance(error, CancelledError):
             reason = "the Dask scheduler is gone"
         else:
