@@ -38,8 +38,8 @@ def job(
 
 def events(workload: Workload) -> Iterator[tuple[int, int]]:
     """The submissions and ends of a workload in order: kind, and index of the job."""
-    for kinds, numbers in workload.stream():
-        yield from zip(kinds, numbers, strict=True)
+    for stride in workload.stream():
+        yield from zip(stride.kinds, stride.numbers, strict=True)
 
 
 times = st.integers(1, 10**12 - 1)

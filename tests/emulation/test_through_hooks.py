@@ -127,7 +127,7 @@ def test_the_prediction_at_start_is_that_of_the_fast_replay_too(database: str, t
     if transport == "postgres" and running == "keep":
         pytest.skip("the SQL functions know no policy")
     workload = part("SDSC-SP2-1998", 0, 300)
-    fast = drive_specs(workload, "v1", running)
+    fast = drive_specs(workload, ["v1"], running)["v1"]
     report = passed(workload, "v1", setting(database, transport=transport, running=running))
     assert compare(workload, report, fast) == Comparison(0, 0, (), True)
     assert (fast.at_start >= 0).sum() > 20

@@ -72,7 +72,7 @@ def test_a_record_with_impossible_times_teaches_nothing_before_it_is_asked() -> 
 @pytest.mark.parametrize("running", [WALLTIME, KEEP, "v2", "same"])
 def test_every_soft_walltime_is_the_decision_of_the_policy(workload: Workload, waiting: str, running: str) -> None:
     running = waiting if running == "same" else running
-    found = drive_specs(workload, waiting, running)
+    found = drive_specs(workload, [waiting], running)[waiting]
     predictors = {spec: make(spec) for spec in {waiting, running} - {WALLTIME, KEEP}}
     terms, has, now = Terms("on", waiting, running, 60), [None] * len(workload.jobs), 0
 
@@ -80,10 +80,10 @@ def test_every_soft_walltime_is_the_decision_of_the_policy(workload: Workload, w
         return predictors[spec].predict(submission, now)
 
     at_submission = list(has)
-    for kinds, numbers in workload.stream(everything=True):
-        for kind, number in zip(kinds, numbers, strict=True):
-            each = workload.jobs[number]
-            now = int(workload.event(kind, number).time)
+    for stride in workload.stream(everything=True):
+        for kind, number, each in zip(*stride, strict=True):
+            assert each is workload.jobs[number]
+            now = workload.time(kind, number)
             if kind == Kind.ENDED and workload.teaches[number]:
                 for predictor in predictors.values():
                     predictor.learn(each)
@@ -104,8 +104,8 @@ def test_every_soft_walltime_is_the_decision_of_the_policy(workload: Workload, w
 def test_all_jobs_count_as_progress_once(workload: Workload) -> None:
     for running in (WALLTIME, "v3"):
         told: list[int] = []
-        drive_specs(workload, "v1", running, progress=told.append)
-        assert sum(told) == len(workload.jobs)
+        drive_specs(workload, ["v1", "v2"], running, progress=told.append)
+        assert sum(told) == 2 * len(workload.jobs)
 
 
 class Trained(Spy):

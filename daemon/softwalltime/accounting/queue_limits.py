@@ -7,7 +7,7 @@ A file has a line ``queue=HH:MM:SS`` for each queue; ``*`` is every other queue,
     *=48:00:00
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -52,10 +52,8 @@ def read_queue_limits(text: str) -> dict[str, int]:
     return limits
 
 
-def with_queue_limits(jobs: Iterable[CompletedJob], limits: Mapping[str, int]) -> list[CompletedJob]:
-    """Return the jobs, with their queue's limit, if any, in place of a missing walltime."""
-    found = []
+def with_queue_limits(jobs: Iterable[CompletedJob], limits: Mapping[str, int]) -> Iterator[CompletedJob]:
+    """Yield the jobs, with their queue's limit, if any, in place of a missing walltime."""
     for job in jobs:
         limit = None if job.submission.walltime else limits.get(job.submission.queue, limits.get(OTHERS))
-        found.append(job if limit is None else replace(job, submission=replace(job.submission, walltime=limit)))
-    return found
+        yield job if limit is None else replace(job, submission=replace(job.submission, walltime=limit))

@@ -196,9 +196,9 @@ def _pbs_job(kind: bytes, line: bytes, tally: Tally, server: str) -> Values | No
         raise
 
 
-def _swf_jobs(block: Block, path: str, tally: Tally, header: swf.Header, server: str) -> list[CompletedJob]:
+def _swf_jobs(block: Block, path: str, tally: Tally, header: swf.Header, server: str) -> list[Values]:
     """Read a block of an SWF trace; header lines update ``header``."""
-    jobs: list[CompletedJob] = []
+    jobs: list[Values] = []
     lines = block.lines
     offset = block.offset + _skip_bom(block, lines)
     for number, line in enumerate(lines, block.line):
@@ -209,7 +209,7 @@ def _swf_jobs(block: Block, path: str, tally: Tally, header: swf.Header, server:
             tally.blank += 1
         else:
             try:
-                jobs.append(swf.completed_job(line, header, server))
+                jobs.append(swf.completed_values(line, header, server))
             except RecordError as error:
                 tally.keep(Malformed.of(error, path, offset, number, line))
         offset += len(line) + 1
@@ -230,6 +230,13 @@ def read_jobs(
 
     :param progress: called with the number of further bytes that were read from the files on disk.
     """
+    return map(job_of, read_values(paths, tally, progress, server))
+
+
+def read_values(
+    paths: Iterable[Path], tally: Tally, progress: Callable[[int], None] = lambda _: None, server: str = ""
+) -> Iterator[Values]:
+    """Yield only the values of the jobs of :func:`read_jobs`, in half the time."""
     for path in paths:
         try:
             with opened(path) as file:
@@ -241,7 +248,7 @@ def read_jobs(
 
 def _read_file(
     file: Opened, path: str, trace: bool, tally: Tally, progress: Callable[[int], None], server: str
-) -> Iterator[CompletedJob]:
+) -> Iterator[Values]:
     unfinished = Unfinished()
     header = swf.Header()
     position, number, reported = 0, 1, 0
@@ -249,7 +256,7 @@ def _read_file(
         if trace:
             yield from _swf_jobs(block, path, tally, header, server)
         else:
-            yield from map(job_of, pbs_batch(block, path, tally, server).jobs)
+            yield from pbs_batch(block, path, tally, server).jobs
         consumed = file.consumed()
         progress(consumed - reported)
         reported = consumed

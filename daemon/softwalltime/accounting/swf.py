@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from sys import intern
 
 from softwalltime.errors import RecordError
-from softwalltime.jobs import CompletedJob, Submission
+from softwalltime.jobs import CompletedJob, Values, job_of
 
 COLUMNS = (
     "job number", "submit time", "wait time", "run time", "allocated processors", "average CPU time used",
@@ -74,6 +74,14 @@ def completed_job(line: bytes, header: Header, server: str = "") -> CompletedJob
 
     :raises RecordError: names the column and its value.
     """
+    return job_of(completed_values(line, header, server))
+
+
+def completed_values(line: bytes, header: Header, server: str = "") -> Values:
+    """Return the values of the job of one line.
+
+    :raises RecordError: names the column and its value.
+    """
     parts = line.split()
     if len(parts) != header.columns:
         if header.columns or not columns(line):
@@ -110,31 +118,37 @@ def completed_job(line: bytes, header: Header, server: str = "") -> CompletedJob
     select = ""
     if header.columns > 18:
         queue_name, select = _more(parts, queue_name)
-    return CompletedJob(
-        Submission(
-            str(number),
-            user_name,
-            submitted,
-            walltime if walltime > 0 else None,
-            group_name,
-            group_name,
-            "",
-            names.get("executable number") or (intern(f"app{app}") if app >= 0 else ""),
-            queue_name,
-            ncpus=ncpus,
-            mem=memory * 1024 * processors if 0 < memory < 2**40 and ncpus else None,
-            select=select,
-        ),
+    # In the order of the fields of Submission, then of CompletedJob.
+    return (
+        str(number),
+        user_name,
+        submitted,
+        walltime if walltime > 0 else None,
+        group_name,
+        group_name,
+        "",  # account
+        names.get("executable number") or (intern(f"app{app}") if app >= 0 else ""),
+        queue_name,
+        None,  # min_walltime
+        None,  # max_walltime
+        ncpus,
+        None,  # nodect
+        None,  # ngpus
+        memory * 1024 * processors if 0 < memory < 2**40 and ncpus else None,
+        select,
+        "",  # place
+        None,  # interactive
         server,
         None if never_ran else start,
         start + runtime,
         runtime,
         submitted,
         submitted,
-        exit_status=0 if status == COMPLETED else KILLED_BY_DELETION if status == CANCELLED else 1,
-        run_count=0 if never_ran else 1,
-        cput=cpu * ncpus if 0 <= cpu < _LARGEST and ncpus else None,
-        mem_used=used * 1024 * ncpus if 0 < used < 2**40 and ncpus else None,
+        None,  # soft_walltime
+        0 if status == COMPLETED else KILLED_BY_DELETION if status == CANCELLED else 1,
+        0 if never_ran else 1,
+        cpu * ncpus if 0 <= cpu < _LARGEST and ncpus else None,
+        used * 1024 * ncpus if 0 < used < 2**40 and ncpus else None,
     )
 
 

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from softwalltime.accounting.queue_limits import OTHERS, read_queue_limits, with_queue_limits
 from softwalltime.cli.options import LazySettings, minimum_option, policy_options, store_options
 from softwalltime.cli.progress import progress_bar
-from softwalltime.cli.sources import load_jobs, problems
+from softwalltime.cli.sources import load_columns, problems
 from softwalltime.cli.through_hooks import HooksOptions, hooks_options, replay_through_hooks
 from softwalltime.errors import SourceError
 from softwalltime.policy.site import WALLTIME
 from softwalltime.predictors.registry import BASELINE
 from softwalltime.replay.drive import ReplayResult, drive_specs
+from softwalltime.replay.job_columns import JobColumns
 from softwalltime.replay.metrics import WARM_UP, Scores, score
 from softwalltime.replay.workload import NO_WALLTIME, Workload
 from softwalltime.reports.table import LEGEND, scores_table
@@ -76,12 +77,12 @@ def replay(
     if dump is not None and not os.access(dump.parent, os.W_OK):
         raise SourceError(f"{dump}: cannot be written: the folder does not exist or is not writable")
     by_queue = {} if limits is None else read_queue_limits(limits)
-    jobs, tally = load_jobs(sources, settings)
+    jobs, tally = load_columns(sources, settings)
     if by_queue:
-        jobs = with_queue_limits(jobs, by_queue)
+        jobs = JobColumns.of(with_queue_limits(jobs, by_queue))
     workload = Workload(jobs, limit, settings().teaching)
     with progress_bar("replaying", len(workload.jobs) * len(specs)) as progress:
-        results = {spec: drive_specs(workload, spec, running or WALLTIME, minimum, progress) for spec in specs}
+        results = drive_specs(workload, specs, running or WALLTIME, minimum, progress)
     hooked = replay_through_hooks(hooks, workload, sources, results, minimum, settings, running) if hooks else {}
     results |= {spec: one.result.replayed for spec, one in hooked.items()}
     scores = {spec: _scores(workload, result.soft_walltimes) for spec, result in results.items()}

@@ -1,6 +1,8 @@
 """Read jobs from accounting logs, traces or the store."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -8,19 +10,28 @@ import numpy
 
 from softwalltime.accounting.files import expand
 from softwalltime.accounting.opening import size_on_disk
-from softwalltime.accounting.reader import read_jobs
+from softwalltime.accounting.reader import read_values
 from softwalltime.accounting.tally import Tally
 from softwalltime.cli.options import LazySettings
 from softwalltime.cli.progress import progress_bar
 from softwalltime.errors import SoftwalltimeError, SourceError
-from softwalltime.jobs import CompletedJob, values_of
+from softwalltime.jobs import CompletedJob, Values, values_of
+from softwalltime.replay.job_columns import JobColumns
 
 STORE = "store"
+_RUN = ("server", "job_id", "start")
+"""What tells the runs of jobs apart."""
 SHOWN = 10
 """Number of malformed lines to print."""
 
 
 def load_jobs(sources: tuple[str, ...], settings: LazySettings, server: str = "") -> tuple[list[CompletedJob], Tally]:
+    """All completed jobs of the sources as objects, which need much memory; otherwise as :func:`load_columns`."""
+    columns, tally = load_columns(sources, settings, server)
+    return list(columns), tally
+
+
+def load_columns(sources: tuple[str, ...], settings: LazySettings, server: str = "") -> tuple[JobColumns, Tally]:
     """All completed jobs of the sources, each run of a job once however many sources hold it.
 
     :raises SourceError: if a source is not there or there is no job in any of them.
@@ -28,14 +39,16 @@ def load_jobs(sources: tuple[str, ...], settings: LazySettings, server: str = ""
     """
     tally = Tally()
     paths = expand(Path(source) for source in sources if source != STORE)
-    with progress_bar("reading", sum(map(size_on_disk, paths))) as progress:
-        jobs = list(read_jobs(paths, tally, progress, server))
-    if STORE in sources:
-        from softwalltime.store.jobs import read_jobs as read_stored_jobs
-        from softwalltime.store.opening import open_store
+    with ExitStack() as stack:
+        progress = stack.enter_context(progress_bar("reading", sum(map(size_on_disk, paths))))
+        rows: Iterator[Values | CompletedJob] = read_values(paths, tally, progress, server)
+        if STORE in sources:
+            from softwalltime.store.jobs import read_jobs as read_stored_jobs
+            from softwalltime.store.opening import open_store
 
-        with open_store(settings()) as engine, engine.connect() as connection:
-            jobs.extend(read_stored_jobs(connection))
+            connection = stack.enter_context(stack.enter_context(open_store(settings())).connect())
+            rows = chain(rows, read_stored_jobs(connection))
+        jobs = JobColumns.of(rows)
     if len(paths) + (STORE in sources) > 1:
         jobs = each_run_once(jobs)
     if not jobs:
@@ -46,33 +59,26 @@ def load_jobs(sources: tuple[str, ...], settings: LazySettings, server: str = ""
     return jobs, tally
 
 
-def each_run_once(jobs: list[CompletedJob]) -> list[CompletedJob]:
+def each_run_once(jobs: JobColumns) -> JobColumns:
     """Return the jobs without duplicates from other sources, as from copies of a log under other names.
 
     Two records describe the same run if server, job id and start are equal.  A trace's jobs have bare numbers, which
     other traces have too: they are the same if all their values are.
     """
     # Only hashes of all jobs are kept, 8 bytes each, not millions of keys.
-    hashes = numpy.fromiter((hash(_run(job)) for job in jobs), numpy.int64, len(jobs))
+    hashes = numpy.fromiter(map(hash, jobs.rows(*_RUN)), numpy.int64, len(jobs))
     ordered = numpy.sort(hashes)
-    several = set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())
-    if not several:
+    several = numpy.isin(hashes, ordered[1:][ordered[1:] == ordered[:-1]])
+    if not several.any():
         return jobs
     seen: set[object] = set()
-    once = []
-    for job, number in zip(jobs, hashes.tolist(), strict=True):
-        if number in several:
-            run = _run(job)
-            key = run if job.server else (run, values_of(job))
-            if key in seen:
-                continue
-            seen.add(key)
-        once.append(job)
-    return once
-
-
-def _run(job: CompletedJob) -> tuple[str, str, int | None]:
-    return job.server, job.submission.job_id, job.start
+    for index in numpy.flatnonzero(several).tolist():
+        job = jobs[index]
+        run = job.server, job.submission.job_id, job.start
+        key = run if job.server else (run, values_of(job))
+        several[index] = key in seen
+        seen.add(key)
+    return jobs.select(numpy.flatnonzero(~several))
 
 
 def problems(tally: Tally) -> Iterator[str]:

@@ -1,7 +1,9 @@
 """Drive predictors through a workload: the fast replay."""
 
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Final
 
@@ -15,7 +17,7 @@ from softwalltime.policy.decide import decide
 from softwalltime.policy.site import KEEP, WALLTIME, Terms
 from softwalltime.predictors.base import Predictor
 from softwalltime.predictors.registry import make
-from softwalltime.replay.workload import Workload
+from softwalltime.replay.workload import Stride, Workload
 
 _FIXED: Final = (WALLTIME, KEEP)
 _SUBMITTED, _STARTED, _ENDED = int(Kind.SUBMITTED), int(Kind.STARTED), int(Kind.ENDED)
@@ -55,98 +57,158 @@ def drive(
     :param running: the predictor for running jobs, asked at the start; may be the same one.  Or ``walltime``: the
         walltime from the start on; or ``keep``: what the job has.
     """
-    waits = [-1] * len(workload.jobs)
-    runs = waits if running == KEEP else [-1] * len(workload.jobs)
-    begin = perf_counter()
-    if isinstance(running, Predictor) or waiting.observes or waiting.fits:
-        _drive_both(workload, waiting, running, minimum, progress, waits, runs)
-    else:
-        _drive_waiting(workload, waiting, minimum, progress, waits)
-    seconds = perf_counter() - begin
-    at_start = np.array(runs, np.int64)
-    at_start[(workload.started < 0) | (at_start == workload.walltime)] = -1
-    return ReplayResult(np.array(waits, np.int64), at_start, seconds)
+    (result,) = _drive_all(workload, [(waiting, running)], minimum, progress)
+    return result
 
 
 def drive_specs(
     workload: Workload,
-    waiting: str,
+    specs: Sequence[str],
     running: str = WALLTIME,
     minimum: int = MINIMUM,
     progress: Callable[[int], None] = lambda _: None,
-) -> ReplayResult:
-    """Drive fresh predictors by their specifications; as in the daemon, one specification is one predictor.
+) -> dict[str, ReplayResult]:
+    """Drive fresh predictors, one for waiting jobs for each of these specifications, at once and apart from each other.
 
-    :param running: may also be ``walltime`` or ``keep``.
+    :param running: the one for running jobs, the same predictor where the specification is the same, as in the daemon;
+        may also be ``walltime`` or ``keep``.
+    :param progress: told the number of jobs done since it was last told, by all of them together.
     """
-    first = make(waiting)
-    if running == waiting:
-        return drive(workload, first, minimum, progress, running=first)
-    return drive(workload, first, minimum, progress, running=running if running in _FIXED else make(running))
+    pairs: list[tuple[Predictor, Predictor | str]] = []
+    for spec in specs:
+        waiting = make(spec)
+        pairs.append((waiting, waiting if spec == running else running if running in _FIXED else make(running)))
+    return dict(zip(specs, _drive_all(workload, pairs, minimum, progress), strict=True))
 
 
-def _drive_waiting(
-    workload: Workload, waiting: Predictor, minimum: int, progress: Callable[[int], None], waits: list[int]
-) -> None:
-    """Ask at submission only.
+def _drive_all(
+    workload: Workload,
+    pairs: Sequence[tuple[Predictor, Predictor | str]],
+    minimum: int,
+    progress: Callable[[int], None],
+) -> list[ReplayResult]:
+    """Drive each pair of predictors, those that need the same events together: the jobs become objects once for all."""
+    runs = [
+        _AtBoth(workload, waiting, running, minimum)
+        if isinstance(running, Predictor) or waiting.observes or waiting.fits
+        else _AtSubmission(workload, waiting, minimum, keep=running == KEEP)
+        for waiting, running in pairs
+    ]
+    for needs in sorted({run.needs for run in runs}):
+        together = [run for run in runs if run.needs == needs]
+        starts, everything = needs
+        told = partial(_times, progress, len(together))
+        for stride in workload.stream(starts=starts, everything=everything, progress=told):
+            for run in together:
+                begin = perf_counter()
+                run.go(stride)
+                run.seconds += perf_counter() - begin
+    return [run.result() for run in runs]
+
+
+def _times(progress: Callable[[int], None], count: int, jobs: int) -> None:
+    progress(count * jobs)
+
+
+class _AtSubmission:
+    """One predictor, asked at submission only.
 
     Of a policy that is on for all jobs, the decision at submission is the clamped prediction and nothing else, so the
-    clamp alone is called: ``decide`` would double the time of a replay.  A test holds both loops to the same results.
+    clamp alone is called: ``decide`` would double the time of a replay.  A test holds both classes to the same results.
     """
-    jobs, learn, predict = workload.jobs, waiting.learn, waiting.predict
-    for kinds, numbers in workload.stream(progress=progress):
-        for kind, number in zip(kinds, numbers, strict=True):
+
+    needs = (False, False)
+    """Whether the starts, and all events."""
+
+    def __init__(self, workload: Workload, waiting: Predictor, minimum: int, *, keep: bool) -> None:
+        self.seconds = 0.0
+        self._workload = workload
+        self._waiting = waiting
+        self._minimum = minimum
+        self._keep = keep
+        self._waits = _none(len(workload.jobs))
+
+    def go(self, stride: Stride) -> None:
+        """Go through some events."""
+        learn, predict, minimum, waits = self._waiting.learn, self._waiting.predict, self._minimum, self._waits
+        for kind, number, job in zip(*stride, strict=True):
             if kind:
-                submission = jobs[number].submission
+                submission = job.submission
                 seconds = soft_walltime(predict(submission, submission.submitted), submission, minimum)
                 if seconds is not None:
                     waits[number] = seconds
             else:
-                learn(jobs[number])
+                learn(job)
+
+    def result(self) -> ReplayResult:
+        """The soft walltimes."""
+        waits = np.frombuffer(self._waits, np.int64)
+        count = len(waits)
+        # The walltime from the start on is "none" for all, which needs no memory.
+        at_start = _at_start(self._workload, waits) if self._keep else np.broadcast_to(np.int64(-1), count)
+        return ReplayResult(waits, at_start, self.seconds)
 
 
-def _drive_both(
-    workload: Workload,
-    waiting: Predictor,
-    running: Predictor | str,
-    minimum: int,
-    progress: Callable[[int], None],
-    waits: list[int],
-    runs: list[int],
-) -> None:
-    """Ask at submission and at start, show the events to predictors that observe, fit those that are to be fitted."""
-    predictors = {"waiting": waiting}
-    terms = Terms("on", "waiting", running if isinstance(running, str) else "running", minimum)
-    if isinstance(running, Predictor):
-        predictors["running"] = running
-    pupils = list({id(each): each for each in predictors.values()}.values())
-    observers = [each for each in pupils if each.observes]
-    fitted = [each for each in pupils if each.fits]
-    next_fit = int(workload.submitted[0]) if fitted and len(workload.jobs) else None
-    jobs, started, teaches = workload.jobs, workload.started.tolist(), workload.teaches.tolist()
-    now = 0
+class _AtBoth:
+    """A pair of predictors, asked at submission and at start, shown the events if they observe, and fitted."""
 
-    def predict(spec: str, submission: Submission) -> Prediction | ColdStart:
-        return predictors[spec].predict(submission, now)
+    def __init__(self, workload: Workload, waiting: Predictor, running: Predictor | str, minimum: int) -> None:
+        self.seconds = 0.0
+        self._workload = workload
+        self._predictors = {"waiting": waiting}
+        self._terms = Terms("on", "waiting", running if isinstance(running, str) else "running", minimum)
+        if isinstance(running, Predictor):
+            self._predictors["running"] = running
+        self._pupils = list({id(each): each for each in self._predictors.values()}.values())
+        self._observers = [each for each in self._pupils if each.observes]
+        self._fitted = [each for each in self._pupils if each.fits]
+        self._next_fit = -1
+        self._waits, self._runs = _none(len(workload.jobs)), _none(len(workload.jobs))
+        self.needs = (True, bool(self._observers))
 
-    for kinds, numbers in workload.stream(starts=True, everything=bool(observers), progress=progress):
-        for kind, number in zip(kinds, numbers, strict=True):
-            job = jobs[number]
-            if next_fit is not None and workload.time(kind, number) >= next_fit:
-                next_fit = workload.time(kind, number) + min(each.fit_seconds for each in fitted)
-                for each in fitted:
-                    each.fit(workload.time(kind, number))
+    def go(self, stride: Stride) -> None:
+        """Go through some events."""
+        workload, waits, terms = self._workload, self._waits, self._terms
+        now = 0
+
+        def predict(spec: str, submission: Submission) -> Prediction | ColdStart:
+            return self._predictors[spec].predict(submission, now)
+
+        for kind, number, job in zip(*stride, strict=True):
+            if self._fitted:
+                self._fit(workload.time(kind, number))
             if kind == _SUBMITTED:
                 now = job.submission.submitted
                 decision = decide(terms, kind, job.submission, None, predict)
                 if decision.soft_walltime is not None:
                     waits[number] = decision.soft_walltime
             elif kind == _STARTED:
-                now, has = started[number], waits[number]
+                now, has = int(workload.started[number]), waits[number]
                 decision = decide(terms, kind, job.submission, None if has < 0 else has, predict)
-                runs[number] = has if decision.soft_walltime is None else decision.soft_walltime
-            for observer in observers:
-                observer.observe(workload.event(kind, number))
-            if kind == _ENDED and teaches[number]:
-                for pupil in pupils:
+                self._runs[number] = has if decision.soft_walltime is None else decision.soft_walltime
+            for observer in self._observers:
+                observer.observe(workload.event(kind, number, job))
+            if kind == _ENDED and workload.teaches[number]:
+                for pupil in self._pupils:
                     pupil.learn(job)
+
+    def _fit(self, now: int) -> None:
+        if now >= self._next_fit:
+            self._next_fit = now + min(each.fit_seconds for each in self._fitted)
+            for each in self._fitted:
+                each.fit(now)
+
+    def result(self) -> ReplayResult:
+        """The soft walltimes."""
+        waits, runs = (np.frombuffer(each, np.int64) for each in (self._waits, self._runs))
+        return ReplayResult(waits, _at_start(self._workload, runs), self.seconds)
+
+
+def _none(count: int) -> "array[int]":
+    """No soft walltime yet for so many jobs; an array is filled as fast as a list, in a quarter of the memory."""
+    return array("q", [-1]) * count
+
+
+def _at_start(workload: Workload, soft_walltimes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Those of the jobs that started; -1 for the walltime."""
+    return np.where((workload.started < 0) | (soft_walltimes == workload.walltime), -1, soft_walltimes)

@@ -29,19 +29,18 @@ def drive_percentiles(
 
     :param progress: called with the number of jobs done since the last call.
     """
-    jobs = workload.jobs
-    count = len(jobs)
+    count = len(workload.jobs)
     predictor = Percentile(options)
     learn, predict = predictor.learn, predictor.predict
     shares = [percentile / 100 for percentile in percentiles]
     unknown = [np.nan] * len(shares)
     rows: list[list[float]] = [unknown] * count
-    for kinds, numbers in workload.stream(progress=progress):
-        for kind, number in zip(kinds, numbers, strict=True):
+    for stride in workload.stream(progress=progress):
+        for kind, number, job in zip(*stride, strict=True):
             if kind == Kind.ENDED:
-                learn(jobs[number])
+                learn(job)
             else:
-                submission = jobs[number].submission
+                submission = job.submission
                 # A shrink-to-fit job gets no soft walltime, whatever is predicted.
                 if submission.min_walltime is None:
                     prediction = predict(submission, submission.submitted)

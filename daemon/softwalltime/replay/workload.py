@@ -1,21 +1,59 @@
 """Recorded jobs with the stream of their events, which is what a replay runs on."""
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import fields
+from itertools import starmap
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.events import Deleted, Ended, Event, Kind, Started, Submitted
-from softwalltime.jobs import CompletedJob
-from softwalltime.states import TEACHING, State
+from softwalltime.jobs import CompletedJob, Submission
+from softwalltime.replay.job_columns import JobColumns
+from softwalltime.states import TEACHING, State, state_of
 
 NEVER_RAN = "never ran (no runtime)"
 NO_WALLTIME = "no walltime"
+_OF_SUBMISSION = frozenset(field.name for field in fields(Submission))
 STRIDE = 20_000
 """Events between two reports of progress."""
 
 Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+class Stride(NamedTuple):
+    """Some events: their kinds (:class:`Kind`), the indexes of their jobs, and the jobs; one entry an event."""
+
+    kinds: list[int]
+    numbers: list[int]
+    jobs: list[CompletedJob]
+
+
+class _Objects:
+    """Jobs that are objects already, with the interface of :class:`JobColumns`."""
+
+    def __init__(self, jobs: Sequence[CompletedJob]) -> None:
+        self.jobs = jobs
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+    def numbers(self, name: str, missing: int = -1) -> Integers:
+        values = (value for (value,) in self.rows(name))
+        return np.fromiter((missing if value is None else value for value in values), np.int64, len(self.jobs))
+
+    def rows(self, *names: str) -> Iterator[tuple[Any, ...]]:
+        read = [attrgetter(f"submission.{name}" if name in _OF_SUBMISSION else name) for name in names]
+        return zip(*(map(each, self.jobs) for each in read), strict=True)
+
+    def take(self, which: Integers) -> list[CompletedJob]:
+        return [self.jobs[index] for index in which.tolist()]
+
+    def select(self, which: Integers) -> "_Objects":
+        return _Objects(self.take(which))
 
 
 class Workload:
@@ -33,35 +71,36 @@ class Workload:
         :param limit: only the first so many jobs, in order of submission.
         :param teaching: how jobs must have ended to teach.
         """
-        submitted = np.fromiter((job.submission.submitted for job in jobs), np.int64, len(jobs))
+        source = jobs if isinstance(jobs, JobColumns) else _Objects(jobs)
+        submitted = source.numbers("submitted")
         first = np.argsort(submitted, kind="stable")[:limit]
         # File order decides between ends at one instant, so it must survive the sorting by submission.
-        self._in_file_order: Integers = np.argsort(first, kind="stable")
-        self.jobs = [jobs[index] for index in first.tolist()]
-        count = len(self.jobs)
+        self._in_file_order: NDArray[np.int32] = np.argsort(first, kind="stable").astype(np.int32)
+        chosen = source.select(first)
+        self.jobs: Sequence[CompletedJob] = chosen if isinstance(chosen, JobColumns) else chosen.jobs
+        self._chosen = chosen
         self.submitted: Integers = submitted[first]
-        ends = np.fromiter((job.end for job in self.jobs), np.int64, count)
-        starts = np.fromiter((-1 if job.start is None else max(job.start, 0) for job in self.jobs), np.int64, count)
-        self.ended: Integers = np.maximum(ends, self.submitted + 1)
+        starts = chosen.numbers("start")
+        self.ended: Integers = np.maximum(chosen.numbers("end"), self.submitted + 1)
         self.started: Integers = np.where(
-            starts < 0, -1, np.minimum(np.maximum(starts, self.submitted), self.ended - 1)
+            starts == -1, -1, np.minimum(np.maximum(starts, self.submitted), self.ended - 1)
         )
-        self.teaches: NDArray[np.bool_] = np.fromiter((job.state in teaching for job in self.jobs), np.bool_, count)
-
-        walltimes = [job.submission.walltime or 0 for job in self.jobs]
-        self.walltime: Integers = np.array(walltimes, np.int64)
-        self.runtime: Integers = np.fromiter((job.runtime for job in self.jobs), np.int64, count)
-        self.scored: NDArray[np.bool_] = (self.runtime > 0) & (self.walltime > 0)
+        states = starmap(state_of, chosen.rows("exit_status", "runtime", "walltime", "start"))
+        self.teaches: Flags = np.fromiter((state in teaching for state in states), np.bool_, len(chosen))
+        self.walltime: Integers = chosen.numbers("walltime", 0)
+        self.runtime: Integers = chosen.numbers("runtime")
+        self.scored: Flags = (self.runtime > 0) & (self.walltime > 0)
         # Nearly every replay needs these; the others are sorted when they are asked for.
         self._submissions_and_ends = self._events(starts=False, everything=False)
 
     def stream(
         self, *, starts: bool = False, everything: bool = False, progress: Callable[[int], None] = lambda _: None
-    ) -> Iterator[tuple[list[int], list[int]]]:
-        """Yield the events in order of time, many at once: their kinds (:class:`Kind`) and the indexes of their jobs.
+    ) -> Iterator[Stride]:
+        """Yield the events in order of time, many at once.
 
         At one instant the order is that of the kinds, ties stay in file order.  Without options these are the
-        submissions, and the ends of the jobs that teach.
+        submissions, and the ends of the jobs that teach.  Of the jobs only those are objects that have had an event and
+        will have another one.
 
         :param starts: the starts too.
         :param everything: the starts, and the ends and deletions of all jobs too.
@@ -71,25 +110,34 @@ class Workload:
             kinds, numbers = self._events(starts=True, everything=everything)
         else:
             kinds, numbers = self._submissions_and_ends
+        last = np.zeros(len(self.jobs), np.int32)
+        last[numbers] = np.arange(len(numbers), dtype=np.int32)
+        there: dict[int, CompletedJob] = {}
         done = 0
-        for position in range(0, len(kinds), STRIDE):
-            yield kinds[position : position + STRIDE].tolist(), numbers[position : position + STRIDE].tolist()
-            reached = len(self.jobs) * min(position + STRIDE, len(kinds)) // len(kinds)
+        for begin in range(0, len(kinds), STRIDE):
+            some, which = kinds[begin : begin + STRIDE], numbers[begin : begin + STRIDE]
+            new = which[some == Kind.SUBMITTED]
+            there.update(zip(new.tolist(), self._chosen.take(new), strict=True))
+            indexes = which.tolist()
+            yield Stride(some.tolist(), indexes, [there[index] for index in indexes])
+            for index in which[last[which] == np.arange(begin, begin + len(which))].tolist():
+                del there[index]
+            reached = len(self.jobs) * (begin + len(which)) // len(kinds)
             progress(reached - done)
             done = reached
 
     def ends(self) -> Integers:
         """The indexes of all jobs in the order of their ends."""
-        return self._in_file_order[np.argsort(self.ended[self._in_file_order], kind="stable")]
+        return self._in_file_order[np.argsort(self.ended[self._in_file_order], kind="stable")].astype(np.int64)
 
     def time(self, kind: int, number: int) -> int:
         """When the event of this kind of the job with this index happens, epoch seconds."""
         times = self.submitted if kind == Kind.SUBMITTED else self.started if kind == Kind.STARTED else self.ended
         return int(times[number])
 
-    def event(self, kind: int, number: int) -> Event:
-        """The event of this kind of the job with this index."""
-        job, time = self.jobs[number], self.time(kind, number)
+    def event(self, kind: int, number: int, job: CompletedJob) -> Event:
+        """The event of this kind of a job, which has this index."""
+        time = self.time(kind, number)
         match kind:
             case Kind.SUBMITTED:
                 return Submitted(time, job.submission)
@@ -102,19 +150,20 @@ class Workload:
 
     def skipped(self) -> dict[str, int]:
         """How many jobs are not scored, by reason; one that has both reasons counts under the first."""
-        reasons = Counter(NO_WALLTIME if job.ran else NEVER_RAN for job in self.jobs if not job.scored)
-        return dict(sorted(reasons.items()))
+        ran = self.runtime > 0
+        counts = {NEVER_RAN: int((~ran).sum()), NO_WALLTIME: int((ran & ~self.scored).sum())}
+        return {reason: count for reason, count in counts.items() if count}
 
     def _events(self, *, starts: bool, everything: bool) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
-        in_file_order, all_jobs = self._in_file_order, np.arange(len(self.jobs))
+        in_file_order, all_jobs = self._in_file_order, np.arange(len(self.jobs), dtype=np.int32)
         ran = (self.started >= 0) | (self.runtime > 0) | self.teaches
         ends = in_file_order[ran[in_file_order] if everything else self.teaches[in_file_order]]
         parts = [(Kind.ENDED, ends, self.ended), (Kind.SUBMITTED, all_jobs, self.submitted)]
         if everything:
             parts.append((Kind.DELETED, in_file_order[~ran[in_file_order]], self.ended))
         if starts:
-            parts.append((Kind.STARTED, np.flatnonzero(self.started >= 0), self.started))
-        numbers = np.concatenate([each for _, each, _ in parts]).astype(np.int32)
+            parts.append((Kind.STARTED, np.flatnonzero(self.started >= 0).astype(np.int32), self.started))
+        numbers = np.concatenate([each for _, each, _ in parts])
         kinds = np.concatenate([np.full(len(each), kind, np.int8) for kind, each, _ in parts])
         order = np.argsort(np.concatenate([times[each] for _, each, times in parts]), kind="stable")
         return kinds[order], numbers[order]
