@@ -107,7 +107,7 @@ def load_settings(config: Path | None = None, **overrides: object) -> Settings:
     given: dict[str, Any] = {key: value for key, value in overrides.items() if value is not None}
     files = _read_files(config)
 
-    class Loaded(Settings):
+    class SettingsWithFile(Settings):
         @classmethod
         def settings_customise_sources(
             cls,
@@ -121,7 +121,7 @@ def load_settings(config: Path | None = None, **overrides: object) -> Settings:
             return (init_settings, env_settings, *contents)
 
     try:
-        return Loaded(**given)
+        return SettingsWithFile(**given)
     except ValidationError as error:
         raise UsageError(_explain(error, given, files)) from error
 

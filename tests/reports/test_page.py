@@ -10,7 +10,7 @@ from softwalltime.jobs import CompletedJob
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.pseudonyms import Pseudonyms
 from softwalltime.reports.report import Report, ReportOptions, make_report, total_work
-from softwalltime.reports.simulation import Simulated, SimulationOptions
+from softwalltime.reports.simulation import SimulationFigures, SimulationOptions
 from tests.reports.fixtures import DAY, SPECS, Elements, made, numbers, page, steady_jobs
 from tests.samples import job
 
@@ -173,7 +173,7 @@ def test_with_pseudonyms_no_name_is_left_anywhere() -> None:
     pseudonyms = Pseudonyms(b"0123456789abcdef", queues=True)
     options = ReportOptions(SPECS, grid=False, simulation=SimulationOptions(processors=10, seeds=(31, 32), processes=1))
     found = make_report(Workload(hidden), options, pseudonyms)
-    assert isinstance(found.simulation, Simulated)
+    assert isinstance(found.simulation, SimulationFigures)
     html = page(found, pseudonyms=True)
     assert "secret" not in html
     assert html.count(pseudonyms("user", "secretuser3")) >= 2
@@ -261,7 +261,7 @@ def crowded() -> Report:
 
 def test_the_simulation_stands_on_the_first_screen_with_intervals_and_its_population(crowded: Report) -> None:
     simulation = crowded.simulation
-    assert isinstance(simulation, Simulated)
+    assert isinstance(simulation, SimulationFigures)
     html = page(crowded)
     text = Elements(html).text
     first = html[: html.index("<nav")]

@@ -8,8 +8,8 @@ import pytest
 from softwalltime.policy.site import SitePolicy
 from softwalltime.reports.accuracy import Accuracy, explain_selection, select_predictors
 from softwalltime.reports.analysis.groups import Group
-from softwalltime.reports.analysis.halves import Halves, Part
-from softwalltime.reports.leave_out import Evaluated, LeftOut, limit, select
+from softwalltime.reports.analysis.halves import Halves, SubsetScores
+from softwalltime.reports.leave_out import EvaluatedSetting, ExcludedGroup, limit, select
 from softwalltime.reports.recommendation import (
     Recommendation,
     Verdict,
@@ -22,10 +22,10 @@ from softwalltime.reports.recommendation import (
 from softwalltime.reports.simulation import (
     GUARD,
     HALF,
-    NotSimulated,
-    Setting,
+    CandidateSetting,
     SettingWaits,
-    Simulated,
+    SimulationFigures,
+    SimulationSkipped,
     compare,
     settings_to_simulate,
 )
@@ -37,11 +37,11 @@ TODAY = Metrics(
     promises=500, broken=0.0,
 )  # fmt: skip
 SEEDS = (31, 32, 33, 34)
-REASON = NotSimulated("no record holds a number of processors")
+REASON = SimulationSkipped("no record holds a number of processors")
 
 
-def part(accuracy: float, under: float, **more: float) -> Part:
-    return replace(Part(5000, accuracy, under, under / 2, 100.0, accuracy), **more)
+def part(accuracy: float, under: float, **more: float) -> SubsetScores:
+    return replace(SubsetScores(5000, accuracy, under, under / 2, 100.0, accuracy), **more)
 
 
 def halves(spec: str, older: tuple[float, float], newer: tuple[float, float] | None = None) -> Halves:
@@ -49,9 +49,9 @@ def halves(spec: str, older: tuple[float, float], newer: tuple[float, float] | N
 
 
 def evaluated(
-    spec: str, *left_out: LeftOut, under: float = 0.04, newer: tuple[float, float] | None = None
-) -> Evaluated:
-    return Evaluated(halves(spec, (0.5, under), newer), left_out, 0.1, (), ())
+    spec: str, *left_out: ExcludedGroup, under: float = 0.04, newer: tuple[float, float] | None = None
+) -> EvaluatedSetting:
+    return EvaluatedSetting(halves(spec, (0.5, under), newer), left_out, 0.1, (), ())
 
 
 USERS = halves("request", (0.4, 0.0))
@@ -61,7 +61,7 @@ ACCURACY = select_predictors(USERS, [halves("v3", (0.5, 0.04)), halves("v1", (0.
 def waits(
     spec: str = HALF, wait: float = 0.8, *, broken: float = 0.03, spread: float = 0.01, p95: float = 0.9,
     slowdown: float = 0.9, guard: int | None = None, ordering: str = "walltime", worse: float = 0.02,
-    left_out: tuple[LeftOut, ...] = (), wide: float = 1.0,
+    left_out: tuple[ExcludedGroup, ...] = (), wide: float = 1.0,
 ) -> SettingWaits:  # fmt: skip
     """A setting whose mean wait is ``wait`` times today's, with so much spread over the workloads."""
     policy = Policy(waiting=spec, guard=guard, ordering=ordering, order="fcfs" if ordering == "walltime" else "xf")
@@ -74,11 +74,11 @@ def waits(
         for sign in (-1, 1, -1, 1)
     ]  # fmt: skip
     name = f"{spec}{', with guard' if guard else ''}{', ordered' if ordering != 'walltime' else ''}"
-    return compare(Setting(name, policy, evaluated(spec, *left_out)), found, [TODAY] * 4)
+    return compare(CandidateSetting(name, policy, evaluated(spec, *left_out)), found, [TODAY] * 4)
 
 
-def simulated(*settings: SettingWaits, **more: object) -> Simulated:
-    found = Simulated("fcfs", 128, False, 9000, 10_000, 0, 0, 10**7, SEEDS, 10_000.0, TODAY, settings)
+def simulated(*settings: SettingWaits, **more: object) -> SimulationFigures:
+    found = SimulationFigures("fcfs", 128, False, 9000, 10_000, 0, 0, 10**7, SEEDS, 10_000.0, TODAY, settings)
     return replace(found, **more)  # type: ignore[arg-type]  # fields of the dataclass
 
 
@@ -261,7 +261,7 @@ def test_those_that_suffer_or_gain_nothing_are_left_out_if_they_have_enough_jobs
 def test_the_policy_is_one_that_the_daemon_accepts() -> None:
     spec = "percentile:p=95,keys=user+project,window=30d,threshold=0.5"
     names = ['odd "queue"\\', "tëst", "plain"]
-    left_out = (*(LeftOut("queue", name, 100, "") for name in names), LeftOut("user", "eve", 100, ""))
+    left_out = (*(ExcludedGroup("queue", name, 100, "") for name in names), ExcludedGroup("user", "eve", 100, ""))
     advice = advised(waits(spec, left_out=left_out))
     policy = SitePolicy(**tomllib.loads(advice.policy)["policy"])
     assert (policy.mode, policy.waiting, policy.running) == ("shadow", spec, "walltime")

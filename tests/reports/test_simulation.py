@@ -10,9 +10,9 @@ from softwalltime.reports.analysis.halves import evaluate_halves
 from softwalltime.reports.leave_out import evaluate_setting
 from softwalltime.reports.simulation import (
     HALF,
-    NotSimulated,
-    Recorded,
+    SimulationInput,
     SimulationOptions,
+    SimulationSkipped,
     prepare,
     settings_to_simulate,
     simulate_settings,
@@ -26,7 +26,7 @@ OPTIONS = SimulationOptions(processors=20, seeds=(31, 32), processes=1)
 def test_the_newest_jobs_are_simulated_on_a_machine_as_large_as_all_jobs_need() -> None:
     jobs = [job(submitted=n * 1000, end=n * 1000 + 900, runtime=500, ncpus=8 if n == 3 else 2) for n in range(10)]
     found = prepare(Workload(jobs), SimulationOptions(jobs=4))
-    assert isinstance(found, Recorded)
+    assert isinstance(found, SimulationInput)
     assert (len(found.jobs), found.of, found.processors, found.estimated) == (4, 10, 8, True)
     assert found.jobs.submitted == (6000, 7000, 8000, 9000)
     assert found.wait == 400
@@ -35,7 +35,7 @@ def test_the_newest_jobs_are_simulated_on_a_machine_as_large_as_all_jobs_need() 
 def test_a_machine_of_another_size_refuses_jobs() -> None:
     jobs = [job(submitted=n, ncpus=n + 1) for n in range(4)]
     found = prepare(Workload(jobs), SimulationOptions(processors=2))
-    assert isinstance(found, Recorded)
+    assert isinstance(found, SimulationInput)
     assert (len(found.jobs), found.refused, found.estimated) == (2, 2, False)
 
 
@@ -50,13 +50,13 @@ def test_a_machine_of_another_size_refuses_jobs() -> None:
 )
 def test_what_records_lack_is_the_reason(more: dict[str, object], options: SimulationOptions, reason: str) -> None:
     found = prepare(Workload([job(submitted=n, **more) for n in range(5)]), options)
-    assert isinstance(found, NotSimulated)
+    assert isinstance(found, SimulationSkipped)
     assert reason in found.reason
 
 
 def test_without_starts_the_given_size_is_enough() -> None:
     found = prepare(Workload([job(start=None, ncpus=1)]), SimulationOptions(processors=8))
-    assert isinstance(found, Recorded)
+    assert isinstance(found, SimulationInput)
     assert found.wait is None
 
 
@@ -66,7 +66,7 @@ def test_other_processes_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     half = evaluate_setting(workload, columns, HALF, columns.walltime // 2, 0.05)
     settings = settings_to_simulate(half, None, None, "fcfs")
     recorded = prepare(workload, OPTIONS)
-    assert isinstance(recorded, Recorded)
+    assert isinstance(recorded, SimulationInput)
     told: list[int] = []
     here = simulate_settings(recorded, settings, OPTIONS, told.append)
     assert sum(told) == 300 * 3 * 2

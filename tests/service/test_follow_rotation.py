@@ -13,8 +13,8 @@ from softwalltime.accounting import files
 from softwalltime.accounting.tally import Tally
 from softwalltime.errors import SourceError
 from softwalltime.service.follow import Follower
-from softwalltime.service.held import HELD
 from softwalltime.service.ingest import ingest_logs
+from softwalltime.service.open_logs import HELD
 from softwalltime.service.reading import KnownPositions, ProgressOnce, new_blocks
 from tests.service.followed import RECORDED, append, ended, jobs
 

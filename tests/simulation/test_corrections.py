@@ -9,7 +9,7 @@ from softwalltime.simulation.engine import Engine
 from softwalltime.simulation.jobs import jobs_of
 from softwalltime.simulation.machine import Processors
 from softwalltime.simulation.policies import Policy
-from softwalltime.simulation.running import Running
+from softwalltime.simulation.running import RunningJobs
 from tests.samples import job
 
 MINUTE, HOUR = 60, 3600
@@ -24,7 +24,7 @@ def planned_ends(
 ) -> list[int]:
     """The planned end of a job that starts at 0, as passes at these times see it."""
     estimates = Estimates([0], [value], [walltime], conditional or (lambda *_: None))
-    running = Running(1, CORRECTIONS[name](estimates))
+    running = RunningJobs(1, CORRECTIONS[name](estimates))
     running.add(0, value)
     found = []
     for now in at:

@@ -19,7 +19,7 @@ from calendar import timegm
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 
-from softwalltime.accounting.files import Block, Unfinished, blocks
+from softwalltime.accounting.files import Block, PartialLine, blocks
 from softwalltime.accounting.opening import Contents
 
 WINDOW = 1 << 20
@@ -54,7 +54,7 @@ _END = re.compile(rb" end=(\d{1,12})(?= |$)")
 
 
 def whole_records(
-    contents: Contents, offset: int = 0, line: int = 1, unfinished: Unfinished | None = None, *, live: bool = False
+    contents: Contents, offset: int = 0, line: int = 1, unfinished: PartialLine | None = None, *, live: bool = False
 ) -> Iterator[Block]:
     """Yield an accounting log as :func:`blocks`, with the lines of each cut record in a separate block.
 

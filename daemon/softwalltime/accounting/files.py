@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from softwalltime.accounting import swf
-from softwalltime.accounting.opening import SUFFIXES, Contents, Opened
+from softwalltime.accounting.opening import SUFFIXES, Contents, OpenFile
 from softwalltime.errors import SourceError
 
 BLOCK = 1 << 20
@@ -63,7 +63,7 @@ class Block:
 
 
 @dataclass(slots=True)
-class Unfinished:
+class PartialLine:
     """A last line without a line end: still being written, or truncated.  Empty if there is none."""
 
     content: bytes = b""
@@ -106,7 +106,7 @@ def log_files(path: Path) -> list[Path]:
     return [entry for entry in found if not (entry.suffix and entry.stem in plain)]
 
 
-def blocks(stream: Contents, offset: int = 0, line: int = 1, unfinished: Unfinished | None = None) -> Iterator[Block]:
+def blocks(stream: Contents, offset: int = 0, line: int = 1, unfinished: PartialLine | None = None) -> Iterator[Block]:
     """Yield the stream's complete lines from byte ``offset``, where line number ``line`` begins.
 
     A last line without a line end is not yielded; it is stored in ``unfinished``.  A line longer than
@@ -151,7 +151,7 @@ def _whole_lines(content: bytes, offset: int, line: int) -> Iterator[Block]:
             offset, line = block.end, block.last_line + 1
 
 
-def is_trace(file: Opened) -> bool:
+def is_trace(file: OpenFile) -> bool:
     """Return whether the file is an SWF trace: its first lines are headers, which begin with ``;``, or a job.
 
     A log whose first bytes were lost may also begin with ``;``, but records follow.  The file is then at its start.

@@ -218,7 +218,7 @@ class _Decompressed:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenFile:
     """File open for reading: the decompressed contents, and the file on disk."""
 
     path: Path
@@ -237,7 +237,7 @@ class Opened:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Opened]:
+def opened(path: Path) -> Iterator[OpenFile]:
     """Open a regular file; decompress gzip, bzip2 and xz, recognised by the first bytes, not by the name.
 
     :raises SourceError: if the file cannot be opened, is not a regular file, or is damaged; damage is raised after the
@@ -247,15 +247,15 @@ def opened(path: Path) -> Iterator[Opened]:
         with _open_regular(path) as file:
             if not os.fstat(file.fileno()).st_size:
                 # Files in /proc have size 0 too, and reading some of them (kmsg) blocks for ever.
-                yield Opened(path, io.BytesIO(), file, plain=True)
+                yield OpenFile(path, io.BytesIO(), file, plain=True)
                 return
             first = file.read(8)
             file.seek(0)
             for name, magic, make in _FORMATS:
                 if first.startswith(magic):
-                    yield Opened(path, _Decompressed(file, path, name, magic, make), file, plain=False)
+                    yield OpenFile(path, _Decompressed(file, path, name, magic, make), file, plain=False)
                     return
-            yield Opened(path, file, file, plain=True)
+            yield OpenFile(path, file, file, plain=True)
     except OSError as error:
         raise SourceError(f"{path}: {error.strerror or error}") from error
 

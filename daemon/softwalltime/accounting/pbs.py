@@ -67,7 +67,7 @@ def split(line: bytes) -> tuple[str, str, str]:
     return kind, job_id, message
 
 
-class _Days(dict[str, bool]):
+class _ValidDays(dict[str, bool]):
     """Cache: whether a text is the day of a time stamp and a blank; a log has few days and many records."""
 
     def __missing__(self, text: str) -> bool:
@@ -79,7 +79,7 @@ class _Days(dict[str, bool]):
 
 
 _MAX_DAYS = 10_000
-_days = _Days()
+_days = _ValidDays()
 
 
 def attributes(message: str) -> dict[str, str]:

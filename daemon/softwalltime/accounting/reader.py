@@ -10,8 +10,8 @@ from pathlib import Path
 from softwalltime.accounting import pbs, swf
 from softwalltime.accounting.changes import ALTERED, COMES, GOES, Changes, Record
 from softwalltime.accounting.cut import whole_records
-from softwalltime.accounting.files import BOM, LONGEST_LINE, Block, Unfinished, blocks, is_trace
-from softwalltime.accounting.opening import Opened, opened
+from softwalltime.accounting.files import BOM, LONGEST_LINE, Block, PartialLine, blocks, is_trace
+from softwalltime.accounting.opening import OpenFile, opened
 from softwalltime.accounting.tally import LINE_KEPT, Malformed, Tally
 from softwalltime.errors import RecordError, SourceError
 from softwalltime.jobs import OF_SUBMISSION, CompletedJob, Values, job_of
@@ -247,9 +247,9 @@ def read_values(
 
 
 def _read_file(
-    file: Opened, path: str, trace: bool, tally: Tally, progress: Callable[[int], None], server: str
+    file: OpenFile, path: str, trace: bool, tally: Tally, progress: Callable[[int], None], server: str
 ) -> Iterator[Values]:
-    unfinished = Unfinished()
+    unfinished = PartialLine()
     header = swf.Header()
     position, number, reported = 0, 1, 0
     for block in (blocks if trace else whole_records)(file.contents, unfinished=unfinished):

@@ -72,7 +72,7 @@ def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SimulationPlan:
     """What to simulate: policies by name, the first one the baseline, on one workload or several shaken ones."""
 
     experiment: Experiment
@@ -181,7 +181,7 @@ def simulate(
         raise UsageError(f"every job is larger than {plural(size, 'processor')}: correct --processors")
     by = tuple(dict.fromkeys(by))
     experiment = Experiment("", size, next(iter(policies.values())), shake or "", by, machine)
-    plan = Plan(experiment, policies, (seeds or tuple(range(31, 41))) if shake else (0,), jobs, completed)
+    plan = SimulationPlan(experiment, policies, (seeds or tuple(range(31, 41))) if shake else (0,), jobs, completed)
     found = _simulate(plan, jobs_file, file is not None, keep, processes, scheduler, tuple(sorted(teaching)))
     metrics = {name: [found[policy, seed].metrics for seed in plan.seeds] for name, policy in policies.items()}
     classes = {
@@ -220,8 +220,8 @@ def _policies(file: Path | None, given: dict[str, Any], machine: tuple[Vnode, ..
 
 
 def _simulate(
-    plan: Plan, jobs_file: Path | None, several: bool, keep: Path | None, processes: int | None, scheduler: str | None,
-    teaching: tuple[Any, ...],
+    plan: SimulationPlan, jobs_file: Path | None, several: bool, keep: Path | None, processes: int | None,
+    scheduler: str | None, teaching: tuple[Any, ...],
 ) -> dict[tuple[Policy, int], Result]:  # fmt: skip
     """All results, by policy and seed."""
     from softwalltime.replay.sweep.snapshot import take
@@ -280,7 +280,7 @@ def _shallow(experiment: Experiment) -> dict[str, Any]:
     return {name: getattr(experiment, name) for name in experiment.__slots__}
 
 
-def _writer(plan: Plan, path: Path | None, several: bool) -> Callable[[Policy, Outcome], None]:
+def _writer(plan: SimulationPlan, path: Path | None, several: bool) -> Callable[[Policy, Outcome], None]:
     """Write each policy's schedule; without --policies, the one of the options only."""
     names = {policy: name for name, policy in plan.policies.items()}
     last = next(reversed(plan.policies.values()))
@@ -303,7 +303,7 @@ def _by_class(found: list[dict[str, Metrics]]) -> dict[str, Metrics]:
 
 
 def _document(
-    source: str, plan: Plan, refused: int, metrics: dict[str, list[Metrics]],
+    source: str, plan: SimulationPlan, refused: int, metrics: dict[str, list[Metrics]],
     classes: dict[str, dict[str, dict[str, Metrics]]],
 ) -> dict[str, object]:  # fmt: skip
     first, *others = plan.policies
@@ -335,7 +335,7 @@ def _document(
 
 
 def _print(
-    source: str, plan: Plan, refused: int, metrics: dict[str, list[Metrics]],
+    source: str, plan: SimulationPlan, refused: int, metrics: dict[str, list[Metrics]],
     classes: dict[str, dict[str, dict[str, Metrics]]],
 ) -> None:  # fmt: skip
     counts = [f"{count:,} left out ({reason})" for reason, count in plan.jobs.left_out.items()]

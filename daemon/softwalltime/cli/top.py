@@ -41,7 +41,7 @@ _RECENT_NAMES = ("time", "event", "job", "user", "action", "soft walltime", "wal
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoreSnapshot:
     """What the store knows, or the reason that it cannot be read."""
 
     overview: "Overview | None"
@@ -54,7 +54,7 @@ class Sample:
 
     at: float
     status: "Status"
-    stored: Stored
+    stored: StoreSnapshot
 
 
 @click.command()
@@ -151,22 +151,22 @@ class _Store:
         self._problem = ""
         self._next_try = 0.0
 
-    def read(self) -> Stored:
+    def read(self) -> StoreSnapshot:
         """Read the figures, or return the error."""
         from softwalltime.store.current import read_overview
 
         if self._engine is None and time.monotonic() < self._next_try:
-            return Stored(None, self._problem)
+            return StoreSnapshot(None, self._problem)
         try:
             if self._engine is None:
                 self._opened = self._open()
                 self._engine = self._opened.__enter__()
             with self._engine.connect() as connection:
-                return Stored(read_overview(connection, SHOWN))
+                return StoreSnapshot(read_overview(connection, SHOWN))
         except SoftwalltimeError as error:
             self.close()
             self._problem, self._next_try = str(error), time.monotonic() + RETRY
-            return Stored(None, self._problem)
+            return StoreSnapshot(None, self._problem)
 
     def close(self) -> None:
         """Close the connections."""

@@ -14,7 +14,7 @@ from softwalltime.errors import SoftwalltimeError
 from softwalltime.service.client import ask
 from softwalltime.service.status import Status, StatusError
 from softwalltime.settings import Settings
-from softwalltime.store.logs import HEAD_BYTES, Head
+from softwalltime.store.logs import HEAD_BYTES, LogHead
 
 PINGS = 9
 SLOW = 10.0
@@ -27,7 +27,7 @@ class StoredPosition:
 
     server: str
     offset: int
-    head: Head
+    head: LogHead
 
     def is_of(self, log: "LogProbe") -> bool:
         """Return whether it is the position of this log.
@@ -72,7 +72,9 @@ def probe_store(settings: Settings, user: str) -> StoreProbe:
     """
     found = call_in_subprocess(lambda: _store(settings), SLOW, user)
     revision, newest, ahead, positions, jobs, user_name, walltime, project, refused = found
-    read = (StoredPosition(name, offset, Head(size, bytes.fromhex(digest))) for name, offset, size, digest in positions)
+    read = (
+        StoredPosition(name, offset, LogHead(size, bytes.fromhex(digest))) for name, offset, size, digest in positions
+    )
     return StoreProbe(revision, newest, ahead, tuple(read), jobs, user_name, walltime, project, refused)
 
 

@@ -76,7 +76,7 @@ class LikeJobs:
         return values
 
 
-class Recent:
+class RecentJobs:
     """Like jobs by key, forgotten as the window leaves them behind.  Memory is bounded by the jobs in the window."""
 
     __slots__ = ("by_end", "like", "window")

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
-from softwalltime.predictors.like_jobs import Keys, Recent, Window
+from softwalltime.predictors.like_jobs import Keys, RecentJobs, Window
 from softwalltime.quantiles import quantile
 from softwalltime.reasons import Reason
 
@@ -38,7 +38,7 @@ class Memorizer(Predictor):
         self._least = options.least
         self._alike = " and ".join(options.keys)
         self._key: Callable[[Submission], Hashable] = attrgetter(*options.keys)
-        self._recent = Recent(options.window)
+        self._recent = RecentJobs(options.window)
 
     @property
     def history(self) -> History:

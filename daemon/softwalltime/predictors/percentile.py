@@ -9,7 +9,7 @@ from pydantic import Field
 
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
-from softwalltime.predictors.like_jobs import Keys, Recent, Window
+from softwalltime.predictors.like_jobs import Keys, RecentJobs, Window
 from softwalltime.quantiles import quantile
 from softwalltime.reasons import Reason
 
@@ -46,7 +46,7 @@ class Percentile(Predictor):
         self._threshold = options.threshold
         self._alike = " and ".join(options.keys)
         self._key: Callable[[Submission], Hashable] = attrgetter(*options.keys)
-        self._recent = Recent(options.window)
+        self._recent = RecentJobs(options.window)
 
     @property
     def history(self) -> History:

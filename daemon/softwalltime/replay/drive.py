@@ -89,9 +89,9 @@ def _drive_all(
 ) -> list[ReplayResult]:
     """Drive each pair of predictors, those that need the same events together: the jobs become objects once for all."""
     runs = [
-        _AtBoth(workload, waiting, running, minimum)
+        _EventDriver(workload, waiting, running, minimum)
         if isinstance(running, Predictor) or waiting.observes or waiting.fits
-        else _AtSubmission(workload, waiting, minimum, keep=running == KEEP)
+        else _SubmissionDriver(workload, waiting, minimum, keep=running == KEEP)
         for waiting, running in pairs
     ]
     for needs in sorted({run.needs for run in runs}):
@@ -110,7 +110,7 @@ def _times(progress: Callable[[int], None], count: int, jobs: int) -> None:
     progress(count * jobs)
 
 
-class _AtSubmission:
+class _SubmissionDriver:
     """One predictor, asked at submission only.
 
     Of a policy that is on for all jobs, the decision at submission is the clamped prediction and nothing else, so the
@@ -149,7 +149,7 @@ class _AtSubmission:
         return ReplayResult(waits, at_start, self.seconds)
 
 
-class _AtBoth:
+class _EventDriver:
     """A pair of predictors, asked at submission and at start, shown the events if they observe, and fitted."""
 
     def __init__(self, workload: Workload, waiting: Predictor, running: Predictor | str, minimum: int) -> None:

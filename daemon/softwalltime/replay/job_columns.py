@@ -25,7 +25,7 @@ _SMALLEST = {"i": -(2**31), "q": -(2**63)}
 """What stands for ``None`` in an array of this type."""
 
 
-class _Numbers:
+class _IntegerColumn:
     """A column of whole numbers, ``None`` among them; 4 bytes each as long as that is enough, then 8."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class _Numbers:
         return found
 
 
-class _Names:
+class _CategoryColumn:
     """A column of values that many jobs share, such as users; each is kept once."""
 
     def __init__(self) -> None:
@@ -111,7 +111,7 @@ class _Names:
         return [names[code] for code in self._array[which].tolist()]
 
 
-class _Texts:
+class _TextColumn:
     """A column of texts that are nearly all different, such as job ids: one after the other, in UTF-8."""
 
     def __init__(self) -> None:
@@ -139,7 +139,7 @@ class _Texts:
         ]
 
 
-_Column = _Numbers | _Names | _Texts
+_Column = _IntegerColumn | _CategoryColumn | _TextColumn
 
 
 class JobColumns(Sequence[CompletedJob]):
@@ -164,7 +164,7 @@ class JobColumns(Sequence[CompletedJob]):
                 columns[name].extend(column)
             count += len(chunk)
         for name in NAMES:
-            columns.setdefault(name, _Numbers() if name not in _TEXTS else _Names()).finish()
+            columns.setdefault(name, _IntegerColumn() if name not in _TEXTS else _CategoryColumn()).finish()
         return cls(columns, np.arange(count, dtype=np.int32))
 
     def __len__(self) -> int:
@@ -197,7 +197,7 @@ class JobColumns(Sequence[CompletedJob]):
     def numbers(self, name: str, missing: int = -1) -> NDArray[np.int64]:
         """All values of a field, with ``missing`` where there is none."""
         column = self._columns[name]
-        if not isinstance(column, _Numbers):
+        if not isinstance(column, _IntegerColumn):
             raise KeyError(f"{name} is not a field of numbers")
         return column.filled(self._which, missing)
 
@@ -211,5 +211,5 @@ class JobColumns(Sequence[CompletedJob]):
 def _kind(name: str, first: Sequence[Any]) -> _Column:
     """The kind of column for a field, by its first values."""
     if name not in _TEXTS:
-        return _Numbers()
-    return _Texts() if len(set(first)) > max(len(first) // 2, 100) else _Names()
+        return _IntegerColumn()
+    return _TextColumn() if len(set(first)) > max(len(first) // 2, 100) else _CategoryColumn()

@@ -32,7 +32,7 @@ class Stride(NamedTuple):
     jobs: list[CompletedJob]
 
 
-class _Objects:
+class _JobObjects:
     """Jobs that are objects already, with the interface of :class:`JobColumns`."""
 
     def __init__(self, jobs: Sequence[CompletedJob]) -> None:
@@ -52,8 +52,8 @@ class _Objects:
     def take(self, which: Integers) -> list[CompletedJob]:
         return [self.jobs[index] for index in which.tolist()]
 
-    def select(self, which: Integers) -> "_Objects":
-        return _Objects(self.take(which))
+    def select(self, which: Integers) -> "_JobObjects":
+        return _JobObjects(self.take(which))
 
 
 class Workload:
@@ -71,7 +71,7 @@ class Workload:
         :param limit: only the first so many jobs, in order of submission.
         :param teaching: how jobs must have ended to teach.
         """
-        source = jobs if isinstance(jobs, JobColumns) else _Objects(jobs)
+        source = jobs if isinstance(jobs, JobColumns) else _JobObjects(jobs)
         submitted = source.numbers("submitted")
         first = np.argsort(submitted, kind="stable")[:limit]
         # File order decides between ends at one instant, so it must survive the sorting by submission.

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from softwalltime.formatting import duration, percent
-from softwalltime.reports.analysis.halves import Part
-from softwalltime.reports.leave_out import LeftOut
-from softwalltime.reports.simulation import SettingWaits, Simulated
+from softwalltime.reports.analysis.halves import SubsetScores
+from softwalltime.reports.leave_out import ExcludedGroup
+from softwalltime.reports.simulation import SettingWaits, SimulationFigures
 from softwalltime.simulation.differences import Interval
 
 _ALIKE = 2
@@ -14,7 +14,7 @@ _LONGER = 0.1
 """Relative growth of a wait that is worth a word."""
 
 
-def simulation_cautions(simulated: Simulated, chosen: SettingWaits | None) -> tuple[str, ...]:
+def simulation_cautions(simulated: SimulationFigures, chosen: SettingWaits | None) -> tuple[str, ...]:
     """What makes the simulation doubtful, and who would wait longer under the chosen setting."""
     found = []
     today, recorded = simulated.baseline, simulated.recorded_wait
@@ -34,7 +34,7 @@ def simulation_cautions(simulated: Simulated, chosen: SettingWaits | None) -> tu
     return tuple(found)
 
 
-def _longer(simulated: Simulated, chosen: SettingWaits) -> list[str]:
+def _longer(simulated: SimulationFigures, chosen: SettingWaits) -> list[str]:
     today, new = simulated.baseline, chosen.metrics
     found = []
     if chosen.worse.mean:
@@ -56,7 +56,9 @@ def _longer(simulated: Simulated, chosen: SettingWaits) -> list[str]:
     return found
 
 
-def accuracy_cautions(new: Part, users: Part, left_out: Sequence[LeftOut] = (), jobs: int = 0) -> tuple[str, ...]:
+def accuracy_cautions(
+    new: SubsetScores, users: SubsetScores, left_out: Sequence[ExcludedGroup] = (), jobs: int = 0
+) -> tuple[str, ...]:
     """What the newer half shows against the predictions.
 
     :param users: the figures of the walltimes over the same jobs.

@@ -10,7 +10,7 @@ import numpy as np
 
 from softwalltime import __version__
 from softwalltime.reports.report import Report
-from softwalltime.reports.simulation import Setting
+from softwalltime.reports.simulation import CandidateSetting
 
 SCHEMA = 1
 """Increased when a name changes its meaning or is removed."""
@@ -39,7 +39,7 @@ def to_embedded_json(found: dict[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Setting):
+    if isinstance(value, CandidateSetting):
         # A policy holds recorded names, which pseudonyms may have to hide.
         policy = value.policy
         return {

@@ -23,7 +23,7 @@ MOST_UNDERESTIMATED = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class ExcludedGroup:
     """A queue or a user without soft walltimes, its jobs in the older half, and why."""
 
     kind: Kind
@@ -33,7 +33,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluated:
+class EvaluatedSetting:
     """A setting's figures, those left out counted with their walltimes.
 
     ``most_underestimated`` is the limit by which they were left out.
@@ -42,7 +42,7 @@ class Evaluated:
     """
 
     halves: Halves
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[ExcludedGroup, ...]
     most_underestimated: float
     users: tuple[str, ...]
     queues: tuple[str, ...]
@@ -65,7 +65,7 @@ def limit(underestimated: float, target: float) -> float:
     return min(MOST_UNDERESTIMATED, 2 * max(underestimated, target))
 
 
-def select(kind: Kind, groups: Sequence[Group], most: float) -> tuple[LeftOut, ...]:
+def select(kind: Kind, groups: Sequence[Group], most: float) -> tuple[ExcludedGroup, ...]:
     """The groups to leave out.
 
     :param groups: figures over the older half.
@@ -83,11 +83,11 @@ def select(kind: Kind, groups: Sequence[Group], most: float) -> tuple[LeftOut, .
             )
         else:
             continue
-        found.append(LeftOut(kind, group.name, group.jobs, reason))
+        found.append(ExcludedGroup(kind, group.name, group.jobs, reason))
     return tuple(found)
 
 
-def evaluate_setting(workload: Workload, table: Columns, spec: str, soft: Integers, target: float) -> Evaluated:
+def evaluate_setting(workload: Workload, table: Columns, spec: str, soft: Integers, target: float) -> EvaluatedSetting:
     """Find out whom to leave out, and the figures without them.
 
     :param soft: the soft walltime of each job in seconds, -1 for none.
@@ -100,7 +100,7 @@ def evaluate_setting(workload: Workload, table: Columns, spec: str, soft: Intege
     of_users = _among(table.user.codes, table.user.names, users)
     without = evaluate_halves(table, spec, np.where(in_queues | of_users, -1, soft))
     jobs = workload.jobs
-    return Evaluated(
+    return EvaluatedSetting(
         without,
         queues + users,
         most,
@@ -109,7 +109,7 @@ def evaluate_setting(workload: Workload, table: Columns, spec: str, soft: Intege
     )
 
 
-def _among(codes: Integers, names: Sequence[str], left_out: Sequence[LeftOut]) -> Booleans:
+def _among(codes: Integers, names: Sequence[str], left_out: Sequence[ExcludedGroup]) -> Booleans:
     """Which jobs are of those left out."""
     wanted = {one.name for one in left_out}
     return np.array([name in wanted for name in names], np.bool_)[codes]

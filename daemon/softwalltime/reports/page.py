@@ -23,7 +23,7 @@ from softwalltime.reports.leave_out import LEAST_JOBS as LEAST_LEFT_OUT
 from softwalltime.reports.leave_out import limit
 from softwalltime.reports.published import compare_published_order
 from softwalltime.reports.report import Report
-from softwalltime.reports.simulation import GUARD, Simulated
+from softwalltime.reports.simulation import GUARD, SimulationFigures
 
 TOP = 10
 """Number of users in each table."""
@@ -71,7 +71,7 @@ def render(report: Report, origin: Origin) -> str:
         improved=groups.most_improved(whom.users, whom.most_underestimated)[:TOP] if whom else [],
         deteriorated=groups.most_deteriorated(whom.users)[:TOP] if whom else [],
         least_group=groups.LEAST_JOBS,
-        simulated=isinstance(report.simulation, Simulated),
+        simulated=isinstance(report.simulation, SimulationFigures),
         guard=GUARD,
         least_left_out=LEAST_LEFT_OUT,
         population=_populations(report),
@@ -94,7 +94,7 @@ def _pictures(report: Report) -> dict[str, list[Picture]]:
         "settings": [],
         "since": [],
     }
-    if isinstance(report.simulation, Simulated):
+    if isinstance(report.simulation, SimulationFigures):
         drawn["waits"] = [draw_changes(report.simulation, report.recommendation.waits)]
     if report.walltimes is not None:
         drawn["walltimes"] = [

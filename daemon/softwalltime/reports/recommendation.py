@@ -21,10 +21,10 @@ from enum import Enum
 
 from softwalltime.formatting import duration, exact_percent, percent, plural
 from softwalltime.reports.accuracy import LEAST_GAIN, Accuracy, explain_selection
-from softwalltime.reports.analysis.halves import Part
+from softwalltime.reports.analysis.halves import SubsetScores
 from softwalltime.reports.cautions import accuracy_cautions, simulation_cautions
-from softwalltime.reports.leave_out import Evaluated, LeftOut
-from softwalltime.reports.simulation import HALF, NotSimulated, SettingWaits, Simulated
+from softwalltime.reports.leave_out import EvaluatedSetting, ExcludedGroup
+from softwalltime.reports.simulation import HALF, SettingWaits, SimulationFigures, SimulationSkipped
 from softwalltime.simulation.differences import Interval, interval
 
 LEAST_JOBS = 1000
@@ -57,10 +57,10 @@ class Recommendation:
     reasons: tuple[str, ...]
     cautions: tuple[str, ...] = ()
     predictor: str | None = None
-    leave_out: tuple[LeftOut, ...] = ()
+    leave_out: tuple[ExcludedGroup, ...] = ()
     most_underestimated: float | None = None
-    expected: Part | None = None
-    walltimes: Part | None = None
+    expected: SubsetScores | None = None
+    walltimes: SubsetScores | None = None
     waits: SettingWaits | None = None
     would: SettingWaits | None = None
 
@@ -100,7 +100,7 @@ def too_early(jobs: int, days: float) -> Recommendation | None:
 
 
 def recommend_unsimulated(
-    accuracy: Accuracy, cautious: Evaluated | None, reason: NotSimulated, target: float
+    accuracy: Accuracy, cautious: EvaluatedSetting | None, reason: SimulationSkipped, target: float
 ) -> Recommendation:
     """Rule 2."""
     why = f"What would happen to waits is not known: {reason.reason}."
@@ -143,7 +143,7 @@ def keeps_promises(waits: SettingWaits, target: float) -> bool:
     return _upper(waits.broken) <= target
 
 
-def recommend(simulated: Simulated, accuracy: Accuracy, target: float, jobs: int) -> Recommendation:
+def recommend(simulated: SimulationFigures, accuracy: Accuracy, target: float, jobs: int) -> Recommendation:
     """Rules 3 to 6.
 
     :param target: greatest share of promises that may be broken.
@@ -186,7 +186,7 @@ def recommend(simulated: Simulated, accuracy: Accuracy, target: float, jobs: int
 
 
 def _against(
-    simulated: Simulated, would: SettingWaits | None, reasons: list[str], target: float
+    simulated: SimulationFigures, would: SettingWaits | None, reasons: list[str], target: float
 ) -> Recommendation:  # fmt: skip
     limit = f"with at most {exact_percent(target)} of the promised starts broken"
     cautions = simulation_cautions(simulated, None)
@@ -240,7 +240,7 @@ def _upper(level: Interval) -> float:
     return level.mean or 0.0 if level.high is None else level.high
 
 
-def _unlike(simulated: Simulated) -> bool:
+def _unlike(simulated: SimulationFigures) -> bool:
     recorded, today = simulated.recorded_wait, simulated.baseline.wait_mean
     if recorded is None or today is None:
         return False
@@ -261,7 +261,7 @@ def change(relative: Interval) -> str:
     return mean.replace("-", "\N{MINUS SIGN}")
 
 
-def _population(simulated: Simulated) -> str:
+def _population(simulated: SimulationFigures) -> str:
     which = f"the newest {simulated.jobs:,} of " if simulated.jobs < simulated.of else "all "
     size = plural(simulated.processors, "processor")
     return (
@@ -310,7 +310,7 @@ def _would(would: SettingWaits) -> str:
     )
 
 
-def _but(evaluated: Evaluated) -> str:
+def _but(evaluated: EvaluatedSetting) -> str:
     counts = [
         plural(sum(one.kind == kind for one in evaluated.left_out), kind)
         for kind in ("queue", "user")

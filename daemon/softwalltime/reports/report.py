@@ -19,7 +19,7 @@ from softwalltime.reports.analysis.predictions import Evaluation, Predictions, a
 from softwalltime.reports.analysis.settings import PASSES, PercentileSetting
 from softwalltime.reports.analysis.walltimes import Walltimes, analyze_walltimes
 from softwalltime.reports.columns import Columns, Integers, Rename, make_columns
-from softwalltime.reports.leave_out import Evaluated, evaluate_setting, limit
+from softwalltime.reports.leave_out import EvaluatedSetting, evaluate_setting, limit
 from softwalltime.reports.recommendation import (
     Recommendation,
     recommend,
@@ -29,10 +29,10 @@ from softwalltime.reports.recommendation import (
 from softwalltime.reports.simulation import (
     HALF,
     MOST_SETTINGS,
-    NotSimulated,
-    Recorded,
-    Simulated,
+    SimulationFigures,
+    SimulationInput,
     SimulationOptions,
+    SimulationSkipped,
     prepare,
     settings_to_simulate,
     simulate_settings,
@@ -58,7 +58,7 @@ class ReportOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class ForWhom:
+class GroupFigures:
     """One predictor's figures by user, project and queue, over all scored jobs.
 
     A group of whose jobs more than the share ``most_underestimated`` are underestimated gains nothing.
@@ -73,8 +73,8 @@ class ForWhom:
 
 
 @dataclass(frozen=True, slots=True)
-class Since:
-    """What happened since soft walltimes are set; ``raised`` as in :class:`.analysis.periods.Predicted`.
+class ProductionFigures:
+    """What happened since soft walltimes are set; ``raised`` as in :class:`.analysis.periods.WorkloadPredictions`.
 
     ``adjusted`` jobs had a soft walltime, ``shadow`` jobs were predicted in shadow mode, where nothing is set, and were
     submitted in ``shadow_span``.
@@ -109,11 +109,11 @@ class Report:
     scores: dict[str, tuple[Scores, Scores]]
     predictions: tuple[Predictions, ...]
     shares: dict[str, Shares]
-    for_whom: ForWhom | None
+    for_whom: GroupFigures | None
     settings: list[PercentileSetting]
     best: PercentileSetting | None
-    happened: Since
-    simulation: Simulated | NotSimulated
+    happened: ProductionFigures
+    simulation: SimulationFigures | SimulationSkipped
     recommendation: Recommendation
 
 
@@ -145,7 +145,7 @@ def make_report(
     days = float(submitted[-1] - submitted[0]) / DAY if len(submitted) else 0.0
     focus = min(tried, key=lambda spec: _distance(tried[spec], options.target), default="")
     advice = too_early(len(submitted), days)
-    simulation: Simulated | NotSimulated = NotSimulated("there are too few jobs")
+    simulation: SimulationFigures | SimulationSkipped = SimulationSkipped("there are too few jobs")
     if advice is None and walltime is not None:
         accuracy = select_predictors(
             walltime, [*tried.values(), *(setting.halves for setting in grid)], options.target
@@ -195,21 +195,21 @@ def _advise(
     accuracy: Accuracy,
     soft: dict[str, Integers],
     progress: Callable[[int], None],
-) -> tuple[Recommendation, Simulated | NotSimulated]:
+) -> tuple[Recommendation, SimulationFigures | SimulationSkipped]:
     """Simulate and recommend; add the soft walltimes of further predictors to ``soft``."""
     work = _simulation_work(options, len(workload.jobs))
 
-    def evaluated(spec: str) -> Evaluated:
+    def evaluated(spec: str) -> EvaluatedSetting:
         if spec not in soft:
             soft[spec] = drive(workload, make(spec), options.minimum).soft_walltimes
         return evaluate_setting(workload, table, spec, soft[spec], options.target)
 
     cautious = evaluated(accuracy.cautious.spec) if accuracy.cautious else None
     simulation = options.simulation or SimulationOptions()
-    prepared: Recorded | NotSimulated = NotSimulated("--no-simulation was given")
+    prepared: SimulationInput | SimulationSkipped = SimulationSkipped("--no-simulation was given")
     if options.simulation is not None:
         prepared = prepare(workload, simulation)
-    if isinstance(prepared, NotSimulated):
+    if isinstance(prepared, SimulationSkipped):
         progress(work)
         return recommend_unsimulated(accuracy, cautious, prepared, options.target), prepared
     bold = None
@@ -245,20 +245,22 @@ def _distance(one: Halves, target: float) -> tuple[float, float]:
     return max(0.0, one.whole.underestimated - target), -one.whole.accuracy
 
 
-def _for_whom(table: Columns, focus: Evaluation, target: float) -> ForWhom:
+def _for_whom(table: Columns, focus: Evaluation, target: float) -> GroupFigures:
     users, projects, queues = (
         groups.group_jobs(table, focus, names) for names in (table.user, table.project, table.queue)
     )  # fmt: skip
     most = limit(float((focus.errors.error < 0).mean()), target)
-    return ForWhom(focus.spec, groups.summarize_users(users), most, users, projects, queues)
+    return GroupFigures(focus.spec, groups.summarize_users(users), most, users, projects, queues)
 
 
-def _since(workload: Workload, table: Columns, split: int | None, decisions: Iterable[DecisionRecord]) -> Since:
+def _since(
+    workload: Workload, table: Columns, split: int | None, decisions: Iterable[DecisionRecord]
+) -> ProductionFigures:
     predicted = periods.from_decisions(workload, decisions, periods.recorded_predictions(table))
     both = periods.split_spans(table, predicted, split)
     found = [periods.summarize_period(table, span) for span in both or ()]
     pair = (found[0], found[1]) if len(found) == 2 and found[0] is not None and found[1] is not None else None
-    return Since(
+    return ProductionFigures(
         int(predicted.applied.sum()), int(predicted.shadow.sum()), periods.shadow_span(table, predicted),
         predicted.raised, periods.summarize_weeks(table, predicted), pair,
     )  # fmt: skip

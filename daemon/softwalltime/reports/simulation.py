@@ -17,7 +17,7 @@ from softwalltime.policy.site import SitePolicy
 from softwalltime.replay.sweep.snapshot import take
 from softwalltime.replay.sweep.workers import local_workers
 from softwalltime.replay.workload import Workload
-from softwalltime.reports.leave_out import Evaluated
+from softwalltime.reports.leave_out import EvaluatedSetting
 from softwalltime.simulation.differences import Interval, interval, means, relative_changes
 from softwalltime.simulation.jobs import NO_PROCESSORS, Jobs, jobs_of
 from softwalltime.simulation.metrics import Metrics
@@ -57,14 +57,14 @@ class SimulationOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class NotSimulated:
+class SimulationSkipped:
     """Why nothing was simulated, as a sentence without its full stop."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class SimulationInput:
     """The jobs to simulate and the machine.
 
     ``wait`` is the mean wait as recorded in seconds, ``None`` where starts are unknown.  ``of`` jobs could be
@@ -80,12 +80,12 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class CandidateSetting:
     """A way to switch soft walltimes on: ``name`` says it in words."""
 
     name: str
     policy: Policy
-    evaluated: Evaluated
+    evaluated: EvaluatedSetting
 
     @property
     def keeps_order(self) -> bool:
@@ -113,7 +113,7 @@ class SettingWaits:
     ``waits`` is the mean wait in each workload.
     """
 
-    setting: Setting
+    setting: CandidateSetting
     metrics: Metrics
     changes: dict[str, Interval]
     broken: Interval
@@ -123,7 +123,7 @@ class SettingWaits:
 
 
 @dataclass(frozen=True, slots=True)
-class Simulated:
+class SimulationFigures:
     """The settings compared with ``baseline``: the site's order, EASY backfilling, walltimes.
 
     ``since`` and ``until`` are the first and last submission simulated, in epoch seconds.
@@ -143,27 +143,27 @@ class Simulated:
     settings: tuple[SettingWaits, ...]
 
 
-def prepare(workload: Workload, options: SimulationOptions) -> Recorded | NotSimulated:
+def prepare(workload: Workload, options: SimulationOptions) -> SimulationInput | SimulationSkipped:
     """Select the jobs to simulate, and the machine's size."""
     jobs = jobs_of(workload.jobs)
     lacking = jobs.left_out.get(NO_PROCESSORS, 0)
     if lacking > len(jobs):
-        return NotSimulated(
+        return SimulationSkipped(
             f"the records of {lacking:,} of the {lacking + len(jobs):,} jobs that ran and had a walltime hold no "
             "number of processors"
         )
     if not len(jobs):
-        return NotSimulated("no job has a runtime, a walltime and processors")
+        return SimulationSkipped("no job has a runtime, a walltime and processors")
     known = sum(job.start is not None for job in jobs.completed)
     if options.processors is None and 2 * known < len(jobs):
-        return NotSimulated(
+        return SimulationSkipped(
             f"{len(jobs) - known:,} of {len(jobs):,} records hold no start, so waits are unknown and the machine's "
             "size cannot be estimated; --processors gives it"
         )
     size = options.processors or jobs.peak()
     fitting, refused = jobs.that_fit(size)
     if not len(fitting):
-        return NotSimulated(f"every job is larger than the {size:,} processors of --processors")
+        return SimulationSkipped(f"every job is larger than the {size:,} processors of --processors")
     newest = fitting.chosen(range(max(0, len(fitting) - options.jobs), len(fitting)))
     waits = [
         max(0, job.start - submitted)
@@ -171,12 +171,16 @@ def prepare(workload: Workload, options: SimulationOptions) -> Recorded | NotSim
         if job.start is not None
     ]
     mean = float(np.mean(waits)) if 2 * len(waits) >= len(newest) else None
-    return Recorded(newest, len(fitting), refused, size, options.processors is None, mean)
+    return SimulationInput(newest, len(fitting), refused, size, options.processors is None, mean)
 
 
 def settings_to_simulate(
-    half: Evaluated, cautious: Evaluated | None, bold: Evaluated | None, order: str, minimum: int = MINIMUM
-) -> list[Setting]:
+    half: EvaluatedSetting,
+    cautious: EvaluatedSetting | None,
+    bold: EvaluatedSetting | None,
+    order: str,
+    minimum: int = MINIMUM,
+) -> list[CandidateSetting]:
     """The settings that a site can switch on, without and with the guard, then the queue ordered by prediction.
 
     :param half: of half the walltime.
@@ -192,23 +196,23 @@ def settings_to_simulate(
                     order=order, waiting=evaluated.spec, guard=guard, minimum=minimum,
                     off_users=evaluated.users, off_queues=evaluated.queues,
                 )  # fmt: skip
-                found.append(Setting(name + suffix, policy, evaluated))
+                found.append(CandidateSetting(name + suffix, policy, evaluated))
     predicted = cautious or bold
     if predicted is not None:
         policy = Policy(
             order="xf", waiting=predicted.spec, ordering=predicted.spec, guard=GUARD, minimum=minimum,
             off_users=predicted.users, off_queues=predicted.queues,
         )  # fmt: skip
-        found.append(Setting(f"queue ordered by {predicted.spec}, with guard", policy, predicted))
+        found.append(CandidateSetting(f"queue ordered by {predicted.spec}, with guard", policy, predicted))
     return found
 
 
 def simulate_settings(
-    recorded: Recorded,
-    settings: Sequence[Setting],
+    recorded: SimulationInput,
+    settings: Sequence[CandidateSetting],
     options: SimulationOptions,
     progress: Callable[[int], None] = lambda _: None,
-) -> Simulated:
+) -> SimulationFigures:
     """Simulate today's setting and the others on the same shaken workloads.
 
     :param progress: told the number of simulated jobs since it was last told, at most
@@ -223,14 +227,14 @@ def simulate_settings(
         found[result.policy, result.seed] = result.metrics
     today = [found[baseline, seed] for seed in options.seeds]
     jobs = recorded.jobs
-    return Simulated(
+    return SimulationFigures(
         options.order, recorded.processors, recorded.estimated, len(jobs), recorded.of, recorded.refused,
         jobs.submitted[0], jobs.submitted[-1], options.seeds, recorded.wait, _means(today),
         tuple(compare(setting, [found[setting.policy, seed] for seed in options.seeds], today) for setting in settings),
     )  # fmt: skip
 
 
-def compare(setting: Setting, metrics: Sequence[Metrics], baseline: Sequence[Metrics]) -> SettingWaits:
+def compare(setting: CandidateSetting, metrics: Sequence[Metrics], baseline: Sequence[Metrics]) -> SettingWaits:
     """Compare a setting with today's, workload by workload."""
     changes = relative_changes(metrics, baseline)
     return SettingWaits(
@@ -250,7 +254,7 @@ def _means(metrics: Sequence[Metrics]) -> Metrics:
 
 
 def _results(
-    recorded: Recorded,
+    recorded: SimulationInput,
     baseline: Policy,
     policies: Sequence[Policy],
     options: SimulationOptions,

@@ -19,8 +19,8 @@ from sqlalchemy import Engine
 from softwalltime.accounting.files import log_files
 from softwalltime.accounting.tally import Tally
 from softwalltime.errors import SoftwalltimeError, SourceError
-from softwalltime.service.held import HELD, HeldLogs, LogState
 from softwalltime.service.ingest import ingest_logs
+from softwalltime.service.open_logs import HELD, LogState, OpenLogs
 from softwalltime.service.reading import KnownPositions
 from softwalltime.states import State
 from softwalltime.store.history import set_teaching
@@ -58,7 +58,7 @@ class Follower:
         self._retries: dict[Path, float] = {}
         self._known: KnownPositions | None = None
         self._broken: dict[Path, SourceError] = {}
-        self._held = HeldLogs()
+        self._held = OpenLogs()
         self._behind_since: float | None = None
         self._measured: float | None = None
 

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Engine
 from softwalltime.accounting.changes import Changes
 from softwalltime.accounting.tally import Malformed, Tally
 from softwalltime.jobs import CompletedJob
-from softwalltime.service.parsing import Parsed, malformed_line, parser
+from softwalltime.service.parsing import ParsedBlock, malformed_line, parser
 from softwalltime.service.reading import KnownPositions, ProgressOnce, new_blocks
 from softwalltime.store.current import alter_current, forget_completed, forget_current, requeue_current, set_current
 from softwalltime.store.engine import lock
@@ -50,7 +50,7 @@ class _Transaction:
     since: dict[str, Position | None] = field(default_factory=dict)
     """Stored positions that are moved, before the transaction."""
 
-    def add(self, parsed: Parsed) -> None:
+    def add(self, parsed: ParsedBlock) -> None:
         """Add one block."""
         self.tally.add(parsed.tally)
         self.jobs.append(parsed.jobs)
@@ -107,7 +107,7 @@ class _Transaction:
 
 
 @dataclass(slots=True)
-class _Run:
+class _IngestRun:
     """One call of :func:`ingest_logs`."""
 
     engine: Engine
@@ -116,7 +116,7 @@ class _Run:
     progress: ProgressOnce
     known: KnownPositions
 
-    def store(self, parsed: Iterator[Parsed]) -> None:
+    def store(self, parsed: Iterator[ParsedBlock]) -> None:
         """Store all blocks, in consecutive transactions."""
         transaction = _Transaction(self.server)
         committing: tuple[_Transaction, Future[int]] | None = None
@@ -183,7 +183,7 @@ def ingest_logs(
     :raises StoreError: if the store fails; earlier commits stay.
     """
     known = known or KnownPositions(engine, again=again)
-    run = _Run(engine, server, tally, ProgressOnce(progress), known)
+    run = _IngestRun(engine, server, tally, ProgressOnce(progress), known)
     jobs, stored = tally.jobs, tally.stored
     with parser() as parse:
         while True:

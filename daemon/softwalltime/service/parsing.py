@@ -51,7 +51,7 @@ class ParseTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedBlock:
     """Content of a block, prepared for the store."""
 
     jobs: PreparedJobs
@@ -66,12 +66,12 @@ class Parsed:
     consumed: int
 
 
-def parse(task: ParseTask) -> Parsed:
+def parse(task: ParseTask) -> ParsedBlock:
     """Parse one block."""
     tally = Tally()
     server, path = task.position.server, task.position.path
     batch = pbs_batch(task.block, path, tally, server if task.named else "")
-    return Parsed(
+    return ParsedBlock(
         prepare_jobs(batch.jobs),
         [malformed_line(server, malformed) for malformed in batch.malformed],
         batch.interrupted,
@@ -94,7 +94,7 @@ def malformed_line(server: str, malformed: Malformed) -> MalformedLine:
 
 
 @contextmanager
-def parser() -> Iterator[Callable[[Iterable[ParseTask]], Iterator[Parsed]]]:
+def parser() -> Iterator[Callable[[Iterable[ParseTask]], Iterator[ParsedBlock]]]:
     """Yield a function that parses tasks and yields the results in the same order.
 
     Starts processes after :data:`LEAST` bytes.
@@ -103,11 +103,11 @@ def parser() -> Iterator[Callable[[Iterable[ParseTask]], Iterator[Parsed]]]:
         yield partial(_in_order, stack, len(os.sched_getaffinity(0)))
 
 
-def _in_order(stack: ExitStack, processes: int, tasks: Iterable[ParseTask]) -> Iterator[Parsed]:
+def _in_order(stack: ExitStack, processes: int, tasks: Iterable[ParseTask]) -> Iterator[ParsedBlock]:
     """Keep about two blocks per process in progress, so that memory stays bounded."""
     pool: ProcessPoolExecutor | None = None
     ready = Event()
-    waiting: deque[tuple[int, Future[Parsed]]] = deque()
+    waiting: deque[tuple[int, Future[ParsedBlock]]] = deque()
     parsed = under_way = 0
     for task in tasks:
         size = len(task.block.content)

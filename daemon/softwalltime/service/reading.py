@@ -17,13 +17,13 @@ from pathlib import Path
 from sqlalchemy import Engine
 
 from softwalltime.accounting.cut import whole_records
-from softwalltime.accounting.files import Unfinished, is_trace, log_day
-from softwalltime.accounting.opening import Contents, Opened, opened
+from softwalltime.accounting.files import PartialLine, is_trace, log_day
+from softwalltime.accounting.opening import Contents, OpenFile, opened
 from softwalltime.accounting.tally import Tally
 from softwalltime.errors import SourceError
 from softwalltime.service.parsing import ParseTask
 from softwalltime.store.encoding import storable_text
-from softwalltime.store.logs import HEAD_BYTES, TAIL_BYTES, Head, Position, Tail, read_positions
+from softwalltime.store.logs import HEAD_BYTES, TAIL_BYTES, LogHead, LogTail, Position, read_positions
 
 _LONGEST_HOST = 255
 _SERVER = re.compile(rb"^[^;\n]{19};.;\d+(?:\[\d*\])?\.([^;\s]{1,%d});" % _LONGEST_HOST, re.MULTILINE)
@@ -207,16 +207,16 @@ def _of_log(
         position = begin.position
         if position is not None and not _tail_matches(file.contents, position):
             position = None
-        head = Head.of(first)
+        head = LogHead.of(first)
         known_to = position.offset if position else 0
         start = known.read.get(str(path)) if known.again else position
         offset, line = (start.offset, start.line_number + 1) if start else (0, 1)
         since = begin.stored
-        unfinished = Unfinished()
+        unfinished = PartialLine()
         for block in whole_records(file.contents, offset, line, unfinished, live=file.live()):
             read_before = block.end <= begin.furthest
             moves = not (known.again and read_before)
-            reached = Position(name, str(path), block.end, block.last_line, head, Tail.of(block.tail(TAIL_BYTES)))
+            reached = Position(name, str(path), block.end, block.last_line, head, LogTail.of(block.tail(TAIL_BYTES)))
             late = begin.over if begin.late or read_before else None
             yield ParseTask(block, bool(server), reached, since, moves, block.end <= known_to, late, file.consumed())
             since = reached if moves else since
@@ -224,7 +224,7 @@ def _of_log(
         tally.unfinished += bool(unfinished.content)
 
 
-def _size(file: Opened) -> int:
+def _size(file: OpenFile) -> int:
     """Return the size on disk of an open file, which may have been renamed."""
     return os.fstat(file.on_disk.fileno()).st_size
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from softwalltime.simulation.conservative import Conservative
+from softwalltime.simulation.conservative import ConservativeBackfilling
 from softwalltime.simulation.jobs import Integers
 from softwalltime.simulation.machine import processors_of
 from softwalltime.simulation.order import Order
@@ -36,7 +36,7 @@ class Discipline(Protocol):
         """Discard plans made from values that have changed."""
 
 
-class Easy:
+class EasyBackfilling:
     """EASY with one reservation, under any order.
 
     Candidates come in queue order, or by their waiting value (SJBF).  While a scan cannot find more than the last one
@@ -205,10 +205,10 @@ class Easy:
 
 
 DISCIPLINES: dict[str, Callable[["Engine", Order | None, Policy], Discipline]] = {
-    "none": Easy,
-    "easy": Easy,
-    "sjbf": Easy,
-    "conservative": Conservative,
+    "none": EasyBackfilling,
+    "easy": EasyBackfilling,
+    "sjbf": EasyBackfilling,
+    "conservative": ConservativeBackfilling,
     "pbs": PbsCycle,
 }
 """The kinds of backfilling by name."""

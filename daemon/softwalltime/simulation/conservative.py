@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from softwalltime.simulation.engine import Engine
 
 
-class Conservative:
+class ConservativeBackfilling:
     """A job gets the first gap that it fits when it is submitted, and starts when its reservation begins.
 
     Whenever a running job ends or runs longer than planned, all jobs are moved forward in order: each gives up its

@@ -41,7 +41,7 @@ class Correction(Protocol):
         """
 
 
-class Multiples:
+class MultiplesCorrection:
     """PBS: whole multiples of the soft walltime (OpenPBS, extend_soft_walltime)."""
 
     margin: ClassVar[int] = 0
@@ -56,7 +56,7 @@ class Multiples:
         return start + min(estimates.walltime[job], value * ((now - start) // value + 1))
 
 
-class Walltime:
+class WalltimeCorrection:
     """The walltime, from the first correction on."""
 
     margin: ClassVar[int] = 0
@@ -69,7 +69,7 @@ class Walltime:
         return self._estimates.started[job] + self._estimates.walltime[job]
 
 
-class Doubling:
+class DoublingCorrection:
     """The estimate, doubled until it exceeds the elapsed time."""
 
     margin: ClassVar[int] = 0
@@ -86,7 +86,7 @@ class Doubling:
         return start + min(estimates.walltime[job], value)
 
 
-class Simple:
+class HourlyCorrection:
     """Add one hour from 60 s before the planned end on (Rubio et al. 2021, algorithm 2).
 
     Their limit of 7 days is the walltime here.
@@ -104,7 +104,7 @@ class Simple:
         return min(planned + HOUR * hours, estimates.started[job] + estimates.walltime[job])
 
 
-class Power:
+class GrowingStepsCorrection:
     """15 min more, then 30 min, 1 h, 2 h and so on (Tsafrir et al. 2007; Rubio et al. 2021, section 4.4)."""
 
     margin: ClassVar[int] = 0
@@ -122,7 +122,7 @@ class Power:
         return min(planned, estimates.started[job] + estimates.walltime[job])
 
 
-class Conditional(Multiples):
+class ConditionalCorrection(MultiplesCorrection):
     """A new prediction given the elapsed time; whole multiples if it is not after now."""
 
     def planned_end(self, job: int, planned: int, now: int) -> int:
@@ -135,11 +135,11 @@ class Conditional(Multiples):
 
 
 CORRECTIONS: dict[str, Callable[[Estimates], Correction]] = {
-    "pbs": Multiples,
-    "walltime": Walltime,
-    "simple": Simple,
-    "power": Power,
-    "doubling": Doubling,
-    "conditional": Conditional,
+    "pbs": MultiplesCorrection,
+    "walltime": WalltimeCorrection,
+    "simple": HourlyCorrection,
+    "power": GrowingStepsCorrection,
+    "doubling": DoublingCorrection,
+    "conditional": ConditionalCorrection,
 }
 """The corrections by name."""

@@ -21,7 +21,7 @@ from softwalltime.simulation.machine import Machine, Processors
 from softwalltime.simulation.orders import ORDERS
 from softwalltime.simulation.policies import Policy
 from softwalltime.simulation.queue import WaitingQueue
-from softwalltime.simulation.running import Running
+from softwalltime.simulation.running import RunningJobs
 from softwalltime.simulation.steering import Steering
 from softwalltime.simulation.values import Values
 
@@ -71,7 +71,7 @@ class Engine:
         self.backfilled = [False] * count
         self.queue = WaitingQueue()
         estimates = Estimates(self.started, self.values.running, jobs.walltime, self.values.conditional)
-        self.running = Running(count, named(CORRECTIONS, policy.correction, "correction")(estimates))
+        self.running = RunningJobs(count, named(CORRECTIONS, policy.correction, "correction")(estimates))
         self._change_at_start = self.values.change_at_start
         self._ends: list[int] = []
         self._live = policy.live

@@ -12,7 +12,7 @@ from softwalltime.simulation.policies import Policy
 from softwalltime.simulation.values import Values
 
 
-class _Columns(Order):
+class _ColumnOrder(Order):
     """What the orders read: columns of all jobs; ``value`` are the ordering values, which change as jobs arrive."""
 
     def __init__(self, jobs: Jobs, values: Values, policy: Policy) -> None:
@@ -22,7 +22,7 @@ class _Columns(Order):
         self.age = policy.age
 
 
-class ShortestFirst(_Columns):
+class ShortestFirst(_ColumnOrder):
     """Shortest ordering value first (SJF)."""
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
@@ -30,7 +30,7 @@ class ShortestFirst(_Columns):
         return -self.value[waiting]
 
 
-class LongestFirst(_Columns):
+class LongestFirst(_ColumnOrder):
     """Longest ordering value first (LJF)."""
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
@@ -38,7 +38,7 @@ class LongestFirst(_Columns):
         return self.value[waiting]
 
 
-class Wfp(_Columns):
+class Wfp(_ColumnOrder):
     """(wait / value)^3 x processors (Tang et al. 2013, eq. 5)."""
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
@@ -48,7 +48,7 @@ class Wfp(_Columns):
         return found
 
 
-class ExpansionFactor(_Columns):
+class ExpansionFactor(_ColumnOrder):
     """(wait + age) / value, with an age of 3600 s by default."""
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
@@ -57,7 +57,7 @@ class ExpansionFactor(_Columns):
         return found
 
 
-class Unicef(_Columns):
+class Unicef(_ColumnOrder):
     """wait / (log2(processors) x value) (Tang et al. 2009): short jobs on few processors soon.
 
     A job on one processor comes first as soon as it waits, as the formula divides by 0.
@@ -71,7 +71,7 @@ class Unicef(_Columns):
         return np.where(wait > 0, found, 0.0)
 
 
-class _Learned(_Columns):
+class _LearnedFormula(_ColumnOrder):
     """The orders that Carastan-Santos & de Camargo (SC 2017, table 3) found by machine learning.
 
     With value r, processors n and the submission s in seconds since the first one, at least 1.  The least comes first.
@@ -83,7 +83,7 @@ class _Learned(_Columns):
         self.arrival = np.log10(np.maximum(self.submitted - first, 1))
 
 
-class F1(_Learned):
+class F1(_LearnedFormula):
     """log10(r) n + 870 log10(s)."""
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
@@ -92,7 +92,7 @@ class F1(_Learned):
         return -score
 
 
-class F2(_Learned):
+class F2(_LearnedFormula):
     """sqrt(r) n + 25600 log10(s)."""
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
@@ -101,7 +101,7 @@ class F2(_Learned):
         return -score
 
 
-class F3(_Learned):
+class F3(_LearnedFormula):
     """r n + 6860000 log10(s)."""
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
@@ -110,7 +110,7 @@ class F3(_Learned):
         return -score
 
 
-class F4(_Learned):
+class F4(_LearnedFormula):
     """r sqrt(n) + 530000 log10(s)."""
 
     def priorities(self, waiting: Integers, now: int) -> Floats:

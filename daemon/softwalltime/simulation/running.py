@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from softwalltime.simulation.corrections import Correction
 
 
-class Running:
+class RunningJobs:
     """The running jobs by planned end, ascending; ties by the job's position.
 
     A planned end is corrected when a scheduling pass finds that it has passed, never between two passes.  Each

@@ -27,7 +27,7 @@ class OvertakenError(StoreError):
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class LogHead:
     """The first bytes of a file: they identify it after it has grown, moved, or been copied or compressed.
 
     An inode does not: copies and mounts of other hosts have other inodes, and a new file may reuse one.
@@ -48,7 +48,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Tail:
+class LogTail:
     """The last bytes read of a file: a file that was truncated and written again may still have the same head."""
 
     length: int
@@ -73,8 +73,8 @@ class Position:
     path: str
     offset: int
     line_number: int
-    head: Head
-    tail: Tail
+    head: LogHead
+    tail: LogTail
 
 
 def read_positions(connection: Connection, server: str | None = None) -> list[Position]:
@@ -130,7 +130,7 @@ def _positions(server: str | None) -> Select[str, str, int, int, int, bytes, int
 
 def _position(row: Row[str, str, int, int, int, bytes, int, bytes]) -> Position:
     server, path, offset, line_number, head, head_digest, tail, tail_digest = row
-    return Position(server, path, offset, line_number, Head(head, head_digest), Tail(tail, tail_digest))
+    return Position(server, path, offset, line_number, LogHead(head, head_digest), LogTail(tail, tail_digest))
 
 
 KEPT_LINES = 10_000

@@ -15,7 +15,7 @@ from typing import Any
 from softwalltime.emulation.pbs import rules
 from softwalltime.emulation.pbs.events import Event
 from softwalltime.emulation.pbs.module import Pbs
-from softwalltime.emulation.pbs.objects import Run, changed, changed_resources
+from softwalltime.emulation.pbs.objects import HookRun, changed, changed_resources
 from softwalltime.emulation.pbs.values import as_seconds
 from softwalltime.errors import SourceError
 
@@ -70,7 +70,7 @@ class HookScript:
         :param alarm: interrupt it after the event's alarm; only in the main thread, where Python handles signals.
         """
         code = self._code()
-        run = Run(event)
+        run = HookRun(event)
         pbs = Pbs(run, None if configuration is None else str(configuration))
         error = ""
         names: dict[str, Any] = {"__builtins__": _builtins(pbs, event)}
@@ -94,7 +94,7 @@ class HookScript:
         return _outcome(run, pbs, error)
 
 
-def _outcome(run: Run, pbs: Pbs, error: str) -> HookOutcome:
+def _outcome(run: HookRun, pbs: Pbs, error: str) -> HookOutcome:
     """Apply PBS's own rules to what the hook has done."""
     event = run.event
     job = pbs.event().job

@@ -4,7 +4,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from softwalltime.emulation.pbs import tables, values
-from softwalltime.emulation.pbs.objects import EventObject, Run, Server
+from softwalltime.emulation.pbs.objects import EventObject, HookRun, Server
 
 _ERRORS: Final = {
     error.__name__: error
@@ -39,7 +39,7 @@ _LEVELS: Final = frozenset(
 class Pbs(ModuleType):
     """``pbs``; a name that PBS does not have raises AttributeError, one that is not emulated NotImplementedError."""
 
-    def __init__(self, run: Run, configuration: str | None) -> None:
+    def __init__(self, run: HookRun, configuration: str | None) -> None:
         super().__init__("pbs")
         self.__dict__.update(_FIXED if run.event.site.postqueuejob else _WITHOUT_POSTQUEUEJOB)
         self.hook_config_filename = configuration

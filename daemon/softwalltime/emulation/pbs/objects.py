@@ -20,7 +20,7 @@ from softwalltime.emulation.pbs.values import (
 )
 
 
-class Run:
+class HookRun:
     """What one run of a hook shares: the event, and whether it has accepted or rejected."""
 
     __slots__ = ("accepted", "event", "message", "over", "resources")
@@ -59,7 +59,7 @@ class PbsObject:
     _table: ClassVar[Mapping[str, str]]
     _own: ClassVar[frozenset[str]] = frozenset()
 
-    def __init__(self, run: Run, name: str, attributes: Attributes, *, readonly: bool = True) -> None:
+    def __init__(self, run: HookRun, name: str, attributes: Attributes, *, readonly: bool = True) -> None:
         self.__dict__.update(_run=run, _name=name, _attributes=attributes, _readonly=readonly, _changes={})
 
     def __str__(self) -> str:
@@ -123,7 +123,7 @@ class ResourceList:
 
     def __init__(self, owner: "PbsObject", attribute: str, resources: Mapping[str, str]) -> None:
         of_owner = owner.__dict__
-        run: Run = of_owner["_run"]
+        run: HookRun = of_owner["_run"]
         self.__dict__.update(
             _run=run,
             _attribute=attribute,
@@ -163,7 +163,7 @@ class ResourceList:
 
     def __setattr__(self, name: str, value: object) -> None:
         state = self.__dict__
-        run: Run = state["_run"]
+        run: HookRun = state["_run"]
         if name not in run.resources:
             # PBS finds resources whatever their case, but only when setting one.
             name = next((known for known in run.resources if known.lower() == name.lower()), name)
@@ -238,18 +238,18 @@ class Server(PbsObject):
 
     def queues(self) -> Iterator[Queue]:
         """All queues."""
-        run: Run = self.__dict__["_run"]
+        run: HookRun = self.__dict__["_run"]
         return (Queue(run, name, found) for name, found in run.event.site.queues.items())
 
     def job(self, job_id: str) -> "Job | None":
         """The job of that id."""
-        run: Run = self.__dict__["_run"]
+        run: HookRun = self.__dict__["_run"]
         found = run.event.site.jobs.get(job_id if "." in job_id else f"{job_id}.{run.event.site.host}")
         return None if found is None else Job(run, job_id, found)
 
     def jobs(self) -> "Iterator[Job]":
         """All jobs."""
-        run: Run = self.__dict__["_run"]
+        run: HookRun = self.__dict__["_run"]
         return (Job(run, name, found) for name, found in run.event.site.jobs.items())
 
     def vnode(self, name: str) -> NoReturn:
@@ -315,7 +315,7 @@ class EventObject:
 
     _attributes: ClassVar = ("type", "hook_name", "hook_type", "requestor", "requestor_host", "freq")
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: HookRun) -> None:
         event = run.event
         job_id = "" if event.offline else event.job_id
         parameters: dict[str, Any] = {"job": Job(run, job_id, event.job, readonly=False)}
@@ -349,13 +349,13 @@ class EventObject:
 
     def accept(self, ecode: int = 0) -> NoReturn:
         """Let the request pass, and end the hook."""
-        run: Run = self.__dict__["_run"]
+        run: HookRun = self.__dict__["_run"]
         run.accepted, run.over = True, True
         raise SystemExit(str(ecode))
 
     def reject(self, emsg: str = "", ecode: int = 255) -> NoReturn:
         """Refuse the request with a message, and end the hook."""
-        run: Run = self.__dict__["_run"]
+        run: HookRun = self.__dict__["_run"]
         run.accepted, run.over, run.message = False, True, emsg
         raise SystemExit(str(ecode))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from softwalltime.accounting import pbs
 from softwalltime.accounting.files import blocks, is_trace
-from softwalltime.accounting.opening import Opened, opened
+from softwalltime.accounting.opening import OpenFile, opened
 from softwalltime.accounting.values import epoch
 from softwalltime.errors import RecordError, SourceError
 
@@ -47,7 +47,7 @@ def read_alters(paths: Iterable[Path]) -> list[RecordedAlter]:
     return found
 
 
-def _of_log(file: Opened) -> Iterator[RecordedAlter]:
+def _of_log(file: OpenFile) -> Iterator[RecordedAlter]:
     timed = b""
     waiting: list[bytes] = []
     for block in blocks(file.contents):

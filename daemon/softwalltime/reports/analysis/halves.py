@@ -9,7 +9,7 @@ from softwalltime.reports.columns import Columns, Integers
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SubsetScores:
     """Figures of one predictor over a part of the jobs; see :class:`softwalltime.replay.metrics.Scores`."""
 
     jobs: int
@@ -26,9 +26,9 @@ class Halves:
     """A predictor's figures over all scored jobs after the warm-up, and over their older and newer half."""
 
     spec: str
-    whole: Part
-    older: Part
-    newer: Part
+    whole: SubsetScores
+    older: SubsetScores
+    newer: SubsetScores
 
 
 def has_both_halves(columns: Columns) -> bool:
@@ -52,10 +52,10 @@ def evaluate_halves(columns: Columns, spec: str, soft: Integers) -> Halves:
     return Halves(spec, *(_part(columns, soft, part) for part in parts))
 
 
-def _part(columns: Columns, soft: Integers, chosen: Integers) -> Part:
+def _part(columns: Columns, soft: Integers, chosen: Integers) -> SubsetScores:
     errors = Errors.of(soft[chosen], columns.walltime[chosen], columns.t[chosen])
     accuracy = errors.accuracy
-    return Part(
+    return SubsetScores(
         len(chosen),
         float(accuracy.mean()),
         share(errors.under),

@@ -27,7 +27,7 @@ _SUBJOB = re.compile(r"\[\d+\]")
 
 
 @dataclass(frozen=True, slots=True)
-class Predicted:
+class WorkloadPredictions:
     """Predictions for the jobs of the workload: soft walltime (-1 for none) and predictor.
 
     ``predictor`` is an index into ``names``.  ``applied``: PBS had the soft walltime; false in shadow mode. ``raised``:
@@ -93,15 +93,15 @@ class PeriodWaits:
     classes: tuple[Waits, ...]
 
 
-def recorded_predictions(columns: Columns) -> Predicted:
+def recorded_predictions(columns: Columns) -> WorkloadPredictions:
     """What the log itself tells: each job's last soft walltime."""
     soft = np.where(columns.scored, columns.soft_walltime, -1)
     raised = (soft >= 0) & (soft >= columns.walltime)
     soft = np.where(raised | (soft <= 0), -1, soft)
-    return Predicted(soft, np.zeros(len(soft), np.int64), (UNRECORDED,), soft >= 0, int(raised.sum()))
+    return WorkloadPredictions(soft, np.zeros(len(soft), np.int64), (UNRECORDED,), soft >= 0, int(raised.sum()))
 
 
-def summarize_weeks(columns: Columns, predicted: Predicted) -> list[Week]:
+def summarize_weeks(columns: Columns, predicted: WorkloadPredictions) -> list[Week]:
     """Compare predictions with runtimes by week and predictor, ordered by time."""
     chosen = np.flatnonzero(columns.scored & (predicted.soft_walltime >= 0))
     if not len(chosen):
@@ -121,7 +121,7 @@ def summarize_weeks(columns: Columns, predicted: Predicted) -> list[Week]:
     ]
 
 
-def split_spans(columns: Columns, predicted: Predicted, split: int | None) -> tuple[Span, Span] | None:
+def split_spans(columns: Columns, predicted: WorkloadPredictions, split: int | None) -> tuple[Span, Span] | None:
     """Return what was submitted before ``split`` (epoch seconds) and what from then on.
 
     Without ``split`` they are parted by the first job whose soft walltime was set: in shadow mode jobs are scheduled by
@@ -136,7 +136,7 @@ def split_spans(columns: Columns, predicted: Predicted, split: int | None) -> tu
     return (Span(first, split), Span(split, last)) if first < split < last else None
 
 
-def shadow_span(columns: Columns, predicted: Predicted) -> Span | None:
+def shadow_span(columns: Columns, predicted: WorkloadPredictions) -> Span | None:
     """Return when the jobs that were predicted in shadow mode were submitted, ``None`` where there are none."""
     submitted = columns.submitted[predicted.shadow]
     return Span(int(submitted.min()), int(submitted.max()) + 1) if len(submitted) else None
@@ -192,7 +192,9 @@ def pair_classes(periods: Sequence[PeriodWaits]) -> list[tuple[str, list[Waits |
     return [(name, [classes.get(name) for classes in by_name]) for name in names if any(name in one for one in by_name)]
 
 
-def from_decisions(workload: Workload, decisions: Iterable[DecisionRecord], known: Predicted) -> Predicted:
+def from_decisions(
+    workload: Workload, decisions: Iterable[DecisionRecord], known: WorkloadPredictions
+) -> WorkloadPredictions:
     """Return the daemon's last decision for each job while it waited; else what is ``known``.
 
     A decision at queuejob, where jobs have no id yet, belongs to the job with that user, walltime and time of
@@ -247,7 +249,7 @@ def from_decisions(workload: Workload, decisions: Iterable[DecisionRecord], know
                 applied[index] = kept >= 0 and decision.action == "set"
                 if decision.action != "shadow":
                     told.add(index)
-    return Predicted(soft, predictor, tuple(names), applied, known.raised)
+    return WorkloadPredictions(soft, predictor, tuple(names), applied, known.raised)
 
 
 class _Nameless:

@@ -21,7 +21,7 @@ _EDGES = np.array(
 
 
 @dataclass(frozen=True, slots=True)
-class Popular:
+class PopularWalltime:
     """A popular walltime; ``share`` of the scored jobs, ``killed`` of the jobs that request it."""
 
     walltime: int
@@ -72,7 +72,7 @@ class Walltimes:
     walltimes: Floats
     periods: tuple[PeriodUsage, ...]
     period: str
-    popular: tuple[Popular, ...]
+    popular: tuple[PopularWalltime, ...]
     different: int
     by_runtime: HeatMap
     by_walltime: HeatMap
@@ -136,14 +136,14 @@ def _month(epoch: int) -> int:
     return date.year * 12 + date.month - 1
 
 
-def _popular(walltime: NDArray[np.int64], r: Floats) -> tuple[tuple[Popular, ...], int]:
+def _popular(walltime: NDArray[np.int64], r: Floats) -> tuple[tuple[PopularWalltime, ...], int]:
     values, codes, counts = np.unique(walltime, return_inverse=True, return_counts=True)
     sums = np.bincount(codes, r)
     killed = np.bincount(codes, r >= 1)
     # Most popular first; among equals the shorter first.
     first = np.lexsort((values, -counts))[:POPULAR].tolist()
     return tuple(
-        Popular(
+        PopularWalltime(
             int(values[i]), int(counts[i]), float(counts[i] / len(walltime)), float(sums[i] / counts[i]),
             float(killed[i] / counts[i]),
         )

@@ -3,14 +3,14 @@
 from softwalltime.formatting import plural
 from softwalltime.reports.figures.picture import INK, MARKERS, MUTED, SERIES, Picture, drawing, wrap_label
 from softwalltime.reports.recommendation import change
-from softwalltime.reports.simulation import SettingWaits, Simulated
+from softwalltime.reports.simulation import SettingWaits, SimulationFigures
 
 _PANELS = (
     ("wait_mean", "mean wait"), ("wait_p95", "95th percentile wait"), ("bsld10_mean", "mean bounded slowdown"),
 )  # fmt: skip
 
 
-def draw_changes(simulated: Simulated, recommended: SettingWaits | None) -> Picture:
+def draw_changes(simulated: SimulationFigures, recommended: SettingWaits | None) -> Picture:
     """Changes against today with their intervals, one row for each setting."""
     settings = simulated.settings
     name = "changes"

@@ -12,7 +12,7 @@ LogState = tuple[int, int, int]
 """Size, time of the last change in nanoseconds, and inode of a log."""
 
 
-class _Held:
+class _OpenLog:
     """A file that stays open for the lifetime of this object, and its state when it was opened."""
 
     def __init__(self, path: Path, state: LogState) -> None:
@@ -38,11 +38,11 @@ class _Held:
         return None
 
 
-class HeldLogs:
+class OpenLogs:
     """The logs kept open, by inode."""
 
     def __init__(self) -> None:
-        self._held: dict[tuple[int, int], _Held] = {}
+        self._held: dict[tuple[int, int], _OpenLog] = {}
 
     def hold(self, path: Path, state: LogState) -> None:
         """Keep a log open if it is a regular file and still the same, in place of the one held longest.
@@ -52,7 +52,7 @@ class HeldLogs:
         try:
             if not path.is_file():
                 return
-            held = _Held(path, state)
+            held = _OpenLog(path, state)
             status = os.fstat(held.descriptor)
         except OSError:
             return
