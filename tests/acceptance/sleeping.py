@@ -11,6 +11,7 @@ import numpy as np
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.jobs import CompletedJob
+from softwalltime.simulation.jobs import Integers
 from tests.acceptance.lab import Lab
 
 _TIMES = {"Q": "qtime", "S": "start", "E": "end"}
@@ -40,6 +41,30 @@ def workload(count: int, processors: int, load: float, seed: int) -> list[Sleepe
     sizes = random.choice([1, 2, 4, processors // 2, processors], count, p=[0.35, 0.25, 0.2, 0.12, 0.08])
     runtimes = random.integers(3, 25, count)
     walltimes = random.choice(WALLTIMES, count)
+    return _submitted(sizes, runtimes, walltimes, processors, load, random)
+
+
+LONG_WALLTIMES = (60, 80, 110, 150, 200)
+"""Walltimes in seconds of jobs whose walltimes are five times too long in the mean."""
+
+
+def overestimated(count: int, processors: int, load: float, seed: int) -> list[Sleeper]:
+    """Jobs with few popular walltimes that are 3.6 to 8.3 times too long, of which a third are submitted at once.
+
+    :param load: as :func:`workload`.
+    """
+    random = np.random.default_rng(seed)
+    sizes = random.choice([1, 2, 4, 8, processors // 2, processors], count, p=[0.45, 0.25, 0.17, 0.1, 0.02, 0.01])
+    walltimes = random.choice(LONG_WALLTIMES, count)
+    runtimes = np.rint(walltimes / 5 * random.uniform(0.6, 1.4, count)).astype(np.int64)
+    return _submitted(sizes, runtimes, walltimes, processors, load, random)
+
+
+def _submitted(
+    sizes: Integers, runtimes: Integers, walltimes: Integers, processors: int, load: float, random: np.random.Generator
+) -> list[Sleeper]:
+    """The jobs, a third submitted at once and the others at random times."""
+    count = len(sizes)
     offsets = np.zeros(count)
     later = count - count // 3
     work = float((sizes * runtimes)[-later:].sum())

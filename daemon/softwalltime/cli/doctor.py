@@ -3,12 +3,15 @@
 import json
 from collections import Counter
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 
 import click
 
 from softwalltime import __version__
+from softwalltime.errors import UsageError
 from softwalltime.formatting import plural
+from softwalltime.settings import load_settings
 
 
 @click.command()
@@ -16,21 +19,36 @@ from softwalltime.formatting import plural
 @click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
 )
-def doctor(config: Path | None, form: str) -> int:
+@click.option("--prove", is_flag=True, help="Prove with five short jobs that the scheduler uses soft walltimes.")
+@click.option(
+    "--user", default="", metavar="NAME", help="With --prove: who submits the jobs.  Default: who called sudo."
+)
+@click.option("--force", is_flag=True, help="With --prove: run although jobs run or wait.")
+def doctor(config: Path | None, form: str, prove: bool, user: str, force: bool) -> int:
     """Check PBS, hook, daemon and store.
 
     Each problem names who must fix it.  Run the command as root on the host of the PBS server.  On
     other hosts and as another user it skips the checks that it cannot make and names them.  It changes nothing.  The
     exit status is 1 if there is a problem; advice about choices of the site and warnings do not count.
 
+    With --prove it also creates a queue, submits five sleeping jobs to it, checks which of them the scheduler starts,
+    and deletes jobs and queue again, within about a minute.  It refuses that while jobs run or wait.
+
     \b
     Example:
       softwalltime doctor
+      softwalltime doctor --prove --user alice
     """
     from softwalltime.deployment.doctor import Doctor
+    from softwalltime.deployment.prove import prove as run_proof
 
+    if (user or force) and not prove:
+        raise UsageError("--user and --force are for --prove")
+    examined = Doctor(config, __version__).examine()
+    if prove:
+        examined = chain(examined, run_proof(load_settings(config), user, force=force))
     findings = []
-    for finding in Doctor(config, __version__).examine():
+    for finding in examined:
         findings.append(finding)
         if form == "text":
             click.echo(str(finding))

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from softwalltime.errors import SoftwalltimeError
+from softwalltime.errors import SoftwalltimeError, UsageError
 from softwalltime.settings import load_settings
 
 FOLDER = Path("/etc/softwalltime/hook")
@@ -33,6 +33,17 @@ def folder_argument(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--enable", is_flag=True, help="Switch the hook on, if it was switched off in PBS.")
 @click.option("--order", type=click.IntRange(1, 1000), help="Its place among hooks.  Default: as in PBS, else 900.")
 @click.option("--alarm", type=click.IntRange(1), help="Seconds until PBS's alarm.  Default: as in PBS, else 5.")
+@click.option(
+    "--preset",
+    type=click.Choice(["safe", "order", "none"]),
+    help="Set PBS's scheduler up for this preset; none takes that back.  Default: the preset in the settings, if any.",
+)
+@click.option(
+    "--formula",
+    default="",
+    metavar="TEXT",
+    help="With preset order: job_sort_formula to set in place of the site's, which stays otherwise.",
+)
 @click.option("--config", type=click.Path(dir_okay=False, path_type=Path), help="The daemon's settings.")
 def install(
     folder: Path,
@@ -41,6 +52,8 @@ def install(
     enable: bool,
     order: int | None,
     alarm: int | None,
+    preset: str | None,
+    formula: str,
     config: Path | None,
 ) -> None:
     """Install the hook in PBS, or bring it up to date.
@@ -49,19 +62,31 @@ def install(
     for qmgr to FOLDER (/etc/softwalltime/hook) and runs the statements.  The configuration in FOLDER is yours to edit:
     run this again afterwards.  What is as it should be is left alone.
 
+    With a preset, from --preset or the settings, it also changes the settings of PBS and its scheduler that the preset
+    needs: each is shown before and after with the reason, kept in FOLDER, and taken back by another preset, by
+    --preset none and by uninstall, except what the site has changed since.
+
     \b
     Example:
       softwalltime install
       softwalltime install --apply
+      softwalltime install --preset order
     """
+    from softwalltime.cli.presets import set_up
     from softwalltime.deployment import hook
     from softwalltime.deployment.files import outdated, read_own, write
     from softwalltime.deployment.installation import Installation, inspect_pbs
     from softwalltime.deployment.pbs import find
     from softwalltime.deployment.plan import STATEMENTS, InstallOptions
+    from softwalltime.deployment.scheduler_setup import preset_of
 
     folder = folder.absolute()
-    socket = load_settings(config).socket
+    settings = load_settings(config)
+    configured, resource = preset_of(settings)
+    asked = preset or configured
+    if formula and asked != "order":
+        raise UsageError("--formula is for --preset order")
+    socket = settings.socket
     installation = Installation(folder, str(socket), InstallOptions(order, alarm, enable), read_own(folder))
     pbs, present, supported, problem = None, None, hook.expected(""), ""
     try:
@@ -72,6 +97,14 @@ def install(
         if do:
             raise
         problem = str(error)
+    chosen = f" --preset {preset}" if preset else ""
+    nothing = f"nothing was changed; softwalltime install{chosen} --apply does it"
+    # Before the hook: it sets the custom resource from its first event on.
+    changes = False
+    if asked and pbs is None:
+        click.echo(f"preset {asked}: PBS's settings are not known here: {problem}", err=True)
+    elif asked and pbs is not None and not files_only:
+        changes = set_up(pbs, folder, asked, resource, formula, do=do)
     plan = installation.plan(present, supported)
     writes = do or files_only
     for file in write(plan, folder) if writes else outdated(plan, folder):
@@ -80,6 +113,8 @@ def install(
         click.echo(note)
     if not plan.steps:
         click.echo("PBS has the hook of this version")
+        if changes and not do:
+            click.echo(nothing, err=True)
     elif do and pbs is not None:
         for step in installation.apply(pbs, plan, supported):
             click.echo(f"done: {step.statement}  # {step.why}")
@@ -91,7 +126,7 @@ def install(
         if files_only:
             click.echo(f"nothing was changed in PBS; to do it: qmgr < {folder / STATEMENTS}", err=True)
         else:
-            click.echo("nothing was changed; softwalltime install --apply does it", err=True)
+            click.echo(nothing, err=True)
 
 
 @click.command()
@@ -100,13 +135,15 @@ def install(
 def uninstall(folder: Path, do: bool) -> None:
     """Take the hook out of PBS, and remove its files from FOLDER.
 
-    Shows what it would do; with --apply it is done.
+    PBS's settings that install changed for a preset become what they were before, except what the site has changed
+    since.  Shows what it would do; with --apply it is done.
 
     \b
     Example:
       softwalltime uninstall
       softwalltime uninstall --apply
     """
+    from softwalltime.cli.presets import set_up
     from softwalltime.deployment import hook
     from softwalltime.deployment.files import files_in, remove_files
     from softwalltime.deployment.pbs import find
@@ -121,6 +158,8 @@ def uninstall(folder: Path, do: bool) -> None:
         click.echo(f"{'done' if do else 'to do'}: {statement}")
     else:
         click.echo("PBS does not have the hook")
+    # After the hook, which sets the custom resource that is deleted here.
+    set_up(pbs, folder, "none", "", "", do=do)
     for file in remove_files(folder) if do else files_in(folder):
         click.echo(f"{'removed' if do else 'to remove'}: {file}")
     click.echo(HINTS if do else "nothing was changed; softwalltime uninstall --apply does it", err=True)

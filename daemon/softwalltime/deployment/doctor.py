@@ -20,10 +20,13 @@ from softwalltime.deployment.check_service import (
     check_store,
     check_trial,
 )
+from softwalltime.deployment.check_setup import check_setup
 from softwalltime.deployment.finding import Finding, ok, problem, skipped
 from softwalltime.deployment.ownership import settings_writable_by_others
 from softwalltime.deployment.pbs import HooksHiddenError, PbsError, Qmgr, QmgrObjects, find
 from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe
+from softwalltime.deployment.read_settings import read_settings, sched_configs
+from softwalltime.deployment.scheduler_setup import preset_of, requirements
 from softwalltime.deployment.subprocess_call import SubprocessError
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.policy.site import SitePolicy, site_policy
@@ -98,8 +101,26 @@ class Doctor:
             return
         yield ok("PBS", f"version {version or 'unknown'} answers {pbs.qmgr}")
         yield from self._hook(pbs, settings, version)
-        yield from check_scheduler(server, _sched_configs(pbs), version)
+        yield from self._scheduler(pbs, settings, version, server)
         yield from check_queues(server)
+
+    def _scheduler(self, pbs: Qmgr, settings: Settings, version: str, server: QmgrObjects) -> Iterator[Finding]:
+        preset, resource = preset_of(settings)
+        needs = requirements(preset, resource)
+        try:
+            found = read_settings(pbs) if needs else None
+        except PbsError as error:
+            yield skipped(f"preset {preset}", str(error))
+            found = None
+        general = check_scheduler(server, sched_configs(pbs), version)
+        if found is None:
+            yield from general
+            return
+        # What the preset needs is not advice.
+        names = {need.name.replace("_", " ") for need in needs} | {need.name for need in needs}
+        yield from (finding for finding in general if finding.check not in names)
+        on = self.policy is None or self.policy.mode == "on"
+        yield from check_setup(preset, needs, found, on=on)
 
     def _hook(self, pbs: Qmgr, settings: Settings, version: str) -> Iterator[Finding]:
         if os.geteuid() != 0:
@@ -191,18 +212,3 @@ def daemon_user(settings: Settings) -> str:
         return "" if owner == 0 else pwd.getpwuid(owner).pw_name
     except (SubprocessError, KeyError):
         return ACCOUNT if ACCOUNT in (account.pw_name for account in pwd.getpwall()) else ""
-
-
-def _sched_configs(pbs: Qmgr) -> dict[str, str | None]:
-    """Return the sched_config of each scheduler, ``None`` where it cannot be read."""
-    try:
-        folders = [thing.get("sched_priv") for (kind, _), thing in pbs.objects("sched").items() if kind == "sched"]
-    except PbsError:
-        folders = []
-    usual = pbs.home / "sched_priv"
-    named = [Path(folder) for folder in folders if folder] or [usual]
-    found = {str(folder / "sched_config"): probes.read_text(folder / "sched_config") for folder in named}
-    # After PBS_HOME was moved, the server still names the old folder, but the scheduler reads the new one.
-    if len(found) == 1 and None in found.values() and (text := probes.read_text(usual / "sched_config")) is not None:
-        return {str(usual / "sched_config"): text}
-    return found

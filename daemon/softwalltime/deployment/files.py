@@ -10,6 +10,8 @@ from softwalltime.deployment.ownership import writable_by_others
 from softwalltime.deployment.plan import CONFIGURATION, SCRIPT, STATEMENTS, InstallationPlan
 from softwalltime.errors import SourceError, UsageError
 
+STATE = "softwalltime_scheduler.json"
+"""PBS's settings as they were before a preset changed them."""
 _PUBLIC = 0o644
 _PRIVATE = 0o600
 """The configuration may contain the password for PostgreSQL."""
@@ -58,13 +60,7 @@ def write(plan: InstallationPlan, folder: Path) -> list[Path]:
             file = folder / name
             if _current(file, content):
                 continue
-            # Write beside it and rename: no reader gets half a file, and no symbolic link is followed.
-            beside = _beside(file)
-            beside.unlink(missing_ok=True)
-            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _mode(name))
-            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-                stream.write(content)
-            beside.rename(file)
+            _replace(file, content)
             changed.append(file)
     except OSError as error:
         raise SourceError(f"{error.filename or folder}: cannot be written: {error.strerror}{_hint(error)}") from error
@@ -73,8 +69,57 @@ def write(plan: InstallationPlan, folder: Path) -> list[Path]:
     return changed
 
 
+def _replace(file: Path, content: str) -> None:
+    """Write beside the file and rename: no reader gets half a file, and no symbolic link is followed."""
+    beside = _beside(file)
+    beside.unlink(missing_ok=True)
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _mode(file.name))
+    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    beside.rename(file)
+
+
+def read_state(folder: Path) -> str:
+    """Return the text of the file with PBS's earlier settings; empty if there is none.
+
+    :raises SourceError: if it cannot be read, or others can change what root would do to PBS.
+    """
+    file = folder / STATE
+    try:
+        text = file.read_text(encoding="utf-8")
+        _refuse_open_folder(folder)
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"{file}: {error.strerror if isinstance(error, OSError) else error}{_hint(error)}") from error
+    if os.geteuid() == 0 and not _closed(file, _PRIVATE):
+        raise SourceError(f"{file}: others can change it; check it, then run chown root {file}; chmod 600 {file}")
+    return text
+
+
+def write_state(folder: Path, text: str) -> None:
+    """Write the file with PBS's earlier settings; an empty text removes it, and the folder if nothing else is in it.
+
+    :raises SourceError: if that is impossible, or others can change the folder.
+    """
+    file = folder / STATE
+    try:
+        if text:
+            folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+            _refuse_open_folder(folder)
+            _replace(file, text + "\n")
+        elif file.exists():
+            file.unlink()
+            if not any(folder.iterdir()):
+                folder.rmdir()
+    except OSError as error:
+        raise SourceError(f"{error.filename or file}: cannot be written: {error.strerror}{_hint(error)}") from error
+
+
 def _mode(name: str) -> int:
-    return _PRIVATE if name == CONFIGURATION else _PUBLIC
+    return _PRIVATE if name in (CONFIGURATION, STATE) else _PUBLIC
 
 
 def _current(file: Path, content: str) -> bool:

@@ -1,12 +1,14 @@
 """PBS through qmgr, and the files that say where it is installed."""
 
 import os
+import pwd
 import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from softwalltime.errors import SoftwalltimeError
 
@@ -132,9 +134,10 @@ def parse(printed: str) -> QmgrObjects:
     return {key: QmgrObject(values) for key, values in found.items()}
 
 
-def run(command: Iterable[str], seconds: float = TIMEOUT) -> str:
+def run(command: Iterable[str], seconds: float = TIMEOUT, user: str = "") -> str:
     """Run a command of PBS and return its output.
 
+    :param user: who runs it, in the folder / and with little environment; empty: this user.
     :raises HooksHiddenError: if PBS does not show its hooks here.
     :raises PbsError: says in one line what failed, and who must do what.
     """
@@ -149,6 +152,7 @@ def run(command: Iterable[str], seconds: float = TIMEOUT) -> str:
             stdin=subprocess.DEVNULL,
             encoding="utf-8",
             errors="replace",
+            **(_as_user(user) if user else {}),
         )
     except subprocess.TimeoutExpired as error:
         raise PbsError(
@@ -159,9 +163,27 @@ def run(command: Iterable[str], seconds: float = TIMEOUT) -> str:
     # Where hooks are hidden, qmgr lists none and reports success.
     hidden = _ELSEWHERE in done.stderr
     if done.returncode == 0 and not hidden:
-        return done.stdout
+        return str(done.stdout)
     message = " ".join((done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}").split())
     raise (HooksHiddenError if hidden else PbsError)(f"{name}: {_advice(message)}")
+
+
+def _as_user(name: str) -> dict[str, Any]:
+    """Return the options of a process that another user runs.
+
+    :raises PbsError: if there is no such user.
+    """
+    try:
+        account = pwd.getpwnam(name)
+    except KeyError:
+        raise PbsError(f"no user is called {name}: name an ordinary user of this host") from None
+    environment = {"HOME": account.pw_dir, "USER": name, "LOGNAME": name, "PATH": os.defpath}
+    if conf := os.environ.get("PBS_CONF_FILE"):
+        environment["PBS_CONF_FILE"] = conf
+    groups = os.getgrouplist(name, account.pw_gid)
+    return {
+        "user": account.pw_uid, "group": account.pw_gid, "extra_groups": groups, "cwd": "/", "env": environment,
+    }  # fmt: skip
 
 
 def _advice(message: str) -> str:

@@ -1,0 +1,175 @@
+"""sched_config, the file of the scheduler's options: read an option, change it in place, reload the scheduler.
+
+A line is ``option: value when``, where ``when`` is ``prime``, ``non_prime`` or ``all`` and may be missing; a later line
+overrides an earlier one.  Lines that begin with ``#`` are comments (OpenPBS, src/scheduler/parse.cpp).  An edit changes
+values only, so that comments and layout stay.
+"""
+
+import os
+import re
+import shutil
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from softwalltime.errors import SourceError
+
+LOCK = "sched.lock"
+"""File beside sched_config with the process id of the scheduler."""
+_ADDED = "# added by softwalltime install\n{option}: {value}\tALL\n"
+_TIMES = ("prime", "non_prime")
+
+
+@dataclass(frozen=True, slots=True)
+class OptionLine:
+    """A line of an option: the value without quotes, the times it applies to, and where the value is in the text."""
+
+    value: str
+    times: tuple[str, ...]
+    start: int
+    end: int
+    quoted: bool
+
+
+def lines_of(text: str, option: str) -> list[OptionLine]:
+    """Return the lines of an option in their order."""
+    pattern = re.compile(
+        rf"^[ \t]*{re.escape(option)}(?::[ \t]*|[ \t]+)"
+        r"""(?:"(?P<double>(?:\\\n|[^"\n])*)"|'(?P<single>(?:\\\n|[^'\n])*)'|(?P<plain>[^\s"'#]\S*))"""
+        r"(?:[ \t]+(?P<when>\w+))?",
+        re.MULTILINE,
+    )
+    found = []
+    for match in pattern.finditer(text):
+        group = next(name for name in ("double", "single", "plain") if match[name] is not None)
+        when = (match["when"] or "all").lower()
+        times = _TIMES if when == "all" else (when,) if when in _TIMES else ()
+        found.append(OptionLine(match[group], times, match.start(group), match.end(group), group != "plain"))
+    return found
+
+
+def values_of(text: str, option: str) -> tuple[str, ...]:
+    """Return the values of an option, one for each line."""
+    return tuple(line.value for line in lines_of(text, option))
+
+
+def switched(text: str, option: str, default: bool = False) -> frozenset[bool]:
+    """Return whether a switch is on, at prime and at non-prime time: two values if they differ.
+
+    :param default: of times that no line names.
+    """
+    state = dict.fromkeys(_TIMES, default)
+    for line in lines_of(text, option):
+        number = re.match(r"\d+", line.value)
+        on = line.value.lower() == "true" or (number is not None and int(number[0]) > 0)
+        state |= dict.fromkeys(line.times, on)
+    return frozenset(state.values())
+
+
+def with_switch(text: str, option: str, *, on: bool) -> str:
+    """Return the text with a switch on or off at all times: each line's value changed, or a line added."""
+    word = str(on)
+    after = with_values(text, option, [word] * len(lines_of(text, option)))
+    if switched(after, option) == {on}:
+        return after
+    return f"{after}{'' if after.endswith(chr(10)) or not after else chr(10)}{_ADDED.format(option=option, value=word)}"
+
+
+def with_values(text: str, option: str, values: Sequence[str]) -> str:
+    """Return the text with these values in the lines of an option, in their order.
+
+    Where there are fewer values than lines, the line that :func:`with_switch` added is removed.
+    """
+    lines = lines_of(text, option)
+    if len(values) < len(lines):
+        added = _ADDED.format(option=option, value=lines[-1].value)
+        last = text.rfind("\n", 0, lines[-1].start) + 1
+        text = text.replace(added, "") if added in text else text[:last] + text[last:].partition("\n")[2]
+        lines = lines_of(text, option)
+    for line, value in reversed(list(zip(lines, values, strict=True))):
+        text = text[: line.start] + value + text[line.end :]
+    return text
+
+
+def members(text: str, option: str) -> list[str]:
+    """Return the members of an option that is a list; the scheduler unites its lines."""
+    return [part.strip(" \t\\\n") for value in values_of(text, option) for part in value.split(",") if part.strip()]
+
+
+def with_member(text: str, option: str, member: str) -> str:
+    """Return the text with one more member in the last line of a list, which must have a line."""
+    line = lines_of(text, option)[-1]
+    separator = "" if not line.value.strip() else ", " if line.quoted else ","
+    return f"{text[: line.end]}{separator}{member}{text[line.end :]}"
+
+
+def without_member(text: str, option: str, member: str) -> str:
+    """Return the text without this member of a list."""
+    for line in reversed(lines_of(text, option)):
+        name = re.escape(member)
+        value = re.sub(rf"[ \t]*,[ \t]*{name}(?![\w.-])|(?<![\w.-]){name}[ \t]*,[ \t]*", "", line.value)
+        text = text[: line.start] + ("" if value.strip() == member else value) + text[line.end :]
+    return text
+
+
+def read(file: Path) -> str:
+    """Return the text of a sched_config, with its line ends and whatever bytes its comments hold.
+
+    :raises SourceError: if it cannot be read.
+    """
+    try:
+        with file.open(encoding="utf-8", errors="surrogateescape", newline="") as stream:
+            return stream.read()
+    except OSError as error:
+        raise SourceError(f"{file}: {error.strerror}; run this as root on the scheduler's host") from error
+
+
+def rewrite(file: Path, before: str, after: str) -> None:
+    """Replace the text of a file atomically; owner, permissions and extended attributes stay.
+
+    :param before: the text that ``after`` was made from.
+    :raises SourceError: if it cannot be written, or was changed meanwhile.
+    """
+    # A link to the file stays a link.
+    target = Path(os.path.realpath(file))
+    beside = target.with_name(f".{target.name}.softwalltime")
+    try:
+        status = target.stat()
+        beside.unlink(missing_ok=True)
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape", newline="") as stream:
+            stream.write(after)
+            stream.flush()
+            os.fchown(stream.fileno(), status.st_uid, status.st_gid)
+            os.fsync(stream.fileno())
+        shutil.copystat(target, beside)
+        os.utime(beside)
+        if read(target) != before:
+            beside.unlink()
+            raise SourceError(f"{file}: changed by somebody else meanwhile; run this again")
+        beside.replace(target)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise SourceError(
+            f"{file}: cannot be written: {error.strerror}; run this as root on the scheduler's host"
+        ) from error
+
+
+def reload_scheduler(folder: Path) -> str:
+    """Make the scheduler with this sched_priv read its configuration; return why not, empty if it was told.
+
+    Only a process that is a pbs_sched gets the signal: a stale lock file may hold the number of another process.
+    """
+    try:
+        process = int((folder / LOCK).read_text().split()[0])
+        name = Path("/proc", str(process), "comm").read_text().strip()
+    except (OSError, ValueError, IndexError):
+        return f"{folder / LOCK} names no running process"
+    if not name.startswith("pbs_sched"):
+        return f"process {process} of {folder / LOCK} is {name}, not pbs_sched"
+    try:
+        os.kill(process, signal.SIGHUP)
+    except OSError as error:
+        return f"process {process}: {error.strerror}"
+    return ""

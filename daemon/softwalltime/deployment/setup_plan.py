@@ -1,0 +1,198 @@
+"""Set PBS up for a preset: plan the changes, keep what was before, take back what the site has not changed since."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+
+from softwalltime.deployment import sched_config
+from softwalltime.deployment.files import read_state, write_state
+from softwalltime.deployment.pbs import PbsError, Qmgr
+from softwalltime.deployment.scheduler_setup import Change, PbsSettings, Requirement, definition
+from softwalltime.errors import UsageError
+
+BACK = "as it was before softwalltime"
+_IN_USE = "busy"
+
+
+@dataclass(frozen=True, slots=True)
+class SetupPlan:
+    """Changes to make and to take back, settings that the site has changed since, and what only the site can decide.
+
+    ``back`` holds the changes that undo earlier ones.  ``forgotten`` are earlier changes that stay as the site has made
+    them, each with a note.
+    """
+
+    make: tuple[Change, ...]
+    back: tuple[Change, ...]
+    forgotten: tuple[Change, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """All changes, in the order in which they are made."""
+        return *self.back, *self.make
+
+
+def plan_setup(needs: Sequence[Requirement], settings: PbsSettings, kept: Sequence[Change]) -> SetupPlan:
+    """Plan the way from PBS's settings to a preset.
+
+    :param needs: what the preset needs; nothing takes all earlier changes back.
+    :param kept: the changes made earlier, oldest first.
+    """
+    back, forgotten, notes = [], [], []
+    names = {need.name for need in needs}
+    for change in reversed(kept):
+        if change.name in names:
+            continue
+        now = value_now(change, settings)
+        if now == change.after:
+            back.append(replace(change, before=change.after, after=change.before, why=BACK))
+        else:
+            forgotten.append(change)
+            if now != change.before:
+                notes.append(f"{change} was changed since to {now or 'not set'}: it stays so")
+    make = [change for need in needs for change in need.missing(settings)]
+    notes += [text for need in needs if (text := need.by_hand(settings))]
+    return SetupPlan(tuple(make), tuple(back), tuple(forgotten), tuple(notes))
+
+
+def value_now(change: Change, settings: PbsSettings) -> str:
+    """Return the present value of the setting that a change is about."""
+    text = settings.files.get(change.file) or ""
+    match change.place:
+        case "server":
+            return settings.server.get(change.name)
+        case "resource":
+            return definition(settings.resources.get(change.name, {}))
+        case "switch":
+            return ",".join(sched_config.values_of(text, change.name))
+        case "member":
+            member = change.after or change.before
+            return member if member in sched_config.members(text, change.name) else ""
+
+
+@dataclass(slots=True)
+class Setup:
+    """The changes in PBS, and the file with those that were made.
+
+    :param folder: of the hook's files, which only root can change.
+    """
+
+    pbs: Qmgr
+    folder: Path
+
+    def kept(self) -> list[Change]:
+        """Return the changes made earlier, oldest first.
+
+        :raises UsageError: if the file cannot be read.
+        """
+        return changes_of(read_state(self.folder), self.folder)
+
+    def apply(self, plan: SetupPlan) -> Iterator[str]:
+        """Make the changes, and yield one line for each.
+
+        What was before is written down before each change, so that an interruption loses nothing.
+
+        :raises PbsError: if PBS refuses a change; the earlier ones stay and are written down.
+        """
+        forgotten = {change.key for change in plan.forgotten}
+        kept = {change.key: change for change in self.kept() if change.key not in forgotten}
+        schedulers: dict[Path, None] = {}
+        for change in plan.back:
+            try:
+                self._make(change)
+            except PbsError as error:
+                if change.place == "resource" and not change.after and _IN_USE in str(error):
+                    yield f"stays: {change}: jobs still have it; repeat this when they have ended"
+                    continue
+                raise
+            del kept[change.key]
+            self._write(kept)
+            schedulers |= _scheduler(change)
+            yield f"done: {change}  # {change.why}"
+        for change in plan.make:
+            # The newest value before is the one to go back to: the site may have changed the setting in between.
+            kept.pop(change.key, None)
+            kept[change.key] = change
+            self._write(kept)
+            self._make(change)
+            schedulers |= _scheduler(change)
+            yield f"done: {change}  # {change.why}"
+        if plan.forgotten:
+            self._write(kept)
+        for folder in schedulers:
+            failure = sched_config.reload_scheduler(folder)
+            if failure:
+                yield f"to do: send SIGHUP to the scheduler of {folder}: {failure}"
+            else:
+                yield f"done: SIGHUP to the scheduler of {folder}  # it reads its sched_config again"
+
+    def _write(self, kept: dict[tuple[str, str, str], Change]) -> None:
+        write_state(self.folder, json.dumps([asdict(change) for change in kept.values()], indent=2) if kept else "")
+
+    def _make(self, change: Change) -> None:
+        if change.place in ("server", "resource"):
+            self.pbs.execute(statement(change))
+            return
+        file = Path(change.file)
+        before = sched_config.read(file)
+        rewritten = edited(before, change)
+        if rewritten != before:
+            sched_config.rewrite(file, before, rewritten)
+
+
+def edited(text: str, change: Change) -> str:
+    """Return the text of a sched_config after a change of a switch or a list."""
+    if change.place == "member" and change.after:
+        return sched_config.with_member(text, change.name, change.after)
+    if change.place == "member":
+        return sched_config.without_member(text, change.name, change.before)
+    values = change.after.split(",") if change.after else []
+    if len(values) > len(sched_config.lines_of(text, change.name)):
+        return sched_config.with_switch(text, change.name, on=values[-1].lower() == "true")
+    return sched_config.with_values(text, change.name, values)
+
+
+def statement(change: Change) -> str:
+    """Return the statement for qmgr that makes a change of the server or of a resource.
+
+    :raises UsageError: if the value cannot be written in a statement.
+    """
+    if change.place == "resource":
+        if not change.after:
+            return f"delete resource {change.name}"
+        if not change.before:
+            return f"create resource {change.name} {change.after}"
+        return f"set resource {change.name} flag = {change.after.partition('flag=')[2]}"
+    if not change.after:
+        return f"unset server {change.name}"
+    if re.search(r"""["'\n\\]""", change.after):
+        raise UsageError(f"{change.name} = {change.after}: PBS takes no quotes, backslashes and newlines in it")
+    plain = re.fullmatch(r"[\w.:-]+", change.after)
+    return f"set server {change.name} = " + (change.after if plain else f'"{change.after}"')
+
+
+def changes_of(text: str, folder: Path) -> list[Change]:
+    """Return the changes in a state file, oldest first; none for an empty text.
+
+    :raises UsageError: if the text is not of this kind.
+    """
+    if not text:
+        return []
+    names = {each.name for each in fields(Change)}
+    try:
+        found = json.loads(text)
+        if any(set(each) != names or not all(isinstance(value, str) for value in each.values()) for each in found):
+            raise ValueError("not a list of changes")
+        return [Change(**each) for each in found]
+    except (ValueError, TypeError) as error:
+        raise UsageError(
+            f"{folder}: the file with PBS's earlier settings is damaged: {error}; move it away, and set PBS's settings "
+            "back by hand"
+        ) from error
+
+
+def _scheduler(change: Change) -> dict[Path, None]:
+    return {Path(change.file).parent: None} if change.file else {}

@@ -1,0 +1,129 @@
+"""The presets as a site switches them on, on the server for tests, and the simulator's policy of each."""
+
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from softwalltime.simulation.engine import simulate
+from softwalltime.simulation.jobs import Integers, Jobs, jobs_of
+from softwalltime.simulation.metrics import bounded_slowdowns, waits
+from softwalltime.simulation.policies import Policy
+from tests.acceptance.cycles import Cycle, compare
+from tests.acceptance.lab import Lab
+from tests.acceptance.sleeping import Sleeper, recorded, run
+from tests.service.running import Daemon
+
+FORMULA = "(eligible_time + 30.0) / (predicted or walltime or 1e9)"
+"""The formula of the preset order, with an age of 30 s in place of one hour for jobs of seconds."""
+POLICIES = {
+    "fcfs": Policy(backfill="pbs"),
+    "safe": Policy(backfill="pbs", waiting="factor:0.5", classes_by_value=True),
+    "order": Policy(
+        backfill="pbs", waiting="factor:0.5", classes_by_value=True, order="formula", formula=FORMULA,
+        ordering="factor:0.2",
+    ),
+}  # fmt: skip
+"""The guard is left out: no promise is an hour late in these minutes."""
+SETTINGS = 'mode = "on"\nwaiting = "factor:0.5"\nrunning = "walltime"\n'
+ORDERING = 'ordering = "factor:0.2"\n'
+PATIENT = {"deadline_ms": 2000}
+"""The hook's deadline: a busy machine must not decide which jobs get a value."""
+
+
+def softwalltime(lab: Lab, *arguments: object) -> str:
+    """Run a command of ours where PBS is; its output."""
+    return lab.must(sys.executable, "-m", "softwalltime", *map(str, arguments))
+
+
+@contextmanager
+def preset(lab: Lab, name: str, folder: Path, dsn: str) -> Iterator[None]:
+    """Set PBS up for a policy by ``softwalltime install --preset``, with daemon and hook; taken back at the end."""
+    if name == "fcfs":
+        yield
+        return
+    hook = folder / "hook"
+    hook.mkdir(mode=0o755)
+    (hook / "softwalltime_hook.json").write_text(json.dumps(PATIENT))
+    daemon = Daemon(folder, dsn, SETTINGS + (ORDERING if name == "order" else ""))
+    daemon.start()
+    formula = ("--formula", FORMULA) if name == "order" else ()
+    try:
+        softwalltime(lab, "install", hook, "--config", daemon.config, "--preset", name, *formula, "--apply")
+        yield
+    finally:
+        lab.run("qdel", "-W", "force", "-x", *lab.jobs)
+        softwalltime(lab, "uninstall", hook, "--apply")
+        daemon.end(signal.SIGTERM)
+
+
+@contextmanager
+def virtual_processors(lab: Lab, count: int) -> Iterator[None]:
+    """The server's only node with this number of processors."""
+    (node,) = json.loads(lab.must("pbsnodes", "-a", "-F", "json"))["nodes"].items()
+    name, before = node[0], node[1]["resources_available"]["ncpus"]
+    lab.qmgr(f"set node {name} resources_available.ncpus = {count}")
+    try:
+        yield
+    finally:
+        lab.qmgr(f"set node {name} resources_available.ncpus = {before}")
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One workload under one policy, as pbs_sched scheduled it and as the simulator does.
+
+    ``wait`` and ``slowdown`` (bounded with 10 s) are means, of the server first, then of the simulator; ``order`` is
+    the rank correlation of the starts.
+    """
+
+    jobs: int
+    cycles: list[Cycle]
+    order: float
+    wait: tuple[float, float]
+    slowdown: tuple[float, float]
+
+    @property
+    def explained(self) -> int:
+        """How many decisions are the same, or are where jobs were exiting meanwhile."""
+        return sum(cycle.explained for cycle in self.cycles)
+
+    @property
+    def same(self) -> int:
+        """How many decisions are the same."""
+        return sum(cycle.same for cycle in self.cycles)
+
+
+def compared(lab: Lab, sleepers: list[Sleeper], processors: int, policy: Policy, timeout: float) -> Compared:
+    """Run the jobs on the server, and simulate them as the accounting log shows them."""
+    completed, records = recorded(lab, run(lab, sleepers, timeout))
+    jobs = jobs_of(completed)
+    outcome = simulate(jobs, processors, policy)
+    actual = np.array([job.start for job in jobs.completed], np.int64)
+    return Compared(
+        len(jobs),
+        compare(jobs, records, processors, policy),
+        float(np.corrcoef(_ranks(actual), _ranks(outcome.start))[0, 1]),
+        _both(jobs, actual, waits(jobs, outcome)),
+        tuple(
+            float(bounded_slowdowns(wait, outcome.duration, 10).mean())
+            for wait in (actual - np.array(jobs.submitted, np.int64), waits(jobs, outcome))
+        ),
+    )
+
+
+def _both(jobs: Jobs, actual: Integers, simulated: Integers) -> tuple[float, float]:
+    return float((actual - np.array(jobs.submitted, np.int64)).mean()), float(simulated.mean())
+
+
+def _ranks(starts: Integers) -> Integers:
+    """Ranks of the starts; jobs that start in one second share the mean of theirs."""
+    _, inverse, counts = np.unique(starts, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    found: Integers = (2 * last - counts - 1)[inverse]
+    return found

@@ -1,0 +1,106 @@
+"""Presets on a real server: PBS's settings there and back, and the proof that its scheduler uses soft walltimes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from softwalltime.deployment.prove import CHECK, QUEUE
+from tests.acceptance.lab import Lab, until
+
+
+class Administrator:
+    """Commands of ours, with settings of their own, where PBS is."""
+
+    def __init__(self, lab: Lab, folder: Path) -> None:
+        self.lab = lab
+        self.folder = folder / "hook"
+        self.config = folder / "softwalltime.toml"
+        self.config.write_text(f'socket = "{folder}/hook.sock"\n')
+        self.sched_config = lab.home / "sched_priv" / "sched_config"
+
+    def softwalltime(self, *arguments: str) -> str:
+        return self.lab.must(sys.executable, "-m", "softwalltime", *arguments)
+
+    def install(self, *options: str) -> str:
+        return self.softwalltime("install", str(self.folder), "--config", str(self.config), *options)
+
+    def settings(self) -> tuple[str, str, bytes]:
+        """All of PBS's settings that a preset may change."""
+        return self.lab.qmgr("print server"), self.lab.qmgr("list resource"), self.sched_config.read_bytes()
+
+    def proof(self, *options: str) -> tuple[str, str]:
+        """Verdict and text of the proof."""
+        asked = ("doctor", "--prove", "--user", "alice", "--format", "json", "--config", str(self.config), *options)
+        done = self.lab.run(sys.executable, "-m", "softwalltime", *asked, timeout=300)
+        (found,) = [finding for finding in json.loads(done.output) if finding["check"] == CHECK]
+        assert found["verdict"] != "problem" or done.status == 1
+        assert QUEUE not in self.lab.qmgr("list queue @default"), "the proof cleans up"
+        assert not self.lab.run("qselect", "-q", QUEUE).output
+        return found["verdict"], found["text"]
+
+
+@pytest.fixture
+def administrator(lab: Lab, tmp_path: Path) -> Administrator:
+    if os.geteuid() != 0:
+        pytest.skip("the scheduler's settings are root's to change")
+    lab.uninstall()
+    tmp_path.chmod(0o755)
+    return Administrator(lab, tmp_path)
+
+
+def test_a_preset_is_shown_proven_and_taken_back(administrator: Administrator, lab: Lab) -> None:
+    before = administrator.settings()
+    verdict, said = administrator.proof()
+    assert verdict == "problem", "PBS is delivered without soft_walltime among the resources"
+    assert "60 s of soft walltime was not started" in said
+
+    # Shown, and nothing is changed.
+    shown = administrator.install("--preset", "order")
+    for line in (
+        "to do: resource predicted: no such resource -> type=long,flag=r  # ",
+        "to do: server eligible_time_enable: False -> True  # ",
+        f"to do: {administrator.sched_config}: resources: without it -> soft_walltime  # ",
+        f"to do: {administrator.sched_config}: by_queue: True,True -> False,False  # ",
+        "to do: server job_sort_formula: not set -> (eligible_time + 3600.0) / (predicted or walltime or 1e9)  # ",
+    ):
+        assert line in shown
+    assert administrator.settings() == before
+    assert not administrator.folder.exists()
+    try:
+        # From safe to order to safe: only what differs changes.
+        administrator.install("--preset", "safe", "--apply")
+        safe = administrator.settings()
+        assert safe[:2] == before[:2]
+        assert administrator.proof()[0] == "ok"
+        said = administrator.install("--preset", "order", "--apply")
+        assert "done: SIGHUP to the scheduler" in said
+        assert "PBS has what the preset order needs" in administrator.install("--preset", "order")
+        # Users see the resource and cannot set it.
+        assert not lab.run("qsub", "-l", "predicted=5", "--", "/bin/true", user="alice").ok
+        assert administrator.proof()[0] == "ok"
+        administrator.install("--preset", "safe", "--apply")
+        assert administrator.settings() == safe
+    finally:
+        administrator.softwalltime("uninstall", str(administrator.folder), "--apply")
+    assert administrator.settings() == before
+    assert not administrator.folder.exists()
+
+
+def test_the_proof_refuses_a_busy_server_and_survives_an_interruption(administrator: Administrator, lab: Lab) -> None:
+    job = lab.qsub("-q", "workq", "-l", "walltime=600")
+    verdict, said = administrator.proof()
+    assert verdict == "skipped"
+    assert "the server has 1 running or waiting jobs" in said
+    lab.delete_jobs()
+    until(lambda: not lab.must("qselect", "-s", "EQRS"), 30, f"{job} is gone")
+    command = [*lab.runner, sys.executable, "-m", "softwalltime", "doctor", "--prove", "--user", "alice"]
+    with subprocess.Popen([*command, "--config", str(administrator.config)], stdout=subprocess.DEVNULL) as process:
+        until(lambda: lab.run("qselect", "-q", QUEUE, "-s", "R").output, 60, "the proof has a running job")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 1
+    assert QUEUE not in lab.qmgr("list queue @default")

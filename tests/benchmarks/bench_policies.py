@@ -1,0 +1,73 @@
+"""The presets on a real PBS server beside the simulator: one workload of sleeping jobs under FCFS, safe and order.
+
+Seconds stand for hours: 300 jobs of 7 to 56 s with walltimes that are five times too long in the mean, on one vnode
+with 80 virtual processors.  Each run takes about seven minutes.  The simulator gets the same jobs with the submissions
+and runtimes that the accounting log shows.
+
+Printed for each policy: how many decisions of pbs_sched the simulator repeats in the same state, the rank correlation
+of the starts, mean wait and mean bounded slowdown (10 s) of both, and the gain against FCFS of both.
+
+It needs a server for tests, which SOFTWALLTIME_TEST_PBS names (see tests/acceptance/lab.py), with nobody else on it.
+SOFTWALLTIME_BENCH_JOBS changes the number of jobs, SOFTWALLTIME_BENCH_POLICIES the policies, separated by commas.
+"""
+
+import os
+
+from softwalltime.reports.table import table
+from tests.acceptance.lab import RUNNER, Lab
+from tests.acceptance.presets import POLICIES, Compared, compared, preset, virtual_processors
+from tests.acceptance.sleeping import overestimated
+from tests.benchmarks.workload import empty_store, scratch_folder
+
+PROCESSORS = 80
+LOAD = 1.3
+SEED = 7
+TIMEOUT = 1500.0
+
+
+def main() -> None:
+    """Run the workload under each policy, and print both schedules' figures."""
+    lab = Lab.configured()
+    if lab is None or (reason := lab.ready()):
+        print(f"not measured: {reason if lab else f'{RUNNER} names no command that runs things on a PBS server'}")
+        return
+    count = int(os.environ.get("SOFTWALLTIME_BENCH_JOBS", "300"))
+    names = os.environ.get("SOFTWALLTIME_BENCH_POLICIES", ",".join(POLICIES)).split(",")
+    sleepers = overestimated(count, PROCESSORS, LOAD, SEED)
+    found: dict[str, Compared] = {}
+    lab.uninstall()
+    with virtual_processors(lab, PROCESSORS):
+        for name in names:
+            with scratch_folder() as folder, empty_store(folder) as (dsn, _), preset(lab, name, folder, dsn):
+                found[name] = compared(lab, sleepers, PROCESSORS, POLICIES[name], TIMEOUT)
+            lab.delete_jobs()
+            print(f"{name}: {found[name]}", flush=True)
+    print(f"\n{count} jobs on {PROCESSORS} virtual processors, seed {SEED}\n")
+    print(table(
+        ["policy", "decisions", "same", "explained", "start order", "wait: server", "simulated", "difference",
+         "slowdown: server", "simulated", "difference"],
+        [_row(name, one) for name, one in found.items()],
+    ))  # fmt: skip
+    first = next(iter(found.values()))
+    print(table(
+        ["against the first", "wait: server", "simulated", "slowdown: server", "simulated"],
+        [[name, *(_relative(own[side], base[side]) for own, base in
+                  ((one.wait, first.wait), (one.slowdown, first.slowdown)) for side in (0, 1))]
+         for name, one in list(found.items())[1:]],
+    ))  # fmt: skip
+
+
+def _row(name: str, one: Compared) -> list[str]:
+    return [
+        name, str(len(one.cycles)), str(one.same), str(one.explained), f"{one.order:.3f}",
+        f"{one.wait[0]:.1f} s", f"{one.wait[1]:.1f} s", _relative(one.wait[1], one.wait[0]),
+        f"{one.slowdown[0]:.2f}", f"{one.slowdown[1]:.2f}", _relative(one.slowdown[1], one.slowdown[0]),
+    ]  # fmt: skip
+
+
+def _relative(value: float, base: float) -> str:
+    return f"{100 * (value / base - 1):+.1f}%"
+
+
+if __name__ == "__main__":
+    main()

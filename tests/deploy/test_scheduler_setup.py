@@ -1,0 +1,261 @@
+"""What PBS needs for a preset: which changes, what stays the site's decision, and the way back."""
+
+import json
+import os
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from softwalltime.deployment.check_setup import check_setup
+from softwalltime.deployment.pbs import PbsError, Qmgr, QmgrObject
+from softwalltime.deployment.prove import free_vnode
+from softwalltime.deployment.read_settings import read_settings
+from softwalltime.deployment.scheduler_setup import Change, PbsSettings, requirements
+from softwalltime.deployment.setup_plan import Setup, changes_of, edited, plan_setup, statement
+from softwalltime.errors import UsageError
+from tests.deploy.findings import bad
+from tests.deploy.test_install import qmgr
+
+FILE = "/var/spool/pbs/sched_priv/sched_config"
+DELIVERED = """\
+round_robin: False\tall
+by_queue: True\tprime
+by_queue: True\tnon_prime
+strict_ordering: false\tALL
+resources: "ncpus, mem, arch, host, vnode, aoe, eoe"
+"""
+AS_DELIVERED = PbsSettings(files={FILE: DELIVERED})
+OWN = "job_priority * 1000 + eligible_time"
+
+
+def after(settings: PbsSettings, changes: tuple[Change, ...]) -> PbsSettings:
+    """The settings once PBS has made the changes."""
+    server = dict(settings.server.attributes)
+    resources = dict(settings.resources)
+    files = dict(settings.files)
+    for change in changes:
+        if change.place == "server":
+            server[change.name] = (change.after,)
+            if not change.after:
+                del server[change.name]
+        elif change.place == "resource" and change.after:
+            resources[change.name] = dict(part.split("=") for part in change.after.split(","))
+        elif change.place == "resource":
+            del resources[change.name]
+        else:
+            files[change.file] = edited(files[change.file] or "", change)
+    return replace(settings, server=QmgrObject(server), resources=resources, files=files)
+
+
+def test_safe_needs_a_scheduler_that_plans_ahead_and_tells_soft_walltimes_apart() -> None:
+    plan = plan_setup(requirements("safe"), AS_DELIVERED, ())
+    assert [(change.place, change.name, change.before, change.after) for change in plan.make] == [
+        ("switch", "strict_ordering", "false", "True"),
+        ("member", "resources", "", "soft_walltime"),
+    ]
+    assert all(change.why for change in plan.make)
+    assert plan.notes == plan.back == ()
+
+
+def test_order_needs_the_resource_first_and_the_formula_last() -> None:
+    plan = plan_setup(requirements("order"), AS_DELIVERED, ())
+    assert [change.name for change in plan.make] == [
+        "predicted", "eligible_time_enable", "clear_topjob_estimates_enable", "strict_ordering", "resources",
+        "by_queue", "job_sort_formula",
+    ]  # fmt: skip
+    assert statement(plan.make[0]) == "create resource predicted type=long,flag=r"
+    assert statement(plan.make[-1]) == (
+        'set server job_sort_formula = "(eligible_time + 3600.0) / (predicted or walltime or 1e9)"'
+    )
+
+
+@pytest.mark.parametrize("preset", ["safe", "order"])
+def test_a_preset_is_complete_after_its_changes_and_all_go_back(preset: str) -> None:
+    needs = requirements(preset)
+    plan = plan_setup(needs, AS_DELIVERED, ())
+    changed = after(AS_DELIVERED, plan.changes)
+    assert plan_setup(needs, changed, plan.make).changes == ()
+    assert bad(check_setup(preset, needs, changed, on=True)) == []
+    back = plan_setup((), changed, plan.make)
+    assert [change.name for change in back.back] == [change.name for change in reversed(plan.make)]
+    assert after(changed, back.changes) == AS_DELIVERED
+
+
+def test_from_order_to_safe_only_what_order_needed_goes_back() -> None:
+    order = plan_setup(requirements("order"), AS_DELIVERED, ())
+    changed = after(AS_DELIVERED, order.changes)
+    plan = plan_setup(requirements("safe"), changed, order.make)
+    assert plan.make == ()
+    safe = plan_setup(requirements("safe"), AS_DELIVERED, ())
+    assert after(changed, plan.changes) == after(AS_DELIVERED, safe.changes)
+
+
+def test_what_the_site_has_changed_since_stays() -> None:
+    plan = plan_setup(requirements("order"), AS_DELIVERED, ())
+    changed = after(AS_DELIVERED, plan.changes)
+    server = QmgrObject({**changed.server.attributes, "job_sort_formula": (OWN,)})
+    text = (changed.files[FILE] or "").replace("by_queue: False\tprime", "by_queue: True\tprime")
+    text = text.replace("resources: ", "# ours\nresources: ").replace("mem, ", "mem, licenses, ")
+    back = plan_setup((), replace(changed, server=server, files={FILE: text}), plan.make)
+    assert {change.name for change in back.forgotten} == {"job_sort_formula", "by_queue"}
+    assert any(OWN in note for note in back.notes)
+    settled = after(replace(changed, server=server, files={FILE: text}), back.changes)
+    assert settled.server.get("job_sort_formula") == OWN
+    assert settled.files[FILE] == DELIVERED.replace("by_queue: True\tnon", "by_queue: False\tnon").replace(
+        "resources: ", "# ours\nresources: "
+    ).replace("mem, ", "mem, licenses, ")
+
+
+def test_the_sites_formula_is_never_replaced_without_being_told_to() -> None:
+    settings = replace(AS_DELIVERED, server=QmgrObject({"job_sort_formula": (OWN,)}))
+    plan = plan_setup(requirements("order"), settings, ())
+    assert "job_sort_formula" not in {change.name for change in plan.make}
+    product = f"({OWN}) * (eligible_time + 3600.0) / (predicted or walltime or 1e9)"
+    (note,) = plan.notes
+    assert product in note
+    told = plan_setup(requirements("order", formula=product), settings, ())
+    assert (told.make[-1].before, told.make[-1].after) == (OWN, product)
+    settled = after(settings, told.changes)
+    assert plan_setup(requirements("order"), settled, told.make).changes == (), "it uses the prediction"
+    assert after(settled, plan_setup((), settled, told.make).changes) == settings
+
+
+def test_what_only_the_site_can_decide_is_said() -> None:
+    settings = PbsSettings(
+        resources={"predicted": {"type": "string", "flag": "h"}},
+        files={FILE: "strict_ordering: true ALL\n"},
+        schedulers={"default": QmgrObject({"job_sort_formula": (OWN,), "job_sort_formula_threshold": ("10",)})},
+    )
+    plan = plan_setup(requirements("order"), settings, ())
+    assert {change.name for change in plan.make} == {"eligible_time_enable", "clear_topjob_estimates_enable"}
+    assert [next(word for word in ("string", "no line resources", "threshold", "set sched") if word in note)
+            for note in plan.notes] == ["string", "no line resources", "threshold", "set sched"]  # fmt: skip
+    found = dict(bad(check_setup("order", requirements("order"), settings, on=True)))
+    assert found == {
+        "predicted": "problem", "eligible_time_enable": "problem", "clear_topjob_estimates_enable": "advice",
+        "resources": "problem", "job_sort_formula_threshold": "advice", "job_sort_formula": "problem",
+    }  # fmt: skip
+
+
+def test_a_resource_that_users_may_set_gets_the_flag() -> None:
+    settings = replace(AS_DELIVERED, resources={"predicted": {"type": "long", "flag": "hm"}})
+    change = plan_setup(requirements("order"), settings, ()).make[0]
+    assert statement(change) == "set resource predicted flag = hr"
+    back = replace(change, before=change.after, after=change.before)
+    assert statement(back) == "set resource predicted flag = hm"
+
+
+def test_an_unmet_requirement_is_wrong_only_while_the_policy_is_on() -> None:
+    needs = requirements("safe")
+    assert dict(bad(check_setup("safe", needs, AS_DELIVERED, on=True))) == {
+        "strict_ordering": "problem", "resources": "problem",
+    }  # fmt: skip
+    assert set(dict(bad(check_setup("safe", needs, AS_DELIVERED, on=False))).values()) == {"warning"}
+    unseen = list(check_setup("safe", needs, PbsSettings(files={FILE: None}), on=True))
+    assert [(finding.check, finding.verdict) for finding in unseen] == [
+        ("preset safe", "skipped"), ("backfill_depth", "ok"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", ["a'b", 'a"b', "a\nb", "a\\b"])
+def test_a_formula_that_qmgr_cannot_take_is_refused(value: str) -> None:
+    with pytest.raises(UsageError, match="PBS takes no quotes"):
+        statement(Change("server", "job_sort_formula", "", value, ""))
+
+
+# ---- Applied with a qmgr that answers and writes down what it was given ----------------------------------------------
+
+SAID = """\
+echo "$2" >> {folder}/statements
+case $2 in
+"print server") echo "set server job_sort_formula = \\"{formula}\\"" ;;
+"list resource") printf 'Resource predicted\\n    type = long\\n    flag = r\\n' ;;
+"print sched") printf 'create sched default\\nset sched default sched_priv = {folder}\\n' ;;
+"delete resource predicted") echo 'qmgr obj=predicted svr=default: Resource busy on job' >&2; exit 1 ;;
+*refused*) echo 'qmgr: no' >&2; exit 1 ;;
+esac
+"""
+
+
+@pytest.fixture
+def setup(tmp_path: Path) -> Setup:
+    formula = "(eligible_time + 3600.0) / (predicted or walltime or 1e9)"
+    (tmp_path / "sched_config").write_text(DELIVERED)
+    qmgr(tmp_path, SAID.format(folder=tmp_path, formula=formula))
+    return Setup(Qmgr(tmp_path / "exec" / "bin" / "qmgr", tmp_path), tmp_path / "hook")
+
+
+def given(folder: Path) -> list[str]:
+    return [
+        line for line in (folder / "statements").read_text().splitlines() if line.split()[0] not in ("print", "list")
+    ]
+
+
+def test_changes_are_written_down_made_and_taken_back(setup: Setup, tmp_path: Path) -> None:
+    assert read_settings(setup.pbs).resources == {"predicted": {"type": "long", "flag": "r"}}
+    order = plan_setup(requirements("order"), replace(AS_DELIVERED, files={f"{tmp_path}/sched_config": DELIVERED}), ())
+    said = list(setup.apply(order))
+    assert given(tmp_path) == [statement(change) for change in order.make if not change.file]
+    assert f"to do: send SIGHUP to the scheduler of {tmp_path}" in said[-1]
+    assert "soft_walltime" in (tmp_path / "sched_config").read_text()
+    state = setup.folder / "softwalltime_scheduler.json"
+    assert stat.S_IMODE(state.stat().st_mode) == 0o600
+    assert setup.kept() == list(order.make)
+    back = plan_setup((), read_settings(setup.pbs), setup.kept())
+    said = list(setup.apply(back))
+    # PBS lets no resource go that jobs have; the next uninstall tries again.
+    (line,) = [line for line in said if line.startswith("stays: ")]
+    assert line.startswith("stays: resource predicted: type=long,flag=r -> no such resource: jobs still have it")
+    assert [change.name for change in setup.kept()] == ["predicted"]
+    assert (tmp_path / "sched_config").read_text() == DELIVERED
+    assert given(tmp_path)[-2:] == ["unset server job_sort_formula", "delete resource predicted"]
+
+
+def test_an_interruption_leaves_no_change_that_is_not_written_down(setup: Setup, tmp_path: Path) -> None:
+    changes = tuple(Change("server", name, "", "True", "") for name in ("first", "refused", "last"))
+    with pytest.raises(PbsError):
+        list(setup.apply(replace(plan_setup((), AS_DELIVERED, ()), make=changes)))
+    assert [change.name for change in setup.kept()] == ["first", "refused"]
+    assert given(tmp_path) == ["set server first = True", "set server refused = True"]
+    # The refused one is as it was before, so that nothing is to be taken back.
+    settings = PbsSettings(server=QmgrObject({"first": ("True",)}))
+    plan = plan_setup((), settings, setup.kept())
+    assert [change.name for change in plan.back] == ["first"]
+    assert plan.notes == ()
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '[{"place": "server"}]', '{"a": 1}'])
+def test_a_damaged_file_of_earlier_settings_is_an_error(text: str) -> None:
+    with pytest.raises(UsageError, match="damaged"):
+        changes_of(text, Path("/x"))
+
+
+def test_root_refuses_a_state_folder_that_others_can_change(setup: Setup) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root is refused")
+    setup.folder.mkdir()
+    setup.folder.chmod(0o777)
+    with pytest.raises(UsageError, match="can be written by others"):
+        list(setup.apply(plan_setup(requirements("safe"), AS_DELIVERED, ())))
+
+
+# ---- The vnode of the proof ------------------------------------------------------------------------------------------
+
+
+def test_the_proof_takes_a_free_vnode_that_jobs_share() -> None:
+    node = {
+        "ntype": "PBS", "state": "free", "sharing": "default_shared", "resources_assigned": {"ncpus": 0},
+        "resources_available": {"arch": "linux", "host": "pbs1", "mem": "24684092kb", "ncpus": 16, "vnode": "pbs1"},
+    }  # fmt: skip
+    full = {**node, "state": "job-busy", "jobs": ["46.pbs1"], "resources_assigned": {"ncpus": 16}}
+    assert free_vnode(json.dumps({"nodes": {"pbs1": full}})) is None
+    nodes = {
+        "busy": {**node, "jobs": ["1.srv"]}, "small": {**node, "resources_available": {"ncpus": 1}},
+        "exclusive": {**node, "sharing": "force_excl"}, "queue": {**node, "queue": "q"}, "big": node,
+        "right": {**node, "resources_available": {"ncpus": 4}},
+    }  # fmt: skip
+    assert free_vnode(json.dumps({"nodes": nodes})) == ("right", 4)
+    with pytest.raises(PbsError, match="not as expected"):
+        free_vnode("{")
