@@ -121,5 +121,5 @@ def test_every_setting_in_the_documents_exists() -> None:
 def test_the_shipped_settings_are_valid_defaults() -> None:
     settings = load_settings(ROOT / "deploy" / "softwalltime.toml")
     policy = site_policy(settings.policy)
-    assert policy == SitePolicy(), "what is shipped is the default, in shadow mode"
+    assert policy == SitePolicy(preset="shadow"), "what is shipped sets nothing, and the rest is the default"
     assert str(settings.socket) in (ROOT / "hooks" / "softwalltime_hook.json").read_text()

@@ -293,7 +293,8 @@ class DecisionRecord:
     answer took in microseconds.  Of the hook's side is known what it says of the time before: ``timeouts`` in a row,
     and how many microseconds its last answered exchange took.  ``reason`` says why as a code, ``basis`` as a sentence.
     ``had`` is the soft walltime in seconds that the job had when it was asked about, 0 for none, ``None`` if not known:
-    at its start it is what PBS planned with while it waited.
+    at its start it is what PBS planned with while it waited.  ``ordering`` is the value for ``job_sort_formula`` in
+    seconds, ``None`` where the policy has none.
     """
 
     at: int
@@ -310,3 +311,4 @@ class DecisionRecord:
     exchange_before: int | None = None
     reason: Reason = Reason.PREDICTED
     had: int | None = None
+    ordering: int | None = None

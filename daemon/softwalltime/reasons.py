@@ -25,6 +25,8 @@ class Reason(StrEnum):
     BASELINE = "baseline"
     OTHER = "other"
     """For predictors of other packages.  Value: a sentence."""
+    EXCLUSIVE = "exclusive"
+    """The job has exclusive placement, and the policy protects reservations from such jobs."""
 
 
 _SENTENCES = {
@@ -37,10 +39,12 @@ _SENTENCES = {
     Reason.TOO_FEW_JOBS: "only {} jobs with the same {} ended in the last {:g} days; {} are needed",
     Reason.HISTORY_LOADING: "the history is still being loaded",
     Reason.POLICY_OFF: "the site's policy is off for this job",
-    Reason.POLICY_KEEP: "the site's policy keeps a running job's soft walltime as it is",
-    Reason.POLICY_WALLTIME: "a running job is planned with its walltime",
+    Reason.POLICY_KEEP: "the site's policy keeps the soft walltime as it is",
+    Reason.POLICY_WALLTIME: "the site's policy plans the job with its walltime",
     Reason.BASELINE: "the user's walltime is used",
     Reason.OTHER: "{}",
+    Reason.EXCLUSIVE: "a waiting job with exclusive placement is planned with its walltime, because PBS would start it "
+    "into a reservation otherwise",
 }
 
 

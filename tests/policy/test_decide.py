@@ -15,8 +15,10 @@ from tests.samples import job
 COLD = ColdStart(Reason.NO_COMPLETED_JOBS, ("alice",))
 
 
-def terms(mode: Mode = "on", waiting: str = "w", running: str = "r", ordering: str | None = None) -> Terms:
-    return Terms(mode, waiting, running, 60, ordering)
+def terms(
+    mode: Mode = "on", waiting: str = "w", running: str = "r", ordering: str | None = None, exclusive: bool = False
+) -> Terms:
+    return Terms(mode, waiting, running, 60, ordering, exclusive)
 
 
 def answering(**answers: Prediction | ColdStart | float) -> Callable[[str, Submission], Prediction | ColdStart]:
@@ -31,9 +33,9 @@ def answering(**answers: Prediction | ColdStart | float) -> Callable[[str, Submi
 
 def decided(
     kind: Kind = Kind.SUBMITTED, has: int | None = None, of: Terms | None = None, walltime: int | None = 3600,
-    min_walltime: int | None = None, **answers: Prediction | ColdStart | float,
+    min_walltime: int | None = None, place: str = "", **answers: Prediction | ColdStart | float,
 ) -> Decision:  # fmt: skip
-    submission = job(walltime=walltime, min_walltime=min_walltime).submission
+    submission = job(walltime=walltime, min_walltime=min_walltime, place=place).submission
     return decide(of or terms(), kind, submission, has, answering(**answers))
 
 
@@ -102,15 +104,45 @@ def test_shadow_mode_decides_the_same_and_only_records_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "ordering"), [(70.5, 70.5), (0.0, 1.0), (9999.0, 3600.0), (COLD, 3600.0), (math.nan, 3600.0)]
+    ("answer", "ordering", "whole"),
+    [(70.5, 70.5, 71), (0.0, 1.0, 1), (9999.0, 3600.0, 3600), (COLD, 3600.0, 3600), (math.nan, 3600.0, 3600)],
 )
 @pytest.mark.parametrize("kind", [Kind.SUBMITTED, Kind.ALTERED])
-def test_the_ordering_value_is_neither_rounded_nor_above_the_walltime(
-    kind: Kind, answer: ColdStart | float, ordering: float
+def test_the_ordering_value_is_between_one_second_and_the_walltime_and_whole_for_pbs(
+    kind: Kind, answer: ColdStart | float, ordering: float, whole: int
 ) -> None:
-    assert decided(kind, of=terms(ordering="o"), w=600, o=answer).ordering == ordering
+    decision = decided(kind, of=terms(ordering="o"), w=600, o=answer)
+    assert (decision.ordering, decision.ordering_seconds) == (ordering, whole)
+
+
+def test_the_ordering_value_may_be_the_walltime() -> None:
+    assert decided(of=terms(ordering=WALLTIME), w=600).ordering_seconds == 3600
+
+
+def test_while_the_history_loads_a_new_job_is_ordered_by_its_walltime_and_an_altered_one_as_before() -> None:
+    loading = ColdStart(Reason.HISTORY_LOADING)
+    assert decided(of=terms(ordering="o"), w=loading, o=loading).ordering_seconds == 3600
+    assert decided(Kind.ALTERED, of=terms(ordering="o"), w=loading, o=loading).ordering_seconds is None
 
 
 def test_without_an_ordering_predictor_and_at_start_there_is_no_ordering_value() -> None:
     assert decided(w=600).ordering is None
+    assert decided(w=600).ordering_seconds is None
     assert decided(Kind.STARTED, of=terms(ordering="o"), r=600).ordering is None
+
+
+@pytest.mark.parametrize("place", ["excl", "scatter:excl", "exclhost", "free:exclhost:group=rack"])
+def test_a_waiting_job_with_exclusive_placement_is_planned_with_its_walltime(place: str) -> None:
+    of = terms(ordering="o", exclusive=True)
+    decision = decided(of=of, place=place, o=70.0)
+    assert (decision.action, decision.soft_walltime, decision.reason) == ("none", None, Reason.EXCLUSIVE)
+    assert (decision.ordering_seconds, len(decision.basis) > 10) == (70, True), "its order breaks no reservation"
+    had = decided(Kind.ALTERED, 600, of, place=place, o=70.0)
+    assert (had.action, had.soft_walltime, had.reason) == ("set", 3600, Reason.EXCLUSIVE)
+
+
+@pytest.mark.parametrize("place", ["", "free", "pack", "pack:excl", "scatter:shared", "group=exclusive"])
+def test_other_placements_and_starts_and_sites_that_say_so_are_not_held_to_the_walltime(place: str) -> None:
+    assert decided(of=terms(exclusive=True), place=place, w=600).soft_walltime == 600
+    assert decided(place="excl", w=600).soft_walltime == 600
+    assert decided(Kind.STARTED, of=terms(exclusive=True), place="excl", r=600).soft_walltime == 600

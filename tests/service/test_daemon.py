@@ -341,7 +341,7 @@ def test_another_user_can_neither_connect_nor_read(start: Start, database: str) 
         ("minimum = 10\n", "policy.minimum: Input should be greater than or equal to 60 (10)"),
         ('mod = "on"\n', "policy: unknown key mod; is mode meant?"),
         ('rules = [{que = "long"}]\n', "policy.rules.0: unknown key que; is queue meant?"),
-        ("frequency = 1\n", "policy: unknown key frequency; there are mode, waiting, "),
+        ("frequency = 1\n", "policy: unknown key frequency; there are preset, mode, waiting, "),
     ],
 )
 def test_a_wrong_policy_is_refused_before_the_daemon_starts(

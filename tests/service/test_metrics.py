@@ -108,8 +108,11 @@ def test_metrics_of_a_daemon(start: Callable[..., tuple[Daemon, tuple[str, int]]
     assert now <= value(samples, "softwalltime_start_time_seconds") <= time.time()
     policies = [dict(labels) for name, labels in samples if name == "softwalltime_policy_info"]
     assert policies == [
-        {"mode": "on", "waiting": "v1", "running": "walltime", "minimum": "60", "share": "1.0", "rules": "0"}
-    ]
+        {
+            "preset": "custom", "mode": "on", "waiting": "v1", "running": "walltime", "ordering": "", "minimum": "60",
+            "share": "1.0", "rules": "0",
+        }
+    ]  # fmt: skip
     until(lambda: scrape(address)["softwalltime_figures_refreshed_seconds", frozenset()] > 0)
     for _, labels in samples:
         assert not {"user", "user_name", "project", "job_id", "queue"} & dict(labels).keys()

@@ -21,8 +21,11 @@ def handler(*, taught: bool = True, ready: bool = True, **policy: Any) -> Reques
     return RequestHandler(predictions, lambda: {"state": "fine"})
 
 
-def ask(handler: RequestHandler, event: str = "queuejob", op: str = "predict", **fields: object) -> dict[str, Any]:
-    document = {"v": 1, "op": op, "event": event, "job": {"user": "alice", "walltime": 3600, **fields}}
+def ask(
+    handler: RequestHandler, event: str = "queuejob", op: str = "predict", accepts: int | None = None, **fields: object
+) -> dict[str, Any]:
+    job = {"user": "alice", "walltime": 3600, **fields}
+    document = {"v": 1, "accepts": accepts, "op": op, "event": event, "job": job}
     answer: dict[str, Any] = json.loads(handler.answer(json.dumps(document).encode()))
     handler.note()
     return answer
@@ -88,6 +91,24 @@ def test_a_recorded_decision_carries_its_reason_as_a_code(policy: dict[str, Any]
     assert [decision.reason for decision in asked.decisions] == [reason]
 
 
+def test_the_response_has_the_ordering_value_if_the_client_reads_version_2() -> None:
+    asked = handler(ordering="v2")
+    basis = "mean of the last 2 runtimes of user alice"
+    assert ask(asked) == {"v": 1, "action": "set", "soft_walltime": 600, "basis": basis}
+    set_ = {"v": 2, "action": "set", "soft_walltime": 600, "ordering": 1500, "basis": basis}
+    assert ask(asked, accepts=2) == ask(asked, accepts=9) == set_
+    assert ask(asked, soft_walltime=600, accepts=2) == {"v": 2, "action": "none", "ordering": 1500, "basis": basis}
+    assert ask(asked, "runjob", accepts=2)["v"] == 1, "a running job is not ordered"
+    assert ask(handler(), accepts=2)["v"] == 1, "the policy orders nothing"
+    assert [decision.ordering for decision in asked.decisions] == [1500, 1500, 1500, 1500, None]
+
+
+def test_in_shadow_mode_the_ordering_value_is_recorded_only() -> None:
+    shadow = handler(mode="shadow", ordering="v2")
+    assert ask(shadow, accepts=2) == {"v": 1, "action": "none", "basis": "mean of the last 2 runtimes of user alice"}
+    assert [decision.ordering for decision in shadow.decisions] == [1500]
+
+
 def test_shadow_mode_sets_nothing_and_records_what_it_would_have_set() -> None:
     shadow = handler(mode="shadow")
     assert ask(shadow)["action"] == "none"
@@ -108,7 +129,7 @@ def test_rules_override_by_queue_user_and_project_the_later_the_stronger() -> No
     rules = (
         {"queue": "long", "mode": "shadow"},
         {"queue": "long", "project": "astro", "mode": "on", "minimum": 900},
-        {"user": "bob", "waiting": "v2"},
+        {"user": "bob", "waiting": "v2", "ordering": "v1"},
     )
     asked = handler(rules=rules)
     asked.predictions.learn([job("bob", runtime=600)])
@@ -116,6 +137,8 @@ def test_rules_override_by_queue_user_and_project_the_later_the_stronger() -> No
     assert ask(asked, queue="long")["action"] == "none"
     assert ask(asked, queue="long", project="astro")["soft_walltime"] == 900
     assert ask(asked, user="bob")["soft_walltime"] == 1500
+    assert ask(asked, user="bob", accepts=2)["ordering"] == 600
+    assert "ordering" not in ask(asked, accepts=2)
 
 
 def test_the_share_of_users_is_stable() -> None:
@@ -132,7 +155,7 @@ def test_the_share_of_users_is_stable() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"mode": "maybe"}, {"waiting": "v9"}, {"waiting": "walltime"}, {"running": "v9"}, {"minimum": 0}, {"share": 2},
+        {"mode": "maybe"}, {"waiting": "v9"}, {"ordering": "v9"}, {"running": "v9"}, {"minimum": 0}, {"share": 2},
         {"rules": [{"waiting": "percentile:p=x"}]}, {"colour": "red"}, {"rules": [{"que": "long"}]},
     ],
 )  # fmt: skip
@@ -145,7 +168,7 @@ def test_explain_returns_the_decision_and_records_nothing() -> None:
     asked = handler(mode="shadow")
     assert ask(asked, op="explain") == {
         "v": 1, "action": "shadow", "mode": "shadow", "predictor": "v1", "predicted": 600.0, "soft_walltime": 600,
-        "reason": "predicted", "basis": "mean of the last 2 runtimes of user alice",
+        "ordering": None, "reason": "predicted", "basis": "mean of the last 2 runtimes of user alice",
     }  # fmt: skip
     assert not asked.decisions
 

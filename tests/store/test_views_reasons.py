@@ -38,6 +38,7 @@ REASONS = [
     (handler(True), {"min_walltime": 60}, Reason.SHRINK_TO_FIT),
     (handler(True, ready=False), {}, Reason.HISTORY_LOADING),
     (handler(True, mode="off"), {}, Reason.POLICY_OFF),
+    (handler(True), {"place": "scatter:excl"}, Reason.EXCLUSIVE),
 ]
 RUNNING = [
     (handler(True), Reason.POLICY_WALLTIME),

@@ -200,3 +200,5 @@ def explain(answer: dict[str, Any]) -> None:
     what = "no soft walltime" if seconds is None else f"soft walltime {clock(seconds)} ({seconds} s)"
     note = "; mode shadow: recorded, not set" if answer["action"] == "shadow" else ""
     click.echo(f"{what}: {answer['basis']} (predictor {answer['predictor']}{note})")
+    if (ordering := answer.get("ordering")) is not None:
+        click.echo(f"ordering value {clock(ordering)} ({ordering} s), for job_sort_formula")

@@ -102,10 +102,12 @@ def overview(status: Status, now: float) -> dict[str, dict[str, str]]:
     policy = status.policy
     groups = {
         "predictions": {
+            "preset": policy.get("preset", "custom"),
             "mode": f"{policy['mode']}: {MODES[policy['mode']]}" + _exceptions(policy),
             "ready": _ready(status, now) if status.ready else "no",
             "waiting jobs": policy["waiting"],
             "running jobs": policy["running"],
+            **({"ordering": ordering} if (ordering := policy.get("ordering")) is not None else {}),
             "minimum": f"{policy['minimum']} s",
         },
         "last seven days": {

@@ -188,12 +188,13 @@ def render(now: Sample, before: Sample) -> "Group":
 
     from softwalltime.cli.overview import problems, span
 
-    status = now.status
+    status, policy = now.status, now.status.policy
     wrong = list(problems(status))
     head = Text.assemble(
         ("softwalltime top", "bold"),
-        f"  up {span(status.uptime)}  mode {status.policy['mode']}  waiting {status.policy['waiting']}  "
-        f"running {status.policy['running']}",
+        f"  up {span(status.uptime)}  preset {policy.get('preset', 'custom')}  mode {policy['mode']}  "
+        f"waiting {policy['waiting']}  running {policy['running']}"
+        + (f"  ordering {ordering}" if (ordering := policy.get("ordering")) is not None else ""),
     )
     parts: list[RenderableType] = [head, *(Text(f"! {line}", style="yellow") for line in wrong), Text()]
     parts.append(Columns([_requests(now, before), _latencies(now, before), _lag(now)], padding=(0, 4)))

@@ -4,6 +4,7 @@ It has no I/O, no clock and no lock.  The caller supplies the time through ``pre
 """
 
 from collections.abc import Callable
+from math import ceil
 from typing import Literal, NamedTuple
 
 from softwalltime.events import Kind
@@ -18,9 +19,11 @@ Predict = Callable[[str, Submission], Prediction | ColdStart]
 """Returns the prediction of the predictor with this specification for this job, as of now."""
 
 # Members of an enum are looked up slowly, and this runs for every job of a replay.
-_STARTED = int(Kind.STARTED)
+_ALTERED, _STARTED = int(Kind.ALTERED), int(Kind.STARTED)
 _PREDICTED, _NOT_BELOW_WALLTIME = Reason.PREDICTED, Reason.NOT_BELOW_WALLTIME
 _POLICY_WALLTIME, _HISTORY_LOADING = Reason.POLICY_WALLTIME, Reason.HISTORY_LOADING
+_EXCLUSIVE = Reason.EXCLUSIVE
+_THE_WALLTIME = ColdStart(_POLICY_WALLTIME)
 
 
 class Decision(NamedTuple):
@@ -45,6 +48,11 @@ class Decision(NamedTuple):
         return self.prediction.seconds if isinstance(self.prediction, Prediction) else None
 
     @property
+    def ordering_seconds(self) -> int | None:
+        """The ordering value as PBS gets it: whole seconds, rounded up."""
+        return None if self.ordering is None else ceil(self.ordering)
+
+    @property
     def basis(self) -> str:
         """One sentence that says why."""
         if self.prediction is None:
@@ -62,7 +70,7 @@ def decide(terms: Terms, kind: int, submission: Submission, has: int | None, pre
     :param has: the job's soft walltime now, in seconds; ``None`` for none.
     :param predict: called at most once for each value that the terms ask for.
     """
-    mode, waiting, running, minimum, ordering = terms
+    mode, waiting, running, minimum, ordering, exclusive = terms
     spec = running if kind == _STARTED else waiting
     walltime = submission.walltime
     if mode == "off":
@@ -71,14 +79,19 @@ def decide(terms: Terms, kind: int, submission: Submission, has: int | None, pre
         return Decision(mode, spec, "none", Reason.NO_WALLTIME)
     order = None
     if ordering is not None and kind != _STARTED:
-        order = _order(predict(ordering, submission), walltime)
+        answer = _THE_WALLTIME if ordering == WALLTIME else predict(ordering, submission)
+        # As with the soft walltime: while nothing is known yet, what the job has stays.
+        if kind != _ALTERED or type(answer) is not ColdStart or answer.reason is not _HISTORY_LOADING:
+            order = _order(answer, walltime)
     if spec == KEEP:
         return Decision(mode, spec, "none", Reason.POLICY_KEEP, ordering=order)
     if submission.min_walltime is not None:
         return Decision(mode, spec, "none", Reason.SHRINK_TO_FIT, ordering=order)
     prediction = seconds = None
     reason = _POLICY_WALLTIME
-    if spec != WALLTIME:
+    if exclusive and kind != _STARTED and has_exclusive_placement(submission.place):
+        reason = _EXCLUSIVE
+    elif spec != WALLTIME:
         prediction = predict(spec, submission)
         seconds = soft_walltime(prediction, submission, minimum)
         if seconds is not None:
@@ -96,6 +109,21 @@ def decide(terms: Terms, kind: int, submission: Submission, has: int | None, pre
     action: Action = "none" if seconds is None or seconds == has else "set" if mode == "on" else "shadow"
     # A third of the time of calling Decision, which counts in a replay of millions of jobs.
     return tuple.__new__(Decision, (mode, spec, action, reason, seconds, prediction, order))
+
+
+def has_exclusive_placement(place: str) -> bool:
+    """Whether PBS's scheduler holds only the soft walltime of a job with this ``place`` against a reservation.
+
+    So it does for exclusive placement other than ``pack`` (OpenPBS: ``job_should_use_buckets``): with a soft walltime
+    below its walltime the job is started into a confirmed reservation.
+
+    >>> [has_exclusive_placement(place) for place in ("excl", "scatter:exclhost:group=rack", "pack:excl", "free", "")]
+    [True, True, False, False, False]
+    """
+    if "excl" not in place:
+        return False
+    words = place.split(":")
+    return ("excl" in words or "exclhost" in words) and "pack" not in words
 
 
 def _order(prediction: Prediction | ColdStart, walltime: int) -> float:

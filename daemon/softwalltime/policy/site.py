@@ -9,18 +9,22 @@ selective adjustment).
 import hashlib
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from softwalltime.errors import OptionError, UsageError
 from softwalltime.jobs import Submission
 from softwalltime.policy.clamp import MINIMUM
+from softwalltime.policy.presets import PRESETS, PresetName, resolved
 from softwalltime.predictors.registry import make
 
 WALLTIME = "walltime"
 KEEP = "keep"
 Mode = Literal["off", "shadow", "on"]
+_MODES: tuple[Mode, ...] = ("off", "shadow", "on")
+Exclusive = Literal["walltime", "waiting"]
+"""What plans a waiting job with exclusive placement: its walltime, or the value for waiting jobs."""
 
 
 class _Model(BaseModel):
@@ -40,16 +44,6 @@ Spec = Annotated[str, AfterValidator(_check)]
 """A predictor as the registry knows it, or ``walltime``, or ``keep``."""
 
 
-def _not_for_waiting(spec: str) -> str:
-    if spec in (WALLTIME, KEEP):
-        raise ValueError(f"{spec!r} is for running jobs only; name a predictor")
-    return spec
-
-
-WaitingSpec = Annotated[Spec, AfterValidator(_not_for_waiting)]
-"""A predictor as the registry knows it."""
-
-
 class Rule(_Model):
     """Exceptions for the jobs that match all of the given queue, user and project."""
 
@@ -57,8 +51,10 @@ class Rule(_Model):
     user: str | None = None
     project: str | None = None
     mode: Mode | None = None
-    waiting: WaitingSpec | None = None
+    waiting: Spec | None = None
     running: Spec | None = None
+    ordering: Spec | None = None
+    exclusive: Exclusive | None = None
     minimum: int | None = Field(default=None, ge=60)
 
     def applies(self, job: Submission) -> bool:
@@ -67,41 +63,64 @@ class Rule(_Model):
 
 
 class SitePolicy(_Model):
-    """The whole policy; a rule that applies overrides what it names, a later rule an earlier one."""
+    """The whole policy; a rule that applies overrides what it names, a later rule an earlier one.
 
+    ``preset`` gives ``mode``, ``waiting``, ``running`` and ``ordering`` (:mod:`.presets`); the fields are what results.
+    Under the presets off and shadow no rule can give a job a stronger mode.
+    """
+
+    preset: PresetName = Field(default="custom", description="off, shadow, safe, order, or custom: the values below")
     mode: Mode = Field(default="shadow", description="off: predict nothing; shadow: predict, record, set nothing; on")
-    waiting: WaitingSpec = Field(default="percentile", description="predictor for waiting jobs, with options")
+    waiting: Spec = Field(default="percentile", description="predictor for waiting jobs, with options")
     running: Spec = Field(default=WALLTIME, description="predictor for running jobs, or walltime, or keep")
+    ordering: Spec | None = Field(
+        default=None, description="predictor for the resource by which job_sort_formula orders; default: it is not set"
+    )
+    exclusive: Exclusive = Field(
+        default="walltime", description="soft walltime of waiting jobs with place=excl: walltime, or waiting as others"
+    )
     minimum: int = Field(default=MINIMUM, ge=60, description="least soft walltime in seconds")
     share: float = Field(default=1.0, ge=0, le=1, description="share of the users for whom mode on is on")
     rules: tuple[Rule, ...] = ()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _apply_preset(cls, values: Any) -> Any:
+        return resolved(values) if isinstance(values, Mapping) else values
+
     def __str__(self) -> str:
         """The policy in one line, for a log."""
+        preset = f"preset {self.preset}: " if self.preset != "custom" else ""
+        ordering = f", ordering {self.ordering}" if self.ordering is not None else ""
         share = f", for {self.share:.0%} of the users" if self.share < 1 else ""
         rules = f", {len(self.rules)} rules" if self.rules else ""
         return (
-            f"mode {self.mode}{share}, waiting {self.waiting}, running {self.running}, minimum {self.minimum} s{rules}"
+            f"{preset}mode {self.mode}{share}, waiting {self.waiting}, running {self.running}{ordering}, "
+            f"minimum {self.minimum} s{rules}"
         )
 
     def specs(self) -> set[str]:
         """All predictors that may be asked."""
-        named = {self.waiting, self.running}
-        for rule in self.rules:
-            named |= {spec for spec in (rule.waiting, rule.running) if spec is not None}
+        every: tuple[SitePolicy | Rule, ...] = (self, *self.rules)
+        named = {spec for each in every for spec in (each.waiting, each.running, each.ordering) if spec is not None}
         return named - {WALLTIME, KEEP}
 
     def terms(self, job: Submission) -> "Terms":
         """What holds for this job."""
         mode, waiting, running, minimum = self.mode, self.waiting, self.running, self.minimum
+        ordering, exclusive = self.ordering, self.exclusive
         for rule in self.rules:
             if rule.applies(job):
                 mode = rule.mode or mode
                 waiting, running = rule.waiting or waiting, rule.running or running
+                ordering, exclusive = rule.ordering or ordering, rule.exclusive or exclusive
                 minimum = rule.minimum or minimum
+        most = PRESETS[self.preset].most
+        if most != "on":
+            mode = min(mode, most, key=_MODES.index)
         if mode == "on" and self.share < 1 and user_rank(job.user) >= self.share:
             mode = "shadow"
-        return Terms(mode, waiting, running, minimum)
+        return Terms(mode, waiting, running, minimum, None if ordering == KEEP else ordering, exclusive == WALLTIME)
 
 
 def site_policy(values: Mapping[str, object]) -> SitePolicy:
@@ -128,7 +147,8 @@ class Terms(NamedTuple):
 
     ``waiting``, ``running`` and ``ordering`` are specifications of predictors, for the soft walltime while the job
     waits, for the soft walltime from its start on, and for the value that orders the queue (``None``: no such value).
-    ``waiting`` and ``running`` may also be ``walltime``, ``running`` ``keep``.  ``minimum`` is in seconds.
+    Each may also be ``walltime``, ``waiting`` and ``running`` ``keep``.  ``minimum`` is in seconds.  ``exclusive``:
+    jobs with exclusive placement are planned with their walltime while they wait.
     """
 
     mode: Mode
@@ -136,6 +156,7 @@ class Terms(NamedTuple):
     running: str
     minimum: int
     ordering: str | None = None
+    exclusive: bool = False
 
 
 def user_rank(user: str) -> float:

@@ -24,7 +24,7 @@ from softwalltime.reports.accuracy import LEAST_GAIN, Accuracy, explain_selectio
 from softwalltime.reports.analysis.halves import SubsetScores
 from softwalltime.reports.cautions import accuracy_cautions, simulation_cautions
 from softwalltime.reports.leave_out import EvaluatedSetting, ExcludedGroup
-from softwalltime.reports.simulation import HALF, SettingWaits, SimulationFigures, SimulationSkipped
+from softwalltime.reports.simulation import HALF, CandidateSetting, SettingWaits, SimulationFigures, SimulationSkipped
 from softwalltime.simulation.differences import Interval, interval
 
 LEAST_JOBS = 1000
@@ -49,7 +49,8 @@ class Recommendation:
     ``predictor`` is the one for waiting jobs, ``None`` unless the verdict is ON or SHADOW; ``expected`` are its figures
     over the newer half, those left out counted with their walltimes; ``walltimes`` those of the walltimes over the same
     jobs.  Users and queues of whose jobs more than ``most_underestimated`` are underestimated are left out.
-    ``waits`` is the recommended setting as simulated; ``would`` is one that qualifies and that the daemon cannot apply.
+    ``waits`` is the recommended setting as simulated; ``would`` is one that qualifies and that the daemon cannot
+    apply, or that changes the order of the queue.
     """
 
     verdict: Verdict
@@ -69,7 +70,13 @@ class Recommendation:
         """The daemon's policy that does what is recommended, as TOML, in shadow mode first; empty if there is none."""
         if self.predictor is None:
             return ""
-        lines = ["[policy]", 'mode = "shadow"', f'waiting = "{self.predictor}"', 'running = "walltime"']
+        lines = [
+            "[policy]",
+            'preset = "custom"',
+            'mode = "shadow"',
+            f'waiting = "{self.predictor}"',
+            'running = "walltime"',
+        ]
         if self.waits is not None:
             chosen = self.waits.setting.policy
             lines += [] if chosen.guard is None else [f"guard = {chosen.guard}"]
@@ -161,12 +168,12 @@ def recommend(simulated: SimulationFigures, accuracy: Accuracy, target: float, j
     qualifying = [one for one in simulated.settings if shortens(one) and keeps_promises(one, target)]
     applicable = [one for one in qualifying if not one.setting.missing]
     chosen = _choose([one for one in applicable if one.setting.keeps_order]) or _choose(applicable)
-    would = _shortest([one for one in qualifying if one.setting.missing])
+    would = _shortest([one for one in qualifying if one.setting.missing or not one.setting.keeps_order])
     reasons = [_population(simulated)]
     if chosen is None:
         return _against(simulated, would, reasons, target)
     reasons += _why(chosen, target)
-    if would is not None and _mean(would) < _mean(chosen):
+    if would is not None and would is not chosen and _mean(would) < _mean(chosen):
         reasons.append(_would(would))
     reasons += explain_selection(accuracy, target)
     evaluated = chosen.setting.evaluated
@@ -305,9 +312,14 @@ def _fails(waits: SettingWaits, target: float) -> str:
 def _would(would: SettingWaits) -> str:
     return (
         f"{would.setting.name} would change the mean wait by {change(would.changes['wait_mean'])}, with "
-        f"{percent(would.broken.mean)} of the promised starts broken; it needs {' and '.join(would.setting.missing)}, "
-        "which this version of the daemon does not have."
+        f"{percent(would.broken.mean)} of the promised starts broken; {_needs(would.setting)}."
     )
+
+
+def _needs(setting: CandidateSetting) -> str:
+    if setting.missing:
+        return f"it needs {' and '.join(setting.missing)}, which this version of the daemon does not have"
+    return "it changes the order of the queue, which is for the site to decide"
 
 
 def _but(evaluated: EvaluatedSetting) -> str:

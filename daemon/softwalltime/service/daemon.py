@@ -17,6 +17,7 @@ from types import FrameType
 
 from softwalltime.accounting.tally import Tally
 from softwalltime.errors import SoftwalltimeError
+from softwalltime.policy.presets import unused
 from softwalltime.policy.site import SitePolicy, site_policy
 from softwalltime.service.follow import Follower
 from softwalltime.service.prediction_service import PredictionService
@@ -80,6 +81,7 @@ def serve(settings: Settings, reload: Callable[[], Settings], version: str = "")
     try:
         daemon.start()
         log.info("answering at %s: %s", settings.socket, policy)
+        log_unused(settings)
         with daemon.metrics(settings.metrics_address):
             daemon.server.serve(on_idle)
         notify("STOPPING=1")
@@ -245,7 +247,14 @@ class PredictionDaemon:
             return
         self._refused = ""
         log.info("reloaded: %s", policy)
+        log_unused(settings)
         self.worker.change(PredictionService(policy, settings.teaching, self._clock))
+
+
+def log_unused(settings: Settings) -> None:
+    """Log the values of the policy that do not count because its preset gives others."""
+    if keys := unused(settings.policy):
+        log.warning("preset %s: not used in [policy]: %s", settings.policy["preset"], ", ".join(keys))
 
 
 def allowed_users() -> set[int]:

@@ -153,10 +153,11 @@ def families(status: Status) -> Iterator[Metric]:
     """Return the metrics of a status."""
     yield InfoMetricFamily("softwalltime_build", "The daemon's version", {"version": str(status.version)})
     policy = status.policy
-    terms = {name: str(policy[name]) for name in ("mode", "waiting", "running", "minimum", "share")}
+    terms = {name: str(policy[name]) for name in ("preset", "mode", "waiting", "running", "minimum", "share")}
+    terms["ordering"] = policy["ordering"] or ""
     yield InfoMetricFamily(
         "softwalltime_policy",
-        "Policy: mode, predictors, minimum and share",
+        "Policy: preset, mode, predictors, minimum and share",
         terms | {"rules": str(len(policy["rules"]))},
     )
     yield GaugeMetricFamily("softwalltime_ready", "Whether the history has been learnt", int(status.ready))

@@ -9,6 +9,7 @@ from softwalltime.policy.decide import Decision
 from softwalltime.service.latency import LatencyMeter
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.protocol import (
+    VERSION,
     ProtocolError,
     Request,
     answer,
@@ -59,9 +60,11 @@ class RequestHandler:
         if request.operation == "explain":
             return _explained(decision, basis)
         self._sent = request, at, decision, basis, int((perf_counter() - began) * 1e6)
+        # In shadow mode the value is only recorded, and a hook of an older version would refuse it.
+        ordering = decision.ordering_seconds if decision.mode == "on" and request.accepts >= VERSION else None
         if decision.action == "set" and decision.soft_walltime is not None:
-            return answer_set(decision.soft_walltime, basis)
-        return answer_none(basis)
+            return answer_set(decision.soft_walltime, basis, ordering)
+        return answer_none(basis, ordering)
 
     def note(self, delivered: bool = True) -> None:
         """Count the last response and queue its decision; the hook does not wait for this.
@@ -91,6 +94,7 @@ def _record(request: Request, at: int, decision: Decision, basis: str, took: int
     return DecisionRecord(
         at, request.event, request.job, decision.mode, decision.spec, decision.predicted, decision.soft_walltime,
         action, basis, took, request.timeouts, request.exchange_before, decision.reason, had,
+        decision.ordering_seconds,
     )  # fmt: skip
 
 
@@ -103,6 +107,7 @@ def _explained(decision: Decision, basis: str) -> bytes:
             "predictor": decision.spec,
             "predicted": decision.predicted,
             "soft_walltime": decision.soft_walltime,
+            "ordering": decision.ordering_seconds,
             "reason": decision.reason,
             "basis": basis,
         }

@@ -16,6 +16,7 @@ _of = predictions.columns
 _COLUMNS = (
     "predicted_at", "walltime", "soft_walltime", "predicted", "took", "event", "job_id", "user_name", "project",
     "queue", "mode", "predictor", "action", "basis", "timeouts", "exchange_before", "reason", "had",
+    "ordering",
 )  # fmt: skip
 _COPY = sql.SQL("COPY {} ({}) FROM STDIN (NULL {})").format(
     sql.Identifier(str(predictions.schema), predictions.name),
@@ -47,7 +48,7 @@ def read_decisions(connection: Connection) -> Iterator[DecisionRecord]:
         select(
             _of.predicted_at, _of.event, _of.job_id, _of.user_name, _of.walltime, _of.project, _of.queue, _of.mode,
             _of.predictor, _of.predicted, _of.soft_walltime, _of.action, _of.basis, _of.took,
-            _of.reason, _of.had,
+            _of.reason, _of.had, _of.ordering,
         )
         .where(
             or_(
@@ -63,11 +64,11 @@ def read_decisions(connection: Connection) -> Iterator[DecisionRecord]:
         .order_by(_of.id)
     )  # fmt: skip
     for at, event, job_id, user, walltime, project, queue, *rest in stream(connection, wanted):
-        mode, predictor, predicted, soft_walltime, action, basis, took, reason, had = rest
+        mode, predictor, predicted, soft_walltime, action, basis, took, reason, had, ordering = rest
         submission = Submission(job_id, user, at, walltime, project=project, queue=queue)
         yield DecisionRecord(
             at, event, submission, mode, predictor, predicted, soft_walltime, action, basis, took or 0,
-            reason=Reason(reason or Reason.PREDICTED), had=had,
+            reason=Reason(reason or Reason.PREDICTED), had=had, ordering=ordering,
         )  # fmt: skip
 
 
@@ -78,5 +79,6 @@ def _line(decision: DecisionRecord, texts: CopyTexts) -> str:
         f"{decision.at}\t{job.walltime}\t{decision.soft_walltime}\t{decision.predicted}\t{decision.took}\t"
         f"{texts[decision.event]}\t{texts[job.job_id]}\t{texts[job.user]}\t{texts[job.project]}\t{texts[job.queue]}\t"
         f"{texts[decision.mode]}\t{texts[decision.predictor]}\t{texts[decision.action]}\t{texts[decision.basis]}\t"
-        f"{decision.timeouts}\t{decision.exchange_before}\t{decision.reason}\t{decision.had}\n"
+        f"{decision.timeouts}\t{decision.exchange_before}\t{decision.reason}\t{decision.had}\t"
+        f"{decision.ordering}\n"
     )

@@ -303,6 +303,7 @@ predictions = Table(
         comment="reason code of the decision; null: recorded by an older version",
     ),
     _seconds("had", "soft walltime of the job at the request, seconds; 0: none; null: unknown"),
+    _seconds("ordering", "value for job_sort_formula, seconds; null: the policy has none"),
     comment="Decisions of the daemon: one row per request of the hook.",
 )
 

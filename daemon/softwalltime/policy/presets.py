@@ -1,0 +1,82 @@
+"""The policies by name: the values that ``preset`` in ``[policy]`` stands for.
+
+A preset is a named set of the values ``mode``, ``waiting``, ``running`` and ``ordering``, nothing more.  A site goes
+from one to another by changing one word, and back by the same word: values in the settings that a preset does not use
+stay there unused.
+
+``off``
+    Predict nothing and set nothing, for any job.  Jobs keep the soft walltimes that they have; the hook still lowers
+    them where a user lowers the walltime.
+
+``shadow``
+    Predict and record, set nothing.  What is recorded are the values that the settings give, and those of ``order``,
+    which contain those of ``safe``, where the settings give none.  Waits do not change.
+
+``safe``
+    While a job waits, the scheduler plans it with half its walltime, so it is backfilled into gaps that its walltime
+    does not fit.  From its start on it is planned with its walltime, so the promised start times of other jobs rest on
+    limits that PBS enforces.  The order of the queue does not change, and no history is needed.  A backfilled job that
+    runs longer than half its walltime delays the top job past its promised start.
+
+``order``
+    The values of ``safe``, and each waiting job gets the predicted median of its runtime in the custom resource that
+    the hook's configuration names (``predicted``).  The order of the queue changes only if the site's
+    ``job_sort_formula`` names that resource, for example by expansion factor: (time waited + 1 h) / predicted.  Jobs
+    predicted to be short then start earlier, and long and wide jobs wait longer.
+
+``custom``
+    The values that the settings give.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+PresetName = Literal["off", "shadow", "safe", "order", "custom"]
+HALF: Final = "factor:0.5"
+"""The waiting value that needs no history: half the walltime."""
+MEDIAN: Final = "percentile:p=50,keys=user+project+walltime"
+"""The ordering value: a predicted median."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A named set of values of the policy.
+
+    ``fixed`` are the values that hold whatever the settings say, ``defaults`` those that hold where the settings give
+    none.  ``most`` is the strongest mode that a rule can give to a job.
+    """
+
+    name: PresetName
+    summary: str
+    fixed: Mapping[str, str | None] = field(default_factory=dict)
+    defaults: Mapping[str, str | None] = field(default_factory=dict)
+    most: Literal["off", "shadow", "on"] = "on"
+
+
+_ORDER: Final = {"waiting": HALF, "running": "walltime", "ordering": MEDIAN}
+_SAFE: Final = {"waiting": HALF, "running": "walltime", "ordering": None}
+PRESETS: Final[Mapping[PresetName, Preset]] = {
+    preset.name: preset
+    for preset in (
+        Preset("off", "predict nothing, set nothing", {"mode": "off"}, most="off"),
+        Preset("shadow", "predict and record, set nothing", {"mode": "shadow"}, _ORDER, most="shadow"),
+        Preset("safe", "half the walltime while a job waits; the order is unchanged", {"mode": "on", **_SAFE}),
+        Preset("order", "safe, and a predicted median for job_sort_formula", {"mode": "on", **_ORDER}),
+        Preset("custom", "the values of the settings"),
+    )
+}
+"""All presets, from the one that does nothing to the one that does most."""
+
+
+def resolved(values: Mapping[str, object]) -> dict[str, object]:
+    """Return the values of ``[policy]`` with those that their preset gives; an unknown preset gives none."""
+    name = values.get("preset", "custom")
+    preset = next((preset for preset in PRESETS.values() if preset.name == name), None)
+    return dict(values) if preset is None else {**preset.defaults, **values, **preset.fixed}
+
+
+def unused(values: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the keys of ``[policy]`` whose values differ from those that the preset fixes, and do not count."""
+    fixed = resolved(values)
+    return tuple(key for key, value in values.items() if fixed[key] != value)
