@@ -25,7 +25,7 @@ def job(lab: Lab, hook: None) -> str:
     ("walltime", "expected"),
     [("1200", WAITING), ("301", WAITING), ("300", 300), ("200", 200), ("60", 60), ("59", None), ("1", None)],
 )
-def test_the_walltime_of_a_waiting_job(
+def test_a_waiting_job_with_an_altered_walltime_keeps_a_valid_soft_walltime(
     answers: bool, walltime: str, expected: int | None, job: str, lab: Lab, daemon: Daemon
 ) -> None:
     if not answers:
@@ -35,14 +35,14 @@ def test_the_walltime_of_a_waiting_job(
     assert (lab.walltime(job), lab.soft(job)) == (int(walltime), expected)
 
 
-def test_down_and_up_again(job: str, lab: Lab) -> None:
+def test_the_walltime_can_be_lowered_and_raised_again(job: str, lab: Lab) -> None:
     for walltime, expected in (("100", 100), ("30", None), ("600", WAITING), ("250", 250), ("3600", WAITING)):
         assert lab.qalter(job, "-l", f"walltime={walltime}").ok
         assert lab.soft(job) == expected
 
 
 @both
-def test_taking_the_walltime_back(answers: bool, job: str, lab: Lab, daemon: Daemon) -> None:
+def test_the_walltime_can_be_unset(answers: bool, job: str, lab: Lab, daemon: Daemon) -> None:
     lab.qalter(job, "-l", "walltime=01:00:00")
     lab.must("qalter", "-l", "soft_walltime=3000", job)
     if not answers:
@@ -53,7 +53,7 @@ def test_taking_the_walltime_back(answers: bool, job: str, lab: Lab, daemon: Dae
 
 
 @both
-def test_becoming_shrink_to_fit(answers: bool, job: str, lab: Lab, daemon: Daemon) -> None:
+def test_a_job_can_become_shrink_to_fit(answers: bool, job: str, lab: Lab, daemon: Daemon) -> None:
     if not answers:
         daemon.stop()
     done = lab.qalter(job, "-l", "min_walltime=300")
@@ -61,7 +61,7 @@ def test_becoming_shrink_to_fit(answers: bool, job: str, lab: Lab, daemon: Daemo
     assert lab.soft(job) is None
 
 
-def test_other_alters_are_none_of_our_business(job: str, lab: Lab) -> None:
+def test_other_alters_do_not_change_the_soft_walltime(job: str, lab: Lab) -> None:
     log = lab.server_log()
     assert lab.qalter(job, "-N", "other").ok
     assert lab.qalter(job, "-l", "ncpus=2").ok
@@ -96,7 +96,7 @@ def test_a_running_job(answers: bool, lab: Lab, hook: None, daemon: Daemon) -> N
     assert (lab.walltime(job), lab.soft(job)) == (500, 500)
 
 
-def test_a_running_job_with_a_soft_walltime_of_its_own(lab: Lab, install: Install) -> None:
+def test_a_running_job_with_a_lower_soft_walltime_can_be_altered(lab: Lab, install: Install) -> None:
     install(runjob="never")
     job = lab.qsub("-q", "short", "-l", "walltime=600")
     lab.wait(job, "R")
@@ -108,7 +108,7 @@ def test_a_running_job_with_a_soft_walltime_of_its_own(lab: Lab, install: Instal
     assert lab.soft(job) is None
 
 
-def test_without_our_modifyjob_pbs_refuses(job: str, lab: Lab) -> None:
+def test_without_the_hook_at_modifyjob_pbs_refuses_the_alter(job: str, lab: Lab) -> None:
     """The reason why modifyjob belongs to the hook."""
     lab.qmgr('set hook softwalltime event -= "modifyjob"')
     assert "Illegal attribute or resource value" in lab.qalter(job, "-l", "walltime=200").error

@@ -93,14 +93,14 @@ def test_a_requested_resource(name: str, lab: Lab, hook: None, client: Callable[
     assert log.lines(f"control characters replaced in {name}")
 
 
-def test_a_quoted_value_in_a_select_specification(lab: Lab, hook: None, client: Callable[..., str]) -> None:
+def test_quoted_values_of_a_select_specification_are_cleaned(lab: Lab, hook: None, client: Callable[..., str]) -> None:
     log, before = lab.server_log(), size(lab)
     client("Resource_List.select=1:ncpus=1:host='x\\ny'")
     assert forged(lab, before) == []
     assert log.lines("control characters replaced in select")
 
 
-def test_by_qsub_and_without_a_daemon(lab: Lab, hook: None, daemon: object) -> None:
+def test_texts_of_qsub_are_cleaned_without_a_daemon(lab: Lab, hook: None, daemon: object) -> None:
     daemon.stop()  # type: ignore[attr-defined]
     before = size(lab)
     lab.qsub("-h", "-q", "short", "-l", "walltime=600", "-A", "x\ny", "-P", "p\ny")
@@ -108,7 +108,7 @@ def test_by_qsub_and_without_a_daemon(lab: Lab, hook: None, daemon: object) -> N
 
 
 @pytest.mark.parametrize("field", ["Account_Name", "project"])
-def test_without_us_pbs_logs_them(field: str, lab: Lab, unclean: None, client: Callable[..., str]) -> None:
+def test_without_the_hook_pbs_logs_line_breaks(field: str, lab: Lab, unclean: None, client: Callable[..., str]) -> None:
     """The reason why the hook does this; should PBS mend it one day, this test will say so."""
     before = size(lab)
     client(f"{field}={PROJECT if field == 'project' else FORGED}")

@@ -80,7 +80,7 @@ def held(lab: Lab) -> str:
     return lab.qsub("-h", "-q", "short", "-l", "walltime=600")
 
 
-def test_as_a_new_administrator_would(site: Site, lab: Lab, engine: Engine) -> None:
+def test_a_new_administrator_can_follow_the_guide(site: Site, lab: Lab, engine: Engine) -> None:
     # Looking changes nothing.
     assert "to do: create hook softwalltime" in site.install()
     assert site.hook() == {}
@@ -148,7 +148,7 @@ def test_as_a_new_administrator_would(site: Site, lab: Lab, engine: Engine) -> N
     assert "PBS does not have the hook" in again.output
 
 
-def test_an_administrators_changes_survive_and_are_shown(site: Site, lab: Lab) -> None:
+def test_an_administrators_changes_are_kept_and_shown(site: Site, lab: Lab) -> None:
     site.install("--apply")
     file = site.folder / "softwalltime_hook.json"
     values: dict[str, Any] = json.loads(file.read_text())
@@ -165,7 +165,7 @@ def test_an_administrators_changes_survive_and_are_shown(site: Site, lab: Lab) -
     assert site.hook()["order"] == "7"
 
 
-def test_a_hook_that_somebody_altered_is_found_and_put_right(site: Site, lab: Lab, tmp_path: Path) -> None:
+def test_an_altered_hook_is_found_and_corrected(site: Site, lab: Lab, tmp_path: Path) -> None:
     site.install("--apply")
     altered = tmp_path / "altered.py"
     altered.write_text(HOOK.read_text() + "# altered\n")

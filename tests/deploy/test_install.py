@@ -120,7 +120,7 @@ def test_an_administrators_values_are_kept_and_new_keys_added() -> None:
     assert statements(made) == [
         f"import hook softwalltime application/x-config default {FOLDER}/softwalltime_hook.json"
     ]
-    assert "hook configuration: ours is not known: the hook uses the default" in made.notes
+    assert "hook configuration: ours: unknown key: the hook uses the default" in made.notes
     assert "hook configuration: minimum: new, 60" in made.notes
 
 

@@ -344,7 +344,7 @@ def test_a_plan_covers_everything_once_and_comes_again(events: int) -> None:
 
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: repr(answer[:50]))
-def test_nonsense_is_no_answer_that_a_hook_follows(answer: bytes, tmp_path: Path) -> None:
+def test_the_hook_ignores_invalid_answers(answer: bytes, tmp_path: Path) -> None:
     class Always(Random):
         def choice(self, _: object) -> bytes:
             return answer

@@ -1,4 +1,4 @@
-"""The hook under test, a peer for it to ask, and its configuration."""
+"""Fixtures: the hook under test, a peer for its requests, and its configuration."""
 
 import importlib.util
 import json
@@ -22,16 +22,16 @@ HOOK = ROOT / "hooks" / "softwalltime_hook.py"
 DEFAULTS = ROOT / "hooks" / "softwalltime_hook.json"
 STATE = "SOFTWALLTIME_HOOK_TIMEOUTS"
 PATIENT = 5000
-"""The longest deadline in milliseconds that the hook accepts: who answers at all keeps it on any machine."""
+"""The maximum deadline in milliseconds, for peers that answer, also on a busy machine."""
 HASTY = 50
-"""The default deadline in milliseconds, for those who never answer."""
+"""The default deadline in milliseconds, for peers that never answer."""
 HUNG = 30
-"""Seconds that no run takes on any machine, and that one would take that waits for those who dawdle here."""
+"""Seconds: longer than any run on a busy machine, shorter than a run that waits for a slow peer."""
 
 
 @pytest.fixture(autouse=True)
 def fresh_server() -> Iterator[None]:
-    """What the hook keeps in pbs_server's process is gone after each test."""
+    """Remove the hook's state in the process after each test."""
     yield
     os.environ.pop(STATE, None)
     os.environ.pop("PSYCOPG_IMPL", None)
@@ -40,7 +40,7 @@ def fresh_server() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def hook() -> ModuleType:
-    """The hook, imported like any module: it only defines then."""
+    """The hook, imported as a module, which has no effect."""
     specification = importlib.util.spec_from_file_location("softwalltime_hook", HOOK)
     assert specification is not None
     assert specification.loader is not None
@@ -57,15 +57,15 @@ def script() -> HookScript:
 
 @pytest.fixture(scope="session")
 def peer_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
-    """One peer for all tests; it is started once, because that takes longer than most tests."""
+    """One peer for all tests, because its start takes longer than most tests."""
     with Peer(tmp_path_factory.mktemp("peer")) as peer:
         yield peer
 
 
 @pytest.fixture
 def peer(peer_process: Peer) -> Iterator[Peer]:
-    """A peer that knows nothing and has not been asked yet."""
-    peer_process.forget()
+    """A peer without requests that answers "none"."""
+    peer_process.clear()
     peer_process.behave(none=True)
     yield peer_process
     peer_process.resume()
@@ -73,12 +73,12 @@ def peer(peer_process: Peer) -> Iterator[Peer]:
 
 @pytest.fixture
 def configured(tmp_path: Path) -> Callable[..., Path]:
-    """Writes a configuration file: the defaults, with these keys changed, and questions at every event."""
+    """Write a configuration file: the defaults with these keys changed and all events enabled."""
     numbers = count()
     defaults = {**json.loads(DEFAULTS.read_text()), "events": dict.fromkeys(NAMES, True)}
 
     def write(**changes: Any) -> Path:
-        # Each a file of its own: the hook reads one again only when it has changed, by the clock of the file system.
+        # A new file each time: the time stamp of a changed file may be the same.
         file = tmp_path / f"softwalltime_hook-{next(numbers)}.json"
         file.write_text(json.dumps({**defaults, **changes}))
         return file
@@ -88,7 +88,7 @@ def configured(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def run(script: HookScript, peer: Peer, configured: Callable[..., Path]) -> Callable[..., HookOutcome]:
-    """Runs the hook for an event, by default with the peer as daemon, and with patience."""
+    """Run the hook for an event, by default with the peer as daemon and the maximum deadline."""
 
     def run(event: Event, **changes: Any) -> HookOutcome:
         outcome = script.run(event, configured(**{"socket": str(peer.socket), "deadline_ms": PATIENT, **changes}))
@@ -101,7 +101,7 @@ def run(script: HookScript, peer: Peer, configured: Callable[..., Path]) -> Call
 
 @pytest.fixture
 def do(tmp_path: Path) -> Do:
-    """Runs lines of Python as a hook, with ``pbs``, ``event`` and ``job`` at hand; ``show(x)`` logs x."""
+    """Run lines of Python as a hook, with the names ``pbs``, ``event`` and ``job``; ``show(x)`` logs x."""
 
     def do(event: Event, *lines: str, **options: Any) -> HookOutcome:
         file = tmp_path / "hook.py"
@@ -119,7 +119,7 @@ def do(tmp_path: Path) -> Do:
 
 @pytest.fixture(scope="session")
 def site() -> Site:
-    """A site with execution queues, of which one has no default, and routing queues, of which one is ambiguous."""
+    """A site with execution queues, one without a default walltime, and routing queues, one with several defaults."""
     return Site(
         host="pbs1",
         server={"default_queue": "route_q", "resources_default": {"ncpus": "1"}},

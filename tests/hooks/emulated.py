@@ -1,4 +1,4 @@
-"""Hooks of a few lines, run by the emulated server, and what they show."""
+"""Run hooks of a few lines on the emulated server."""
 
 from collections.abc import Callable
 

@@ -1,23 +1,48 @@
-"""The job that most tests of the hook are about, the moment, and what tests of its events share."""
+"""The job and the time of most tests of the hook, and parameters that its tests share."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from softwalltime.emulation.pbs.events import Event, Site, altered, postqueued, queued, started
 from softwalltime.emulation.pbs.hook import HookOutcome
 from softwalltime.jobs import Submission
 
 NOW = 1_795_000_000
+WALLTIME = 3600
+MINIMUM = 60
 AT_QUEUEJOB = {"queuejob": True, "postqueuejob": False, "modifyjob": True, "runjob": True}
 NOBODY = {"close": True}
-"""How a peer behaves that gives no answer."""
+"""Behaviours of a peer without an answer."""
 
 Run = Callable[..., HookOutcome]
 
 
 def submission(**changes: Any) -> Submission:
-    """A job of an hour."""
+    """Return a submission with a walltime of one hour, with these fields changed."""
     job = Submission(
         "7.pbs1", "alice", NOW - 600, 3600, group="staff", project="astro", account="grant", job_name="x", queue="short"
     )
     return replace(job, **changes)
+
+
+def events(site: Site) -> list[Event]:
+    """Return an event of each kind that sends a request; walltime one hour, soft walltime half an hour."""
+    job = submission(walltime=WALLTIME)
+    return [
+        queued(job, site=site, array_indices="1-3"),
+        postqueued(job, site=site),
+        altered(job, {"walltime": "01:00:00"}, site=site, now=NOW, soft_walltime=1800),
+        started(job, site=site, now=NOW, soft_walltime=1800),
+        started(job, site=site, now=NOW),
+    ]
+
+
+def assert_harmless(outcome: HookOutcome) -> None:
+    """Assert that the hook accepted the request and set nothing invalid."""
+    assert not outcome.error
+    assert outcome.accepted
+    if "soft_walltime" in outcome.resources:
+        value = outcome.resources["soft_walltime"]
+        assert isinstance(value, int)
+        assert MINIMUM <= value <= WALLTIME

@@ -1,7 +1,7 @@
-"""A stand-in for the daemon: a real Unix-socket server in a process of its own, which answers as it is told.
+"""A substitute for the daemon: a real Unix-socket server in a separate process with configurable answers.
 
 Run as a program it is the server: ``python peer.py FOLDER``.  It reads FOLDER/behaviour.json for each connection and
-appends each question to FOLDER/asked.jsonl.  :class:`Peer` starts, stops and suspends it from a test.
+appends each request to FOLDER/asked.jsonl.  :class:`Peer` starts, stops and suspends it from a test.
 """
 
 import json
@@ -21,13 +21,13 @@ LINE = 65536
 
 
 class Peer:
-    """The server as a test sees it.  Behaviours, of which the first that is given counts:
+    """Controls the server from a test.  Behaviours; the first that is set applies:
 
-    ``set=N``, ``share=0.5`` (of the walltime) or ``none=True``: a right answer;
-    ``raw=TEXT``: that text, whatever it is; ``base64=TEXT``: those bytes;
-    ``close=True``: closes at once; ``hang=True``: reads, never answers; ``flood=True``: bytes without end or line end;
-    ``trickle=SECONDS``: a right answer of thousands of bytes, one byte at a time, so far apart.
-    ``late=SECONDS`` waits before whatever else is said; ``events={"runjob": {...}}`` overrides all of it by event.
+    ``set=N``, ``share=0.5`` (of the walltime) or ``none=True``: a valid answer;
+    ``raw=TEXT``: that text; ``base64=TEXT``: those bytes;
+    ``close=True``: closes at once; ``hang=True``: reads, never answers; ``flood=True``: endless bytes on one line;
+    ``trickle=SECONDS``: a valid answer of thousands of bytes, one byte in this interval.
+    ``late=SECONDS`` waits before the answer; ``events={"runjob": {...}}`` overrides all of it by event.
     """
 
     def __init__(self, folder: Path, python: str = sys.executable) -> None:
@@ -35,7 +35,7 @@ class Peer:
         self.socket = folder / "hook.sock"
         self._python = python
         self._process: subprocess.Popen[bytes] | None = None
-        self._told = 0
+        self._changed = 0
 
     def __enter__(self) -> Self:
         self.start()
@@ -46,7 +46,7 @@ class Peer:
 
     def start(self) -> None:
         """Start, and wait until it listens."""
-        self.forget()
+        self.clear()
         if not (self.folder / "behaviour.json").exists():
             self.behave(none=True)
         self._process = subprocess.Popen([self._python, __file__, str(self.folder)])
@@ -56,7 +56,7 @@ class Peer:
             time.sleep(0.01)
 
     def _listens(self) -> bool:
-        # Not by connecting: the peer would count that as a connection, and it may be told to misbehave.
+        # A connection would be counted, and may be affected by the behaviour.
         return (self.folder / "listening").exists()
 
     @property
@@ -64,7 +64,7 @@ class Peer:
         return self.folder / "asked.jsonl"
 
     def kill(self) -> None:
-        """Kill it, as a crash would: the socket file stays behind."""
+        """Kill the server; the socket file remains, as after a crash."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -72,36 +72,36 @@ class Peer:
             (self.folder / "listening").unlink(missing_ok=True)
 
     def stop(self) -> None:
-        """End it in good order: the socket file is gone."""
+        """Stop the server, which removes the socket file."""
         self.kill()
         self.socket.unlink(missing_ok=True)
 
     def suspend(self) -> None:
-        """Stop it without ending it: it still accepts connections, by its kernel, and answers none."""
+        """Suspend the server: the kernel still accepts connections, but no answer comes."""
         assert self._process is not None
         os.kill(self._process.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Resume the server."""
         assert self._process is not None
         os.kill(self._process.pid, signal.SIGCONT)
 
     def behave(self, **behaviour: Any) -> None:
-        """Say how it shall answer from now on."""
+        """Set the behaviour from now on."""
         new = self.folder / "behaviour.new"
         new.write_text(json.dumps(behaviour))
-        # The peer reads it again when its time has changed, which need not be so for a file written at the next moment.
-        self._told += 1
-        os.utime(new, (self._told, self._told))
+        # The peer reads a file with a new time stamp only, and two writes within a moment may get the same one.
+        self._changed += 1
+        os.utime(new, (self._changed, self._changed))
         new.replace(self.folder / "behaviour.json")
 
-    def forget(self) -> None:
-        """Forget the questions so far."""
+    def clear(self) -> None:
+        """Delete the requests so far."""
         self._asked.touch()
         os.truncate(self._asked, 0)
 
     def asked(self) -> list[dict[str, Any]]:
-        """All questions so far."""
+        """Return all requests so far."""
         return [json.loads(line) for line in self._asked.read_text().splitlines()]
 
 
@@ -109,10 +109,10 @@ _SLOW = ("hang", "flood", "trickle", "late", "events")
 
 
 class _Server:
-    """Answers at once in the loop that accepts; only who dawdles gets a thread, which costs more than an answer."""
+    """Answers in the accept loop; only slow behaviours get a thread, which costs more than an answer."""
 
     def __init__(self, folder: Path) -> None:
-        self._told = folder / "behaviour.json"
+        self._changed = folder / "behaviour.json"
         self._known: tuple[tuple[int, int], dict[str, Any]] = ((0, 0), {})
         self._asked = (folder / "asked.jsonl").open("ab", buffering=0)
         self._listener = socket.socket(socket.AF_UNIX)
@@ -130,10 +130,10 @@ class _Server:
                 self._answer(client, behaviour)
 
     def _behaviour(self) -> dict[str, Any]:
-        status = self._told.stat()
+        status = self._changed.stat()
         version = status.st_ino, status.st_mtime_ns
         if version != self._known[0]:
-            self._known = version, json.loads(self._told.read_text())
+            self._known = version, json.loads(self._changed.read_text())
         return self._known[1]
 
     def _answer(self, client: socket.socket, behaviour: Mapping[str, Any]) -> None:
@@ -147,13 +147,13 @@ class _Server:
             if not line:
                 return
             self._asked.write(line)
-            question = json.loads(line)
-            behaviour = {**behaviour, **behaviour.get("events", {}).get(question["event"], {})}
+            request = json.loads(line)
+            behaviour = {**behaviour, **behaviour.get("events", {}).get(request["event"], {})}
             time.sleep(behaviour.get("late", 0))
-            _say(client, behaviour, question)
+            _respond(client, behaviour, request)
 
 
-def _say(client: socket.socket, behaviour: Mapping[str, Any], question: Mapping[str, Any]) -> None:
+def _respond(client: socket.socket, behaviour: Mapping[str, Any], request: Mapping[str, Any]) -> None:
     answer: dict[str, Any] = {"v": 1, "action": "none", "basis": "the test peer knows nothing"}
     if "base64" in behaviour:
         import base64
@@ -167,8 +167,8 @@ def _say(client: socket.socket, behaviour: Mapping[str, Any], question: Mapping[
         client.sendall(b"x" * LINE)
     if behaviour.get("set") is not None:
         answer = {"v": 1, "action": "set", "soft_walltime": behaviour["set"], "basis": "the test peer says so"}
-    elif "share" in behaviour and question["job"]["walltime"]:
-        seconds = int(question["job"]["walltime"] * behaviour["share"])
+    elif "share" in behaviour and request["job"]["walltime"]:
+        seconds = int(request["job"]["walltime"] * behaviour["share"])
         answer = {"v": 1, "action": "set", "soft_walltime": seconds, "basis": "a share of the walltime"}
     if "trickle" in behaviour:
         answer["basis"] = "a long story " * 600

@@ -1,4 +1,4 @@
-"""What the hook does when a job is altered."""
+"""The hook at alters of jobs (modifyjob)."""
 
 from dataclasses import replace
 from typing import Any
@@ -18,7 +18,7 @@ def alter(
     requestor: str = "",
     **changes: Any,
 ) -> Event:
-    """The alter of a job of an hour."""
+    """Return the event of an alter of a job with a walltime of one hour."""
     job = submission(**changes)
     return altered(job, resources, site=site, now=NOW, soft_walltime=soft, state=state, requestor=requestor)
 
@@ -37,7 +37,7 @@ def alter(
         pytest.param("0", NOBODY, None, id="lowered to nothing: removed"),
     ],
 )
-def test_altering_the_walltime_takes_the_soft_walltime_along(
+def test_an_altered_walltime_updates_the_soft_walltime(
     walltime: str, answer: dict[str, Any], expected: int | None, run: Run, peer: Peer, site: Site
 ) -> None:
     peer.behave(**answer)
@@ -47,8 +47,8 @@ def test_altering_the_walltime_takes_the_soft_walltime_along(
 
 
 @pytest.mark.parametrize("queue", ["short", "nodefault"])
-def test_taking_the_walltime_back_leaves_a_valid_soft_walltime(queue: str, run: Run, peer: Peer, site: Site) -> None:
-    """``qalter -l walltime=`` gives the job its queue's default again, which may be less than the soft walltime."""
+def test_unsetting_the_walltime_leaves_a_valid_soft_walltime(queue: str, run: Run, peer: Peer, site: Site) -> None:
+    """After ``qalter -l walltime=`` the job has its queue's default, which may be less than the soft walltime."""
     peer.behave(**NOBODY)
     outcome = run(alter(site, {"walltime": ""}, soft=3000, queue=queue))
     assert outcome.accepted
@@ -58,9 +58,7 @@ def test_taking_the_walltime_back_leaves_a_valid_soft_walltime(queue: str, run: 
 @pytest.mark.parametrize(
     "resources", [{"soft_walltime": "00:08:00"}, {"walltime": "00:10:00", "soft_walltime": "00:08:00"}]
 )
-def test_a_managers_own_soft_walltime_is_left_alone(
-    resources: dict[str, str], run: Run, peer: Peer, site: Site
-) -> None:
+def test_a_managers_soft_walltime_is_not_changed(resources: dict[str, str], run: Run, peer: Peer, site: Site) -> None:
     peer.behave(set=100)
     outcome = run(alter(site, resources, requestor="root"))
     assert outcome.accepted
@@ -77,7 +75,7 @@ def test_a_managers_own_soft_walltime_is_left_alone(
         {"Resource_List": {}},
     ],
 )
-def test_another_alter_is_none_of_our_business(job: dict[str, Any], run: Run, peer: Peer, site: Site) -> None:
+def test_an_alter_of_other_attributes_is_ignored(job: dict[str, Any], run: Run, peer: Peer, site: Site) -> None:
     peer.behave(set=100)
     outcome = run(replace(alter(site, {}), job=job))
     assert outcome.soft_walltime == 1800
@@ -94,7 +92,7 @@ def test_a_job_that_becomes_shrink_to_fit_loses_its_soft_walltime(run: Run, peer
     assert outcome.soft_walltime is None
 
 
-def test_an_altered_shrink_to_fit_job_gets_none(run: Run, peer: Peer, site: Site) -> None:
+def test_an_altered_shrink_to_fit_job_gets_no_soft_walltime(run: Run, peer: Peer, site: Site) -> None:
     peer.behave(set=100)
     outcome = run(alter(site, {"walltime": "00:50:00"}, soft=None, min_walltime=600))
     assert outcome.soft_walltime is None
@@ -106,9 +104,7 @@ def test_an_altered_job_without_soft_walltime_may_get_one(run: Run, peer: Peer, 
     assert run(alter(site, {"walltime": "02:00:00"}, soft=None)).soft_walltime == 3600
 
 
-def test_an_altered_job_without_soft_walltime_is_left_without_if_nobody_answers(
-    run: Run, peer: Peer, site: Site
-) -> None:
+def test_an_altered_job_without_soft_walltime_gets_none_without_an_answer(run: Run, peer: Peer, site: Site) -> None:
     peer.behave(**NOBODY)
     assert run(alter(site, {"walltime": "02:00:00"}, soft=None)).resources == {}
 
@@ -122,10 +118,10 @@ def test_an_altered_job_without_soft_walltime_is_left_without_if_nobody_answers(
         pytest.param(1800, "00:20:00", 1200, id="its own: lowered with the walltime"),
     ],
 )
-def test_a_running_job_keeps_what_promises_rest_on(
+def test_an_altered_running_job_keeps_its_soft_walltime(
     soft: int, walltime: str, expected: int, run: Run, peer: Peer, site: Site
 ) -> None:
-    """A prediction for waiting jobs could be bold, so none is asked for."""
+    """The hook sends no request: predictions for waiting jobs may be too low for a running job."""
     peer.behave(set=100)
     outcome = run(alter(site, {"walltime": walltime}, soft=soft, state="R"))
     assert outcome.accepted
@@ -133,7 +129,7 @@ def test_a_running_job_keeps_what_promises_rest_on(
     assert peer.asked() == []
 
 
-def test_the_daemon_is_told_what_an_altered_job_will_be(run: Run, peer: Peer, site: Site) -> None:
+def test_the_request_has_the_altered_values_of_the_job(run: Run, peer: Peer, site: Site) -> None:
     run(alter(site, {"walltime": "02:00:00", "ncpus": "8"}, ncpus=4))
     job = peer.asked()[0]["job"]
     assert (job["job_id"], job["user"], job["queue"], job["job_name"]) == ("7.pbs1", "alice", "short", "x")

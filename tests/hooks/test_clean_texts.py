@@ -1,4 +1,4 @@
-"""Control characters in what PBS writes into the accounting log are replaced, so that nobody can forge records."""
+"""The hook replaces control characters in texts of the accounting log, which prevents forged records."""
 
 from dataclasses import replace
 from typing import Any
@@ -32,14 +32,14 @@ def alter(site: Site, attributes: dict[str, Any], **before: Any) -> Event:
 
 
 @pytest.mark.parametrize("field", AT_SUBMISSION)
-def test_a_submission_with_a_line_break_in_a_text(field: str, run: Run, site: Site) -> None:
+def test_line_breaks_in_texts_of_a_submission_are_replaced(field: str, run: Run, site: Site) -> None:
     outcome = run(submitted(site, **{field: FORGED}))
     assert {name: str(value) for name, value in outcome.attributes.items()} == {field: CLEAN}
     assert outcome.log[0][1] == (f"softwalltime: queuejob a new job of alice: control characters replaced in {field}")
 
 
 @pytest.mark.parametrize("field", AT_ALTER)
-def test_an_alter_with_a_line_break_in_a_text(field: str, run: Run, site: Site) -> None:
+def test_line_breaks_in_texts_of_an_alter_are_replaced(field: str, run: Run, site: Site) -> None:
     outcome = run(alter(site, {field: FORGED}))
     assert {name: str(value) for name, value in outcome.attributes.items()} == {field: CLEAN}
     assert f"modifyjob 7.pbs1 of alice: control characters replaced in {field}" in outcome.log[0][1]
@@ -47,7 +47,7 @@ def test_an_alter_with_a_line_break_in_a_text(field: str, run: Run, site: Site) 
 
 @pytest.mark.parametrize("name", RESOURCES)
 @pytest.mark.parametrize("event", ["queuejob", "modifyjob"])
-def test_a_requested_resource_with_a_line_break(event: str, name: str, run: Run, site: Site) -> None:
+def test_line_breaks_in_requested_resources_are_replaced(event: str, name: str, run: Run, site: Site) -> None:
     request = {"Resource_List": {name: "a\nb"}}
     outcome = run(submitted(site, **request) if event == "queuejob" else alter(site, request))
     assert str(outcome.resources[name]) == "a_b"
@@ -55,38 +55,38 @@ def test_a_requested_resource_with_a_line_break(event: str, name: str, run: Run,
 
 
 @pytest.mark.parametrize("character", ["\n", "\r", "\x00", "\x1b", "\x7f", "\x85", "\u2028", "\u2029"])
-def test_every_character_that_ends_a_line_somewhere(character: str, run: Run, site: Site) -> None:
+def test_every_line_separator_is_replaced(character: str, run: Run, site: Site) -> None:
     assert str(run(submitted(site, Account_Name=f"a{character}b")).attributes["Account_Name"]) == "a_b"
 
 
 @pytest.mark.parametrize("text", ['chem grant; 2026 "x=1"', "Überstunden", "数学", "a\u00a0b", "\udc80"])
-def test_other_texts_are_left_as_they_are(text: str, run: Run, site: Site) -> None:
+def test_other_texts_are_not_changed(text: str, run: Run, site: Site) -> None:
     outcome = run(submitted(site, Account_Name=text))
     assert outcome.attributes == {}
     assert not any("control characters" in line for _, line in outcome.log)
 
 
-def test_several_at_once_and_the_job_is_asked_about_with_clean_texts(run: Run, peer: Peer, site: Site) -> None:
+def test_several_texts_are_cleaned_and_the_request_has_the_clean_ones(run: Run, peer: Peer, site: Site) -> None:
     peer.behave(set=600)
     event = submitted(site, Account_Name=FORGED, project="p\tq", array_indices_submitted="1-3")
     outcome = run(event)
     assert "replaced in Account_Name, project" in outcome.log[0][1]
     assert outcome.soft_walltime == 600
-    (question,) = peer.asked()
-    assert (question["job"]["account"], question["job"]["project"]) == (CLEAN, "p_q")
+    (request,) = peer.asked()
+    assert (request["job"]["account"], request["job"]["project"]) == (CLEAN, "p_q")
 
 
-def test_it_needs_no_daemon(run: Run, peer: Peer, site: Site) -> None:
+def test_cleaning_needs_no_daemon(run: Run, peer: Peer, site: Site) -> None:
     peer.behave(**NOBODY)
     assert str(run(submitted(site, Account_Name=FORGED)).attributes["Account_Name"]) == CLEAN
 
 
-def test_it_can_be_switched_off(run: Run, site: Site) -> None:
+def test_cleaning_can_be_disabled(run: Run, site: Site) -> None:
     assert run(submitted(site, Account_Name=FORGED), clean_texts=False).attributes == {}
 
 
-def test_of_an_altered_environment_nothing_is_changed(run: Run, site: Site) -> None:
-    """Shell functions in it have several lines, and PBS does not alter it where a hook runs."""
+def test_an_altered_environment_is_not_changed(run: Run, site: Site) -> None:
+    """Shell functions in it have several lines, and PBS ignores its alter if a hook runs."""
     before = "PBS_O_HOME=/home/alice,F=() {\n},X=1"
     outcome = run(alter(site, {"Job_Name": "other", "Variable_List": before}, Variable_List=before))
     assert outcome.log == []

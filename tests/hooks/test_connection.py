@@ -1,4 +1,4 @@
-"""The hook connects before it knows what to ask; whatever comes of that, nothing is left open and nobody waits."""
+"""The hook connects before it makes the request; it always closes the connection and never waits for it."""
 
 import os
 import socket
@@ -21,7 +21,7 @@ Run = Callable[..., HookOutcome]
 
 
 def unasked(site: Site) -> list[Event]:
-    """Events at which it is likely that something is to be asked, and then nothing is."""
+    """Events at which the hook connects and sends no request."""
     shrink_to_fit = submission(min_walltime=600)
     return [
         queued(shrink_to_fit, site=site, array_indices="1-3"),
@@ -32,7 +32,7 @@ def unasked(site: Site) -> list[Event]:
 
 
 def sockets() -> int:
-    """How many this process has open."""
+    """Return the number of open sockets of this process."""
     found = 0
     for link in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):
@@ -42,7 +42,7 @@ def sockets() -> int:
 
 @pytest.fixture
 def listener(tmp_path: Path) -> Iterator[socket.socket]:
-    """A socket that listens at ``s`` in the test's folder, and accepts what the test accepts."""
+    """A listening socket ``s`` in the test's folder; the test accepts its connections."""
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "s"))
         listening.listen()
@@ -51,7 +51,7 @@ def listener(tmp_path: Path) -> Iterator[socket.socket]:
 
 
 @pytest.mark.parametrize("index", range(4))
-def test_a_connection_by_which_nothing_is_asked_is_closed(
+def test_a_connection_without_a_request_is_closed(
     index: int, run: Run, tmp_path: Path, listener: socket.socket, site: Site
 ) -> None:
     before = sockets()
@@ -62,7 +62,7 @@ def test_a_connection_by_which_nothing_is_asked_is_closed(
         assert connection.recv(100) == b""
 
 
-def test_while_nobody_is_to_be_asked_nobody_is_connected_to(
+def test_an_open_breaker_prevents_connections(
     run: Run, tmp_path: Path, listener: socket.socket, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = str(tmp_path / "s")
@@ -74,7 +74,7 @@ def test_while_nobody_is_to_be_asked_nobody_is_connected_to(
         listener.accept()
 
 
-def test_a_daemon_that_hangs_up_before_it_was_asked_is_no_answer(
+def test_a_connection_closed_before_the_request_is_no_answer(
     run: Run, tmp_path: Path, listener: socket.socket, site: Site
 ) -> None:
     before = sockets()

@@ -1,4 +1,4 @@
-"""Hook and daemon speak the same protocol."""
+"""Hook and daemon implement the same protocol."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,11 +16,11 @@ from tests.hooks.test_recordings import RECORDED
 Run = Callable[..., HookOutcome]
 
 
-def read(question: Path) -> list[protocol.Request]:
-    return [protocol.read_request(line + b"\n") for line in (question / "asked.jsonl").read_bytes().splitlines()]
+def read(request: Path) -> list[protocol.Request]:
+    return [protocol.read_request(line + b"\n") for line in (request / "asked.jsonl").read_bytes().splitlines()]
 
 
-def test_the_daemon_reads_every_question_that_the_recordings_lead_to(run: Run, peer: Peer) -> None:
+def test_the_daemon_reads_the_request_of_every_recording(run: Run, peer: Peer) -> None:
     for path in RECORDED:
         run(recordings.read(path), events=AT_QUEUEJOB)
     requests = read(peer.folder)
@@ -30,7 +30,7 @@ def test_the_daemon_reads_every_question_that_the_recordings_lead_to(run: Run, p
 
 
 @pytest.mark.parametrize("name", ["queuejob", "postqueuejob", "modifyjob", "runjob"])
-def test_the_daemon_reads_the_job_that_was_meant(name: str, run: Run, peer: Peer, site: Site) -> None:
+def test_the_daemon_reads_the_values_of_the_job(name: str, run: Run, peer: Peer, site: Site) -> None:
     job = submission(ncpus=4, nodect=2, ngpus=1, mem=2**30, select="2:ncpus=2", place="scatter", interactive=False)
     events: dict[str, Event] = {
         "queuejob": queued(job, site=site, array_indices="1-3", now=NOW),
@@ -46,7 +46,7 @@ def test_the_daemon_reads_the_job_that_was_meant(name: str, run: Run, peer: Peer
         assert request.job == job
 
 
-def test_the_daemon_reads_a_question_about_a_job_with_long_texts(run: Run, peer: Peer, site: Site) -> None:
+def test_the_daemon_reads_a_request_with_long_texts(run: Run, peer: Peer, site: Site) -> None:
     job = submission(account="a" * 5000, project="p" * 5000, job_name="n" * 5000, select="1:ncpus=1+" * 3000)
     run(postqueued(job, site=site))
     (request,) = read(peer.folder)
@@ -63,7 +63,7 @@ def test_the_daemon_reads_a_question_about_a_job_with_long_texts(run: Run, peer:
         (protocol.answer_error("no"), None),
     ],
 )
-def test_the_hook_reads_what_the_daemon_answers(
+def test_the_hook_reads_every_answer_of_the_daemon(
     answer: bytes, expected: int | None, run: Run, peer: Peer, site: Site
 ) -> None:
     peer.behave(raw=answer.decode())

@@ -1,4 +1,4 @@
-"""The table of decisions is complete, and its reasons are those of the daemon."""
+"""The table of decisions is complete, and the reasons that it shares with the daemon have the same sentences."""
 
 from dataclasses import replace
 from types import ModuleType
@@ -13,18 +13,18 @@ from tests.hooks.peer import Peer
 EVENTS = ("queuejob", "postqueuejob", "modifyjob", "runjob")
 
 
-def test_every_event_has_its_rows(hook: ModuleType) -> None:
+def test_every_event_has_rows(hook: ModuleType) -> None:
     assert tuple(hook.DECISIONS) == EVENTS
 
 
 @pytest.mark.parametrize("event", EVENTS)
-def test_the_last_row_of_an_event_and_no_other_always_holds(event: str, hook: ModuleType) -> None:
+def test_only_the_last_row_of_an_event_is_always_true(event: str, hook: ModuleType) -> None:
     conditions = [row[0] for row in hook.DECISIONS[event]]
-    assert conditions.index("otherwise") == len(conditions) - 1
+    assert conditions.index("always") == len(conditions) - 1
 
 
 @pytest.mark.parametrize("event", EVENTS)
-def test_every_row_is_made_of_what_there_is(event: str, hook: ModuleType) -> None:
+def test_every_row_has_existing_conditions_values_and_reasons(event: str, hook: ModuleType) -> None:
     facts = hook.AlterFacts if event == "modifyjob" else hook.Facts
     for condition, value, then, reason in hook.DECISIONS[event]:
         assert callable(getattr(facts, condition))
@@ -33,14 +33,14 @@ def test_every_row_is_made_of_what_there_is(event: str, hook: ModuleType) -> Non
         assert reason in hook.REASONS or reason == ""
 
 
-def test_a_reason_that_the_daemon_has_too_has_its_code_and_sentence(hook: ModuleType) -> None:
+def test_shared_reasons_have_the_same_sentence_as_in_the_daemon(hook: ModuleType) -> None:
     shared = {code: text for code, text in hook.REASONS.items() if code in list(Reason)}
     assert set(shared) >= {"no_walltime", "shrink_to_fit"}
     assert {code: sentence(Reason(code)) for code in shared} == shared
 
 
 @pytest.mark.parametrize("state", ["Q", "R"])
-def test_a_soft_walltime_of_0_is_taken_out_of_an_alter(state: str, run: Run, peer: Peer, site: Site) -> None:
+def test_a_soft_walltime_of_0_is_removed_from_an_alter(state: str, run: Run, peer: Peer, site: Site) -> None:
     """A manager's ``qalter -l soft_walltime=0`` on a running job would kill the scheduler."""
     event = altered(
         submission(), {"soft_walltime": "0"}, site=site, now=NOW, soft_walltime=1800, state=state, requestor="root"

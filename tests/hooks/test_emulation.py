@@ -1,4 +1,4 @@
-"""The emulated server behaves as the real one was seen to behave, above all where that surprises."""
+"""The emulated server behaves as observed on the real one, especially in surprising cases."""
 
 from dataclasses import replace
 
@@ -8,10 +8,10 @@ from softwalltime.emulation.pbs.events import Site, altered, postqueued, queued,
 from tests.hooks.emulated import SET, Do, all_events, shown
 from tests.hooks.jobs import NOW, submission
 
-# ---- What a hook sees ------------------------------------------------------------------------------------------------
+# ---- Values that a hook reads ----------------------------------------------------------------------------------------
 
 
-def test_most_values_are_no_str(do: Do, site: Site) -> None:
+def test_most_values_are_not_str(do: Do, site: Site) -> None:
     lines = [
         "show(job.Job_Name == 'x')",
         "show(str(job.Job_Name) == 'x')",
@@ -21,12 +21,12 @@ def test_most_values_are_no_str(do: Do, site: Site) -> None:
     assert shown(do(postqueued(submission(), site=site), *lines)) == ["False", "True", "True", "False"]
 
 
-def test_a_duration_is_a_number_that_prints_as_it_was_given(do: Do, site: Site) -> None:
+def test_a_duration_is_a_number_and_prints_as_given(do: Do, site: Site) -> None:
     lines = ["w = job.Resource_List['walltime']", "show(w)", "show(w + 1)", "show(w == 3600)"]
     assert shown(do(postqueued(submission(), site=site), *lines)) == ["01:00:00", "3601", "True"]
 
 
-def test_a_resource_that_is_not_set_is_none_and_one_that_is_unset_is_empty(do: Do, site: Site) -> None:
+def test_a_missing_resource_is_none_and_an_unset_one_is_empty(do: Do, site: Site) -> None:
     event = altered(submission(), {"walltime": ""}, site=site, now=NOW)
     lines = ["show(repr(job.Resource_List['walltime']))", "show(repr(job.Resource_List['min_walltime']))"]
     assert shown(do(event, *lines)) == ["''", "None"]
@@ -38,18 +38,18 @@ def test_a_resource_list_of_a_whole_job_is_empty_until_it_is_indexed(do: Do, sit
     assert shown(do(queued(submission(), site=site), "show(job.Resource_List.keys())")) == ["['walltime']"]
 
 
-def test_at_queuejob_the_durations_of_queues_are_texts(do: Do, site: Site) -> None:
+def test_durations_of_queues_are_texts_at_queuejob(do: Do, site: Site) -> None:
     line = "show(type(pbs.server().queue('short').resources_default['walltime']).__name__)"
     assert shown(do(queued(submission(), site=site), line)) == ["str"]
     assert shown(do(postqueued(submission(), site=site), line)) == ["Duration"]
 
 
-def test_a_queue_that_is_not_there_is_none(do: Do, site: Site) -> None:
+def test_a_missing_queue_is_none(do: Do, site: Site) -> None:
     assert shown(do(queued(submission(), site=site), "show(pbs.server().queue('nosuch'))")) == ["None"]
     assert "please specify a queue name only" in do(queued(submission(), site=site), "pbs.server().queue('a@b')").error
 
 
-def test_an_alter_shows_the_request_and_the_job_as_it_was(do: Do, site: Site) -> None:
+def test_an_alter_has_the_request_and_the_job_before_it(do: Do, site: Site) -> None:
     event = altered(submission(), {"walltime": "00:30:00"}, site=site, now=NOW, soft_walltime=900)
     lines = [
         "show(job.Resource_List['walltime'])",
@@ -87,7 +87,7 @@ def test_an_alter_shows_the_request_and_the_job_as_it_was(do: Do, site: Site) ->
         ("pbs.pbs_bool('perhaps')", "BadAttributeValueError"),
     ],
 )
-def test_what_pbs_does_not_have_raises_at_every_event(line: str, error: str, do: Do, site: Site) -> None:
+def test_names_that_pbs_lacks_raise_at_every_event(line: str, error: str, do: Do, site: Site) -> None:
     for event in all_events(site):
         assert error in do(event, line).error
 
@@ -114,12 +114,12 @@ def test_each_event_lets_a_hook_set_certain_things(line: str, settable_at: set[s
     assert {event.name for event in all_events(site) if not do(event, line).error} == settable_at
 
 
-def test_after_the_verdict_nothing_can_be_set(do: Do, site: Site) -> None:
+def test_nothing_can_be_set_after_accept_or_reject(do: Do, site: Site) -> None:
     lines = ["try:", "    event.accept()", "except SystemExit:", "    job.comment = 'x'"]
     assert "already called" in do(queued(submission(), site=site), *lines).error
 
 
-def test_sizes_are_compared_by_what_they_mean(do: Do, site: Site) -> None:
+def test_sizes_are_compared_by_value(do: Do, site: Site) -> None:
     lines = [
         "s = pbs.size",
         "show(s('1gb') == s('1024mb'))",
@@ -131,7 +131,7 @@ def test_sizes_are_compared_by_what_they_mean(do: Do, site: Site) -> None:
     assert shown(do(queued(submission(), site=site), *lines)) == ["True", "True", "1kw", "4096b", "True"]
 
 
-def test_variables_of_the_job_may_be_added_but_not_those_of_pbs(do: Do, site: Site) -> None:
+def test_a_hook_may_add_variables_of_the_job_but_not_of_pbs(do: Do, site: Site) -> None:
     event = replace(queued(submission(), site=site), job={"Variable_List": "PBS_O_HOME=/home/alice,X=a\\,b"})
     lines = ["v = job.Variable_List", "v['Y'] = 'c'", "show(v)", "v['PBS_O_HOME'] = '/root'"]
     outcome = do(event, *lines)
@@ -139,7 +139,7 @@ def test_variables_of_the_job_may_be_added_but_not_those_of_pbs(do: Do, site: Si
     assert "BadAttributeValueError" in outcome.error
 
 
-# ---- What PBS makes of it --------------------------------------------------------------------------------------------
+# ---- Effects in PBS --------------------------------------------------------------------------------------------------
 
 
 def test_queuejob_and_modifyjob_refuse_a_soft_walltime_above_the_walltime(do: Do, site: Site) -> None:
@@ -149,7 +149,7 @@ def test_queuejob_and_modifyjob_refuse_a_soft_walltime_above_the_walltime(do: Do
         assert outcome.soft_walltime == (99999 if outcome.accepted else None)
 
 
-def test_a_walltime_that_comes_from_a_default_is_not_compared(do: Do, site: Site) -> None:
+def test_a_default_walltime_is_not_compared(do: Do, site: Site) -> None:
     outcome = do(queued(submission(walltime=None), site=site), SET.format(99999))
     assert outcome.accepted
     assert outcome.soft_walltime == 99999
@@ -164,7 +164,7 @@ def test_shrink_to_fit_and_soft_walltime_exclude_each_other(do: Do, site: Site) 
     assert do(becomes, 'job.Resource_List["soft_walltime"] = None').accepted
 
 
-def test_an_alter_below_the_soft_walltime_is_refused_unless_a_hook_helps(do: Do, site: Site) -> None:
+def test_an_alter_below_the_soft_walltime_is_refused_unless_a_hook_changes_it(do: Do, site: Site) -> None:
     event = altered(submission(), {"walltime": "00:10:00"}, site=site, now=NOW, soft_walltime=900)
     assert not do(event, "pass").accepted
     for help_, soft in ((SET.format(600), 600), ('job.Resource_List["soft_walltime"] = None', None)):
@@ -173,14 +173,14 @@ def test_an_alter_below_the_soft_walltime_is_refused_unless_a_hook_helps(do: Do,
         assert outcome.soft_walltime == soft
 
 
-def test_users_may_not_set_it_but_managers_and_hooks_may(do: Do, site: Site) -> None:
+def test_managers_and_hooks_may_set_a_soft_walltime_and_users_may_not(do: Do, site: Site) -> None:
     for requestor, accepted in (("alice", False), ("root", True)):
         event = altered(submission(), {"soft_walltime": "00:10:00"}, site=site, now=NOW, requestor=requestor)
         assert do(event, "pass").accepted == accepted
         assert do(event, SET.format(600)).accepted
 
 
-def test_what_is_set_on_an_array_at_postqueuejob_is_dropped(do: Do, site: Site) -> None:
+def test_values_set_on_an_array_at_postqueuejob_are_dropped(do: Do, site: Site) -> None:
     assert do(postqueued(submission(job_id="7[].pbs1"), site=site), SET.format(600)).soft_walltime is None
     assert do(postqueued(submission(job_id="7[1].pbs1"), site=site), SET.format(600)).soft_walltime == 600
 
@@ -188,7 +188,7 @@ def test_what_is_set_on_an_array_at_postqueuejob_is_dropped(do: Do, site: Site) 
 @pytest.mark.parametrize(
     "line", ['job.Resource_List["ncpus"] = 2', "job.project = 'p'", 'job.Resource_List["select"] = None']
 )
-def test_a_start_that_changes_what_it_may_not_is_refused(line: str, do: Do, site: Site) -> None:
+def test_a_start_with_a_forbidden_change_is_refused(line: str, do: Do, site: Site) -> None:
     outcome = do(started(submission(), site=site, now=NOW), line)
     assert not outcome.error
     assert not outcome.accepted

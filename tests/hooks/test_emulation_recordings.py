@@ -1,4 +1,4 @@
-"""Recordings of a real server's events are read, and written as it writes them."""
+"""Recordings of a real server's events are read, and written in the server's format."""
 
 from pathlib import Path
 
@@ -13,8 +13,8 @@ from tests.hooks.jobs import NOW, submission
 from tests.hooks.test_recordings import EVENTS
 
 
-def test_a_resource_list_printed_again_under_another_name_is_not_believed() -> None:
-    """PBS prints the queue's default a second time as if it were the server's."""
+def test_a_resource_list_printed_again_with_another_name_is_ignored() -> None:
+    """PBS prints the queue's defaults a second time as the server's."""
     event = recordings.read(EVENTS / "postqueuejob-p4.in")
     assert event.site.server["resources_default"] == {"ncpus": "1"}
     assert event.site.queues["short"]["resources_default"] == {"walltime": "00:30:00"}
@@ -23,7 +23,7 @@ def test_a_resource_list_printed_again_under_another_name_is_not_believed() -> N
     assert "resources_default" not in routed.site.queues["route_q"]
 
 
-def test_a_recording_is_read_with_all_that_it_holds() -> None:
+def test_a_recording_is_read_completely() -> None:
     event = recordings.read(EVENTS / "modifyjob-held-2.in")
     assert (event.name, event.job_id, event.requestor, event.alarm) == ("modifyjob", "17.pbs1", "root", 30)
     assert event.job == {"Resource_List": {"soft_walltime": "00:08:00"}}
@@ -33,7 +33,7 @@ def test_a_recording_is_read_with_all_that_it_holds() -> None:
     assert account == 'chem grant; 2026 "x=1"'
 
 
-def test_a_value_may_hold_line_breaks(tmp_path: Path) -> None:
+def test_a_value_may_contain_line_breaks(tmp_path: Path) -> None:
     lines = ["pbs.event().job.Variable_List=A=1\n2,B=3", "pbs.event().type=queuejob", ""]
     (tmp_path / "x.in").write_text("\n".join(lines))
     (tmp_path / "x.data").write_text("")
@@ -48,7 +48,7 @@ def test_a_value_may_hold_line_breaks(tmp_path: Path) -> None:
         ("pbs.event().type=queuejob", "pbs.server()=x", r"x\.data:1: not a line"),
     ],
 )
-def test_what_is_no_recording_is_refused(request_: str, data: str, said: str, tmp_path: Path) -> None:
+def test_an_invalid_recording_is_refused(request_: str, data: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "x.in").write_text(request_)
     (tmp_path / "x.data").write_text(data)
     with pytest.raises(SourceError, match=said):
@@ -67,8 +67,8 @@ def test_durations_are_printed_as_pbs_prints_them(seconds: int, text: str) -> No
     assert clock(seconds) == text
 
 
-def test_what_is_set_is_written_as_the_server_writes_it(do: Do, site: Site) -> None:
-    """Seen on the server: at postqueuejob and runjob only what is set, before the verdict."""
+def test_set_values_are_written_as_by_the_server(do: Do, site: Site) -> None:
+    """Observed on the server: at postqueuejob and runjob only the values set before accept or reject are written."""
     verdict = "pbs.event().accept=True\npbs.event().reject=False\n"
     for event in (postqueued(submission(), site=site), started(submission(), site=site, now=NOW)):
         written = recordings.write(do(event, SET.format(200)), event)

@@ -1,4 +1,4 @@
-"""The emulated server runs a hook as the real one was seen to run it."""
+"""The emulated server runs hooks as observed on the real one."""
 
 import sys
 import threading
@@ -16,7 +16,7 @@ from tests.hooks.emulated import Do, all_events, shown
 from tests.hooks.jobs import submission
 
 
-def test_a_hook_finds_the_name_of_the_builtins_and_fresh_globals(do: Do, site: Site) -> None:
+def test_a_hook_has_the_name_of_the_builtins_and_new_globals(do: Do, site: Site) -> None:
     event = postqueued(submission(), site=site)
     assert shown(do(event, "show(__name__)", "show('x' in globals())", "x = 1")) == ["builtins", "False"]
     assert shown(do(event, "show('x' in globals())")) == ["False"]
@@ -39,17 +39,17 @@ def test_an_exception_rejects_the_request(name: str, do: Do, site: Site) -> None
     assert outcome.resources == {}
 
 
-def test_at_postqueuejob_it_is_too_late_to_reject(do: Do, site: Site) -> None:
+def test_a_rejection_at_postqueuejob_has_no_effect(do: Do, site: Site) -> None:
     assert do(postqueued(submission(), site=site), "1 / 0").accepted
     assert do(postqueued(submission(), site=site), "event.reject('no')").accepted
 
 
-def test_a_rejection_carries_its_message(do: Do, site: Site) -> None:
+def test_a_rejection_has_its_message(do: Do, site: Site) -> None:
     outcome = do(queued(submission(), site=site), "event.reject('not today')", "1 / 0")
     assert (outcome.accepted, outcome.message, outcome.error) == (False, "not today", "")
 
 
-def test_a_hook_that_ends_without_a_word_accepts(do: Do, site: Site) -> None:
+def test_a_hook_that_neither_accepts_nor_rejects_accepts(do: Do, site: Site) -> None:
     assert do(queued(submission(), site=site), "pass").accepted
 
 
@@ -69,12 +69,12 @@ def test_a_changed_file_is_compiled_again(tmp_path: Path, site: Site) -> None:
         assert shown(script.run(postqueued(submission(), site=site))) == [word]
 
 
-def test_a_hook_that_cannot_be_read_says_so(tmp_path: Path, site: Site) -> None:
+def test_an_unreadable_hook_is_an_error(tmp_path: Path, site: Site) -> None:
     with pytest.raises(SourceError, match="cannot read the hook"):
         HookScript(tmp_path / "missing.py").run(postqueued(submission(), site=site))
 
 
-def test_the_hooks_clock_is_the_events_and_its_stopwatch_the_true_one(do: Do, site: Site) -> None:
+def test_the_hook_gets_the_events_time_and_the_real_monotonic_clock(do: Do, site: Site) -> None:
     event = postqueued(submission(), site=site, now=12345)
     begin = time.monotonic()
     lines = shown(do(event, "import time", "show(time.time())", "show(time.monotonic())"))
@@ -83,7 +83,7 @@ def test_the_hooks_clock_is_the_events_and_its_stopwatch_the_true_one(do: Do, si
     assert float(shown(do(replace(event, now=None), "import time", "show(time.time())"))[0]) > 1.7e9
 
 
-def test_several_threads_may_run_one_script(tmp_path: Path, site: Site) -> None:
+def test_several_threads_can_run_one_script(tmp_path: Path, site: Site) -> None:
     file = tmp_path / "hook.py"
     file.write_text(
         "import pbs\njob = pbs.event().job\njob.Resource_List['soft_walltime'] = pbs.duration(int(str(job.Job_Name)))\n"

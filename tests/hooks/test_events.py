@@ -1,4 +1,4 @@
-"""What the hook does at each event: who gets no soft walltime, and what it logs."""
+"""Jobs that get no soft walltime at any event, and the hook's log."""
 
 import pytest
 
@@ -6,13 +6,15 @@ from softwalltime.emulation.pbs.events import Site, altered, postqueued, queued,
 from tests.hooks.jobs import AT_QUEUEJOB, NOW, Run, submission
 from tests.hooks.peer import Peer
 
-# ---- Who gets none --------------------------------------------------------------------------------------------------
+# ---- Jobs without soft walltime -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "events", [AT_QUEUEJOB, {**AT_QUEUEJOB, "postqueuejob": True}], ids=["queuejob", "postqueuejob"]
 )
-def test_a_shrink_to_fit_job_gets_none_at_any_event(events: dict[str, bool], run: Run, peer: Peer, site: Site) -> None:
+def test_a_shrink_to_fit_job_gets_no_soft_walltime_at_any_event(
+    events: dict[str, bool], run: Run, peer: Peer, site: Site
+) -> None:
     peer.behave(set=600)
     job = submission(min_walltime=600, max_walltime=7200)
     for event in (queued(job, site=site), postqueued(job, site=site), started(job, site=site, now=NOW)):
@@ -20,7 +22,7 @@ def test_a_shrink_to_fit_job_gets_none_at_any_event(events: dict[str, bool], run
     assert peer.asked() == []
 
 
-def test_a_job_without_walltime_gets_none_unless_configured(run: Run, peer: Peer, site: Site) -> None:
+def test_a_job_without_walltime_gets_no_soft_walltime_unless_configured(run: Run, peer: Peer, site: Site) -> None:
     peer.behave(set=600)
     job = submission(walltime=None, queue="nodefault")
     for event in (postqueued(job, site=site), started(job, site=site, now=NOW)):
@@ -36,7 +38,7 @@ def test_a_prediction_that_equals_the_walltime_is_not_set_on_a_job_without_one(
     assert run(started(submission(), site=site, now=NOW)).resources == {}
 
 
-def test_a_job_shorter_than_the_minimum_gets_none(run: Run, peer: Peer, site: Site) -> None:
+def test_a_job_shorter_than_the_minimum_gets_no_soft_walltime(run: Run, peer: Peer, site: Site) -> None:
     peer.behave(share=0.5)
     assert run(postqueued(submission(walltime=40), site=site)).soft_walltime is None
 
@@ -48,7 +50,7 @@ def test_a_prediction_below_the_minimum_becomes_the_minimum(run: Run, peer: Peer
 
 
 @pytest.mark.parametrize("event", ["queuejob", "postqueuejob", "modifyjob", "runjob"])
-def test_an_event_can_be_switched_off(event: str, run: Run, peer: Peer, site: Site) -> None:
+def test_an_event_can_be_disabled(event: str, run: Run, peer: Peer, site: Site) -> None:
     peer.behave(set=1800)
     off = {**AT_QUEUEJOB, "postqueuejob": event != "queuejob", event: False}
     raised = {
@@ -70,14 +72,14 @@ def test_an_event_can_be_switched_off(event: str, run: Run, peer: Peer, site: Si
     ("log", "lines"),
     [("all", [1, 1, 1]), ("changes", [1, 0, 1]), ("errors", [0, 0, 1]), ("off", [0, 0, 0])],
 )
-def test_the_site_says_what_is_logged(log: str, lines: list[int], run: Run, peer: Peer, site: Site) -> None:
-    """One line for what is set, for what is not, and for a failure."""
+def test_the_configuration_selects_what_is_logged(log: str, lines: list[int], run: Run, peer: Peer, site: Site) -> None:
+    """Three runs: a value is set, none is set, and no answer comes."""
     for answer, count in zip(({"set": 1800}, {"none": True}, {"close": True}), lines, strict=True):
         peer.behave(**answer)
         assert len(run(postqueued(submission(), site=site), log=log).log) == count
 
 
-def test_a_line_says_what_was_decided_why_and_how_long_it_took(run: Run, peer: Peer, site: Site) -> None:
+def test_a_log_line_has_decision_reason_and_duration(run: Run, peer: Peer, site: Site) -> None:
     peer.behave(set=1800)
     ((level, line),) = run(postqueued(submission(), site=site)).log
     assert level == 0x100
@@ -85,7 +87,7 @@ def test_a_line_says_what_was_decided_why_and_how_long_it_took(run: Run, peer: P
     assert line.endswith(" ms)")
 
 
-def test_what_others_wrote_cannot_forge_log_lines(run: Run, peer: Peer, site: Site) -> None:
+def test_texts_cannot_forge_log_lines(run: Run, peer: Peer, site: Site) -> None:
     basis = "\\n11/20/2026 12:00:00;0001;\\u001b[31m\\udc80" + "x" * 5000
     peer.behave(raw=f'{{"v": 1, "action": "none", "basis": "{basis}"}}\n')
     ((_, line),) = run(postqueued(submission(), site=site)).log

@@ -1,4 +1,4 @@
-"""The transport for sites without the daemon: the hook asks PostgreSQL itself."""
+"""The transport for sites without the daemon: the hook calls the SQL functions itself."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from softwalltime.emulation.pbs.hook import HookOutcome, HookScript
 from softwalltime.store.embedded.server import embedded_postgres
 from tests.hooks.conftest import HASTY, HOOK, HUNG, PATIENT, STATE
 from tests.hooks.jobs import AT_QUEUEJOB, NOW, submission
-from tests.hooks.test_answers import PAUSE, how
+from tests.hooks.test_breaker import PAUSE, outcome_of
 from tests.samples import job
 from tests.service.running import until
 from tests.store.stored import add_jobs
@@ -31,7 +31,7 @@ Ask = Callable[..., HookOutcome]
 
 @pytest.fixture
 def ask(script: HookScript, configured: Callable[..., Path]) -> Ask:
-    """Runs the hook for an event with PostgreSQL to ask."""
+    """Run the hook for an event with PostgreSQL as its peer."""
 
     def ask(
         event: Any, dsn: str, deadline_ms: int = PATIENT, settings: dict[str, str] | None = None, **changes: Any
@@ -49,7 +49,7 @@ def ask(script: HookScript, configured: Callable[..., Path]) -> Ask:
 
 @pytest.fixture
 def history(database: str, connection: Connection) -> str:
-    """DSN of a database in which alice has run for 500 and 700 seconds, and bob never."""
+    """The DSN of a database with two jobs of alice, of 500 s and 700 s, and none of bob."""
     jobs = [
         job(
             "alice",
@@ -73,10 +73,10 @@ def test_the_prediction_comes_from_the_sql_functions(ask: Ask, history: str, sit
     assert ask(alter, history).soft_walltime == 500
 
 
-def test_a_cold_start_gets_none(ask: Ask, history: str, site: Site) -> None:
+def test_a_cold_start_gets_no_soft_walltime(ask: Ask, history: str, site: Site) -> None:
     outcome = ask(postqueued(submission(user="bob"), site=site), history)
     assert outcome.soft_walltime is None
-    assert "last2 knows nothing better" in outcome.log[0][1]
+    assert "no prediction below the walltime by last2" in outcome.log[0][1]
 
 
 def test_a_starting_job_is_raised_to_its_walltime_without_a_connection(ask: Ask, site: Site) -> None:
@@ -84,12 +84,12 @@ def test_a_starting_job_is_raised_to_its_walltime_without_a_connection(ask: Ask,
     assert ask(event, "host=/nowhere").soft_walltime == 3600
 
 
-def test_a_starting_job_may_have_a_predictor_of_its_own(ask: Ask, history: str, site: Site) -> None:
+def test_a_starting_job_can_have_another_predictor(ask: Ask, history: str, site: Site) -> None:
     event = started(submission(), site=site, now=NOW, soft_walltime=60)
     assert ask(event, history, settings={"running": "last2+900"}).soft_walltime == 1500
 
 
-def test_a_starting_job_that_nothing_is_known_of_is_raised_to_its_walltime_as_by_the_daemon(
+def test_a_starting_job_without_a_prediction_is_raised_to_its_walltime_as_by_the_daemon(
     ask: Ask, history: str, site: Site
 ) -> None:
     event = started(submission(user="bob"), site=site, now=NOW, soft_walltime=600)
@@ -113,7 +113,7 @@ def test_texts_of_users_are_parameters(ask: Ask, history: str, site: Site) -> No
         ("", "no answer: "),
     ],
 )
-def test_a_database_that_cannot_be_reached_is_no_answer(
+def test_an_unreachable_database_is_no_answer(
     dsn: str, said: str, ask: Ask, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PGHOST", "/nowhere")
@@ -122,7 +122,7 @@ def test_a_database_that_cannot_be_reached_is_no_answer(
     assert said in outcome.log[0][1]
 
 
-def test_a_database_without_our_functions_is_no_answer(ask: Ask, empty_database: str, site: Site) -> None:
+def test_a_database_without_the_functions_is_no_answer(ask: Ask, empty_database: str, site: Site) -> None:
     outcome = ask(postqueued(submission(), site=site), empty_database)
     assert "does not exist" in outcome.log[0][1]
 
@@ -132,12 +132,12 @@ def test_an_unknown_predictor_is_no_answer(ask: Ask, history: str, site: Site) -
     assert "no predictor in SQL is called" in outcome.log[0][1]
 
 
-def test_without_an_answer_the_fallback_counts_at_a_start(ask: Ask, site: Site) -> None:
+def test_the_fallback_applies_at_a_start_without_an_answer(ask: Ask, site: Site) -> None:
     event = started(submission(), site=site, now=NOW, soft_walltime=600)
     assert ask(event, "host=/nowhere", settings={"running": "last2"}).soft_walltime == 3600
 
 
-def test_a_database_that_computes_too_long_is_given_up(ask: Ask, history: str, site: Site) -> None:
+def test_a_slow_statement_is_cancelled(ask: Ask, history: str, site: Site) -> None:
     with psycopg.connect(history, autocommit=True) as connection:
         connection.execute("ALTER FUNCTION softwalltime.last2 RENAME TO quick")
         connection.execute(
@@ -148,14 +148,14 @@ def test_a_database_that_computes_too_long_is_given_up(ask: Ask, history: str, s
         outcome = ask(postqueued(submission(), site=site), history, deadline_ms=200)
         assert time.monotonic() - begin < HUNG
         assert "no answer" in outcome.log[0][1]
-        # The statement does not go on without us.
+        # The server cancels the statement.
         there = "SELECT FROM pg_stat_activity WHERE application_name = 'softwalltime hook'"
         until(lambda: connection.execute(there).fetchone() is None)
 
 
 @pytest.fixture
 def suspended_postgres(tmp_path: Path) -> Iterator[str]:
-    """DSN of a PostgreSQL that takes connections, by its kernel, and says nothing."""
+    """The DSN of a suspended PostgreSQL: the kernel accepts connections, but no answer comes."""
     with embedded_postgres(tmp_path, durable=False) as dsn:
         (file,) = tmp_path.rglob("postmaster.pid")
         pid = int(file.read_text().split()[0])
@@ -166,14 +166,12 @@ def suspended_postgres(tmp_path: Path) -> Iterator[str]:
             os.kill(pid, signal.SIGCONT)
 
 
-def test_a_suspended_postgresql_costs_the_deadline_three_times_and_then_nothing(
-    ask: Ask, suspended_postgres: str, site: Site
-) -> None:
+def test_a_suspended_postgresql_costs_three_deadlines(ask: Ask, suspended_postgres: str, site: Site) -> None:
     event = postqueued(submission(), site=site)
     begin = time.monotonic()
     outcomes = [ask(event, suspended_postgres, deadline_ms=HASTY, breaker_seconds=PAUSE) for _ in range(6)]
     assert time.monotonic() - begin < HUNG
-    assert [how(outcome) for outcome in outcomes] == ["late"] * 3 + ["unasked"] * 3
+    assert [outcome_of(outcome) for outcome in outcomes] == ["late"] * 3 + ["no request"] * 3
     assert not any(outcome.soft_walltime for outcome in outcomes)
 
 
@@ -185,7 +183,7 @@ def test_a_peer_that_only_accepts_costs_no_more_than_the_deadline(ask: Ask, site
         begin = time.monotonic()
         outcome = ask(postqueued(submission(), site=site), dsn, deadline_ms=HASTY)
         assert time.monotonic() - begin < HUNG
-    assert "no answer in time" in outcome.log[0][1]
+    assert "no answer: timed out" in outcome.log[0][1]
     assert "postgres" in os.environ[STATE]
     assert "127.0.0.1" not in os.environ[STATE], "a DSN may hold a password"
 
@@ -209,7 +207,7 @@ print(json.dumps([outcome.soft_walltime, pq and pq.__impl__, pq and pq.__file__,
 
 
 @pytest.mark.parametrize("installed", [True, False])
-def test_psycopg_is_loaded_from_its_folder_and_in_pure_python(installed: bool, history: str, tmp_path: Path) -> None:
+def test_pure_python_psycopg_is_loaded_from_its_folder(installed: bool, history: str, tmp_path: Path) -> None:
     if installed:
         packages = Path(psycopg.__file__).parents[1]
         for name in ("psycopg", "typing_extensions.py"):
@@ -230,7 +228,7 @@ def test_psycopg_is_loaded_from_its_folder_and_in_pure_python(installed: bool, h
         assert "psycopg cannot be loaded" in log[0]
 
 
-def test_an_event_of_our_own_time_is_asked_with_that_time(ask: Ask, history: str, site: Site) -> None:
-    """Before her jobs ended nothing was known of alice."""
+def test_the_request_has_the_time_of_the_event(ask: Ask, history: str, site: Site) -> None:
+    """Before alice's first job ended, there is no prediction for her."""
     early = replace(postqueued(submission(), site=site), now=NOW - 9000)
     assert ask(early, history).soft_walltime is None

@@ -1,4 +1,4 @@
-"""The hook file runs on the oldest interpreter that a pbs_server embeds."""
+"""The hook file runs on Python 3.6, the oldest interpreter that a pbs_server embeds."""
 
 import ast
 import os
@@ -47,24 +47,24 @@ print("soft_walltime", Job.Resource_List["soft_walltime"])
 
 
 def old_python() -> str:
-    """An interpreter of version 3.6: the one on the path, or one that pyenv has."""
+    """A Python 3.6 interpreter from the path or from pyenv."""
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     candidates = [shutil.which("python3.6")]
     with suppress(PermissionError):  # where they are another user's
         candidates += map(str, versions.glob("3.6.*/bin/python"))
     for candidate in candidates:
-        # A shim of pyenv may stand in the path without a version behind it.
+        # The path may have a shim of pyenv without an installed version.
         if candidate and subprocess.run([candidate, "-c", ""], capture_output=True, check=False).returncode == 0:
             return candidate
     pytest.skip("no Python 3.6 here")
 
 
-def test_the_syntax_is_that_of_python_3_6() -> None:
+def test_the_syntax_is_python_3_6() -> None:
     ast.parse(HOOK.read_text(), feature_version=(3, 6))
 
 
-def test_nothing_but_the_standard_library_is_imported() -> None:
-    """Save psycopg, where the transport is postgres, and PBS itself."""
+def test_only_the_standard_library_is_imported() -> None:
+    """Exceptions are psycopg for the transport postgres, and the module of PBS."""
     imported = set()
     for node in ast.walk(ast.parse(HOOK.read_text())):
         if isinstance(node, ast.Import):
@@ -75,7 +75,7 @@ def test_nothing_but_the_standard_library_is_imported() -> None:
     assert sys.stdlib_module_names >= STANDARD
 
 
-def test_importing_it_does_nothing() -> None:
+def test_importing_the_hook_has_no_effect() -> None:
     done = subprocess.run(
         [old_python(), "-c", f"import sys; sys.path.insert(0, {str(HOOK.parent)!r}); import softwalltime_hook"],
         capture_output=True,
@@ -90,12 +90,12 @@ def test_importing_it_does_nothing() -> None:
     ("behaviour", "soft_walltime", "said"),
     [
         ({"set": 600}, "600", "set 600 of 3600"),
-        ({"raw": "nonsense\n"}, "None", "no answer: nonsense"),
-        ({"hang": True}, "None", "no answer in time"),
+        ({"raw": "nonsense\n"}, "None", "no answer: invalid answer"),
+        ({"hang": True}, "None", "no answer: timed out"),
         ({"close": True}, "None", "no answer: "),
     ],
 )
-def test_it_asks_and_sets_on_python_3_6(
+def test_the_hook_requests_and_sets_on_python_3_6(
     behaviour: dict[str, object],
     soft_walltime: str,
     said: str,
@@ -113,6 +113,6 @@ def test_it_asks_and_sets_on_python_3_6(
     assert said in done.stdout
     assert "accepted 0" in done.stdout
     assert f"soft_walltime {soft_walltime}\n" in done.stdout
-    # Who hangs may take it in later than the hook goes.
+    # A hanging peer may read the request after the hook has ended.
     if "hang" not in behaviour:
-        assert [question["job"]["user"] for question in peer.asked()] == ([] if "close" in behaviour else ["alice"])
+        assert [request["job"]["user"] for request in peer.asked()] == ([] if "close" in behaviour else ["alice"])

@@ -1,4 +1,4 @@
-"""What the hook does when a job starts."""
+"""The hook at starts of jobs (runjob)."""
 
 from typing import Any
 
@@ -10,15 +10,15 @@ from tests.hooks.peer import Peer
 
 
 def start(site: Site, soft: int | None = 1800, now: int = NOW, **changes: Any) -> Event:
-    """The start of a job of an hour that was submitted ten minutes ago."""
+    """Return the start of a job with a walltime of one hour, submitted ten minutes ago."""
     return started(submission(**changes), site=site, now=now, soft_walltime=soft)
 
 
 @pytest.mark.parametrize("job_id", ["7.pbs1", "7[3].pbs1"])
-def test_a_starting_job_gets_a_fresh_soft_walltime(job_id: str, run: Run, peer: Peer, site: Site) -> None:
+def test_a_starting_job_gets_a_new_soft_walltime(job_id: str, run: Run, peer: Peer, site: Site) -> None:
     peer.behave(set=2400)
     assert run(start(site, job_id=job_id)).soft_walltime == 2400
-    assert [(question["event"], question["job"]["job_id"]) for question in peer.asked()] == [("runjob", job_id)]
+    assert [(request["event"], request["job"]["job_id"]) for request in peer.asked()] == [("runjob", job_id)]
 
 
 def test_the_policy_may_raise_a_starting_job_to_its_walltime(run: Run, peer: Peer, site: Site) -> None:
@@ -26,16 +26,16 @@ def test_the_policy_may_raise_a_starting_job_to_its_walltime(run: Run, peer: Pee
     assert run(start(site)).soft_walltime == 3600
 
 
-def test_a_starting_job_without_soft_walltime_may_get_one(run: Run, peer: Peer, site: Site) -> None:
+def test_a_starting_job_without_soft_walltime_can_get_one(run: Run, peer: Peer, site: Site) -> None:
     peer.behave(set=2400)
     assert run(start(site, soft=None)).soft_walltime == 2400
 
 
 @pytest.mark.parametrize("answer", [{"none": True}, {"set": 1800}], ids=["none", "the same"])
-def test_a_starting_job_that_shall_keep_what_it_has_is_not_touched(
+def test_an_unchanged_soft_walltime_is_not_set_at_a_start(
     answer: dict[str, Any], run: Run, peer: Peer, site: Site
 ) -> None:
-    """Setting it again would write another record into the accounting log."""
+    """PBS would write another record into the accounting log."""
     peer.behave(**answer)
     assert run(start(site)).resources == {}
 
@@ -51,7 +51,7 @@ def test_a_starting_job_that_shall_keep_what_it_has_is_not_touched(
         pytest.param(0, "keep", 3600, id="and never at 0, which kills the scheduler"),
     ],
 )
-def test_at_a_start_without_an_answer_the_fallback_counts(
+def test_at_a_start_without_an_answer_the_fallback_applies(
     soft: int | None, fallback: str, expected: int | None, run: Run, peer: Peer, site: Site
 ) -> None:
     peer.behave(**NOBODY)
@@ -60,12 +60,12 @@ def test_at_a_start_without_an_answer_the_fallback_counts(
 
 @pytest.mark.parametrize("soft", [0, 4000])
 @pytest.mark.parametrize("when", ["always", "never", "if-none"])
-def test_a_job_never_starts_with_what_is_not_valid(when: str, soft: int, run: Run, site: Site) -> None:
-    """Whoever set it: 0 on a running job kills the scheduler."""
+def test_a_job_never_starts_with_an_invalid_soft_walltime(when: str, soft: int, run: Run, site: Site) -> None:
+    """It does not matter who set it: 0 on a running job kills the scheduler."""
     assert run(start(site, soft), runjob=when).soft_walltime == 3600
 
 
-def test_without_walltime_the_fallback_is_none(run: Run, peer: Peer, site: Site) -> None:
+def test_the_fallback_without_walltime_is_no_soft_walltime(run: Run, peer: Peer, site: Site) -> None:
     peer.behave(**NOBODY)
     outcome = run(start(site, queue="nodefault", walltime=None), jobs_without_walltime=True)
     assert outcome.soft_walltime is None
@@ -84,7 +84,7 @@ def test_without_walltime_the_fallback_is_none(run: Run, peer: Peer, site: Site)
         ({"waited_longer_than": 600}, 1800, False),
     ],
 )
-def test_the_site_says_which_starts_are_asked_about(
+def test_the_configuration_selects_the_starts_with_a_request(
     when: Any, soft: int | None, asked: bool, run: Run, peer: Peer, site: Site
 ) -> None:
     peer.behave(set=2400)

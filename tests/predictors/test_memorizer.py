@@ -26,7 +26,7 @@ def test_any_difference_in_the_signature_is_another_job() -> None:
     assert predicted("memorizer:keys=user", [10], walltime=999) == 10
 
 
-def test_jobs_older_than_the_window_are_forgotten() -> None:
+def test_jobs_older_than_the_window_are_removed() -> None:
     assert predicted("memorizer:window=1d", [10, 30], now=DAY + 5050) == 30
     model = make("memorizer:window=1d")
     answer = model.predict(job().submission, 0)

@@ -45,7 +45,7 @@ def test_lsterr_takes_the_predictor_that_was_best_of_late() -> None:
     assert predicted(taught("templates:templates=user,estimators=lr2+wm1,method=lsterr", steps)) == 100
 
 
-def test_categories_are_forgotten_after_the_window() -> None:
+def test_categories_are_removed_after_the_window() -> None:
     model = taught("templates:window=1d", [100, 200])
     assert predicted(model, now=DAY) is not None
     assert predicted(model, now=3 * DAY) is None

@@ -1,4 +1,4 @@
-"""Records that a user forges by line breaks in what he gives at qsub, and PBS writes as it is."""
+"""Records forged with line breaks in values of qsub, which PBS writes unchanged."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import product
@@ -24,7 +24,7 @@ def record(
     kind: str, at: int, number: int, user: str, account: str | None = None, project: str = "p", resource: str = "",
     runtime: int = 30,
 ) -> str:  # fmt: skip
-    """A record as PBS writes it, ``at`` seconds after noon."""
+    """Return a record in PBS's format, ``at`` seconds after noon."""
     time = EPOCH + at
     ended = kind in "ER"
     start = time - runtime if ended else time
@@ -42,7 +42,7 @@ def record(
 
 
 def day(injected: list[str]) -> str:
-    """A quiet day: other users' jobs before and after the records that hold what was injected."""
+    """Return a log with other users' jobs before and after the records with the injected text."""
     before = "".join(record(kind, at, 1 + at, "bob") for at in range(-500, -99, 50) for kind in "QSE")
     after = "".join(record(kind, at, 1000 + at, "bob") for at in range(100, 900, 50) for kind in "QSE")
     return before + "".join(injected) + after
@@ -52,11 +52,11 @@ FORGED = [
     record("E", at, 777_000 + number, "bob", runtime=7)
     for number, at in enumerate((-3600, -1, 0, 0, 1, 3, 60, 900, 90_000))
 ]
-"""Complete records of another user's jobs, at every time that is of any use."""
+"""Return complete records of another user's jobs at several times."""
 
 
 def fakes(kind: str) -> dict[str, str]:
-    """What a forger may end his text with, before PBS goes on with its closing quotation mark."""
+    """Ends of the injected text, before PBS's closing quotation mark."""
     own = record(kind, 0, 9, "mallory", account="y").partition('account="y')[0] + 'account="y'
     bobs = record(kind, 0, 777_777, "bob", account="y").partition('account="y')[0] + 'account="y'
     return {
@@ -73,7 +73,7 @@ def fakes(kind: str) -> dict[str, str]:
 
 
 def beginnings(kind: str) -> dict[str, str]:
-    """What he may write before the records: what looks like the end of his own."""
+    """Starts of the injected text, which imitate the end of the user's own record."""
     rest = record(kind, 0, 9, "mallory", account="x").partition('account="x')[2]
     return {
         "nothing": "x\n",
@@ -97,7 +97,7 @@ def injections(kind: str) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize(("kind", "begin", "end"), [each for kind in "QSER" for each in injections(kind)])
-def test_no_job_comes_out_of_an_account_with_line_breaks(tmp_path: Path, kind: str, begin: str, end: str) -> None:
+def test_an_account_with_line_breaks_adds_no_job(tmp_path: Path, kind: str, begin: str, end: str) -> None:
     account = beginnings(kind)[begin] + "".join(FORGED) + fakes(kind)[end]
     honest, _ = jobs(tmp_path, day([]))
     read, tally = jobs(tmp_path, day([record(kind, 0, 9, "mallory", account=account)]))
@@ -112,7 +112,7 @@ def test_no_job_comes_out_of_an_account_with_line_breaks(tmp_path: Path, kind: s
 @pytest.mark.parametrize("field", ["project", "resource"])
 @pytest.mark.parametrize("kind", "QSE")
 @pytest.mark.parametrize("end", ["y", f"{stamp(0)};L;license;y"])
-def test_no_job_comes_out_of_other_values_with_line_breaks(tmp_path: Path, kind: str, field: str, end: str) -> None:
+def test_other_values_with_line_breaks_add_no_job(tmp_path: Path, kind: str, field: str, end: str) -> None:
     injected = record(kind, 0, 9, "mallory", **{field: "x\n" + "".join(FORGED) + end})  # type: ignore[arg-type]
     honest, _ = jobs(tmp_path, day([]))
     read, _ = jobs(tmp_path, day([injected]))
@@ -121,7 +121,7 @@ def test_no_job_comes_out_of_other_values_with_line_breaks(tmp_path: Path, kind:
     assert read == honest
 
 
-def test_every_record_of_a_job_may_hold_it_and_those_around_it_count(tmp_path: Path) -> None:
+def test_forged_texts_in_any_record_do_not_affect_the_records_around_it(tmp_path: Path) -> None:
     account = "x\n" + "".join(FORGED) + "y"
     injected = [record(kind, at, 9, "mallory", account=account) for kind, at in (("Q", 0), ("S", 20), ("E", 40))]
     honest, _ = jobs(tmp_path, day([]))
@@ -132,7 +132,7 @@ def test_every_record_of_a_job_may_hold_it_and_those_around_it_count(tmp_path: P
     assert [job.submission.job_id for job in carols] == ["510.pbs1", "530.pbs1", "550.pbs1"]
 
 
-def test_another_users_prediction_does_not_move(tmp_path: Path) -> None:
+def test_another_users_prediction_does_not_change(tmp_path: Path) -> None:
     account = "x\n" + "".join(FORGED) + fakes("Q")["another user's record"]
     predictions = []
     for injected in ([], [record("Q", 950, 9, "mallory", account=account)]):
@@ -145,7 +145,7 @@ def test_another_users_prediction_does_not_move(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [100, 3000, 10**6])
-def test_it_does_not_matter_where_blocks_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+def test_block_boundaries_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(files, "BLOCK", size)
     account = "x\n" + "".join(FORGED) * 30 + fakes("E")["another user's record"]
     honest, _ = jobs(tmp_path, day([]))
@@ -164,15 +164,15 @@ def test_a_text_of_a_megabyte_is_the_limit(tmp_path: Path, monkeypatch: pytest.M
     "account",
     ['chem grant; 2026 "x=1"', '"', "'", "it's", '""', 'a="b', "x='y z", "x" * 5000, "11/20/2026 12:00:00;E;1;"],
 )
-def test_accounts_without_line_breaks_are_no_forgeries(tmp_path: Path, account: str) -> None:
+def test_accounts_without_line_breaks_are_not_set_aside(tmp_path: Path, account: str) -> None:
     records = [record(kind, at, 9, "carol", account=account) for kind, at in (("Q", 0), ("S", 20), ("E", 40))]
     read, tally = jobs(tmp_path, day(records))
     assert tally.malformed == 0
     assert [job.submission.account for job in read if job.submission.user == "carol"] == [account]
 
 
-def test_a_user_who_closes_his_own_record_cannot_be_told(tmp_path: Path) -> None:
-    """What SECURITY.md says that the log alone cannot show: each line is as PBS writes it."""
+def test_a_forgery_after_a_complete_record_is_not_detected(tmp_path: Path) -> None:
+    """SECURITY.md documents this limit: each line of such a log is a valid record of PBS."""
     own = record("E", 0, 9, "mallory", account="x").partition('account="x')[2]
     account = "x" + own + fakes("E")["another user's record"]
     written = record("E", 0, 9, "mallory", account=account)

@@ -1,4 +1,4 @@
-"""What the hook, which is root, reads and does: its configuration, the socket, and nothing that a user can write."""
+"""The hook, which runs as root, opens its configuration and the socket, and nothing that a user can write."""
 
 import ast
 import json
@@ -14,8 +14,8 @@ from softwalltime.emulation.pbs.events import Site, queued
 from softwalltime.emulation.pbs.hook import HookScript
 from softwalltime.jobs import Submission
 from tests.hooks import conftest as of_hooks
+from tests.hooks.jobs import events
 from tests.hooks.peer import Peer
-from tests.hooks.test_answers import events
 from tests.hooks.test_python36 import STANDARD
 from tests.samples import ROOT
 
@@ -33,17 +33,17 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
 
 @pytest.fixture
 def audited() -> Iterator[list[tuple[str, tuple[Any, ...]]]]:
-    """What Python's own audit tells of files, processes and sockets, from when ``clear`` is called on it."""
+    """Python's audit events of files, processes and sockets since the last call of ``clear``."""
     global _seen
     if not getattr(sys, "_softwalltime_audited", False):
         sys.addaudithook(_audit)
-        sys._softwalltime_audited = True  # an audit hook stays for the life of the process
+        sys._softwalltime_audited = True  # an audit hook cannot be removed
     _seen = []
     yield _seen
     _seen = None
 
 
-def test_it_opens_its_configuration_and_its_socket_and_nothing_else(
+def test_the_hook_opens_only_its_configuration_and_its_socket(
     audited: list[tuple[str, tuple[Any, ...]]], tmp_path: Path, site: Site
 ) -> None:
     configuration = tmp_path / "softwalltime_hook.json"
@@ -52,7 +52,7 @@ def test_it_opens_its_configuration_and_its_socket_and_nothing_else(
         configuration.write_text(json.dumps({"socket": str(peer.socket), "deadline_ms": of_hooks.PATIENT}))
         script = HookScript(HOOK)
         asked = [*events(site)]
-        script.run(asked[0], configuration)  # what is imported once is imported
+        script.run(asked[0], configuration)  # imports happen once
         configuration.touch()
         audited.clear()
         for event in asked:
@@ -69,7 +69,7 @@ def test_it_opens_its_configuration_and_its_socket_and_nothing_else(
 
 @pytest.fixture
 def loading(site: Site, tmp_path: Path) -> Iterator[Callable[[object], str]]:
-    """Asks PostgreSQL with psycopg from this folder; what the hook says of it."""
+    """Run the hook with psycopg from this folder; return its log."""
     script = HookScript(HOOK)
     event = queued(Submission("7.pbs1", "alice", 1_795_000_000, 3600), site=site)
     paths = list(sys.path)
@@ -83,7 +83,7 @@ def loading(site: Site, tmp_path: Path) -> Iterator[Callable[[object], str]]:
         assert not outcome.error
         assert outcome.soft_walltime is None
         said = "\n".join(line for _, line in outcome.log)
-        refused = "psycopg cannot be loaded" in said or "psycopg_path cannot be" in said
+        refused = "psycopg cannot be loaded" in said or "psycopg_path: invalid value" in said
         assert [each for each in sys.path if each not in paths] == ([] if refused else [folder])
         sys.path[:] = paths
         return said
@@ -94,40 +94,40 @@ def loading(site: Site, tmp_path: Path) -> Iterator[Callable[[object], str]]:
 
 @pytest.fixture
 def library(tmp_path: Path) -> Path:
-    """A folder with psycopg in it, all of it root's, or of the user of this test."""
+    """A folder with psycopg that root or the user of this test owns."""
     folder = tmp_path / "lib" / "psycopg_path"
     (folder / "psycopg").mkdir(parents=True)
     (folder / "psycopg" / "__init__.py").touch()
     return folder
 
 
-def test_psycopg_is_loaded_from_a_folder_that_is_roots_alone(loading: Loading, library: Path) -> None:
+def test_psycopg_is_loaded_from_a_folder_that_only_root_can_write(loading: Loading, library: Path) -> None:
     assert "PostgreSQL: " in loading(str(library))
 
 
 @pytest.mark.parametrize("mode", [0o775, 0o757, 0o1777])
 @pytest.mark.parametrize("which", ["", "psycopg", ".."])
-def test_psycopg_is_not_loaded_from_where_others_can_write(
+def test_psycopg_is_not_loaded_from_a_folder_that_others_can_write(
     loading: Loading, library: Path, which: str, mode: int
 ) -> None:
     (library / which).resolve().chmod(mode)
     said = loading(str(library))
     if which == ".." and mode & 0o1000:
-        # Like /tmp: nobody can replace in it what is another's.
+        # As in /tmp, nobody can replace another user's files in it.
         assert "PostgreSQL: " in said
     else:
-        assert f"psycopg cannot be loaded: others than root can change {(library / which).resolve()} " in said
+        assert f"psycopg cannot be loaded: users other than root can change {(library / which).resolve()} " in said
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="files of another owner are made")
 @pytest.mark.parametrize("which", ["", "psycopg", "..", "../link"])
-def test_psycopg_is_not_loaded_from_what_belongs_to_another(loading: Loading, library: Path, which: str) -> None:
+def test_psycopg_is_not_loaded_from_another_users_files(loading: Loading, library: Path, which: str) -> None:
     (library.parent / "link").symlink_to(library)
     os.chown(library / which, 65534, 65534, follow_symlinks=False)
-    assert "psycopg cannot be loaded: others than root can change " in loading(str(library.parent / "link"))
+    assert "psycopg cannot be loaded: users other than root can change " in loading(str(library.parent / "link"))
 
 
-def test_a_folder_that_was_mended_counts_at_once(loading: Loading, library: Path) -> None:
+def test_a_corrected_folder_is_used_at_once(loading: Loading, library: Path) -> None:
     library.chmod(0o777)
     assert "psycopg cannot be loaded" in loading(str(library))
     library.chmod(0o755)
@@ -135,15 +135,15 @@ def test_a_folder_that_was_mended_counts_at_once(loading: Loading, library: Path
 
 
 @pytest.mark.parametrize("folder", ["lib", "./lib", "../tmp", 5])
-def test_a_folder_that_depends_on_where_the_server_runs_is_no_value(loading: Loading, folder: object) -> None:
-    assert "configuration: postgres.psycopg_path cannot be " in loading(folder)
+def test_a_relative_folder_is_refused(loading: Loading, folder: object) -> None:
+    assert "configuration: postgres.psycopg_path: invalid value " in loading(folder)
 
 
-def test_a_folder_without_psycopg_is_told(loading: Loading, tmp_path: Path) -> None:
+def test_a_folder_without_psycopg_is_reported(loading: Loading, tmp_path: Path) -> None:
     assert f"psycopg cannot be loaded: {tmp_path}/psycopg: No such file or directory" in loading(str(tmp_path))
 
 
-def test_what_could_start_a_process_or_load_what_lies_around_is_not_in_it() -> None:
+def test_the_hook_imports_nothing_that_starts_processes_or_loads_code() -> None:
     tree = ast.parse(HOOK.read_text())
     imported = {
         name.split(".")[0]
@@ -157,8 +157,8 @@ def test_what_could_start_a_process_or_load_what_lies_around_is_not_in_it() -> N
     assert not methods & {"system", "popen", "spawn", "fork", "chmod", "chown", "unlink", "remove", "rename", "mkdir"}
 
 
-def test_nothing_that_users_send_is_executed_or_a_path() -> None:
-    """The only things that reach open, connect and exec are the configuration's and the file itself."""
+def test_texts_of_users_are_neither_executed_nor_paths() -> None:
+    """Only values of the configuration and the hook file reach open, connect and exec."""
     tree = ast.parse(HOOK.read_text())
     calls = {
         ast.unparse(node)
@@ -166,7 +166,7 @@ def test_nothing_that_users_send_is_executed_or_a_path() -> None:
         if isinstance(node, ast.Call)
         and (
             ast.unparse(node.func)
-            in ("open", "exec", "eval", "compile", "__import__", "os.stat", "os.lstat", "peer.connect", "connected")
+            in ("open", "exec", "eval", "compile", "__import__", "os.stat", "os.lstat", "peer.connect", "connect")
         )
     }
     assert calls == {
@@ -175,6 +175,6 @@ def test_nothing_that_users_send_is_executed_or_a_path() -> None:
         "os.lstat(each)",
         "exec(_code, _kept.__dict__)",
         "peer.connect(path)",
-        "connected(config['socket'], deadline)",
-        "connected(self.config['socket'], self.deadline)",
+        "connect(config['socket'], deadline)",
+        "connect(self.config['socket'], self.deadline)",
     }

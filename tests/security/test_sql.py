@@ -1,4 +1,4 @@
-"""No text that somebody chose ever becomes part of an SQL statement."""
+"""No text from outside becomes part of an SQL statement."""
 
 import ast
 import re
@@ -25,7 +25,7 @@ STATEMENT = re.compile(
 )
 FILES = sorted([*(ROOT / "daemon" / "softwalltime").rglob("*.py"), *(ROOT / "migrations").rglob("*.py")])
 ALLOWED = {
-    # What is put into a statement that is neither a constant of its module nor a table's own name, and why it may be.
+    # Values formatted into statements that are neither constants of the module nor names of tables, with the reason.
     ("definitions.py", "signature"): "PostgreSQL's own words for a function of ours: oid::regprocedure, quoted by it",
     ("definitions.py", "name"): "of a view in our own schema, which only its owner can make",
     ("definitions.py", "how"): "RESTRICT or CASCADE, by the two callers",
@@ -33,7 +33,7 @@ ALLOWED = {
 
 
 def pieces(node: ast.AST) -> tuple[str, list[ast.expr]]:
-    """The constant part of a text that is put together, and what is put into it."""
+    """Return the constant part of a formatted text, and the expressions in it."""
     if isinstance(node, ast.JoinedStr):
         constant = "".join(part.value for part in node.values if isinstance(part, ast.Constant))
         return constant, [part.value for part in node.values if isinstance(part, ast.FormattedValue)]
@@ -49,7 +49,7 @@ def pieces(node: ast.AST) -> tuple[str, list[ast.expr]]:
 
 
 def put_into_statements(source: str) -> Iterator[tuple[int, ast.expr]]:
-    """Line and expression of all that is put into what looks like SQL."""
+    """Yield line and expression of every value formatted into SQL."""
     for node in ast.walk(ast.parse(source)):
         constant, inserted = pieces(node)
         if STATEMENT.search(constant):
@@ -58,14 +58,14 @@ def put_into_statements(source: str) -> Iterator[tuple[int, ast.expr]]:
 
 
 def is_ours(expression: ast.expr) -> bool:
-    """Whether it is the name of one of our tables, or made of constants of the module."""
+    """Return whether it is the name of a table, or consists of constants of the module."""
     if isinstance(expression, ast.Attribute):
         return expression.attr == "fullname"
     named = [node.id for node in ast.walk(expression) if isinstance(node, ast.Name)]
     return bool(named) and all(name.lstrip("_").isupper() for name in named)
 
 
-def test_nothing_but_our_own_names_is_put_into_a_statement() -> None:
+def test_only_own_names_are_formatted_into_statements() -> None:
     found = {
         (path.name, ast.unparse(expression)): f"{path}:{line}"
         for path in FILES
@@ -85,21 +85,21 @@ def test_nothing_but_our_own_names_is_put_into_a_statement() -> None:
         'execute("SELECT 1 WHERE user = " + request.user)',
     ],
 )
-def test_that_would_have_been_found(source: str) -> None:
+def test_the_check_finds_a_formatted_value(source: str) -> None:
     ((_, expression),) = put_into_statements(source)
     assert not is_ours(expression)
 
 
-def test_the_sql_functions_put_no_statements_together() -> None:
+def test_the_sql_functions_build_no_statements() -> None:
     for path in (ROOT / "sql").rglob("*.sql"):
         code = "\n".join(line for line in path.read_text().splitlines() if not line.startswith("--"))
         for line in re.findall(r"^.*\bEXECUTE\b(?!\s+(?:FUNCTION|ON|PROCEDURE)).*$", code, re.MULTILINE):
-            # format() with %I quotes names; nothing else may be executed.
+            # format() with %I quotes names; no other text may be executed.
             assert re.search(r"format\((?!.*(%s|\|\|))", line), f"{path}: {line}"
         assert "SECURITY DEFINER" not in code.upper(), path
 
 
-# ---- Hostile names, for real -----------------------------------------------------------------------------------------
+# ---- Hostile names ---------------------------------------------------------------------------------------------------
 
 HOSTILE = (
     "'; DROP TABLE softwalltime.predictions; --",
@@ -126,10 +126,10 @@ COUNTS = text(
 @pytest.mark.postgres
 @settings(max_examples=80)
 @given(user=names, project=names, name=names, basis=names)
-def test_hostile_names_are_stored_and_asked_about_as_they_are(
+def test_hostile_names_are_stored_and_requested_unchanged(
     user: str, project: str, name: str, basis: str, connection: Connection
 ) -> None:
-    # PostgreSQL holds no text that does not end at its end; an empty user is nobody.
+    # PostgreSQL stores no text with NUL, and an empty user is no user.
     user = user or "x"
     with connection.begin_nested() as nested:
         before = connection.execute(COUNTS).one()
@@ -154,7 +154,7 @@ def test_hostile_names_are_stored_and_asked_about_as_they_are(
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_a_hostile_predictor_is_no_predictor(hostile: str, connection: Connection) -> None:
+def test_a_hostile_predictor_name_is_unknown(hostile: str, connection: Connection) -> None:
     asked = text("SELECT softwalltime.predict(:predictor, 'alice', 'p', 1000, 100000)")
     tables = connection.execute(COUNTS).one()
     with connection.begin_nested() as nested:
@@ -169,7 +169,7 @@ def test_a_hostile_predictor_is_no_predictor(hostile: str, connection: Connectio
 
 
 @pytest.mark.postgres
-def test_a_log_full_of_hostile_names_is_ingested_as_it_is(database: str, tmp_path: Path) -> None:
+def test_a_log_with_hostile_names_is_ingested_unchanged(database: str, tmp_path: Path) -> None:
     jobs = [
         job("alice", job_id=f"{number}.srv", account=hostile, project=f"p{number}")
         for number, hostile in enumerate(HOSTILE, 1)

@@ -60,7 +60,7 @@ def daemon(
     daemon.close()
 
 
-def test_a_clock_years_ahead_deletes_nothing_and_is_reported(
+def test_a_clock_years_in_the_future_deletes_nothing_and_is_reported(
     daemon: PredictionDaemon, clocks: Clocks, engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -78,7 +78,7 @@ def test_a_clock_years_ahead_deletes_nothing_and_is_reported(
     until(lambda: daemon.status().retention == "ok")
 
 
-def test_after_the_clock_went_back_refreshes_and_uptime_go_on(daemon: PredictionDaemon, clocks: Clocks) -> None:
+def test_refreshes_and_uptime_continue_after_the_clock_went_back(daemon: PredictionDaemon, clocks: Clocks) -> None:
     clocks.set_by = YEARS
     clocks.passed += 700
     until(lambda: daemon.status().refreshed > NOW + YEARS)
@@ -88,7 +88,7 @@ def test_after_the_clock_went_back_refreshes_and_uptime_go_on(daemon: Prediction
     assert daemon.status().uptime == 1400
 
 
-def test_predictions_go_on_after_the_clock_went_ahead_and_back(daemon: PredictionDaemon, clocks: Clocks) -> None:
+def test_predictions_continue_after_the_clock_went_forward_and_back(daemon: PredictionDaemon, clocks: Clocks) -> None:
     line = b'{"v":1,"op":"explain","job":{"user":"alice","walltime":3600}}'
     assert b'"action":"set"' in daemon.handler.answer(line)
     # Loaded as of then, the history of the last days is empty.

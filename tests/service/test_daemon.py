@@ -137,7 +137,7 @@ def test_a_restart_after_a_kill_gives_the_same_predictions(start: Start, databas
     assert daemon.status()["stored"] == 0, "the log was not read again"
 
 
-def test_every_prediction_is_stored_also_at_the_end(start: Start, database: str, engine: Engine) -> None:
+def test_every_prediction_is_stored_before_the_daemon_ends(start: Start, database: str, engine: Engine) -> None:
     daemon = start(database, 'mode = "shadow"\nwaiting = "v1"\n')
     daemon.append(HISTORY)
     until(lambda: daemon.status()["learnt"] == 3)
@@ -151,7 +151,7 @@ def test_every_prediction_is_stored_also_at_the_end(start: Start, database: str,
     assert row["took"] > 0
 
 
-def test_sighup_reloads_the_policy_and_keeps_the_old_one_if_it_is_wrong(start: Start, database: str) -> None:
+def test_sighup_reloads_the_policy_and_keeps_the_old_one_if_it_is_invalid(start: Start, database: str) -> None:
     daemon = start(database)
     daemon.append(HISTORY)
     until(lambda: daemon.status()["learnt"] == 3)
@@ -183,7 +183,7 @@ def own_postgres() -> Iterator[tuple[str, Path]]:
             yield dsn, Path(folder) / "data" / "postgres" / "data"
 
 
-def test_while_postgres_hangs_it_answers_from_memory_and_catches_up_afterwards(
+def test_it_answers_from_memory_while_postgres_hangs_and_catches_up_afterwards(
     start: Start, own_postgres: tuple[str, Path]
 ) -> None:
     dsn, data = own_postgres
@@ -202,7 +202,7 @@ def test_while_postgres_hangs_it_answers_from_memory_and_catches_up_afterwards(
     assert daemon.status()["stored"] == 3
 
 
-def test_while_postgres_is_down_it_answers_from_memory_and_catches_up_afterwards(
+def test_it_answers_from_memory_while_postgres_is_down_and_catches_up_afterwards(
     start: Start, own_postgres: tuple[str, Path]
 ) -> None:
     dsn, data = own_postgres
@@ -314,7 +314,7 @@ def test_without_a_daemon_status_prints_one_line(tmp_path: Path, capsys: pytest.
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
-def test_another_user_can_neither_connect_nor_read(start: Start, database: str) -> None:
+def test_another_user_can_neither_connect_nor_read_the_socket(start: Start, database: str) -> None:
     daemon = start(database)
     for parent in daemon.socket.parents:
         parent.chmod(parent.stat().st_mode | 0o011)
@@ -344,7 +344,7 @@ def test_another_user_can_neither_connect_nor_read(start: Start, database: str) 
         ("frequency = 1\n", "policy: unknown key frequency; there are preset, mode, waiting, "),
     ],
 )
-def test_a_wrong_policy_is_refused_before_the_daemon_starts(
+def test_an_invalid_policy_is_refused_before_the_daemon_starts(
     tmp_path: Path, policy: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     daemon = Daemon(tmp_path, "postgresql:///x", policy)

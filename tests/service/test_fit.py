@@ -73,7 +73,7 @@ def predicted(service: PredictionService) -> float | None:
     return service.decide(Request("predict", job=job(walltime=10_000).submission))[1].predicted
 
 
-def test_answers_and_learning_go_on_while_a_predictor_is_copied_and_fitted(service: PredictionService) -> None:
+def test_answers_and_learning_continue_while_a_predictor_is_copied_and_fitted(service: PredictionService) -> None:
     service.learn([job(end=n) for n in range(500, 503)])
     failed: list[Exception] = []
 
@@ -105,7 +105,7 @@ def test_answers_and_learning_go_on_while_a_predictor_is_copied_and_fitted(servi
     assert service.learnt == 6
 
 
-def test_a_policy_without_such_a_predictor_asks_for_no_fit() -> None:
+def test_a_policy_without_such_a_predictor_needs_no_fit() -> None:
     assert PredictionService(SitePolicy(waiting="v1")).fit_seconds is None
     with registered(Slow):
         assert PredictionService(SitePolicy(waiting="slow")).fit_seconds == 3600

@@ -43,27 +43,27 @@ def run(daemon: Daemon, event: Event, **configuration: object) -> HookOutcome:
     return HOOK.run(event, file)
 
 
-def test_a_job_gets_a_bold_soft_walltime_while_it_waits_and_its_walltime_when_it_starts(daemon: Daemon) -> None:
+def test_a_job_gets_a_prediction_while_waiting_and_its_walltime_at_its_start(daemon: Daemon) -> None:
     submitted = run(daemon, postqueued(WAITING, site=SITE))
     assert (submitted.accepted, submitted.soft_walltime) == (True, 600)
     start = run(daemon, started(WAITING, site=SITE, now=NOW + 500, soft_walltime=600))
     assert (start.accepted, start.soft_walltime) == (True, 3600)
 
 
-def test_where_there_is_no_postqueuejob_defaults_are_worked_out_at_queuejob(daemon: Daemon) -> None:
+def test_without_postqueuejob_queuejob_uses_the_default_walltime(daemon: Daemon) -> None:
     site = Site(queues=SITE.queues, server=SITE.server, postqueuejob=False)
     without_walltime = job(job_id="", submitted=NOW, walltime=None, queue="").submission
     assert run(daemon, queued(without_walltime, site=site)).soft_walltime == 600
 
 
-def test_an_altered_job_keeps_a_valid_one(daemon: Daemon) -> None:
+def test_an_altered_job_keeps_a_valid_soft_walltime(daemon: Daemon) -> None:
     lowered = run(daemon, altered(WAITING, {"walltime": "00:05:00"}, site=SITE, now=NOW, soft_walltime=600))
     assert (lowered.accepted, lowered.soft_walltime) == (True, 300)
     raised = run(daemon, altered(WAITING, {"walltime": "10:00:00"}, site=SITE, now=NOW, soft_walltime=300))
     assert (raised.accepted, raised.soft_walltime) == (True, 600)
 
 
-def test_in_shadow_mode_nothing_is_set_and_all_is_recorded(daemon: Daemon, engine: Engine) -> None:
+def test_shadow_mode_sets_nothing_and_records_every_decision(daemon: Daemon, engine: Engine) -> None:
     daemon.configure('mode = "shadow"\nwaiting = "v1"\n')
     daemon.send(signal.SIGHUP)
     until(lambda: daemon.status()["policy"]["mode"] == "shadow")
@@ -76,13 +76,13 @@ def test_in_shadow_mode_nothing_is_set_and_all_is_recorded(daemon: Daemon, engin
     daemon.start()
 
 
-def test_without_a_daemon_only_the_prediction_is_missing(daemon: Daemon) -> None:
+def test_without_a_daemon_requests_are_accepted_without_prediction(daemon: Daemon) -> None:
     daemon.send(signal.SIGSTOP)
     told = []
     for _ in range(10):
         outcome = run(daemon, postqueued(WAITING, site=SITE), deadline_ms=50, breaker_seconds=3600)
         assert (outcome.accepted, outcome.soft_walltime) == (True, None)
-        told.append("no answer in time" in outcome.log[0][1])
+        told.append("no answer: timed out" in outcome.log[0][1])
     # Three deadlines, and then nobody is asked.
     assert told == [True] * 3 + [False] * 7
     daemon.send(signal.SIGCONT)
@@ -93,7 +93,7 @@ def test_without_a_daemon_only_the_prediction_is_missing(daemon: Daemon) -> None
     assert run(daemon, postqueued(WAITING, site=SITE), breaker_seconds=0).soft_walltime == 600
 
 
-def test_what_the_hook_did_not_wait_for_is_recorded_as_late(daemon: Daemon, engine: Engine) -> None:
+def test_answers_after_the_deadline_are_recorded_as_late(daemon: Daemon, engine: Engine) -> None:
     """A resumed daemon reads the requests, and answers into closed connections."""
     daemon.send(signal.SIGSTOP)
     for _ in range(2):

@@ -46,13 +46,13 @@ def rows(engine: Engine, table: str, columns: str) -> list[tuple[object, ...]]:
         return [tuple(row) for row in found]
 
 
-def test_of_an_array_the_subjobs_are_jobs(engine: Engine, tmp_path: Path) -> None:
+def test_the_subjobs_of_an_array_are_jobs(engine: Engine, tmp_path: Path) -> None:
     tally = ingest(engine, tmp_path, "".join(ended(job_id=job_id) for job_id in ("5[1].srv", "5[2].srv", "5[].srv")))
     assert rows(engine, "completed_jobs", "job_id") == [("5[1].srv",), ("5[2].srv",)]
     assert (tally.jobs, tally.array_parents, tally.malformed) == (2, 1, 0)
 
 
-def test_a_rerun_job_counts_once_and_its_interrupted_run_stays_visible(engine: Engine, tmp_path: Path) -> None:
+def test_a_rerun_job_counts_once_and_its_interrupted_run_is_stored(engine: Engine, tmp_path: Path) -> None:
     tally = ingest(engine, tmp_path, Q + S + R + S_AGAIN + ended("Exit_status=0 run_count=2", start="start=260"))
     assert rows(engine, "completed_jobs", "job_id, start_time, run_count, state, runtime") == [
         ("1.srv", 260, 2, "finished", 40)
@@ -64,20 +64,20 @@ def test_a_rerun_job_counts_once_and_its_interrupted_run_stays_visible(engine: E
 
 
 @pytest.mark.parametrize("r", [record("R"), record("R", f"{HEAD} start=200"), record("R", "queue=batch")])
-def test_a_rerun_that_the_log_lacks_is_no_run_and_no_error(engine: Engine, tmp_path: Path, r: str) -> None:
+def test_a_rerun_without_a_start_record_is_neither_a_run_nor_an_error(engine: Engine, tmp_path: Path, r: str) -> None:
     tally = ingest(engine, tmp_path, Q + S + r + S_AGAIN + ended(start="start=260"))
     assert rows(engine, "completed_jobs", "job_id, start_time") == [("1.srv", 260)]
     assert rows(engine, "interrupted_runs", "job_id") == []
     assert (tally.malformed, tally.other["R"]) == (0, 1)
 
 
-def test_a_job_that_was_deleted_while_it_waited_never_ran(engine: Engine, tmp_path: Path) -> None:
+def test_a_job_deleted_while_waiting_never_ran(engine: Engine, tmp_path: Path) -> None:
     tally = ingest(engine, tmp_path, Q + D)
     assert rows(engine, "completed_jobs", "job_id") == []
     assert (tally.jobs, tally.others, current(engine)) == (0, 2, {})
 
 
-def test_a_job_that_was_deleted_while_it_ran_did_run(engine: Engine, tmp_path: Path) -> None:
+def test_a_job_deleted_while_running_ran(engine: Engine, tmp_path: Path) -> None:
     ingest(engine, tmp_path, Q + S + D + ended("Exit_status=271 resources_used.walltime=00:01:40"))
     assert rows(engine, "completed_jobs", "job_id, state, runtime") == [("1.srv", "deleted", 100)]
     assert current(engine) == {}
@@ -101,7 +101,7 @@ def test_a_job_that_was_deleted_while_it_ran_did_run(engine: Engine, tmp_path: P
         ("", "unknown"),
     ],
 )
-def test_how_a_job_ended_is_stored_as_a_state(engine: Engine, tmp_path: Path, more: str, state: str) -> None:
+def test_the_state_tells_how_a_job_ended(engine: Engine, tmp_path: Path, more: str, state: str) -> None:
     ingest(engine, tmp_path, ended(more))
     assert rows(engine, "completed_jobs", "state") == [(state,)]
 
@@ -121,7 +121,7 @@ def test_how_a_job_ended_is_stored_as_a_state(engine: Engine, tmp_path: Path, mo
         ("", "start=0", 0, 0),
     ],
 )
-def test_the_runtime_is_what_pbs_measured_else_end_minus_start(
+def test_the_runtime_is_that_measured_by_pbs_else_end_minus_start(
     engine: Engine, tmp_path: Path, more: str, start: str, runtime: int, disagreeing: int
 ) -> None:
     tally = ingest(engine, tmp_path, ended(more, start=start))
@@ -129,7 +129,7 @@ def test_the_runtime_is_what_pbs_measured_else_end_minus_start(
     assert tally.disagreeing == disagreeing
 
 
-def test_a_job_without_walltime_is_stored_and_teaches_what_it_can(engine: Engine, tmp_path: Path) -> None:
+def test_a_job_without_walltime_is_stored_and_learnt(engine: Engine, tmp_path: Path) -> None:
     ingest(engine, tmp_path, ended("Exit_status=0").replace(WALLTIME, ""))
     assert rows(engine, "completed_jobs", "walltime, runtime") == [(None, 100)]
     with engine.connect() as connection:
@@ -137,20 +137,20 @@ def test_a_job_without_walltime_is_stored_and_teaches_what_it_can(engine: Engine
         assert connection.execute(text("SELECT softwalltime.usage('bob', 500, 1000)")).scalar_one() is None
 
 
-def test_times_are_those_of_the_record_and_not_of_its_stamp(engine: Engine, tmp_path: Path) -> None:
+def test_times_come_from_the_fields_not_from_the_time_stamp(engine: Engine, tmp_path: Path) -> None:
     # As after the clock was set back: the stamp says less than the record before it.
     ingest(engine, tmp_path, ended().replace("11/18/2026 10:00:00", "10/25/2026 02:59:59"))
     assert rows(engine, "completed_jobs", "ctime, qtime, etime, start_time, end_time") == [(100, 100, 100, 200, 300)]
 
 
-def test_the_same_run_twice_is_one_job_and_another_run_is_another(engine: Engine, tmp_path: Path) -> None:
+def test_the_same_run_twice_is_one_job_and_another_run_is_another_job(engine: Engine, tmp_path: Path) -> None:
     first, other = ended("Exit_status=0"), ended("Exit_status=1", start="start=250")
     tally = ingest(engine, tmp_path, first + first + ended("Exit_status=3") + other)
     assert rows(engine, "completed_jobs", "start_time, exit_status") == [(200, 0), (250, 1)]
     assert tally.jobs == 4
 
 
-def test_the_recorded_log_of_a_real_server_means_what_was_done_there(engine: Engine, tmp_path: Path) -> None:
+def test_the_recorded_log_of_a_real_server_gives_its_jobs(engine: Engine, tmp_path: Path) -> None:
     (tmp_path / "20261120").write_bytes(RECORDED_LOG.read_bytes())
     ingest_logs(engine, [tmp_path / "20261120"], Tally())
     with engine.connect() as connection:

@@ -164,7 +164,7 @@ def endpoint() -> Iterator[MetricsEndpoint]:
     asked.close()
 
 
-def test_a_problem_is_zero_and_an_unused_metric_is_absent(endpoint: MetricsEndpoint) -> None:
+def test_a_problem_is_0_and_an_unused_metric_is_absent(endpoint: MetricsEndpoint) -> None:
     samples = scrape(endpoint.address)
     assert value(samples, "softwalltime_ready") == value(samples, "softwalltime_store_up") == 0
     assert not [name for name, _ in samples if name == "softwalltime_accounting_up"]
@@ -212,13 +212,13 @@ def test_silent_clients_delay_no_scrape(endpoint: MetricsEndpoint, monkeypatch: 
         client.close()
 
 
-def test_a_silent_client_is_hung_up_on(endpoint: MetricsEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_client_is_disconnected(endpoint: MetricsEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "TIMEOUT", 0.1)
     with socket.create_connection(endpoint.address, timeout=PATIENT) as silent:
         assert silent.recv(1) == b""
 
 
-def test_a_client_that_sends_byte_by_byte_is_hung_up_on(
+def test_a_client_that_sends_byte_by_byte_is_disconnected(
     endpoint: MetricsEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metrics, "TIMEOUT", 0.5)
@@ -230,7 +230,7 @@ def test_a_client_that_sends_byte_by_byte_is_hung_up_on(
         pytest.fail("it may send for ever")
 
 
-def test_ipv6_is_an_address_too() -> None:
+def test_ipv6_addresses_work() -> None:
     try:
         endpoint = MetricsEndpoint(("::1", 0), new_status)
     except OSError as error:
@@ -242,7 +242,7 @@ def test_ipv6_is_an_address_too() -> None:
         endpoint.close()
 
 
-def test_times_are_counted_in_classes() -> None:
+def test_durations_are_counted_in_buckets() -> None:
     meter = LatencyMeter()
     for took in (0, 25, 26, 75, 10**9):
         meter.note(decision(took, exchange=took))
@@ -259,7 +259,7 @@ def test_times_are_counted_in_classes() -> None:
         ([0, 0], 0), ([0, 3, 0], 3), ([0, 2, 2, 0], 4), ([0, 1, 2, 3, 0], 3), ([3, 1], 4), ([5], 5),
     ],
 )  # fmt: skip
-def test_timeouts_are_counted_once_though_reported_again(told: list[int], expected: int) -> None:
+def test_timeouts_that_are_reported_again_are_counted_once(told: list[int], expected: int) -> None:
     meter = LatencyMeter()
     for count in told:
         meter.note(decision(timeouts=count))
@@ -270,11 +270,11 @@ def test_timeouts_are_counted_once_though_reported_again(told: list[int], expect
     ("counts", "share", "expected"),
     [([0, 0, 0], 0.5, None), ([4, 4, 0], 0.5, 10), ([4, 4, 0], 0.75, 15), ([0, 0, 4], 0.99, 20)],
 )
-def test_percentiles_by_classes(counts: list[int], share: float, expected: float | None) -> None:
+def test_percentiles_from_buckets(counts: list[int], share: float, expected: float | None) -> None:
     assert Histogram([10, 20], counts, 0).percentile(share) == expected
 
 
-def test_a_histogram_since_an_earlier_one_is_all_of_it_after_a_restart() -> None:
+def test_a_difference_of_histograms_over_a_restart_is_the_new_histogram() -> None:
     earlier, now = Histogram([10], [1, 2], 30), Histogram([10], [4, 2], 40)
     assert now.since(earlier) == Histogram([10], [3, 0], 10)
     assert earlier.since(now) == earlier
@@ -286,14 +286,14 @@ def test_an_invalid_address_is_refused(address: str) -> None:
         load_settings(metrics=address)
 
 
-def test_addresses() -> None:
+def test_an_address_is_split_into_host_and_port() -> None:
     assert load_settings().metrics_address is None
     assert load_settings(metrics="127.0.0.1:9105").metrics_address == ("127.0.0.1", 9105)
     assert load_settings(metrics="[::1]:0").metrics_address == ("::1", 0)
 
 
 @pytest.mark.postgres
-def test_a_failed_refresh_stops_nothing_else(
+def test_a_failed_refresh_does_not_stop_the_worker(
     start: Callable[..., tuple[Daemon, tuple[str, int]]], engine: Engine
 ) -> None:
     with engine.begin() as connection:

@@ -73,7 +73,7 @@ arrays = st.builds(
 @example([Plan("QQSE")], [0.3, 0.6], 1, 1, False)
 @example([Plan("QSDE"), Plan("QSaE")], [0.2, 0.4, 0.6, 0.8], 1, 1, True)
 @settings(max_examples=60)
-def test_in_whatever_pieces_a_log_is_read_it_comes_to_what_all_its_records_do(
+def test_a_log_read_in_any_pieces_gives_the_same_jobs(
     module_engine: Engine,
     tmp_path_factory: pytest.TempPathFactory,
     jobs: list[Plan],
@@ -126,7 +126,7 @@ ORDINARY = [script for script in SCRIPTS if not script.endswith(("SD", "SA", "R"
     st.randoms(use_true_random=False),
 )
 @settings(max_examples=40)
-def test_old_logs_read_after_newer_ones_bring_nothing_back_and_what_runs_is_known(
+def test_old_logs_read_after_newer_ones_add_no_current_job(
     module_engine: Engine, tmp_path_factory: pytest.TempPathFactory, jobs: list[Plan], newest: int, chance: Random
 ) -> None:
     folder = tmp_path_factory.mktemp("any")
@@ -147,7 +147,7 @@ def test_old_logs_read_after_newer_ones_bring_nothing_back_and_what_runs_is_know
     assert {job_id for job_id, start in starts.items() if start is not None and "[]" not in job_id} <= found.keys()
 
 
-def test_the_recorded_log_is_followed_to_what_was_there_at_each_moment(engine: Engine, tmp_path: Path) -> None:
+def test_the_recorded_log_gives_the_current_jobs_at_each_time(engine: Engine, tmp_path: Path) -> None:
     log = tmp_path / "20261120"
     lines = RECORDED_LOG.read_bytes().splitlines(keepends=True)
     for count in range(0, len(lines) + 1, 7):
@@ -197,7 +197,7 @@ def test_the_recorded_log_is_followed_to_what_was_there_at_each_moment(engine: E
         ([Q + S, Q.replace("ctime=100", "ctime=900")], (None, 3600, None)),
     ],
 )
-def test_a_job_comes_changes_and_goes(
+def test_records_add_change_and_remove_a_current_job(
     engine: Engine, tmp_path: Path, pieces: list[str], expected: tuple[int | None, ...] | None
 ) -> None:
     content = ""
@@ -208,7 +208,7 @@ def test_a_job_comes_changes_and_goes(
     assert current(engine) == ({} if expected is None else {"1.srv": expected})
 
 
-def test_a_whole_array_is_there_until_it_ends_and_only_its_subjobs_run(engine: Engine, tmp_path: Path) -> None:
+def test_an_array_is_current_until_it_ends_and_only_its_subjobs_run(engine: Engine, tmp_path: Path) -> None:
     parent, first = ({"job_id": job_id} for job_id in ("1[].srv", "1[1].srv"))
     content = record("Q", f"{HEAD} array_indices=1-3 {RESOURCES}", **parent)
     content += record("S", f"{HEAD} start=200 {RESOURCES}", **parent)
@@ -227,7 +227,7 @@ def test_a_whole_array_is_there_until_it_ends_and_only_its_subjobs_run(engine: E
         assert count_jobs(connection) == 1
 
 
-def test_records_that_were_needed_and_cannot_be_read_are_kept_and_counted_once(engine: Engine, tmp_path: Path) -> None:
+def test_malformed_records_of_current_jobs_are_stored_and_counted_once(engine: Engine, tmp_path: Path) -> None:
     bad_alter = record("a", "Resource_List.walltime=soon")
     bad_start = record("S", "group=g ctime=100 start=200", job_id="2.srv")
     bad_rerun = record("R", f"{HEAD} start=200 end=never", job_id="3.srv")
@@ -248,9 +248,7 @@ def test_records_that_were_needed_and_cannot_be_read_are_kept_and_counted_once(e
     }
 
 
-def test_what_was_there_is_known_after_today_s_log_was_read_before_the_older_ones(
-    engine: Engine, tmp_path: Path
-) -> None:
+def test_current_jobs_are_complete_if_todays_log_is_read_before_older_ones(engine: Engine, tmp_path: Path) -> None:
     # As when today's is tried first, and then the daemon is pointed at the folder.
     queued, started, ended = (line.replace("1.srv", "2.srv") for line in (Q, S, E))
     store(engine, tmp_path / "20261119", D.replace("1.srv", "4.srv") + ended)
@@ -262,7 +260,7 @@ def test_what_was_there_is_known_after_today_s_log_was_read_before_the_older_one
     assert current(engine) == {}
 
 
-def test_the_last_lines_of_yesterday_s_log_may_come_after_the_first_of_today_s(engine: Engine, tmp_path: Path) -> None:
+def test_the_end_of_yesterdays_log_may_be_read_after_the_start_of_todays(engine: Engine, tmp_path: Path) -> None:
     # As on NFS, where each file's size is known some time after it was written.
     day = 1_795_000_000
     first = Q.replace("ctime=100", f"ctime={day}") + Q.replace("1.srv", "2.srv").replace("ctime=100", f"ctime={day}")
@@ -274,7 +272,7 @@ def test_the_last_lines_of_yesterday_s_log_may_come_after_the_first_of_today_s(e
     assert current(engine).keys() == {"2.srv", "3.srv"}
 
 
-def test_an_old_copy_of_today_s_log_brings_nothing_back(engine: Engine, tmp_path: Path) -> None:
+def test_an_old_copy_of_todays_log_adds_no_current_job(engine: Engine, tmp_path: Path) -> None:
     content = LICENSES + Q + S + E + Q.replace("1.srv", "2.srv")
     store(engine, tmp_path / DAY, content + D.replace("1.srv", "2.srv"))
     for copied in (LICENSES + Q + S + E[:50], content):
@@ -282,7 +280,7 @@ def test_an_old_copy_of_today_s_log_brings_nothing_back(engine: Engine, tmp_path
         assert current(engine) == {}
 
 
-def test_a_log_that_was_truncated_and_continued_is_read_on(engine: Engine, tmp_path: Path) -> None:
+def test_a_truncated_and_continued_log_is_read(engine: Engine, tmp_path: Path) -> None:
     log = tmp_path / DAY
     content = LICENSES + Q + S
     store(engine, log, content + SOFT * 9)
@@ -295,14 +293,14 @@ def test_a_log_that_was_truncated_and_continued_is_read_on(engine: Engine, tmp_p
     assert current(engine).keys() == {"2.srv"}
 
 
-def test_another_log_at_the_same_place_is_no_old_one(engine: Engine, tmp_path: Path) -> None:
+def test_another_log_with_the_same_path_is_read(engine: Engine, tmp_path: Path) -> None:
     log = tmp_path / DAY
     store(engine, log, Q + S)
     store(engine, log, Q.replace("1.srv", "2.srv"))
     assert current(engine).keys() == {"1.srv", "2.srv"}
 
 
-def test_with_a_name_for_the_server_the_ids_own_hosts_count_for_nothing(engine: Engine, tmp_path: Path) -> None:
+def test_a_server_name_replaces_the_hosts_in_job_ids(engine: Engine, tmp_path: Path) -> None:
     for server in ("a", "b"):
         log = tmp_path / server / DAY
         log.parent.mkdir()

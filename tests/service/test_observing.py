@@ -37,13 +37,13 @@ def test_a_job_is_followed_from_its_submission_to_its_end() -> None:
     assert watch.poll([], NOW) == []
 
 
-def test_a_job_that_vanishes_without_having_completed_was_deleted() -> None:
+def test_a_job_that_disappears_without_completing_was_deleted() -> None:
     watch = JobWatch()
     watch.poll([current()], NOW)
     assert watch.poll([], NOW) == [Deleted(NOW, submission())]
 
 
-def test_a_job_that_came_and_ended_between_two_polls_is_observed_when_its_end_is_stored() -> None:
+def test_a_job_within_one_poll_interval_is_observed_when_its_end_is_stored() -> None:
     ended = replace(job(submitted=100, end=400), start=300)
     of = ended.submission
     assert JobWatch().ended(ended) == [Submitted(100, of), Started(300, of), Ended(400, ended)]
@@ -58,7 +58,7 @@ def test_a_job_that_was_requeued_starts_again() -> None:
     assert watch.poll([current(start=900)], NOW) == [Started(900, submission())]
 
 
-def test_events_come_in_order_of_time_and_arrays_as_their_subjobs() -> None:
+def test_events_are_in_order_of_time_and_arrays_are_their_subjobs() -> None:
     jobs = [current("2[].srv"), current("2[1].srv", start=200), current("1.srv", start=150)]
     assert JobWatch().poll(jobs, NOW) == [
         Submitted(100, submission("2[1].srv")), Submitted(100, submission("1.srv")),

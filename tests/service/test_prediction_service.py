@@ -125,7 +125,7 @@ def test_before_the_history_is_loaded_nothing_is_set() -> None:
     assert (answer["action"], answer["basis"]) == ("none", "the history is still being loaded")
 
 
-def test_rules_override_by_queue_user_and_project_the_later_the_stronger() -> None:
+def test_later_rules_by_queue_user_and_project_override_earlier_ones() -> None:
     rules = (
         {"queue": "long", "mode": "shadow"},
         {"queue": "long", "project": "astro", "mode": "on", "minimum": 900},
@@ -159,7 +159,7 @@ def test_the_share_of_users_is_stable() -> None:
         {"rules": [{"waiting": "percentile:p=x"}]}, {"colour": "red"}, {"rules": [{"que": "long"}]},
     ],
 )  # fmt: skip
-def test_a_wrong_policy_is_refused(wrong: dict[str, Any]) -> None:
+def test_an_invalid_policy_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         SitePolicy(**wrong)
 
@@ -173,7 +173,7 @@ def test_explain_returns_the_decision_and_records_nothing() -> None:
     assert not asked.decisions
 
 
-def test_a_decision_is_noted_before_the_next_response() -> None:
+def test_a_decision_is_recorded_before_the_next_response() -> None:
     asked = handler()
     line = json.dumps({"v": 1, "op": "predict", "job": {"user": "alice", "walltime": 3600}}).encode()
     asked.answer(line)
@@ -186,7 +186,7 @@ def test_a_decision_is_noted_before_the_next_response() -> None:
     assert asked.counts == {"predict": 2, "queuejob set": 2, "status": 1}
 
 
-def test_status_and_errors_are_answered() -> None:
+def test_status_requests_and_invalid_requests_get_a_response() -> None:
     assert json.loads(handler().answer(b'{"v":1,"op":"status"}')) == {"v": 1, "state": "fine"}
     assert json.loads(handler().answer(b"nonsense")) == {"v": 1, "error": "the request is not JSON"}
 

@@ -61,7 +61,7 @@ def test_texts_up_to_the_limit_and_long_selections_are_read() -> None:
     assert (len(request.job.account), len(request.job.select)) == (600, 9_999)
 
 
-def test_an_unreadable_memory_size_is_no_reason_to_refuse() -> None:
+def test_an_unreadable_memory_size_is_ignored() -> None:
     request = read_request(line(job={**JOB, "mem": "lots"}))
     assert request.job is not None
     assert request.job.mem is None

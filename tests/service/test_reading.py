@@ -63,7 +63,7 @@ def test_the_work_for_one_log_does_not_grow_with_the_number_of_logs(engine: Engi
 
 
 @pytest.mark.postgres
-def test_a_log_is_recognised_by_heads_of_all_lengths_and_by_the_newest_position(engine: Engine) -> None:
+def test_a_log_is_recognised_by_its_head_of_any_length(engine: Engine) -> None:
     with engine.begin() as connection:
         for number, length in enumerate((1, 5, 300, 301, HEAD_BYTES)):
             save_position(connection, position(number, length, offset=length))

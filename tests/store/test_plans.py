@@ -157,7 +157,7 @@ def test_what_is_new_in_a_log_is_stored_by_indexes_alone(large: Engine, tmp_path
 @pytest.mark.parametrize(
     "kept", [Retention(days=54, jobs_per_user=0), Retention(days=0, jobs_per_user=150)], ids=["by age", "by user"]
 )
-def test_what_is_forgotten_is_found_by_an_index(large: Engine, kept: Retention) -> None:
+def test_rows_to_prune_are_found_by_an_index(large: Engine, kept: Retention) -> None:
     with by_index(large) as engine:
         deleted = sum(rows for _, rows in forget(engine, kept, JOBS * STEP + 1000))
     assert deleted > 4000

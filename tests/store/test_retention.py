@@ -75,7 +75,7 @@ def waiting(job_id: str, ctime: int, start: int | None = None, walltime: int | N
     return CurrentJob(of, "srv", start)
 
 
-def test_what_is_older_is_forgotten_and_the_limit_itself_is_kept(engine: Engine) -> None:
+def test_older_rows_are_pruned_and_the_limit_itself_is_kept(engine: Engine) -> None:
     add(engine, *(job(job_id=f"{days}", end=NOW - days * DAY) for days in (0, 9, 10, 11)))
     add(engine, job(job_id="just", end=NOW - 10 * DAY - 1), job(job_id="never ran", end=NOW - 20 * DAY, runtime=0))
     with engine.begin() as connection:
@@ -161,7 +161,7 @@ def test_predictions_without_any_job_are_measured_by_the_clock(engine: Engine) -
     assert forgotten(engine, 10)["predictions"] == 1
 
 
-def test_without_a_limit_nothing_is_forgotten(engine: Engine) -> None:
+def test_without_a_limit_nothing_is_pruned(engine: Engine) -> None:
     add(engine, job(end=1), job(job_id="2.srv", end=2))
     assert forgotten(engine) == {"current_jobs": 0}
     assert len(ids(engine)) == 2
@@ -196,7 +196,7 @@ def test_it_is_done_in_batches_and_may_be_stopped_in_between(engine: Engine, mon
     assert len(ids(engine)) == 3
 
 
-def test_jobs_that_seem_to_wait_or_run_are_forgotten_when_their_ends_must_have_been_missed(engine: Engine) -> None:
+def test_current_jobs_are_pruned_when_their_ends_must_have_been_missed(engine: Engine) -> None:
     old, lost = NOW - 1100 * DAY, NOW - 31 * DAY - 3600
     jobs = [
         waiting("waits", NOW - DAY),

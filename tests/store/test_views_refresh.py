@@ -140,7 +140,7 @@ def test_absurd_numbers_stop_nothing(engine: Engine) -> None:
     assert one(engine, "hook_latency_by_day")["timeouts"] == 2**31 - 1
 
 
-def test_what_is_forgotten_stays_in_the_figures_until_they_are_too_old(engine: Engine) -> None:
+def test_pruned_jobs_stay_in_the_figures_until_these_are_too_old(engine: Engine) -> None:
     store(engine, [ended(f"{number}.srv") for number in range(10)], [decision(f"{number}.srv") for number in range(10)])
     fresh(engine)
     with engine.begin() as connection:

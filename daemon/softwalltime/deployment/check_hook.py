@@ -63,9 +63,9 @@ def _configuration(hook: Hook, socket: Path) -> Iterator[Finding]:
     if values is None:
         yield problem(check, "it is not JSON, so the hook uses its defaults", f"correct it, then {INSTALL}")
         return
-    complaints = configuration.complaints(values)
-    if complaints:
-        yield problem(check, "; ".join(complaints) + ": the hook uses the defaults", f"correct it, then {INSTALL}")
+    errors = configuration.errors(values)
+    if errors:
+        yield problem(check, "; ".join(errors) + ": the hook uses the defaults", f"correct it, then {INSTALL}")
     else:
         changed = [str(each.key) for each in configuration.differences(configuration.shipped(), values)]
         yield ok(check, f"valid; {', '.join(changed)} changed" if changed else "valid, as shipped")

@@ -78,18 +78,18 @@ def differences(before: Values, after: Values, prefix: str = "") -> Iterator[Dif
             yield Difference(prefix + key, shown(old), shown(new))
 
 
-def complaints(values: Values) -> list[str]:
+def errors(values: Values) -> list[str]:
     """Return the errors that the hook itself would report in this configuration."""
     hook = _hook()
     found: list[str] = []
-    hook.merged(values, hook.DEFAULTS, hook.ACCEPTED, "", found)
+    hook.merge(values, hook.DEFAULTS, hook.CHECKS, "", found)
     return found
 
 
 def effective(values: Values) -> Values:
     """Return the configuration that the hook uses: it replaces an invalid value by the default."""
     hook = _hook()
-    return cast("Values", hook.merged(values, hook.DEFAULTS, hook.ACCEPTED, "", []))
+    return cast("Values", hook.merge(values, hook.DEFAULTS, hook.CHECKS, "", []))
 
 
 def events(values: Values) -> Mapping[str, bool]:

@@ -72,9 +72,7 @@ def make_plan(
             notes.append("the configuration of the hook in PBS is not JSON and is replaced")
     base = own if own is not None else there
     values = adapted(base, socket)
-    notes += [
-        f"hook configuration: {complaint}: the hook uses the default" for complaint in configuration.complaints(values)
-    ]
+    notes += [f"hook configuration: {error}: the hook uses the default" for error in configuration.errors(values)]
     if base is not None:
         notes += [f"hook configuration: {change}" for change in configuration.differences(base, values)]
     if there is not None and base is not there:

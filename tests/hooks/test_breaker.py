@@ -1,0 +1,151 @@
+"""The breaker: after timeouts or slow answers the hook sends no request for a while."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from softwalltime.emulation.pbs.events import Site, postqueued
+from softwalltime.emulation.pbs.hook import HookOutcome
+from tests.hooks.conftest import HASTY, PATIENT, STATE
+from tests.hooks.jobs import Run, submission
+from tests.hooks.listening import listener
+from tests.hooks.peer import Peer
+
+PAUSE = 3600
+"""Seconds that the breaker stays open, longer than any test."""
+
+
+def outcome_of(outcome: HookOutcome) -> str:
+    """Return the outcome of the request as one word, from the log."""
+    words = {"no answer: timed out": "late", "no request for": "no request", " set ": "set"}
+    return next((word for text, word in words.items() if text in outcome.log[-1][1]), "other")
+
+
+def advance_time(seconds: float) -> None:
+    """Move the time of the last timeout, the second word of the breaker's state, into the past."""
+    count, when, peer = os.environ[STATE].split(" ", 2)
+    os.environ[STATE] = f"{count} {float(when) - seconds} {peer}"
+
+
+def test_three_timeouts_in_a_row_open_the_breaker(run: Run, peer: Peer, site: Site) -> None:
+    event = postqueued(submission(), site=site)
+    peer.behave(hang=True)
+    found = [outcome_of(run(event, deadline_ms=HASTY, breaker_seconds=PAUSE)) for _ in range(6)]
+    assert found == ["late", "late", "late", "no request", "no request", "no request"]
+    assert len(peer.asked()) <= 3
+
+
+def test_after_the_pause_one_timeout_opens_the_breaker_again(run: Run, peer: Peer, site: Site) -> None:
+    event = postqueued(submission(), site=site)
+    peer.behave(hang=True)
+    found = [outcome_of(run(event, deadline_ms=HASTY, breaker_seconds=PAUSE)) for _ in range(4)]
+    advance_time(PAUSE)
+    found += [outcome_of(run(event, deadline_ms=HASTY, breaker_seconds=PAUSE)) for _ in range(3)]
+    assert found == ["late", "late", "late", "no request", "late", "no request", "no request"]
+
+
+def test_after_the_pause_an_answer_closes_the_breaker(run: Run, peer: Peer, site: Site) -> None:
+    event = postqueued(submission(), site=site)
+    peer.behave(hang=True)
+    for _ in range(3):
+        run(event, deadline_ms=HASTY, breaker_seconds=PAUSE)
+    peer.behave(set=600)
+    assert run(event, breaker_seconds=PAUSE).soft_walltime is None
+    advance_time(PAUSE)
+    for _ in range(5):
+        assert run(event, breaker_seconds=PAUSE).soft_walltime == 600
+    assert STATE not in os.environ
+
+
+@pytest.mark.parametrize("between", [{"none": True}, {"raw": "nonsense\n"}, {"close": True}])
+def test_timeouts_with_answers_between_them_do_not_open_the_breaker(
+    between: dict[str, Any], run: Run, peer: Peer, site: Site
+) -> None:
+    event = postqueued(submission(), site=site)
+    for _ in range(2):
+        for behaviour, deadline in (({"hang": True}, HASTY), ({"hang": True}, HASTY), (between, PATIENT)):
+            peer.behave(**behaviour)
+            run(event, deadline_ms=deadline)
+    peer.behave(set=600)
+    assert run(event).soft_walltime == 600
+
+
+def test_each_daemon_has_its_own_breaker(run: Run, peer: Peer, site: Site, tmp_path: Path) -> None:
+    event = postqueued(submission(), site=site)
+    with listener(tmp_path) as path:
+        for _ in range(3):
+            run(event, socket=path, deadline_ms=HASTY)
+    peer.behave(set=600)
+    assert run(event).soft_walltime == 600
+
+
+# ---- Slow answers ---------------------------------------------------------------------------------------------------
+
+SLOW = {"late": 0.2, "set": 600}
+BUDGET = {"breaker_requests": 4, "breaker_budget_ms": 500, "breaker_seconds": PAUSE}
+"""Three answers of 200 ms exceed the budget; four immediate ones do not, also on a busy machine."""
+
+
+def test_slow_answers_open_the_breaker(run: Run, peer: Peer, site: Site) -> None:
+    event = postqueued(submission(), site=site)
+    peer.behave(**SLOW)
+    outcomes = [run(event, **BUDGET) for _ in range(5)]
+    assert [outcome_of(outcome) for outcome in outcomes] == ["set", "set", "set", "no request", "no request"]
+    assert "after slow answers" in outcomes[-1].log[-1][1]
+    assert len(peer.asked()) == 3
+
+
+def test_after_the_pause_one_slow_answer_opens_the_breaker_again(run: Run, peer: Peer, site: Site) -> None:
+    event = postqueued(submission(), site=site)
+    peer.behave(**SLOW)
+    found = [outcome_of(run(event, **BUDGET)) for _ in range(4)]
+    advance_time(PAUSE)
+    found += [outcome_of(run(event, **BUDGET)) for _ in range(2)]
+    assert found == ["set", "set", "set", "no request", "set", "no request"]
+
+
+def test_after_the_pause_a_fast_answer_closes_the_breaker(run: Run, peer: Peer, site: Site) -> None:
+    event = postqueued(submission(), site=site)
+    peer.behave(**SLOW)
+    for _ in range(3):
+        run(event, **BUDGET)
+    peer.behave(set=600)
+    advance_time(PAUSE)
+    assert [outcome_of(run(event, **{**BUDGET, "breaker_budget_ms": PATIENT})) for _ in range(5)] == ["set"] * 5
+    assert STATE not in os.environ
+
+
+def test_rare_slow_answers_are_within_the_budget(run: Run, peer: Peer, site: Site) -> None:
+    event = postqueued(submission(), site=site)
+    budget = {**BUDGET, "breaker_requests": 2, "breaker_budget_ms": 20 * PATIENT}
+    peer.behave(**SLOW)
+    assert [outcome_of(run(event, **budget)) for _ in range(5)] == ["set"] * 5
+
+
+def test_the_default_budget_is_half_of_the_deadlines(run: Run, peer: Peer, site: Site) -> None:
+    event = postqueued(submission(), site=site)
+    peer.behave(**SLOW)
+    assert [outcome_of(run(event, breaker_requests=2, deadline_ms=PATIENT)) for _ in range(4)] == ["set"] * 4
+    assert outcome_of(run(event, breaker_requests=2, deadline_ms=390)) in ("set", "late")
+    assert outcome_of(run(event, breaker_requests=2, deadline_ms=390)) == "no request"
+
+
+def test_the_daemon_is_not_found_of_timeouts_where_answers_were_slow(run: Run, peer: Peer, site: Site) -> None:
+    event = postqueued(submission(), site=site)
+    peer.behave(**SLOW)
+    for _ in range(3):
+        run(event, **BUDGET)
+    advance_time(PAUSE)
+    run(event, **BUDGET)
+    assert [request["timeouts"] for request in peer.asked()] == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "state", ["", "x", "3", "3 4", "3 x y", "x 3 y", "-1 -1 z", "3 1e999 {socket}", "3 nan {socket}"]
+)
+def test_invalid_breaker_states_are_ignored(state: str, run: Run, peer: Peer, site: Site) -> None:
+    os.environ[STATE] = state.replace("{socket}", str(peer.socket))
+    peer.behave(set=600)
+    assert run(postqueued(submission(), site=site)).soft_walltime == 600
