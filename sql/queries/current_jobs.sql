@@ -1,6 +1,6 @@
 -- Jobs that wait or run.  Each statement takes the rows of one call as one array per column.
 
--- name: forget_current
+-- name: delete_current
 -- Delete jobs by id and server; with :before only those submitted before that time, because the server may have given
 -- the same number to a later job.
 DELETE FROM softwalltime.current_jobs AS known
@@ -8,7 +8,7 @@ USING unnest(CAST(:job_id AS text[]), CAST(:server AS text[])) AS gone(job_id, s
 WHERE known.job_id = gone.job_id AND known.server = gone.server
     AND (CAST(:before AS bigint) IS NULL OR known.ctime < :before);
 
--- name: forget_completed
+-- name: delete_completed
 -- Delete the jobs that completed, by the completed jobs with ids above :after.  A job submitted after the completed one
 -- has the same number only.
 DELETE FROM softwalltime.current_jobs AS known

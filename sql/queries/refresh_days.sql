@@ -189,7 +189,7 @@ SELECT EXISTS (
     WHERE day >= :month AND day < :next_month AND day <= (to_timestamp(:now) AT TIME ZONE 'UTC')::date
 );
 
--- name: forget_month
+-- name: delete_month
 -- Delete the figures of one month before they are computed again.
 DELETE FROM softwalltime.monthly_scores WHERE month = :month;
 

@@ -15,7 +15,7 @@ from sqlalchemy import Engine, text
 
 from softwalltime.reports.table import table
 from softwalltime.store.jobs import vacuum_analyze
-from softwalltime.store.retention import Retention, forget
+from softwalltime.store.retention import Retention, prune
 from softwalltime.store.tables import completed_jobs
 from softwalltime.workloads.synthetic import generate
 from tests.benchmarks.serving import serving
@@ -194,10 +194,10 @@ def retention(engine: Engine) -> Iterator[list[str]]:
     days = YEARS // 86400 * 9 // 10
     times, rows = [], 0
     begin = time.perf_counter()
-    for name, deleted in forget(engine, Retention(days, 0), int(time.time())):
+    for name, deleted in prune(engine, Retention(days, 0), int(time.time())):
         if name == "completed_jobs":
             times.append(time.perf_counter() - begin)
             rows += deleted
         begin = time.perf_counter()
     figure = f"{rows / sum(times):,.0f} jobs/s, transactions of {statistics.median(times) * 1000:.0f} ms (median)"
-    yield ["forgetting the oldest tenth", f"{figure} to {max(times) * 1000:.0f} ms"]
+    yield ["pruning the oldest tenth", f"{figure} to {max(times) * 1000:.0f} ms"]

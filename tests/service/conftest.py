@@ -1,4 +1,4 @@
-"""The log that most tests of following it begin with, and a clock."""
+"""Fixtures for tests that follow a log: the log and a clock."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A log that is followed: what is written to it, and what the store and the follower then say."""
+"""Helpers for tests that follow a log: write to it, count stored jobs, read the log output."""
 
 import logging
 import subprocess
@@ -18,7 +18,7 @@ RECORDED = RECORDED_LOG.read_bytes()
 
 
 class Clock:
-    """A clock that a test sets."""
+    """A clock that a test sets, in epoch seconds."""
 
     def __init__(self) -> None:
         self.now = 1_795_000_000.0
@@ -28,7 +28,7 @@ class Clock:
 
 
 def ended(*numbers: int) -> bytes:
-    """E records of jobs with these numbers."""
+    """Return E records of jobs with these numbers."""
     return b"".join(
         f"11/20/2026 11:00:00;E;{n}.pbs1;{end_record(job(job_id=f'{n}.pbs1', end=1_795_170_000 + n))}\n".encode()
         for n in numbers
@@ -51,7 +51,7 @@ def complaints(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 @contextmanager
 def command(folder: Path, dsn: str, *options: str) -> Iterator[Path]:
-    """``softwalltime ingest --follow`` as a process; the value is the file that it logs to."""
+    """Run ``softwalltime ingest --follow`` as a process; the value is its log file."""
     output = folder.parent / "output"
     arguments = ["ingest", "--follow", folder, "--dsn", dsn, *options]
     with (

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from random import Random
 
 BEGIN = 1_795_000_000
-"""The first second of every history: 18 November 2026."""
+"""The first second of every history, 18 November 2026, in epoch seconds."""
 
-# What happens to a job: the record types in order.  Q: a second time by way of a routing queue; r: a rerun as TORQUE
-# writes it, which tells nothing; a: altered; u: an alter that takes the soft walltime away.
+# The record types of a job in order.  The second Q of "QQ" comes after a routing queue; r: a rerun as TORQUE
+# writes it, without values; a: an alter; u: an alter that unsets the soft walltime.
 SCRIPTS = (
     "QSE", "QSE", "QSE", "QQSE", "QaSE", "QSaE", "QaSaE", "QSuE", "QD", "QaD", "QSDE", "QSD", "QSRSE", "QSRQSE",
     "QSrSE", "QSRSRSE", "QA", "QM", "QMQSE", "QSA", "Q", "QQ", "Qa", "QaQ", "QS", "QSa", "Qu", "QSu", "QSR", "QSr",
@@ -22,7 +22,7 @@ RUBBISH = (b"\xff\xfe\0", b"now;E;1.srv;user=x", b"", b";;;", b"11/18/2026 10:00
 
 @dataclass(frozen=True)
 class Plan:
-    """One job of a history: what happens to it and when; ``array`` makes it one, with two subjobs."""
+    """One job of a history: its records, its first second, and the gaps; ``array``: an array with two subjobs."""
 
     script: str
     begin: int = 0
@@ -31,7 +31,7 @@ class Plan:
 
 
 def random_plans(chance: Random, count: int, seconds: int) -> list[Plan]:
-    """So many jobs, submitted within so many seconds."""
+    """Return ``count`` jobs that are submitted within ``seconds``."""
     return [
         Plan(
             chance.choice(ARRAYS if array else SCRIPTS),
@@ -44,14 +44,14 @@ def random_plans(chance: Random, count: int, seconds: int) -> list[Plan]:
 
 
 def history(plans: Sequence[Plan]) -> list[bytes]:
-    """The log of these jobs: lines without their ends, in order of time."""
+    """Return the log of these jobs: lines without line ends, in order of time."""
     events: list[tuple[int, int, bytes]] = []
     for number, plan in enumerate(plans):
         if not plan.array:
             events += _records(f"{number}.srv", plan, len(events))
         else:
             events += _records(f"{number}[].srv", plan, len(events))
-            # Subjobs have no Q; those of an array that was deleted while it waited never were.
+            # Subjobs have no Q; an array that was deleted while waiting has none.
             if "S" in plan.script:
                 for index in (1, 2):
                     events += _records(f"{number}[{index}].srv", plan, len(events))[1:]
@@ -59,7 +59,7 @@ def history(plans: Sequence[Plan]) -> list[bytes]:
 
 
 def with_rubbish(lines: Iterable[bytes], chance: Random) -> list[bytes]:
-    """The log with a line that is no record here and there."""
+    """Insert malformed lines at random places."""
     found: list[bytes] = []
     for line in lines:
         if chance.random() < 0.03:
@@ -107,9 +107,9 @@ def _records(job_id: str, plan: Plan, first: int) -> list[tuple[int, int, bytes]
 
 @dataclass
 class Folded:
-    """What a log comes to: completed and interrupted runs by job id and start, current jobs by id, malformed lines.
+    """The state after a log: completed and interrupted runs by job id and start, current jobs by id, malformed lines.
 
-    Of a current job: whether it waits or when it started, its walltime and its soft walltime.
+    A current job has its start (``None``: it waits), its walltime and its soft walltime.
     """
 
     completed: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -121,7 +121,7 @@ class Folded:
 
 
 def fold(lines: Iterable[bytes]) -> Folded:
-    """What all these lines come to, one after the other."""
+    """Apply the lines in order; return the state after the last one."""
     folded = Folded()
     for line in lines:
         folded.lines += 1

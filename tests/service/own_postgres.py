@@ -1,4 +1,4 @@
-"""A PostgreSQL of a test's own, to be stopped, suspended, or put on a disk that is full."""
+"""A separate PostgreSQL that a test can stop, suspend, or put on a full disk."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from tests.service.running import suspend_postgres, until
 
 
 class OwnPostgres:
-    """The embedded one in a folder, with all tables; runs from ``start`` to ``stop`` or ``kill``."""
+    """An embedded PostgreSQL in a folder, with all tables; it runs from ``start`` to ``stop`` or ``kill``."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -23,21 +23,21 @@ class OwnPostgres:
         self.dsn = ""
 
     def start(self) -> None:
-        """Start it, also after it was killed."""
+        """Start PostgreSQL, also after a kill."""
         self.dsn = self._running.enter_context(embedded_postgres(self._folder, durable=False))
 
     def stop(self) -> None:
-        """Stop it as an administrator does."""
+        """Stop PostgreSQL as an administrator does."""
         self._running.close()
 
     def kill(self, number: signal.Signals = signal.SIGQUIT) -> None:
-        """Let it end at once, as after a crash: SIGINT for a shutdown that ends all sessions."""
+        """End PostgreSQL at once, as in a crash."""
         os.kill(int((self._data / "postmaster.pid").read_text().split()[0]), number)
         until(lambda: not (self._data / "postmaster.pid").exists())
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """While in it, PostgreSQL hangs: connections are open and nothing is answered."""
+        """Suspend PostgreSQL: connections stay open and no answer comes."""
         suspend_postgres(self._data, signal.SIGSTOP)
         try:
             yield
@@ -47,8 +47,8 @@ class OwnPostgres:
 
 @contextmanager
 def own_postgres(folder: Path | None = None) -> Iterator[OwnPostgres]:
-    """A running PostgreSQL, in a temporary folder or in this one."""
-    # Not below pytest's own folder, which PostgreSQL's unprivileged user may not enter where this runs as root.
+    """Run PostgreSQL in a temporary folder or in this one."""
+    # PostgreSQL's unprivileged user cannot enter pytest's own folder if this runs as root.
     with tempfile.TemporaryDirectory(dir="/tmp") as scratch:
         Path(scratch).chmod(0o755)
         postgres = OwnPostgres((folder or Path(scratch)) / "data")

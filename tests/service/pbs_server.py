@@ -13,7 +13,7 @@ PIECE = 700
 
 
 def main(source: Path, target: Path, seconds: float) -> None:
-    """Write all of it within about so many seconds."""
+    """Write all logs within about this number of seconds."""
     chance = Random(1)
     logs = sorted(source.iterdir())
     pieces = sum(log.stat().st_size for log in logs) / PIECE

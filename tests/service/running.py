@@ -14,7 +14,7 @@ from softwalltime.jobs import CompletedJob
 from softwalltime.service.client import NoAnswerError, ask
 
 PATIENT = 120.0
-"""Seconds until a test takes something for hung: far longer than anything takes on a busy machine."""
+"""Seconds after which a test fails: far longer than any step takes on a busy machine."""
 
 
 def until(condition: Callable[[], object], seconds: float = PATIENT) -> None:
@@ -89,7 +89,7 @@ class Daemon:
         return self.process.wait(PATIENT)
 
     def append(self, jobs: Iterable[CompletedJob]) -> None:
-        """Let PBS write E records."""
+        """Write E records as PBS does."""
         with self.log.open("a") as log:
             for job in jobs:
                 log.write(f"11/20/2026 10:16:10;E;{job.submission.job_id};{end_record(job)}\n")

@@ -1,4 +1,4 @@
-"""The status of a real daemon, with changes, for what reads it."""
+"""Statuses of a real daemon with changes, for tests of their readers."""
 
 import tempfile
 from dataclasses import replace
@@ -14,7 +14,7 @@ from softwalltime.settings import Settings
 
 @cache
 def new_status() -> Status:
-    """The status of a daemon that was made and not started."""
+    """Return the status of a daemon before its start."""
     with tempfile.TemporaryDirectory() as folder:
         daemon = PredictionDaemon(Settings(socket=Path(folder) / "s"), SitePolicy(mode="on"), "1")
         try:
@@ -24,7 +24,7 @@ def new_status() -> Status:
 
 
 def working_status(**changes: Any) -> Status:
-    """The status of a daemon that has loaded its history and follows a log."""
+    """Return the status of a daemon that has loaded its history and follows a log."""
     return replace(
         new_status(), **{"ready": True, "store": "ok", "accounting": "ok", "logs_read": True, **changes}
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a store holds, to be compared with what a log comes to."""
+"""Compare the contents of a store with the state after a log."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -16,12 +16,12 @@ from tests.service.histories import Folded, fold
 
 
 def lines_of(folder: Path) -> list[bytes]:
-    """All whole lines of a folder's logs, by day."""
+    """Return all complete lines of a folder's logs, by day."""
     return [line for path in log_files(folder) for line in path.read_bytes().split(b"\n")[:-1]]
 
 
 def current(engine: Engine) -> dict[str, tuple[int | None, int | None, int | None]]:
-    """Jobs that wait or run, as a fold has them."""
+    """Return the current jobs in the form of :class:`Folded`."""
     with engine.connect() as connection:
         return {
             job.submission.job_id: (job.start, job.submission.walltime, job.soft_walltime)
@@ -30,14 +30,14 @@ def current(engine: Engine) -> dict[str, tuple[int | None, int | None, int | Non
 
 
 def interrupted(engine: Engine) -> Counter[tuple[str, int]]:
-    """Interrupted runs, by job id and start."""
+    """Count the interrupted runs by job id and start."""
     with engine.connect() as connection:
         rows = connection.execute(text("SELECT job_id, start_time FROM softwalltime.interrupted_runs")).all()
     return Counter((job_id, start) for job_id, start in rows)
 
 
 def assert_as_the_log(engine: Engine, folder: Path, *, but_current: bool = False) -> Folded:
-    """The store holds just what the logs in a folder tell, each thing once."""
+    """Assert that the store has exactly the state after the logs in a folder, each entry once."""
     folded = fold(lines_of(folder))
     with engine.connect() as connection:
         jobs = list(read_stored(connection))
@@ -58,13 +58,13 @@ def assert_as_the_log(engine: Engine, folder: Path, *, but_current: bool = False
 
 
 def assert_same(found: Counter[tuple[str, int]], expected: Counter[tuple[str, int]]) -> None:
-    """Assert that both hold the same; the message shows only the difference."""
+    """Assert that both are equal; the message shows only the difference."""
     assert not (missing := list((expected - found).elements())[:10]), f"missing: {missing}"
     assert not (surplus := list((found - expected).elements())[:10]), f"too many: {surplus}"
 
 
 def positions_reach(engine: Engine, paths: Iterable[Path]) -> bool:
-    """Whether these logs were read to their ends."""
+    """Return whether these logs were read to their ends."""
     with engine.connect() as connection:
         rows = connection.execute(text("SELECT path, byte_offset FROM softwalltime.log_positions")).all()
     reached = dict(map(tuple, rows))

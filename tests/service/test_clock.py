@@ -1,4 +1,4 @@
-"""The host's clock is set years ahead and back; the daemon deletes nothing and continues."""
+"""The host's clock is set years forward and back; the daemon deletes nothing and continues."""
 
 import logging
 import time
@@ -25,7 +25,7 @@ JOBS = 200
 
 @dataclass
 class Clocks:
-    """Two clocks that a test moves: the host's time, and the monotonic one."""
+    """The host's clock and the monotonic clock, which a test sets."""
 
     passed: float = 0.0
     set_by: float = 0.0
@@ -69,10 +69,10 @@ def test_a_clock_years_in_the_future_deletes_nothing_and_is_reported(
     until(lambda: daemon.status().retention != "ok")
     assert "the clock says 20" in daemon.status().retention
     assert sum("retention deletes nothing by age" in record.message for record in caplog.records) == 1
-    assert daemon.status().forgotten == 0
+    assert daemon.status().pruned == 0
     with engine.connect() as connection:
         assert count_jobs(connection) == JOBS
-    # An hour later the clock is right again.
+    # One hour later the clock is correct again.
     clocks.set_by = 0
     clocks.passed += worker.HOUR
     until(lambda: daemon.status().retention == "ok")

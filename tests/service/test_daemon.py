@@ -1,4 +1,4 @@
-"""The daemon as a whole: it answers, learns, records, survives, and ends."""
+"""The whole daemon: answers, learning, recording, recovery and shutdown."""
 
 import os
 import re
@@ -71,7 +71,7 @@ def test_it_learns_what_another_process_ingests(start: Start, database: str, eng
 
 @pytest.fixture
 def start_both(tmp_path: Path) -> Iterator[Callable[[str, str, str], tuple[Daemon, Daemon]]]:
-    """Starts two daemons with one store, for PBS servers of these names; those of one name follow the same log."""
+    """Start two daemons with one store for PBS servers with these names; daemons with the same name follow one log."""
     daemons: list[Daemon] = []
 
     def begin(dsn: str, *servers: str) -> tuple[Daemon, Daemon]:
@@ -172,8 +172,8 @@ def test_sighup_reloads_the_policy_and_keeps_the_old_one_if_it_is_invalid(start:
 
 @pytest.fixture
 def own_postgres() -> Iterator[tuple[str, Path]]:
-    """A PostgreSQL that a test may stop: its DSN and its data folder."""
-    # Not below pytest's own folder, which PostgreSQL's unprivileged user may not enter where this runs as root.
+    """DSN and data folder of a PostgreSQL that a test may stop."""
+    # PostgreSQL's unprivileged user cannot enter pytest's own folder if this runs as root.
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         Path(folder).chmod(0o755)
         with embedded_postgres(Path(folder) / "data", durable=False) as dsn:
@@ -216,7 +216,7 @@ def test_it_answers_from_memory_while_postgres_is_down_and_catches_up_afterwards
     until(lambda: daemon.status()["store"] != "ok")
     assert daemon.predict()["soft_walltime"] == 600
     assert daemon.status()["learnt"] == 2
-    # Whoever uses the embedded one next starts it again.
+    # The next user of the embedded PostgreSQL starts it again.
     with embedded_postgres(data.parents[1], durable=False):
         until(lambda: daemon.status()["store"] == "ok" and daemon.status()["learnt"] == 3)
         until(lambda: daemon.status()["to_record"] == 0)
@@ -255,7 +255,7 @@ def test_systemd_is_notified_of_ready_watchdog_and_stopping(tmp_path: Path, data
         daemon.environment["NOTIFY_SOCKET"] = str(tmp_path / "notify")
         daemon.start(ready=False)
         told = iter(lambda: systemd.recv(1000).decode(), "")
-        # Alive from the beginning, ready some time later.
+        # The watchdog is notified from the start, readiness later.
         assert next(told) == "WATCHDOG=1"
         assert any(state.startswith("READY=1") for state in told)
         assert daemon.end() == 0
@@ -286,7 +286,7 @@ def test_predict_explain_and_status_use_the_daemon(
         "soft walltime 00:10:00 (600 s): mean of the last 2 runtimes of user alice "
         "(predictor v1; mode shadow: recorded, not set)\n"
     )
-    # A project that is not named is PBS's own, which most jobs have.
+    # A job without a project has PBS's default project.
     daemon.configure('mode = "shadow"\nwaiting = "v1"\nrules = [{project = "_pbs_project_default", waiting = "v2"}]\n')
     daemon.send(signal.SIGHUP)
     until(lambda: daemon.status()["policy"]["rules"])
@@ -295,7 +295,7 @@ def test_predict_explain_and_status_use_the_daemon(
     assert capsys.readouterr().out == "1500\n600\n"
     assert run(["explain", "--user", "bob", "--walltime", "3600", "--project", "other", *options]) == 0
     assert capsys.readouterr().out == "no soft walltime: user bob has no completed job (predictor v1)\n"
-    # No answer is not an empty answer: a script must see it.
+    # A script must see the difference between no answer and an empty one.
     assert run(["predict", "--user", "bob", "--walltime", "3600", "--project", "other", *options]) == 1
     assert capsys.readouterr() == ("", "no soft walltime: user bob has no completed job\n")
     assert run(["explain", "--user", "alice", "--walltime", "00:10:00", "--project", "other", *options]) == 0
@@ -323,7 +323,7 @@ def test_another_user_can_neither_connect_nor_read_the_socket(start: Start, data
         with pytest.raises(NoAnswerError, match="Permission denied: only root and the daemon's user may ask it"):
             daemon.status()
         os.seteuid(0)
-        # Even where somebody has opened the socket to all.
+        # The check holds even if the socket is writable for everyone.
         daemon.socket.chmod(0o666)
         os.seteuid(65534)
         with pytest.raises(NoAnswerError, match=r"talks to root and its own user only|Connection reset|Broken pipe"):

@@ -1,4 +1,4 @@
-"""Predictors that are fitted beside the answers: nothing waits for it, nothing learnt meanwhile is lost."""
+"""The daemon fits predictors in another thread: no answer waits, and no job learnt in the meantime is lost."""
 
 import copy
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def pause(where: str) -> None:
 
 
 class Slow(Predictor):
-    """Predicts by the number of jobs learnt when it was fitted; is copied and fitted as slowly as a test wants."""
+    """Predicts the number of jobs learnt before the last fit; copy and fit take as long as a test needs."""
 
     name: ClassVar[str] = "slow"
     summary: ClassVar[str] = "as many seconds as jobs were learnt at the last fit"
@@ -87,7 +87,7 @@ def test_answers_and_learning_continue_while_a_predictor_is_copied_and_fitted(se
     thread.start()
     for where in ("copy", "fit"):
         assert AT[where].wait(PATIENT)
-        # Both return while the other thread stands still in the middle of it.
+        # Both return while the other thread is blocked in the copy or the fit.
         assert predicted(service) is None
         service.learn([job(end=600)])
         assert service.learnt == {"copy": 4, "fit": 5}[where]

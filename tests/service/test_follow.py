@@ -1,4 +1,4 @@
-"""Following of accounting logs while they are written."""
+"""Follow accounting logs while they are written."""
 
 import gzip
 import shutil

@@ -1,4 +1,4 @@
-"""The hook that PBS runs and the daemon that answers it, together: what a job gets from submission to start."""
+"""The hook and the daemon together, from the submission of a job to its start."""
 
 import json
 import signal
@@ -35,9 +35,9 @@ def daemon(tmp_path: Path, database: str, engine: Engine) -> Iterator[Daemon]:
 
 
 def run(daemon: Daemon, event: Event, **configuration: object) -> HookOutcome:
-    """Run the hook file as pbs_server does."""
+    """Run the hook file as pbs_server does; return its outcome."""
     file = daemon.config.with_name("hook.json")
-    # Far longer than an answer takes even on a machine that does other things: speed is measured elsewhere.
+    # Far longer than an answer takes on a busy machine: tests/benchmarks measures the speed.
     settings = {"deadline_ms": 5000, "breaker_budget_ms": 5_000_000, "events": {"postqueuejob": True}}
     file.write_text(json.dumps({"socket": str(daemon.socket), **settings, **configuration}))
     return HOOK.run(event, file)
@@ -83,7 +83,7 @@ def test_without_a_daemon_requests_are_accepted_without_prediction(daemon: Daemo
         outcome = run(daemon, postqueued(WAITING, site=SITE), deadline_ms=50, breaker_seconds=3600)
         assert (outcome.accepted, outcome.soft_walltime) == (True, None)
         told.append("no answer: timed out" in outcome.log[0][1])
-    # Three deadlines, and then nobody is asked.
+    # Three timeouts, and then the breaker is open.
     assert told == [True] * 3 + [False] * 7
     daemon.send(signal.SIGCONT)
     daemon.end(signal.SIGKILL)
@@ -94,7 +94,7 @@ def test_without_a_daemon_requests_are_accepted_without_prediction(daemon: Daemo
 
 
 def test_answers_after_the_deadline_are_recorded_as_late(daemon: Daemon, engine: Engine) -> None:
-    """A resumed daemon reads the requests, and answers into closed connections."""
+    """A resumed daemon reads the requests and answers on closed connections."""
     daemon.send(signal.SIGSTOP)
     for _ in range(2):
         run(daemon, postqueued(WAITING, site=SITE), deadline_ms=50)

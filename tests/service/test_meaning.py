@@ -1,4 +1,4 @@
-"""What records mean: which runs are jobs, how each ended, how long it ran; from the log to the rows of the store."""
+"""From records of the log to rows of the store: which runs are jobs, how each ended, how long it ran."""
 
 from pathlib import Path
 
@@ -111,7 +111,7 @@ def test_the_state_tells_how_a_job_ended(engine: Engine, tmp_path: Path, more: s
     [
         ("resources_used.walltime=00:01:40", "start=200", 100, 0),
         ("resources_used.walltime=95", "start=200", 95, 0),
-        # What PBS measured counts, and that the two differ, as after a suspension, is counted.
+        # The runtime is the one that PBS measured; a difference, as after a suspension, is counted.
         (f"resources_used.walltime={100 + DISAGREEMENT}", "start=200", 100 + DISAGREEMENT, 0),
         (f"resources_used.walltime={101 + DISAGREEMENT}", "start=200", 101 + DISAGREEMENT, 1),
         ("resources_used.walltime=00:00:10", "start=200", 10, 1),
@@ -138,7 +138,7 @@ def test_a_job_without_walltime_is_stored_and_learnt(engine: Engine, tmp_path: P
 
 
 def test_times_come_from_the_fields_not_from_the_time_stamp(engine: Engine, tmp_path: Path) -> None:
-    # As after the clock was set back: the stamp says less than the record before it.
+    # As after the clock was set back: the time stamp is earlier than that of the previous record.
     ingest(engine, tmp_path, ended().replace("11/18/2026 10:00:00", "10/25/2026 02:59:59"))
     assert rows(engine, "completed_jobs", "ctime, qtime, etime, start_time, end_time") == [(100, 100, 100, 200, 300)]
 

@@ -1,4 +1,4 @@
-"""What Prometheus gets, and that the hook's answers do not suffer from it."""
+"""The metrics for Prometheus, and that scrapes do not delay the hook's answers."""
 
 import http.client
 import socket
@@ -16,7 +16,7 @@ from softwalltime.errors import UsageError
 from softwalltime.jobs import DecisionRecord
 from softwalltime.service import metrics
 from softwalltime.service.client import ask
-from softwalltime.service.latency import BOUNDS, Histogram, LatencyMeter
+from softwalltime.service.latency import BOUNDS, Histogram, RequestMetrics
 from softwalltime.service.metrics import BURST, FRESH, PAUSE, MetricsEndpoint
 from softwalltime.service.status import Status
 from softwalltime.settings import load_settings
@@ -53,7 +53,7 @@ def value(samples: dict[Any, float], name: str, **labels: str) -> float:
 
 @pytest.fixture
 def start(tmp_path: Path, database: str) -> Iterator[Callable[..., tuple[Daemon, tuple[str, int]]]]:
-    """Start a daemon with metrics and say where they are."""
+    """Start a daemon with metrics; return their address."""
     daemons = []
 
     def begin(settings: str = "") -> tuple[Daemon, tuple[str, int]]:
@@ -61,7 +61,7 @@ def start(tmp_path: Path, database: str) -> Iterator[Callable[..., tuple[Daemon,
         top, _, policy = daemon.config.read_text().partition("[policy]")
         daemon.config.write_text(f'{top}metrics = "127.0.0.1:0"\n{settings}\n[policy]{policy}')
         daemons.append(daemon.start())
-        # Any free port, which the daemon tells.
+        # Port 0: the daemon logs the port that it uses.
         told = "metrics at http://127.0.0.1:"
         until(lambda: "/metrics" in daemon.output.read_text().partition(told)[2])
         return daemon, ("127.0.0.1", int(daemon.output.read_text().partition(told)[2].partition("/")[0]))
@@ -86,7 +86,7 @@ def test_metrics_of_a_daemon(start: Callable[..., tuple[Daemon, tuple[str, int]]
     assert ask(daemon.socket, {**asked, "timeouts": 4, "previous_us": 700}, PATIENT)["soft_walltime"] == 600
     daemon.predict("runjob", job_id="9.srv")
     daemon.predict("postqueuejob", job_id="10.srv", user="bob")
-    # The page may be one of a second ago.
+    # The page may be one second old.
     until(lambda: value(scrape(address), "softwalltime_answer_seconds_count") == 3)
     samples = scrape(address)
     event = {"event": "postqueuejob", "mode": "on"}
@@ -243,14 +243,14 @@ def test_ipv6_addresses_work() -> None:
 
 
 def test_durations_are_counted_in_buckets() -> None:
-    meter = LatencyMeter()
+    metrics = RequestMetrics()
     for took in (0, 25, 26, 75, 10**9):
-        meter.note(decision(took, exchange=took))
-    meter.note(decision(30))
-    counts = meter.answers.counts
+        metrics.add(decision(took, exchange=took))
+    metrics.add(decision(30))
+    counts = metrics.answers.counts
     assert (counts[0], counts[1], counts[2], counts[-1], sum(counts)) == (2, 2, 1, 1, 6)
-    assert (sum(meter.exchanges.counts), meter.exchanges.total) == (5, 126 + 10**9)
-    assert meter.answers.histogram().bounds_us == BOUNDS
+    assert (sum(metrics.exchanges.counts), metrics.exchanges.total) == (5, 126 + 10**9)
+    assert metrics.answers.histogram().bounds_us == BOUNDS
 
 
 @pytest.mark.parametrize(
@@ -260,10 +260,10 @@ def test_durations_are_counted_in_buckets() -> None:
     ],
 )  # fmt: skip
 def test_timeouts_that_are_reported_again_are_counted_once(told: list[int], expected: int) -> None:
-    meter = LatencyMeter()
+    metrics = RequestMetrics()
     for count in told:
-        meter.note(decision(timeouts=count))
-    assert meter.timeouts == expected
+        metrics.add(decision(timeouts=count))
+    assert metrics.timeouts == expected
 
 
 @pytest.mark.parametrize(

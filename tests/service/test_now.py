@@ -1,4 +1,4 @@
-"""Waiting and running jobs from records that arrive in parts, late, again, or in TORQUE's dialect."""
+"""Waiting and running jobs from records that arrive in parts, late, twice, or in TORQUE's format."""
 
 import shutil
 from itertools import groupby
@@ -37,13 +37,13 @@ S = record("S", f"{HEAD} start=200 {RESOURCES} ")
 R = record("R", f"{HEAD} start=200 {RESOURCES} end=250 Exit_status=-11 run_count=1")
 E = record("E", f"{HEAD} start=200 {RESOURCES} end=300 Exit_status=0 run_count=1")
 D = record("D", "requestor=root@srv")
-# More than what a log is known by.
+# More bytes than the head that identifies a log.
 LICENSES = record("L", "floating license hour:3 day:3 month:3 max:10", "license") * 60
 SOFT = record("a", "Resource_List.soft_walltime=00:10:00")
 
 
 def store(engine: Engine, path: Path, content: str, *, again: bool = False) -> Tally:
-    """Let a log have just this content, and ingest it."""
+    """Write this content to a log and ingest it."""
     path.parent.mkdir(exist_ok=True)
     path.write_text(content, newline="")
     tally = Tally()
@@ -95,12 +95,12 @@ def test_a_log_read_in_any_pieces_gives_the_same_jobs(
             ingest_logs(module_engine, [log], Tally())
             assert current(module_engine) == fold(written.split(b"\n")[:-1]).current
             if restart:
-                # All of it once more changes nothing.
+                # Reading everything again changes nothing.
                 ingest_logs(module_engine, [log], Tally(), again=True)
     assert_as_the_log(module_engine, folder) if content else None
 
 
-# A job whose host is gone has a D and no E; and whether a run was in vain is not known before its R.
+# A job whose host failed has a D and no E; an interrupted run is known only after its R.
 ORDINARY = [script for script in SCRIPTS if not script.endswith(("SD", "SA", "R", "Ra", "r", "ra"))]
 
 
@@ -141,7 +141,7 @@ def test_old_logs_read_after_newer_ones_add_no_current_job(
         folded = assert_as_the_log(module_engine, folder, but_current=True)
         found = {job_id: job[0] for job_id, job in current(module_engine).items()}
         assert found.keys() <= folded.current.keys()
-    # The newest first, then the older ones in order: as when today's is tried, and then the daemon comes.
+    # The newest log first, then the older ones in order: a site ingests today's log before it starts the daemon.
     starts = {job_id: job[0] for job_id, job in folded.current.items()}
     assert found.items() <= starts.items()
     assert {job_id for job_id, start in starts.items() if start is not None and "[]" not in job_id} <= found.keys()
@@ -180,10 +180,10 @@ def test_the_recorded_log_gives_the_current_jobs_at_each_time(engine: Engine, tm
         ([Q, record("a", "Resource_List.walltime=UNSET Job_Name=x")], (None, None, None)),
         ([Q + record("a", "Resource_List.walltime=UNSET")], (None, None, None)),
         ([Q + SOFT, record("a", "Resource_List.soft_walltime=UNSET")], (None, 3600, None)),
-        # An alter tells of a job that is gone, or of one that was never seen.
+        # An alter names a job that has ended, or an unknown one.
         ([Q, S + E, SOFT], None),
         ([SOFT], None),
-        # TORQUE's Q names no job, its R tells only that the job waits again.
+        # TORQUE's Q has no job, its R says only that the job waits again.
         ([record("Q", "queue=batch")], None),
         ([record("Q", "queue=batch") + S], (200, 3600, None)),
         ([S, record("R")], (None, 3600, None)),
@@ -191,9 +191,9 @@ def test_the_recorded_log_gives_the_current_jobs_at_each_time(engine: Engine, tm
         ([S + SOFT + record("R"), SOFT + record("S", f"{HEAD} start=400 {RESOURCES}")], (400, 3600, None)),
         ([S, record("R") + record("a", "Resource_List.walltime=7200")], (None, 7200, None)),
         ([S, record("R") + E], None),
-        # Malformed as it is, it says that the job is there no more.
+        # The record is malformed, but shows that the job has ended.
         ([Q, record("E", "user=bob end=soon")], None),
-        # A number that is given anew: another job.
+        # A reused number: another job.
         ([Q + S, Q.replace("ctime=100", "ctime=900")], (None, 3600, None)),
     ],
 )
@@ -249,25 +249,25 @@ def test_malformed_records_of_current_jobs_are_stored_and_counted_once(engine: E
 
 
 def test_current_jobs_are_complete_if_todays_log_is_read_before_older_ones(engine: Engine, tmp_path: Path) -> None:
-    # As when today's is tried first, and then the daemon is pointed at the folder.
+    # As when a site ingests today's log first, and then the daemon follows the folder.
     queued, started, ended = (line.replace("1.srv", "2.srv") for line in (Q, S, E))
     store(engine, tmp_path / "20261119", D.replace("1.srv", "4.srv") + ended)
     older = S + queued + started + Q.replace("1.srv", "3.srv") + Q.replace("1.srv", "4.srv")
     store(engine, tmp_path / DAY, older)
-    # Whether 3 was deleted meanwhile cannot be known, as 4 was; that 2 ended is.
+    # The end of 2 is known; it is unknown whether 3 was deleted in between, as 4 was.
     assert current(engine) == {"1.srv": (200, 3600, None)}
     store(engine, tmp_path / "20261120", E)
     assert current(engine) == {}
 
 
 def test_the_end_of_yesterdays_log_may_be_read_after_the_start_of_todays(engine: Engine, tmp_path: Path) -> None:
-    # As on NFS, where each file's size is known some time after it was written.
+    # As on NFS, where the size of each file is visible some time after the write.
     day = 1_795_000_000
     first = Q.replace("ctime=100", f"ctime={day}") + Q.replace("1.srv", "2.srv").replace("ctime=100", f"ctime={day}")
     store(engine, tmp_path / DAY, first)
     later = Q.replace("1.srv", "3.srv").replace("ctime=100", f"ctime={day + 3 * 86400}")
     store(engine, tmp_path / "20261119", later)
-    # The number of the third was another job's before.
+    # The number of the third job was reused.
     store(engine, tmp_path / DAY, first + D + D.replace("1.srv", "3.srv"))
     assert current(engine).keys() == {"2.srv", "3.srv"}
 

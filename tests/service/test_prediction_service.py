@@ -1,4 +1,4 @@
-"""What the daemon answers, by policy, event and history."""
+"""Answers of the daemon by policy, event and history."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a request may look like, and what is said to one that does not."""
+"""Requests that the daemon accepts, and its response to invalid ones."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Where a log's reading begins: positions are found by what a log begins with, however many logs there are."""
+"""Stored positions of logs are found by the logs' heads, in constant time for any number of logs."""
 
 import sys
 from collections.abc import Callable

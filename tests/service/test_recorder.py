@@ -1,4 +1,4 @@
-"""Decisions get into the store: beside everything else, and whatever a single one holds."""
+"""Decisions are stored while the daemon does other work, whatever a single decision contains."""
 
 import json
 import logging

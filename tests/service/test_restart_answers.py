@@ -1,4 +1,4 @@
-"""A daemon that learnt jobs as they came answers like one that has just been started."""
+"""A daemon that learnt jobs as they ended answers like one that was just restarted."""
 
 import signal
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""softwalltime status and top: what a person reads of a daemon, in a terminal and in a pipe."""
+"""softwalltime status and top: their output in a terminal and in a pipe."""
 
 import json
 import os
@@ -31,7 +31,7 @@ from tests.service.statuses import new_status, working_status
 
 
 def hook(daemon: Daemon, job_id: str, **told: int) -> None:
-    """Ask as the hook does, with the outcome of its last request."""
+    """Send a request as the hook does, with the outcome of its previous request."""
     asked = {"op": "predict", "event": "postqueuejob", "job": {"user": "alice", "walltime": 3600, "job_id": job_id}}
     assert ask(daemon.socket, {**asked, **told}, PATIENT)["soft_walltime"] == 600
 
@@ -101,7 +101,7 @@ def test_top_once_prints_one_snapshot(daemon: Daemon, capsys: pytest.CaptureFixt
         r"answer, now +- +- +-",
     ):  # fmt: skip
         assert re.search(line, text, re.MULTILINE), line
-    # A user chose that name: no control character and no markup may work.
+    # A user chose this name: control characters and markup must have no effect.
     assert "?[31mbob[bold]" in text
     assert "\x1b" not in text
     assert run(["top", "--config", str(daemon.config)]) == 2
@@ -147,7 +147,7 @@ class Terminal:
 def test_top_runs_until_q_or_ctrl_c(daemon: Daemon, key: str) -> None:
     terminal = Terminal("top", "--config", str(daemon.config), "--interval", "0.2")
     until(lambda: "last decisions" in terminal.read())
-    # The daemon is stopped and started again: it says so, and goes on.
+    # After a stop and a start of the daemon, top reports the error and continues.
     daemon.end()
     until(lambda: "no daemon answers there" in terminal.read())
     daemon.start()

@@ -15,8 +15,8 @@ from softwalltime.predictors.registry import make
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.store.current import (
     alter_current,
-    forget_completed,
-    forget_current,
+    delete_completed,
+    delete_current,
     read_current,
     requeue_current,
     set_current,
@@ -126,7 +126,7 @@ def test_a_daemon_of_the_version_before_may_still_write(connection: Connection) 
 
 def test_no_jobs_are_no_work(connection: Connection) -> None:
     set_current(connection, [])
-    forget_current(connection, [])
+    delete_current(connection, [])
     requeue_current(connection, [])
     alter_current(connection, [])
     assert not connection.in_transaction()
@@ -142,7 +142,7 @@ def test_what_comes_later_counts_also_within_one_call(connection: Connection) ->
 def test_servers_have_jobs_of_their_own(connection: Connection) -> None:
     set_current(connection, [current(server=server) for server in ("a", "b")])
     requeue_current(connection, [("1.srv", "a")])
-    forget_current(connection, [("1.srv", "a"), ("1.srv", "c"), ("9.srv", "b")])
+    delete_current(connection, [("1.srv", "a"), ("1.srv", "c"), ("9.srv", "b")])
     assert [found.server for found in read_current(connection)] == ["b"]
 
 
@@ -150,7 +150,7 @@ def test_a_text_that_postgresql_cannot_hold_is_found_again(connection: Connectio
     set_current(connection, [current("1\0.srv")])
     alter_current(connection, [Alter("1\0.srv", "srv", 5, None)])
     assert [found.submission.walltime for found in read_current(connection)] == [5]
-    forget_current(connection, [("1\0.srv", "srv")])
+    delete_current(connection, [("1\0.srv", "srv")])
     assert known(connection) == {}
 
 
@@ -174,7 +174,7 @@ def test_jobs_that_completed_go_when_they_are_stored_and_do_not_come_back(connec
     set_current(connection, [current("1.srv", 150), current("2.srv", 150), current("3.srv", 150)])
     newest = last_id(connection)
     add_jobs(connection, [job(job_id="1.srv", submitted=100), job(job_id="2.srv", submitted=90)])
-    forget_completed(connection, newest)
+    delete_completed(connection, newest)
     # The one that ended was submitted before this one: only the number is the same.
     assert known(connection) == {"2.srv": 150, "3.srv": 150}
     set_current(connection, [current("1.srv"), current("2.srv")])
@@ -187,9 +187,9 @@ def test_only_jobs_that_completed_since_are_looked_at(connection: Connection) ->
     add_jobs(connection, [job(job_id="1.srv", submitted=100)])
     set_current(connection, [current("1.srv", ctime=200)])
     add_jobs(connection, [job(job_id="1.srv", submitted=300, start=300)])
-    forget_completed(connection, last_id(connection))
+    delete_completed(connection, last_id(connection))
     assert known(connection) == {"1.srv": None}
-    forget_completed(connection, last_id(connection) - 1)
+    delete_completed(connection, last_id(connection) - 1)
     assert known(connection) == {}
 
 
@@ -209,5 +209,5 @@ def test_what_comes_late_changes_nothing_that_is_known_and_adds_only_what_runs(c
 
 def test_what_comes_late_takes_away_only_what_was_submitted_by_then(connection: Connection) -> None:
     set_current(connection, [current("1.srv"), replace(current("2.srv", ctime=500))])
-    forget_current(connection, [("1.srv", "srv"), ("2.srv", "srv")], before=500)
+    delete_current(connection, [("1.srv", "srv"), ("2.srv", "srv")], before=500)
     assert known(connection) == {"2.srv": None}

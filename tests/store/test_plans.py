@@ -17,7 +17,7 @@ from softwalltime.service.ingest import ingest_logs
 from softwalltime.store.engine import connect
 from softwalltime.store.history import last_id, read_history, read_new
 from softwalltime.store.jobs import read_jobs, vacuum_analyze
-from softwalltime.store.retention import Retention, forget
+from softwalltime.store.retention import Retention, prune
 from tests.samples import job
 from tests.service.running import until
 from tests.store.monitored import HOUR, NOW, decision, ended, fresh, rows, store
@@ -159,7 +159,7 @@ def test_what_is_new_in_a_log_is_stored_by_indexes_alone(large: Engine, tmp_path
 )
 def test_rows_to_prune_are_found_by_an_index(large: Engine, kept: Retention) -> None:
     with by_index(large) as engine:
-        deleted = sum(rows for _, rows in forget(engine, kept, JOBS * STEP + 1000))
+        deleted = sum(rows for _, rows in prune(engine, kept, JOBS * STEP + 1000))
     assert deleted > 4000
 
 

@@ -25,7 +25,7 @@ from softwalltime.store.engine import connect
 from softwalltime.store.history import read_history
 from softwalltime.store.jobs import add_interrupted, read_jobs
 from softwalltime.store.predictions import add_decisions
-from softwalltime.store.retention import FEW, RefusalReason, Retention, forget, refusals
+from softwalltime.store.retention import FEW, RefusalReason, Retention, prune, refusals
 from softwalltime.store.statement_timeout import StatementMonitor
 from tests.samples import job
 from tests.service.own_postgres import own_postgres
@@ -38,12 +38,12 @@ DAY = 86400
 NOW = 1_800_000_000
 
 
-def forgotten(
+def pruned(
     engine: Engine, days: int = 0, jobs_per_user: int = 0, now: int = NOW, *, force: bool = False
 ) -> Counter[str]:
     """Rows deleted by table."""
     counted: Counter[str] = Counter()
-    for table, rows in forget(engine, Retention(days, jobs_per_user), now, force=force):
+    for table, rows in prune(engine, Retention(days, jobs_per_user), now, force=force):
         counted[table] += rows
     return counted
 
@@ -53,11 +53,11 @@ def refused(engine: Engine, days: int, now: int = NOW) -> list[tuple[str, Refusa
     retention = Retention(days, 0)
     with engine.connect() as connection:
         found = refusals(connection, retention, now)
-    forgetting = forget(engine, retention, now)
-    deleted = sum(rows for _, rows in forgetting)
-    assert forgetting.refused == found
+    run = prune(engine, retention, now)
+    deleted = sum(rows for _, rows in run)
+    assert run.refused == found
     assert not (found and deleted)
-    return [(refusal.table, refusal.reason, refusal.old) for refusal in forgetting.refused]
+    return [(refusal.table, refusal.reason, refusal.old) for refusal in run.refused]
 
 
 def add(engine: Engine, *jobs: CompletedJob) -> None:
@@ -84,7 +84,7 @@ def test_older_rows_are_pruned_and_the_limit_itself_is_kept(engine: Engine) -> N
             at = NOW - days * DAY
             decision = DecisionRecord(at, "queuejob", job().submission, "on", "v1", 1.0, 60, "set", "", 1)
             add_decisions(connection, [decision])
-    assert forgotten(engine, days=10) == {
+    assert pruned(engine, days=10) == {
         "completed_jobs": 3, "predictions": 1, "interrupted_runs": 1, "current_jobs": 0, "daily figures": 0,
     }  # fmt: skip
     assert sorted(ids(engine)) == ["0", "10", "9"]
@@ -118,7 +118,7 @@ def test_a_clock_four_years_ahead_deletes_nothing(engine: Engine) -> None:
     assert refused(engine, 1096, ahead) == share
     # The clock is right again: that job does not count, and retention goes on as if nothing had been.
     assert refused(engine, 1096) == []
-    assert forgotten(engine, 40)["completed_jobs"] == 99
+    assert pruned(engine, 40)["completed_jobs"] == 99
 
 
 def test_a_clock_that_is_behind_most_records_deletes_nothing(engine: Engine) -> None:
@@ -134,7 +134,7 @@ def test_the_clock_may_be_a_day_after_the_newest_job(engine: Engine, hours: int,
 
 def test_age_is_measured_from_the_newest_job(engine: Engine) -> None:
     add(engine, *of_days(0, 9.5, 10.5))
-    assert forgotten(engine, 10, now=NOW + 20 * HOUR)["completed_jobs"] == 1
+    assert pruned(engine, 10, now=NOW + 20 * HOUR)["completed_jobs"] == 1
     assert ids(engine) == ["1.srv", "0.srv"]
 
 
@@ -148,7 +148,7 @@ def test_a_large_share_is_not_deleted_at_once(engine: Engine, days: int, old: in
     expected = [("completed_jobs", RefusalReason.SHARE, old)] if refuses else []
     assert refused(engine, days) == expected
     if refuses:
-        assert forgotten(engine, days, force=True)["completed_jobs"] == old
+        assert pruned(engine, days, force=True)["completed_jobs"] == old
 
 
 def test_predictions_without_any_job_are_measured_by_the_clock(engine: Engine) -> None:
@@ -158,12 +158,12 @@ def test_predictions_without_any_job_are_measured_by_the_clock(engine: Engine) -
             add_decisions(
                 connection, [DecisionRecord(at, "queuejob", job().submission, "on", "v1", 1.0, 60, "set", "", 1)]
             )
-    assert forgotten(engine, 10)["predictions"] == 1
+    assert pruned(engine, 10)["predictions"] == 1
 
 
 def test_without_a_limit_nothing_is_pruned(engine: Engine) -> None:
     add(engine, job(end=1), job(job_id="2.srv", end=2))
-    assert forgotten(engine) == {"current_jobs": 0}
+    assert pruned(engine) == {"current_jobs": 0}
     assert len(ids(engine)) == 2
 
 
@@ -171,16 +171,16 @@ def test_of_each_user_the_last_jobs_that_ran_are_kept(engine: Engine) -> None:
     add(engine, *(job(user, job_id=f"{user}{n}", end=1000 + n) for n in range(9) for user in ("ann", "bob")))
     add(engine, *(job("cy", job_id=f"cy{n}", end=n + 200) for n in range(3)))
     add(engine, job("ann", job_id="never ran", end=500, runtime=0), job("bob", job_id="late", end=2000))
-    assert forgotten(engine, jobs_per_user=3) == {"completed_jobs": 6 + 7, "current_jobs": 0}
+    assert pruned(engine, jobs_per_user=3) == {"completed_jobs": 6 + 7, "current_jobs": 0}
     assert sorted(ids(engine)) == [
         "ann6", "ann7", "ann8", "bob7", "bob8", "cy0", "cy1", "cy2", "late", "never ran",
     ]  # fmt: skip
-    assert forgotten(engine, jobs_per_user=3) == {"current_jobs": 0}
+    assert pruned(engine, jobs_per_user=3) == {"current_jobs": 0}
 
 
 def test_jobs_that_ended_at_one_instant_are_distinguished(engine: Engine) -> None:
     add(engine, *(job(job_id=str(n), end=1000) for n in range(9)))
-    assert forgotten(engine, jobs_per_user=2)["completed_jobs"] == 7
+    assert pruned(engine, jobs_per_user=2)["completed_jobs"] == 7
     assert ids(engine) == ["7", "8"]
 
 
@@ -188,10 +188,10 @@ def test_it_is_done_in_batches_and_may_be_stopped_in_between(engine: Engine, mon
     monkeypatch.setattr(retention, "BATCH", 10)
     add(engine, *(job(job_id=str(n), end=n) for n in range(45)))
     add(engine, *(job("bob", job_id=f"b{n}", end=NOW + n - 30) for n in range(25)))
-    steps = forget(engine, Retention(10, 3), NOW)
+    steps = prune(engine, Retention(10, 3), NOW)
     assert [next(steps), next(steps)] == [("completed_jobs", 10)] * 2
     assert len(ids(engine)) == 50
-    steps = forget(engine, Retention(10, 3), NOW)
+    steps = prune(engine, Retention(10, 3), NOW)
     assert [rows for table, rows in steps if table == "completed_jobs"] == [10, 10, 5, 10, 10, 2]
     assert len(ids(engine)) == 3
 
@@ -210,7 +210,7 @@ def test_current_jobs_are_pruned_when_their_ends_must_have_been_missed(engine: E
     ]
     with engine.begin() as connection:
         set_current(connection, jobs)
-    assert forgotten(engine, days=1096) == {"current_jobs": 3, **dict.fromkeys(EMPTY, 0)}
+    assert pruned(engine, days=1096) == {"current_jobs": 3, **dict.fromkeys(EMPTY, 0)}
     with engine.connect() as connection:
         left = {found.submission.job_id for found in read_current(connection)}
     assert left == {"waits", "runs", "is late", "has no limit", "5[].srv"}
@@ -295,7 +295,7 @@ def test_writers_do_not_wait_for_retention(engine: Engine, database: str, monkey
 
     with at_work(read, write, watch) as done:
         until(lambda: len(done) == 3)
-        deleted = forgotten(engine, force=True, days=1000, jobs_per_user=100)
+        deleted = pruned(engine, force=True, days=1000, jobs_per_user=100)
     assert deleted["completed_jobs"] > 20_000
     for own in (reader, writer, watcher):
         own.dispose()
@@ -366,13 +366,13 @@ def test_the_daemon_prunes_every_day_and_restarts_after_the_store_was_down(
         try:
             until(lambda: worker.problem == "")
             time.sleep(0.5)
-            assert worker.forgotten == 0, "not at once"
+            assert worker.pruned == 0, "not at once"
             passed[0] += HOUR
-            until(lambda: worker.forgotten >= 10)
+            until(lambda: worker.pruned >= 10)
             postgres.kill()
             until(lambda: worker.problem != "")
             postgres.start()
-            until(lambda: worker.forgotten >= 60)
+            until(lambda: worker.pruned >= 60)
         finally:
             assert worker.stop(PATIENT)
         engine = connect(postgres.dsn)

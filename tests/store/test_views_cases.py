@@ -108,7 +108,7 @@ def test_waits_before_and_after_the_first_soft_walltime(engine: Engine) -> None:
     assert row["slowdown_after"] == pytest.approx(((HOUR + 1) / 10 + 1) / 2)
     assert row["typical_slowdown_after"] == pytest.approx(((HOUR + 1) / 10) ** 0.5)
     assert classes["1", "1 to 8 h"]["wait_after"] == 1800
-    # The first soft walltime stays known when its prediction is forgotten.
+    # The first soft walltime stays known when its prediction is pruned.
     with engine.begin() as connection:
         connection.execute(text("DELETE FROM softwalltime.predictions"))
         add_decisions(connection, [decision("10.srv", at=NOW - DAY)])

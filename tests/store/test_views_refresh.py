@@ -8,7 +8,7 @@ from sqlalchemy import Engine, text
 
 from softwalltime.jobs import DecisionRecord
 from softwalltime.store.daily import refresh
-from softwalltime.store.retention import Retention, forget
+from softwalltime.store.retention import Retention, prune
 from tests.store.monitored import DAY, HOUR, NOW, decision, ended, found, fresh, one, store
 
 pytestmark = pytest.mark.postgres
@@ -150,7 +150,7 @@ def test_pruned_jobs_stay_in_the_figures_until_these_are_too_old(engine: Engine)
     fresh(engine)
     assert one(engine, "scores_by_day")["jobs"] == one(engine, "hook_latency_by_day")["requests"] == 10
     store(engine, [ended("new.srv", start=NOW + 40 * DAY - HOUR)])
-    assert dict(forget(engine, Retention(30, 0), NOW + 40 * DAY))["daily figures"] > 0
+    assert dict(prune(engine, Retention(30, 0), NOW + 40 * DAY))["daily figures"] > 0
     assert (
         found(engine, "scores_by_day") == found(engine, "scores_by_user") == found(engine, "hook_latency_by_day") == []
     )

@@ -209,17 +209,18 @@ def prune(force: bool, settings: LazySettings) -> int:
       softwalltime db prune --dsn postgresql:///softwalltime
     """
     from softwalltime.store.opening import open_store
-    from softwalltime.store.retention import Retention, forget
+    from softwalltime.store.retention import Retention
+    from softwalltime.store.retention import prune as start_pruning
 
     deleted: Counter[str] = Counter()
     given = settings()
     with open_store(given) as engine:
         retention = Retention(given.keep_days, given.keep_jobs_per_user)
-        forgetting = forget(engine, retention, int(time.time()), force=force)
-        for table, rows in forgetting:
+        run = start_pruning(engine, retention, int(time.time()), force=force)
+        for table, rows in run:
             deleted[table] += rows
     for table, rows in deleted.items():
         click.echo(f"{table:<20}{rows:>12,} rows deleted")
-    for refusal in forgetting.refused:
+    for refusal in run.refused:
         click.echo(str(refusal), err=True)
-    return 1 if forgetting.refused else 0
+    return 1 if run.refused else 0

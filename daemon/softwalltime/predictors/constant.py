@@ -1,11 +1,12 @@
-"""The same runtime for every job: what corrections alone begin with."""
+"""A fixed runtime for every job."""
 
 from typing import ClassVar
 
 from pydantic import Field
 
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
-from softwalltime.predictors.base import History, Options, Predictor
+from softwalltime.jobs import ColdStart, Prediction, Submission
+from softwalltime.predictors.base import Options
+from softwalltime.predictors.untrained import UntrainedPredictor
 from softwalltime.reasons import Reason
 
 
@@ -15,10 +16,10 @@ class ConstantOptions(Options):
     seconds: float = Field(default=600.0, gt=0, description="predicted runtime in seconds")
 
 
-class Constant(Predictor):
+class Constant(UntrainedPredictor):
     """A fixed number of seconds, 10 min by default.
 
-    With a correction of estimates that run out, this is scheduling without prediction (Rubio et al. 2021, section 4.4).
+    With a correction of expired estimates it schedules without predictions (Rubio et al. 2021, section 4.4).
     """
 
     name: ClassVar[str] = "constant"
@@ -31,16 +32,8 @@ class Constant(Predictor):
         super().__init__(options)
         self._seconds = options.seconds
 
-    @property
-    def history(self) -> History:
-        """Nothing."""
-        return History()
-
-    def learn(self, job: CompletedJob) -> None:
-        """Nothing."""
-
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
-        """The constant."""
+        """Return the constant."""
         if not submission.walltime:
             return ColdStart(Reason.NO_WALLTIME)
         return Prediction(self._seconds, "{:g} s for every job", (self._seconds,))

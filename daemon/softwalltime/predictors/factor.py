@@ -1,11 +1,12 @@
-"""A fixed share of the walltime: the estimate that learns nothing."""
+"""A fixed share of the walltime."""
 
 from typing import ClassVar
 
 from pydantic import Field
 
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
-from softwalltime.predictors.base import History, Options, Predictor
+from softwalltime.jobs import ColdStart, Prediction, Submission
+from softwalltime.predictors.base import Options
+from softwalltime.predictors.untrained import UntrainedPredictor
 from softwalltime.reasons import Reason
 
 
@@ -15,10 +16,10 @@ class FactorOptions(Options):
     share: float = Field(default=0.5, gt=0, le=1, description="share of the walltime")
 
 
-class Factor(Predictor):
+class Factor(UntrainedPredictor):
     """The walltime times a constant.
 
-    What any learned predictor must beat in the scheduler: half the walltime shortens waits without having seen a job.
+    A baseline for learned predictors in the scheduler: half the walltime shortens waits without any history.
     """
 
     name: ClassVar[str] = "factor"
@@ -31,16 +32,8 @@ class Factor(Predictor):
         super().__init__(options)
         self._share = options.share
 
-    @property
-    def history(self) -> History:
-        """Nothing."""
-        return History()
-
-    def learn(self, job: CompletedJob) -> None:
-        """Nothing."""
-
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
-        """The share of the walltime."""
+        """Return the share of the walltime."""
         if not submission.walltime:
             return ColdStart(Reason.NO_WALLTIME)
         return Prediction(self._share * submission.walltime, "{:g} of the walltime", (self._share,))

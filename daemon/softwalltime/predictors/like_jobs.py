@@ -1,14 +1,19 @@
-"""Jobs that are alike, of the last days: what predictors from like jobs share."""
+"""Like jobs of the last days, and the base of the predictors that use them."""
 
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from operator import attrgetter
 from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from softwalltime.jobs import ColdStart, Submission
+from softwalltime.predictors.base import History, Options, Predictor
+from softwalltime.reasons import Reason
+
 KEYS = ("user", "group", "project", "account", "queue", "job_name", "walltime", "ncpus", "nodect", "ngpus")
-"""What jobs may be told apart by."""
+"""Fields of a submission that may be keys."""
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 T = TypeVar("T")
@@ -48,7 +53,7 @@ Window = Annotated[
 
 
 class LikeJobs:
-    """The jobs with one key that ended within a window: a value of each in order of end, and in ascending order."""
+    """Values of the jobs with one key that ended within a window, in order of end and in ascending order."""
 
     __slots__ = ("by_end", "key", "sorted")
 
@@ -57,17 +62,16 @@ class LikeJobs:
         self.by_end: deque[tuple[int, float]] = deque()
         self.sorted: list[float] = []
 
-    def forget_first(self) -> None:
-        """Drop the job that ended first."""
+    def remove_first(self) -> None:
+        """Remove the job that ended first."""
         _, value = self.by_end.popleft()
         del self.sorted[bisect_left(self.sorted, value)]
 
     def since(self, oldest: int) -> list[float]:
-        """The values, in ascending order, of the jobs that ended at ``oldest`` or later."""
+        """Return the values of the jobs that ended at ``oldest`` or later, in ascending order."""
         if not self.by_end or self.by_end[0][0] >= oldest:
             return self.sorted
-        # Only those are taken out of a copy that are too old; to forget them is left to what is learnt, because the
-        # next question may be about an earlier moment.
+        # Remove old values from a copy only: the next prediction may be for an earlier time.
         values = self.sorted.copy()
         for end, value in self.by_end:
             if end >= oldest:
@@ -77,7 +81,7 @@ class LikeJobs:
 
 
 class RecentJobs:
-    """Like jobs by key, forgotten as the window leaves them behind.  Memory is bounded by the jobs in the window."""
+    """Like jobs by key within a sliding window.  Memory is bounded by the jobs in the window."""
 
     __slots__ = ("by_end", "like", "window")
 
@@ -85,40 +89,71 @@ class RecentJobs:
         """Keep the jobs of the last ``window`` seconds before the newest end."""
         self.window = window
         self.like: dict[Hashable, LikeJobs] = {}
-        # Every job in the window in order of end, so that what the window has left behind is found at once.
+        # All jobs in the window in order of end, to find the old ones at once.
         self.by_end: deque[tuple[int, LikeJobs]] = deque()
 
     def add(self, key: Hashable, end: int, value: float) -> None:
-        """Take in a job that ended; forget what is too old by then."""
+        """Add a job that ended; remove the jobs that leave the window."""
         like = self.like.get(key)
         if like is None:
             like = self.like[key] = LikeJobs(key)
         insort(like.sorted, value)
         _insert(like.by_end, (end, value))
         _insert(self.by_end, (end, like))
-        self.forget(end - self.window)
+        self.remove_before(end - self.window)
 
-    def forget(self, oldest: int) -> None:
-        """Forget the jobs that ended before ``oldest``."""
+    def remove_before(self, oldest: int) -> None:
+        """Remove the jobs that ended before ``oldest``."""
         by_end = self.by_end
         while by_end and by_end[0][0] < oldest:
             _, like = by_end.popleft()
-            like.forget_first()
+            like.remove_first()
             if not like.sorted:
                 del self.like[like.key]
 
     def values(self, key: Hashable, now: int) -> list[float]:
-        """The values, ascending, of the jobs with this key that ended in the window before ``now``; to read only."""
+        """Return the values of the jobs with this key in the window before ``now``, ascending; read-only."""
         like = self.like.get(key)
         return like.since(now - self.window) if like is not None else []
 
 
+class LikeJobsOptions(Options):
+    """Options of a predictor from like jobs."""
+
+    keys: Keys
+    window: Window
+    least: int = Field(ge=1, description="fewer like jobs than this give no prediction")
+
+
+class LikeJobsPredictor(Predictor):
+    """Base of the predictors from values of the like jobs of the last days."""
+
+    def __init__(self, options: LikeJobsOptions) -> None:
+        super().__init__(options)
+        self._least = options.least
+        self._days = options.window / 86400
+        self._alike = " and ".join(options.keys)
+        self._key: Callable[[Submission], Hashable] = attrgetter(*options.keys)
+        self._recent = RecentJobs(options.window)
+
+    @property
+    def history(self) -> History:
+        """All jobs of the window."""
+        return History(seconds=self._recent.window)
+
+    def _too_few(self, count: int) -> ColdStart | None:
+        """Return a cold start if there are fewer like jobs than the option ``least``."""
+        if count < self._least:
+            return ColdStart(Reason.TOO_FEW_JOBS, (count, self._alike, self._days, self._least))
+        return None
+
+
 def _insert(by_end: deque[tuple[int, T]], entry: tuple[int, T]) -> None:
-    """Add an entry in order of end, after its equals: nearly always the last place."""
+    """Insert an entry in order of end, after equal ends; in most cases this is the last position."""
     if not by_end or by_end[-1][0] <= entry[0]:
         by_end.append(entry)
         return
-    # Late news, as when the logs of two servers are followed.
+    # The job was reported late, for example from a second server's log.
     place = len(by_end)
     while place and by_end[place - 1][0] > entry[0]:
         place -= 1

@@ -1,19 +1,16 @@
-"""The median runtime of jobs that were submitted alike."""
+"""The median runtime of jobs with the same signature."""
 
-from collections.abc import Callable, Hashable
-from operator import attrgetter
 from typing import ClassVar
 
 from pydantic import Field
 
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
-from softwalltime.predictors.base import History, Options, Predictor
-from softwalltime.predictors.like_jobs import Keys, RecentJobs, Window
+from softwalltime.predictors.base import Options
+from softwalltime.predictors.like_jobs import Keys, LikeJobsOptions, LikeJobsPredictor, Window
 from softwalltime.quantiles import quantile
-from softwalltime.reasons import Reason
 
 
-class MemorizerOptions(Options):
+class MemorizerOptions(LikeJobsOptions):
     """Options of ``memorizer``."""
 
     keys: Keys = ("user", "project", "job_name", "queue", "ncpus", "walltime")
@@ -21,10 +18,10 @@ class MemorizerOptions(Options):
     least: int = Field(default=1, ge=1, description="fewer like jobs than this give no prediction")
 
 
-class Memorizer(Predictor):
+class Memorizer(LikeJobsPredictor):
     """The median runtime of the jobs of the last days with the same signature, all that is known at submission.
 
-    What it cannot predict no other predictor with these inputs can: jobs with one signature that run differently.
+    Jobs with one signature may run differently, and no predictor with these inputs can distinguish them.
     """
 
     name: ClassVar[str] = "memorizer"
@@ -32,35 +29,22 @@ class Memorizer(Predictor):
     source: ClassVar[str] = "hpc-oda-commons 2026, submit-time signatures with a lookback of 10, 30 or 120 days"
     options_type: ClassVar[type[Options]] = MemorizerOptions
 
-    def __init__(self, options: MemorizerOptions) -> None:
-        super().__init__(options)
-        self._window = options.window
-        self._least = options.least
-        self._alike = " and ".join(options.keys)
-        self._key: Callable[[Submission], Hashable] = attrgetter(*options.keys)
-        self._recent = RecentJobs(options.window)
-
-    @property
-    def history(self) -> History:
-        """All jobs of the window."""
-        return History(seconds=self._window)
-
     def learn(self, job: CompletedJob) -> None:
         """Add the job's runtime, if it ran."""
         if job.runtime > 0:
             self._recent.add(self._key(job.submission), job.end, job.runtime)
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
-        """The median of like jobs' runtimes; of a running job, of those that ran longer than it has, if any did."""
+        """Return the median runtime of like jobs; for a running job, of those that ran longer than it has, if any."""
         runtimes = self._recent.values(self._key(submission), now)
         if elapsed:
             runtimes = [seconds for seconds in runtimes if seconds > elapsed] or runtimes
         count = len(runtimes)
-        if count < self._least:
-            return ColdStart(Reason.TOO_FEW_JOBS, (count, self._alike, self._window / 86400, self._least))
+        if cold_start := self._too_few(count):
+            return cold_start
         return Prediction(
             quantile(runtimes, 0.5),
             "median runtime of the {} jobs with the same {} of the last {:g} days",
-            (count, self._alike, self._window / 86400),
+            (count, self._alike, self._days),
             runtimes,
         )

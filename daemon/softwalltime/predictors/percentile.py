@@ -1,20 +1,18 @@
-"""A percentile of the share of the walltime that like jobs used of late."""
+"""A percentile of the share of the walltime that recent like jobs used."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Hashable
-from operator import attrgetter
 from typing import ClassVar
 
 from pydantic import Field
 
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
-from softwalltime.predictors.base import History, Options, Predictor
-from softwalltime.predictors.like_jobs import Keys, RecentJobs, Window
+from softwalltime.predictors.base import Options
+from softwalltime.predictors.like_jobs import Keys, LikeJobsOptions, LikeJobsPredictor, Window
 from softwalltime.quantiles import quantile
 from softwalltime.reasons import Reason
 
 
-class PercentileOptions(Options):
+class PercentileOptions(LikeJobsOptions):
     """Options of ``percentile``."""
 
     p: float = Field(default=85.0, ge=0, le=100, description="the percentile, 0 to 100, interpolated linearly")
@@ -26,7 +24,7 @@ class PercentileOptions(Options):
     )
 
 
-class Percentile(Predictor):
+class Percentile(LikeJobsPredictor):
     """The P-th percentile of R = runtime / walltime over like jobs of the last days, times this job's walltime.
 
     Like jobs share the keys' values; a job counts while its end is at most ``window`` seconds old.  Memory is bounded
@@ -41,37 +39,27 @@ class Percentile(Predictor):
     def __init__(self, options: PercentileOptions) -> None:
         super().__init__(options)
         self._p = options.p / 100
-        self._window = options.window
-        self._least = options.least
         self._threshold = options.threshold
-        self._alike = " and ".join(options.keys)
-        self._key: Callable[[Submission], Hashable] = attrgetter(*options.keys)
-        self._recent = RecentJobs(options.window)
-
-    @property
-    def history(self) -> History:
-        """All jobs of the window."""
-        return History(seconds=self._window)
 
     def learn(self, job: CompletedJob) -> None:
-        """Add the share of its walltime that the job used, if it ran and had one; forget what is too old by now."""
+        """Add the share of its walltime that the job used, if it ran and had a walltime."""
         submission = job.submission
         if job.runtime <= 0 or not submission.walltime:
             return
         self._recent.add(self._key(submission), job.end, job.runtime / submission.walltime)
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
-        """The percentile of like jobs' shares, times this job's walltime; the distribution is that of the shares.
+        """Return the percentile of like jobs' shares, times this job's walltime, with the distribution of the shares.
 
-        Of a job that has run for a while, of the shares above what it has used already, if there are any.
+        For a running job, only shares above the one that it has used count, if there are any.
         """
         walltime = submission.walltime
         if not walltime:
             return ColdStart(Reason.NO_WALLTIME)
         shares = self._recent.values(self._key(submission), now)
         count = len(shares)
-        if count < self._least:
-            return ColdStart(Reason.TOO_FEW_JOBS, (count, self._alike, self._window / 86400, self._least))
+        if cold_start := self._too_few(count):
+            return cold_start
         if elapsed:
             shares = shares[bisect_right(shares, elapsed / walltime) :] or shares
         share = quantile(shares, self._p)
@@ -80,7 +68,7 @@ class Percentile(Predictor):
         return Prediction(
             share * walltime,
             "{:g}th percentile of the walltime used by the {} jobs with the same {} of the last {:g} days is {:.0%}",
-            (self._p * 100, count, self._alike, self._window / 86400, share),
+            (self._p * 100, count, self._alike, self._days, share),
             shares,
             walltime,
         )

@@ -157,7 +157,7 @@ class PredictionDaemon:
         predictions, follower, handler, worker = self.handler.predictions, self.follower, self.handler, self.worker
         tally = follower.tally if follower else Tally()
         # Copies in one step, because the answering thread adds to both.
-        requests, decisions = dict(handler.counts), dict(handler.meter.decisions)
+        requests, decisions = dict(handler.counts), dict(handler.metrics.decisions)
         return Status(
             version=self._version,
             pid=os.getpid(),
@@ -176,7 +176,7 @@ class PredictionDaemon:
             to_record=len(handler.decisions),
             dropped=handler.dropped,
             unstorable=self.recorder.malformed,
-            forgotten=worker.forgotten,
+            pruned=worker.pruned,
             refreshed=worker.refreshed,
             week=tuple(worker.week),
             accounting=worker.source_problem or (OK if follower else NOT_FOLLOWED),
@@ -192,9 +192,9 @@ class PredictionDaemon:
             requests=dict(sorted(requests.items())),
             refused_users=self.server.refused,
             decisions=tuple(DecisionCount(*kind, count) for kind, count in sorted(decisions.items())),
-            timeouts=handler.meter.timeouts,
-            answer_times=handler.meter.answers.histogram(),
-            exchange_times=handler.meter.exchanges.histogram(),
+            timeouts=handler.metrics.timeouts,
+            answer_times=handler.metrics.answers.histogram(),
+            exchange_times=handler.metrics.exchanges.histogram(),
         )
 
     def _store_state(self) -> str:

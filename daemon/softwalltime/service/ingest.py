@@ -19,7 +19,7 @@ from softwalltime.accounting.tally import Malformed, Tally
 from softwalltime.jobs import CompletedJob
 from softwalltime.service.parsing import ParsedBlock, malformed_line, parser
 from softwalltime.service.reading import KnownPositions, ProgressOnce, new_blocks
-from softwalltime.store.current import alter_current, forget_completed, forget_current, requeue_current, set_current
+from softwalltime.store.current import alter_current, delete_completed, delete_current, requeue_current, set_current
 from softwalltime.store.engine import lock
 from softwalltime.store.history import last_id
 from softwalltime.store.jobs import PreparedJobs, add_interrupted, add_prepared_jobs
@@ -83,7 +83,7 @@ class _Transaction:
             add_interrupted(connection, self.interrupted)
             self._change(connection)
             if stored:
-                forget_completed(connection, newest)
+                delete_completed(connection, newest)
             record_malformed(connection, self.malformed)
         return stored
 
@@ -91,10 +91,10 @@ class _Transaction:
         """Update the jobs that wait and run."""
         for over, changes in self.late.items():
             then = changes.outcome(self.server)
-            forget_current(connection, then.removed, over)
+            delete_current(connection, then.removed, over)
             set_current(connection, then.current, late=True)
         now = self.changes.outcome(self.server)
-        forget_current(connection, now.removed)
+        delete_current(connection, now.removed)
         set_current(connection, now.current)
         requeue_current(connection, now.requeued)
         alter_current(connection, now.altered)
@@ -192,7 +192,7 @@ def ingest_logs(
                 try:
                     run.store(parse(tasks))
                 except OvertakenError:
-                    known.forget()
+                    known.clear()
                     time.sleep(PAUSE)
                     continue
             tally.add(of_files)

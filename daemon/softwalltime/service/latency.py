@@ -1,4 +1,4 @@
-"""Histograms of response times; only the answering thread writes, other threads read."""
+"""Histograms of response times; only the thread of the requests writes, other threads read."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -10,14 +10,15 @@ from softwalltime.jobs import DecisionRecord
 BOUNDS = (
     25, 50, 75, 100, 150, 200, 300, 500, 750, 1000, 1500, 2000, 3000, 5000, 10_000, 20_000, 50_000, 100_000, 1_000_000,
 )  # fmt: skip
-"""Upper bounds of the histogram's classes, microseconds; one more class is above the last."""
+"""Upper bounds of the histogram's buckets in microseconds; one more bucket follows the last bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Times counted in classes.
+    """Durations counted in buckets.
 
-    ``counts`` has one class more than ``bounds_us``, the upper bounds in microseconds; ``total_us`` is their sum.
+    ``bounds_us`` are the upper bounds in microseconds; ``counts`` has one bucket more; ``total_us`` is the sum of the
+    durations.
     """
 
     bounds_us: Sequence[int]
@@ -25,14 +26,15 @@ class Histogram:
     total_us: int
 
     def since(self, earlier: "Histogram") -> "Histogram":
-        """Return the times that came after ``earlier``; all where the daemon was restarted in between."""
+        """Return the durations added after ``earlier``; all of them if the daemon was restarted since."""
         counts = [count - before for count, before in zip(self.counts, earlier.counts, strict=True)]
         return self if min(counts) < 0 else Histogram(self.bounds_us, counts, self.total_us - earlier.total_us)
 
     def percentile(self, share: float) -> float | None:
-        """Return the time (microseconds) that this share of the times does not exceed; ``None`` if there are none.
+        """Return the percentile in microseconds, interpolated linearly within a bucket; ``None`` without durations.
 
-        Times are taken as evenly distributed within a class.  Of those beyond the last bound only that is known.
+        :param share: between 0 and 1.
+        :return: at most the last bound.
         """
         wanted = share * sum(self.counts)
         if not wanted:
@@ -47,34 +49,34 @@ class Histogram:
 
 
 @dataclass(slots=True)
-class TimeCounter:
-    """Counts times in the classes of ``BOUNDS``, and adds them up, in microseconds."""
+class DurationCounter:
+    """Counts durations in the buckets of ``BOUNDS`` and adds them up, in microseconds."""
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
     total: int = 0
 
     def add(self, microseconds: int) -> None:
-        """Count one time."""
+        """Count one duration."""
         self.counts[bisect_left(BOUNDS, microseconds)] += 1
         self.total += microseconds
 
     def histogram(self) -> Histogram:
-        """Return the times counted so far; safe from any thread."""
+        """Return the durations so far; safe from any thread."""
         return Histogram(BOUNDS, self.counts.copy(), self.total)
 
 
-class LatencyMeter:
-    """Decisions by event, mode and action; response times, the hook's waiting times, and its timeouts."""
+class RequestMetrics:
+    """Decisions by event, mode and action; response times, durations of the hook's exchanges, and its timeouts."""
 
     def __init__(self) -> None:
         self.decisions: Counter[tuple[str, str, str]] = Counter()
-        self.answers = TimeCounter()
-        self.exchanges = TimeCounter()
+        self.answers = DurationCounter()
+        self.exchanges = DurationCounter()
         self.timeouts = 0
         """Requests of the hook that timed out, a lower bound: the hook reports how many in a row preceded a request."""
         self._before = 0
 
-    def note(self, decision: DecisionRecord) -> None:
+    def add(self, decision: DecisionRecord) -> None:
         """Count one decision."""
         self.decisions[decision.event, decision.mode, decision.action] += 1
         self.answers.add(decision.took)
@@ -82,6 +84,6 @@ class LatencyMeter:
             self.exchanges.add(decision.exchange_before)
         count, before = decision.timeouts, self._before
         if count:
-            # A greater number than before may include requests that were answered too late, and so were counted.
+            # If the number has grown, it includes the timeouts that were reported before.
             self.timeouts += count - before if count > before else count
         self._before = count

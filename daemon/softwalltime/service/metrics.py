@@ -44,47 +44,47 @@ PAUSE = 0.05
 COUNTERS = {
     "refused_users": ("softwalltime_refused_connections", "Connections of users that may not connect"),
     "timeouts": ("softwalltime_hook_timeouts", "Requests of the hook that timed out, a lower bound"),
-    "stored": ("softwalltime_jobs_stored", "Completed jobs stored from the accounting log"),
+    "stored": ("softwalltime_jobs_stored", "Completed jobs that were stored from the accounting log"),
     "lines": ("softwalltime_log_lines", "Lines of the accounting log that were read"),
-    "malformed": ("softwalltime_malformed_lines", "Lines that could not be read; see softwalltime.malformed_lines"),
-    "interrupted": ("softwalltime_interrupted_runs", "Runs that were stopped for the job to be run again"),
-    "disagreeing": ("softwalltime_disagreeing_jobs", "Jobs whose runtime is not end - start"),
+    "malformed": ("softwalltime_malformed_lines", "Malformed lines; see softwalltime.malformed_lines"),
+    "interrupted": ("softwalltime_interrupted_runs", "Runs that were interrupted by a requeue"),
+    "disagreeing": ("softwalltime_disagreeing_jobs", "Jobs whose runtime differs from end - start"),
     "recorded": ("softwalltime_predictions_recorded", "Predictions stored"),
-    "dropped": ("softwalltime_predictions_dropped", "Predictions that were never stored, because too many waited"),
+    "dropped": ("softwalltime_predictions_dropped", "Predictions dropped because too many waited to be stored"),
     "unstorable": (
         "softwalltime_predictions_unstorable",
         "Predictions that PostgreSQL refused; see softwalltime.malformed_lines",
     ),
-    "forgotten": ("softwalltime_rows_forgotten", "Rows deleted by retention"),
+    "pruned": ("softwalltime_rows_pruned", "Rows that retention has deleted"),
 }
 """Fields of the status that only grow, with name and help of their metrics."""
 GAUGES = {
     "started": ("softwalltime_start_time_seconds", "When the daemon was started, epoch seconds"),
-    "learnt": ("softwalltime_jobs_learnt", "Jobs that the predictors have learnt since the policy was last loaded"),
+    "learnt": ("softwalltime_jobs_learnt", "Jobs that the predictors have learnt since the policy was loaded"),
     "behind_bytes": ("softwalltime_log_behind_bytes", "Bytes of the accounting log that are not stored yet"),
-    "behind_seconds": ("softwalltime_log_behind_seconds", "For how long there have been such bytes"),
-    "from_the_future": ("softwalltime_jobs_from_the_future", "Jobs that ended later than now by their records"),
+    "behind_seconds": ("softwalltime_log_behind_seconds", "Seconds since the log has bytes that are not stored yet"),
+    "from_the_future": ("softwalltime_jobs_from_the_future", "Jobs with an end time in the future"),
     "to_record": ("softwalltime_predictions_waiting", "Predictions that wait to be stored"),
     "refreshed": (
         "softwalltime_figures_refreshed_seconds",
-        "When the daily figures were refreshed last, epoch seconds; 0: never",
+        "Time of the last refresh of the daily figures, epoch seconds; 0: never",
     ),
 }
 """Fields of the status that go up and down, with name and help of their metrics."""
 QUALITY = {
     "jobs": ("softwalltime_week_jobs", "Scored jobs that ended in the last seven days"),
-    "accuracy": ("softwalltime_week_accuracy_ratio", "Their mean accuracy, min(p, t) / max(p, t)"),
+    "accuracy": ("softwalltime_week_accuracy_ratio", "Mean accuracy of these jobs, min(p, t) / max(p, t)"),
     "request_accuracy": (
         "softwalltime_week_request_accuracy_ratio",
-        "What that accuracy would be with the users' own walltimes",
+        "Mean accuracy of the users' walltimes for these jobs",
     ),
     "underestimated": (
         "softwalltime_week_underestimated_ratio",
-        "Share of them that ran longer than predicted",
+        "Share of these jobs that ran longer than predicted",
     ),
     "badly_underestimated": (
         "softwalltime_week_badly_underestimated_ratio",
-        "Share of them that did by 30 minutes",
+        "Share of these jobs that ran over 30 minutes longer than predicted",
     ),
 }
 """Figures of each predictor over the last seven days, as of the last refresh."""
@@ -151,7 +151,7 @@ class MetricsEndpoint(Collector):
 
 def families(status: Status) -> Iterator[Metric]:
     """Return the metrics of a status."""
-    yield InfoMetricFamily("softwalltime_build", "The daemon's version", {"version": str(status.version)})
+    yield InfoMetricFamily("softwalltime_build", "Version of the daemon", {"version": str(status.version)})
     policy = status.policy
     terms = {name: str(policy[name]) for name in ("preset", "mode", "waiting", "running", "minimum", "share")}
     terms["ordering"] = policy["ordering"] or ""
@@ -168,7 +168,7 @@ def families(status: Status) -> Iterator[Metric]:
         readable = status.accounting == OK
         yield GaugeMetricFamily("softwalltime_accounting_up", "Whether the accounting log can be read", int(readable))
     requests = CounterMetricFamily("softwalltime_requests", "Requests, by operation", labels=["operation"])
-    # Errors are there from the start, with 0: to Prometheus a counter that begins at 1 has not increased.
+    # Errors start at 0: for Prometheus, a counter that begins at 1 has not increased.
     for operation, count in {"failed": 0, "refused": 0, **status.requests}.items():
         # Keys with a blank are decisions, which have a metric with more labels.
         if " " not in operation:
@@ -180,7 +180,7 @@ def families(status: Status) -> Iterator[Metric]:
         decisions.add_metric([each.event, each.mode, each.action], each.count)
     yield decisions
     yield _histogram("softwalltime_answer_seconds", "Time for a response to the hook", status.answer_times)
-    yield _histogram("softwalltime_exchange_seconds", "Time that the hook waited, as it reports", status.exchange_times)
+    yield _histogram("softwalltime_exchange_seconds", "Duration of an exchange of the hook", status.exchange_times)
     for field, (name, description) in COUNTERS.items():
         yield CounterMetricFamily(name, description, getattr(status, field))
     for field, (name, description) in GAUGES.items():

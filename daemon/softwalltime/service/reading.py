@@ -107,7 +107,7 @@ class KnownPositions:
         """Replace a position that was moved."""
         self._positions(position.server).put(position)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Discard the positions; the next use queries them again."""
         self._servers.clear()
 

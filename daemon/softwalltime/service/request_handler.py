@@ -6,7 +6,7 @@ from time import perf_counter
 
 from softwalltime.jobs import DecisionRecord
 from softwalltime.policy.decide import Decision
-from softwalltime.service.latency import LatencyMeter
+from softwalltime.service.latency import RequestMetrics
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.protocol import (
     VERSION,
@@ -31,7 +31,7 @@ class RequestHandler:
         self.decisions: deque[DecisionRecord] = deque(maxlen=KEPT)
         self.dropped = 0
         self.counts: Counter[str] = Counter()
-        self.meter = LatencyMeter()
+        self.metrics = RequestMetrics()
         self._status = status
         self._counted = ""
         self._sent: tuple[Request, int, Decision, str, int] | None = None
@@ -78,7 +78,7 @@ class RequestHandler:
         if sent is not None:
             record = _record(*sent, delivered)
             self.counts[f"{record.event} {record.action}"] += 1
-            self.meter.note(record)
+            self.metrics.add(record)
             if len(self.decisions) == KEPT:
                 self.dropped += 1
             self.decisions.append(record)

@@ -67,7 +67,7 @@ class Status:
     """Predictions that were never stored, because too many waited."""
     unstorable: int = 0
     """Predictions that PostgreSQL refused; softwalltime.malformed_lines has them."""
-    forgotten: int
+    pruned: int
     """Rows deleted by retention."""
     refreshed: int
     """When the monitoring figures were refreshed last, epoch seconds; 0: not since the start."""

@@ -27,7 +27,7 @@ from softwalltime.store.current import read_current
 from softwalltime.store.daily import recent_quality, refresh
 from softwalltime.store.history import last_id, read_history, read_new, set_teaching
 from softwalltime.store.quality import Quality
-from softwalltime.store.retention import RefusalReason, Retention, RetentionRun, forget
+from softwalltime.store.retention import RefusalReason, Retention, RetentionRun, prune
 from softwalltime.store.statement_timeout import StatementMonitor
 
 HOUR = 3600
@@ -88,7 +88,7 @@ class Worker:
         """When it was loaded, epoch seconds; 0: not yet."""
         self.logs_read = False
         """Whether the logs were read to their end once."""
-        self.forgotten = 0
+        self.pruned = 0
         self.retention_problem = ""
         self.refreshed = 0
         """When the monitoring figures were refreshed last, epoch seconds; 0: not since the start."""
@@ -107,10 +107,10 @@ class Worker:
         """The time at which the monotonic clock was 0, by the clock when it was last read."""
         self._last_id = 0
         self._retention = retention
-        self._forgetting: RetentionRun | None = None
+        self._pruning: RetentionRun | None = None
         # Not at once: a daemon in a restart loop deletes nothing.
-        self._forgetting_began = monotonic()
-        self._next_forgetting = monotonic() + HOUR
+        self._pruning_began = monotonic()
+        self._next_pruning = monotonic() + HOUR
         self._refreshing: Iterator[int] | None = None
         self._refresh_every = refresh_every
         self._next_refresh = monotonic() + min(FIRST_REFRESH, refresh_every)
@@ -166,8 +166,8 @@ class Worker:
             self.problem = ""
         # A step that began with another engine cannot continue; it begins again.
         self._refreshing = None
-        if self._forgetting is not None:
-            self._forgetting, self._next_forgetting = None, self._monotonic()
+        if self._pruning is not None:
+            self._pruning, self._next_pruning = None, self._monotonic()
         while not self._stopping.is_set():
             self._check_clock()
             if not self._handler.predictions.ready:
@@ -182,7 +182,7 @@ class Worker:
                 self._follow(engine, self._follower)
             self._learn(engine)
             self._fit()
-            self._forget(engine)
+            self._prune(engine)
             self._refresh(engine)
             self._recovered()
             self._stopping.wait(INTERVAL)
@@ -287,27 +287,27 @@ class Worker:
         self._fitting = Thread(target=_fit, args=[predictions, int(self._clock())], name="fit", daemon=True)
         self._fitting.start()
 
-    def _forget(self, engine: Engine) -> None:
+    def _prune(self, engine: Engine) -> None:
         """Delete one batch of rows past their retention; begin once a day and go on until none is left."""
-        if self._forgetting is None:
-            if self._monotonic() < self._next_forgetting:
+        if self._pruning is None:
+            if self._monotonic() < self._next_pruning:
                 return
-            self._forgetting_began = self._monotonic()
-            self._next_forgetting = self._forgetting_began + DAY
-            self._forgetting = forget(engine, self._retention, int(self._clock()))
-        table, rows = next(self._forgetting, ("", 0))
-        self.forgotten += rows
-        refused = self._forgetting.refused
+            self._pruning_began = self._monotonic()
+            self._next_pruning = self._pruning_began + DAY
+            self._pruning = prune(engine, self._retention, int(self._clock()))
+        table, rows = next(self._pruning, ("", 0))
+        self.pruned += rows
+        refused = self._pruning.refused
         problem = "; ".join(map(str, refused))
         if problem and not self.retention_problem:
             log.error("%s", problem)
         self.retention_problem = problem
         if any(refusal.reason is RefusalReason.CLOCK for refusal in refused):
             # The clock may be set right before the next day.
-            self._next_forgetting = self._forgetting_began + HOUR
+            self._next_pruning = self._pruning_began + HOUR
         if not table:
-            self._forgetting = None
-            log.info("deleted rows past their retention", extra={"rows": self.forgotten})
+            self._pruning = None
+            log.info("deleted rows past their retention", extra={"rows": self.pruned})
 
     def _refresh(self, engine: Engine) -> None:
         """Continue refreshing the monitoring figures for a moment, if they are due."""

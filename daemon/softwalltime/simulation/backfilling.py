@@ -32,7 +32,7 @@ class Discipline(Protocol):
         :param arrived: how many of the waiting jobs, the last ones, were submitted at this instant.
         """
 
-    def forget(self) -> None:
+    def discard_plans(self) -> None:
         """Discard plans made from values that have changed."""
 
 
@@ -65,7 +65,7 @@ class EasyBackfilling:
         self._version = -1
         self._found = (0, 0)
 
-    def forget(self) -> None:
+    def discard_plans(self) -> None:
         """Scan all waiting jobs at the next pass."""
         self._head = -1
 

@@ -37,7 +37,7 @@ class ConservativeBackfilling:
         # The reservations: start and end of each waiting job, and the calendar that holds them.
         self._reserved: dict[int, tuple[int, int]] = {}
 
-    def forget(self) -> None:
+    def discard_plans(self) -> None:
         """Recompute all reservations at the next pass, with the values of that time."""
         self._reserved.clear()
 

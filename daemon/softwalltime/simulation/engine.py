@@ -106,7 +106,7 @@ class Engine:
             if value is not None and value > elapsed and value != values.running[job]:
                 values.running[job] = value
                 running.replan(job, self.started[job] + value)
-        self._discipline.forget()
+        self._discipline.discard_plans()
 
     def run(self, progress: Callable[[int], None] = lambda _: None) -> Outcome:
         """Run to the end of the last job.

@@ -39,7 +39,7 @@ class PbsCycle:
         self._by_value = policy.classes_by_value
         self._guard = policy.guard
 
-    def forget(self) -> None:
+    def discard_plans(self) -> None:
         """Do nothing: a cycle has no state."""
 
     def schedule(self, now: int, arrived: int) -> None:

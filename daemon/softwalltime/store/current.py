@@ -32,18 +32,18 @@ class Overview:
     """Time, event, job, user, action, soft walltime, walltime, basis."""
 
 
-def forget_current(connection: Connection, gone: Collection[tuple[str, str]], before: int | None = None) -> None:
+def delete_current(connection: Connection, gone: Collection[tuple[str, str]], before: int | None = None) -> None:
     """Delete jobs, by id and server, that no longer wait or run; unknown jobs are ignored.
 
     :param before: delete only jobs submitted before this time (epoch seconds); later jobs have a reused id.
     """
-    _execute(connection, "forget_current", _keys(gone), before=before)
+    _execute(connection, "delete_current", _keys(gone), before=before)
 
 
-def forget_completed(connection: Connection, after: int) -> None:
+def delete_completed(connection: Connection, after: int) -> None:
     """Delete jobs that have completed, by the completed jobs with ids above ``after``."""
     lock(connection)
-    connection.execute(query("forget_completed"), {"after": after})
+    connection.execute(query("delete_completed"), {"after": after})
 
 
 def set_current(connection: Connection, there: Collection[CurrentJob], *, late: bool = False) -> None:

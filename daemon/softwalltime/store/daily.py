@@ -259,5 +259,5 @@ def _compute_month(connection: Connection, day: date, now: int) -> None:
     month = day.replace(day=1)
     values = {"month": month, "next_month": (month + timedelta(days=31)).replace(day=1), "now": now}
     if not connection.execute(query("month_is_stale"), values).scalar_one():
-        connection.execute(query("forget_month"), values)
+        connection.execute(query("delete_month"), values)
         connection.execute(query("scores_of_month"), values)

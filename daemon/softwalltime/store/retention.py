@@ -86,7 +86,7 @@ class Refusal:
 
 
 class RetentionRun(Iterator[tuple[str, int]]):
-    """A run of retention, made by :func:`forget`: yields the table and the rows deleted after each transaction.
+    """A run of retention, made by :func:`prune`: yields the table and the rows deleted after each transaction.
 
     ``refused`` says what is not deleted and why; it is complete after the first step.
     """
@@ -119,7 +119,7 @@ class RetentionRun(Iterator[tuple[str, int]]):
                 yield from _in_batches(engine, "completed_jobs", "delete_crowding_jobs", last)
 
 
-def forget(engine: Engine, retention: Retention, now: int, *, force: bool = False) -> RetentionRun:
+def prune(engine: Engine, retention: Retention, now: int, *, force: bool = False) -> RetentionRun:
     """Delete what is not kept, step by step; the caller may stop between two steps.
 
     Age is measured from the end of the newest stored job, or from ``now`` where that is earlier or no job is stored.

@@ -211,16 +211,16 @@ def _configurations(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Nothing left of other runs of the hook, before and after; and no looking for garbage among the jobs."""
+    """Remove the hook's state before and after the run; keep the garbage collector from scanning the jobs."""
 
-    def forget() -> None:
+    def reset() -> None:
         os.environ.pop(TIMEOUTS, None)
         sys.modules.pop("softwalltime_hook_kept", None)
 
-    forget()
+    reset()
     gc.freeze()
     try:
         yield
     finally:
         gc.unfreeze()
-        forget()
+        reset()
