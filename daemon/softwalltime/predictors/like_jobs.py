@@ -44,6 +44,8 @@ Keys = Annotated[
     Field(description=f"what like jobs have in common, joined by +, out of {', '.join(KEYS)}"),
 ]
 """An option: keys joined by ``+``."""
+Least = Annotated[int, Field(ge=1, description="fewer like jobs than this give no prediction")]
+"""An option: a number of jobs."""
 Window = Annotated[
     int,
     BeforeValidator(_read_window),
@@ -117,24 +119,16 @@ class RecentJobs:
         return like.since(now - self.window) if like is not None else []
 
 
-class LikeJobsOptions(Options):
-    """Options of a predictor from like jobs."""
-
-    keys: Keys
-    window: Window
-    least: int = Field(ge=1, description="fewer like jobs than this give no prediction")
-
-
 class LikeJobsPredictor(Predictor):
     """Base of the predictors from values of the like jobs of the last days."""
 
-    def __init__(self, options: LikeJobsOptions) -> None:
+    def __init__(self, options: Options, keys: Keys, window: Window, least: Least) -> None:
         super().__init__(options)
-        self._least = options.least
-        self._days = options.window / 86400
-        self._alike = " and ".join(options.keys)
-        self._key: Callable[[Submission], Hashable] = attrgetter(*options.keys)
-        self._recent = RecentJobs(options.window)
+        self._least = least
+        self._days = window / 86400
+        self._alike = " and ".join(keys)
+        self._key: Callable[[Submission], Hashable] = attrgetter(*keys)
+        self._recent = RecentJobs(window)
 
     @property
     def history(self) -> History:

@@ -2,20 +2,18 @@
 
 from typing import ClassVar
 
-from pydantic import Field
-
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.predictors.base import Options
-from softwalltime.predictors.like_jobs import Keys, LikeJobsOptions, LikeJobsPredictor, Window
+from softwalltime.predictors.like_jobs import Keys, Least, LikeJobsPredictor, Window
 from softwalltime.quantiles import quantile
 
 
-class MemorizerOptions(LikeJobsOptions):
+class MemorizerOptions(Options):
     """Options of ``memorizer``."""
 
     keys: Keys = ("user", "project", "job_name", "queue", "ncpus", "walltime")
     window: Window = 10 * 86400
-    least: int = Field(default=1, ge=1, description="fewer like jobs than this give no prediction")
+    least: Least = 1
 
 
 class Memorizer(LikeJobsPredictor):
@@ -28,6 +26,9 @@ class Memorizer(LikeJobsPredictor):
     summary: ClassVar[str] = "median runtime of the jobs with the same signature in the last W days"
     source: ClassVar[str] = "hpc-oda-commons 2026, submit-time signatures with a lookback of 10, 30 or 120 days"
     options_type: ClassVar[type[Options]] = MemorizerOptions
+
+    def __init__(self, options: MemorizerOptions) -> None:
+        super().__init__(options, options.keys, options.window, options.least)
 
     def learn(self, job: CompletedJob) -> None:
         """Add the job's runtime, if it ran."""

@@ -7,18 +7,18 @@ from pydantic import Field
 
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.predictors.base import Options
-from softwalltime.predictors.like_jobs import Keys, LikeJobsOptions, LikeJobsPredictor, Window
+from softwalltime.predictors.like_jobs import Keys, Least, LikeJobsPredictor, Window
 from softwalltime.quantiles import quantile
 from softwalltime.reasons import Reason
 
 
-class PercentileOptions(LikeJobsOptions):
+class PercentileOptions(Options):
     """Options of ``percentile``."""
 
     p: float = Field(default=85.0, ge=0, le=100, description="the percentile, 0 to 100, interpolated linearly")
     keys: Keys = ("user", "project", "walltime")
     window: Window = 30 * 86400
-    least: int = Field(default=10, ge=1, description="fewer like jobs than this give no prediction")
+    least: Least = 10
     threshold: float | None = Field(
         default=None, ge=0, le=1, description="least share of the walltime ever predicted, such as 0.5"
     )
@@ -37,7 +37,7 @@ class Percentile(LikeJobsPredictor):
     options_type: ClassVar[type[Options]] = PercentileOptions
 
     def __init__(self, options: PercentileOptions) -> None:
-        super().__init__(options)
+        super().__init__(options, options.keys, options.window, options.least)
         self._p = options.p / 100
         self._threshold = options.threshold
 
