@@ -135,7 +135,7 @@ def test_what_only_the_site_can_decide_is_said() -> None:
     found = dict(bad(check_setup("order", requirements("order"), settings, on=True)))
     assert found == {
         "predicted": "problem", "eligible_time_enable": "problem", "clear_topjob_estimates_enable": "advice",
-        "resources": "problem", "job_sort_formula_threshold": "advice", "job_sort_formula": "problem",
+        "resources": "advice", "job_sort_formula_threshold": "advice", "job_sort_formula": "problem",
     }  # fmt: skip
 
 
@@ -150,9 +150,9 @@ def test_a_resource_that_users_may_set_gets_the_flag() -> None:
 def test_an_unmet_requirement_is_wrong_only_while_the_policy_is_on() -> None:
     needs = requirements("safe")
     assert dict(bad(check_setup("safe", needs, AS_DELIVERED, on=True))) == {
-        "strict_ordering": "problem", "resources": "problem",
+        "strict_ordering": "problem", "resources": "advice",
     }  # fmt: skip
-    assert set(dict(bad(check_setup("safe", needs, AS_DELIVERED, on=False))).values()) == {"warning"}
+    assert set(dict(bad(check_setup("safe", needs, AS_DELIVERED, on=False))).values()) == {"warning", "advice"}
     unseen = list(check_setup("safe", needs, PbsSettings(files={FILE: None}), on=True))
     assert [(finding.check, finding.verdict) for finding in unseen] == [
         ("preset safe", "skipped"), ("backfill_depth", "ok"),

@@ -82,6 +82,26 @@ class SimulationPlan:
     completed: list[CompletedJob]
 
 
+@dataclass(frozen=True, slots=True)
+class SimulationRun:
+    """How to simulate and what to print: the options of the command apart from policies.
+
+    ``vnodes``: the machine in place of ``processors``.  ``several``: the schedule of every policy goes to a file.
+    """
+
+    processors: int | None = None
+    vnodes: tuple[Vnode, ...] = ()
+    shake: str | None = None
+    seeds: tuple[int, ...] | None = None
+    by: tuple[str, ...] = ()
+    form: str = "table"
+    jobs_file: Path | None = None
+    several: bool = False
+    keep: Path | None = None
+    processes: int | None = None
+    scheduler: str | None = None
+
+
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.option("--processors", type=click.IntRange(1), metavar="N", help="Machine size.  Default: the most in use.")
@@ -168,6 +188,18 @@ def simulate(
     if machine and given.setdefault("backfill", "pbs") != "pbs":
         raise UsageError(f"the backfilling {given['backfill']} knows processors only: use pbs on a machine of vnodes")
     policies = _policies(file, given, machine)
+    options = SimulationRun(
+        processors, machine, shake, seeds, tuple(dict.fromkeys(by)), form, jobs_file, file is not None, keep, processes,
+        scheduler,
+    )  # fmt: skip
+    return simulate_policies(sources, policies, options, settings)
+
+
+def simulate_policies(
+    sources: tuple[str, ...], policies: dict[str, Policy], options: SimulationRun, settings: LazySettings
+) -> int:
+    """Simulate the policies on the jobs of the sources, print figures and changes; return the exit status."""
+    machine, processors = options.vnodes, options.processors
     completed, tally = load_jobs(sources, settings)
     teaching = settings().teaching
     jobs = jobs_of(completed, teaching)
@@ -179,10 +211,11 @@ def simulate(
         raise UsageError(f"no job fits the {plural(len(machine), 'vnode')}: correct --vnodes or --pbsnodes")
     if not len(jobs):
         raise UsageError(f"every job is larger than {plural(size, 'processor')}: correct --processors")
-    by = tuple(dict.fromkeys(by))
-    experiment = Experiment("", size, next(iter(policies.values())), shake or "", by, machine)
-    plan = SimulationPlan(experiment, policies, (seeds or tuple(range(31, 41))) if shake else (0,), jobs, completed)
-    found = _simulate(plan, jobs_file, file is not None, keep, processes, scheduler, tuple(sorted(teaching)))
+    shake, by = options.shake or "", options.by
+    experiment = Experiment("", size, next(iter(policies.values())), shake, by, machine)
+    seeds = (options.seeds or tuple(range(31, 41))) if shake else (0,)
+    plan = SimulationPlan(experiment, policies, seeds, jobs, completed)
+    found = _simulate(plan, options, tuple(sorted(teaching)))
     metrics = {name: [found[policy, seed].metrics for seed in plan.seeds] for name, policy in policies.items()}
     classes = {
         kind: {
@@ -192,7 +225,7 @@ def simulate(
         for kind in by
     }
     document = _document(" ".join(sources), plan, refused, metrics, classes)
-    if form == "json":
+    if options.form == "json":
         click.echo(json.dumps(document))
     else:
         _print(" ".join(sources), plan, refused, metrics, classes)
@@ -220,17 +253,17 @@ def _policies(file: Path | None, given: dict[str, Any], machine: tuple[Vnode, ..
 
 
 def _simulate(
-    plan: SimulationPlan, jobs_file: Path | None, several: bool, keep: Path | None, processes: int | None,
-    scheduler: str | None, teaching: tuple[Any, ...],
+    plan: SimulationPlan, options: SimulationRun, teaching: tuple[Any, ...]
 ) -> dict[tuple[Policy, int], Result]:  # fmt: skip
     """All results, by policy and seed."""
+    jobs_file, keep, scheduler = options.jobs_file, options.keep, options.scheduler
     from softwalltime.replay.sweep.snapshot import take
     from softwalltime.replay.sweep.workers import dask_workers, local_workers
 
     wanted = [(policy, seed) for seed in plan.seeds for policy in dict.fromkeys(plan.policies.values())]
     found: dict[tuple[Policy, int], Result] = {}
     with ExitStack() as stack:
-        workers = stack.enter_context(dask_workers(scheduler)) if scheduler else local_workers(processes)
+        workers = stack.enter_context(dask_workers(scheduler)) if scheduler else local_workers(options.processes)
         here = not scheduler and (
             jobs_file is not None or workers.processes == 1 or len(wanted) == 1 or len(wanted) * len(plan.jobs) <= _FEW
         )
@@ -260,7 +293,7 @@ def _simulate(
                     kept.add(result)
 
             if here:
-                write = _writer(plan, jobs_file, several)
+                write = _writer(plan, jobs_file, options.several)
                 for seed in dict.fromkeys(seed for _, seed in todo):
                     workload = shaken(plan.jobs, experiment.shake, seed) if experiment.shake else plan.jobs
                     policies = [policy for policy, its_seed in todo if its_seed == seed]

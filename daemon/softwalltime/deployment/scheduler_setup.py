@@ -155,6 +155,7 @@ class ListMember(Requirement):
     name: str
     member: str
     why: str
+    decisive: bool = True
 
     def readable(self, settings: PbsSettings) -> bool:
         """Return whether a sched_config can be read."""
@@ -304,7 +305,8 @@ def requirements(preset: str, resource: str = RESOURCE, formula: str = "") -> tu
             "resources",
             "soft_walltime",
             "after one job that does not fit, the scheduler skips all jobs of the same walltime and resources, "
-            "unless this list names soft_walltime",
+            "also those with a shorter soft walltime, unless this list names soft_walltime",
+            decisive=False,
         ),
         ServerAttribute("backfill_depth", "1", frozenset({"0"}), "with 0 no job is planned ahead"),
     )
