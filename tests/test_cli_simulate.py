@@ -219,3 +219,14 @@ def test_a_wrong_machine_is_refused_in_one_line(
 ) -> None:
     assert run(["simulate", logs, *options]) == 2
     assert complaint in capsys.readouterr().err
+
+
+def test_the_presets_are_compared_with_today(logs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["policy", "compare", logs, "--seeds", "1-2", "--processes", "1"]
+    assert run([*asked, "--format", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert list(document["policies"]) == ["today", "safe", "order"]
+    assert document["seeds"] == [1, 2]
+    assert document["settings"]["order"]["formula"] == "(eligible_time + 3600.0) / (predicted or walltime or 1e9)"
+    assert document["settings"]["safe"]["waiting"] == "factor:0.5"
+    assert {each["backfill"] for each in document["settings"].values()} == {"pbs"}

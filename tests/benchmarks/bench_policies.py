@@ -41,7 +41,7 @@ def main() -> None:
             with scratch_folder() as folder, empty_store(folder) as (dsn, _), preset(lab, name, folder, dsn):
                 found[name] = compared(lab, sleepers, PROCESSORS, POLICIES[name], TIMEOUT)
             lab.delete_jobs()
-            print(f"{name}: {found[name]}", flush=True)
+            print(" ".join(_row(name, found[name])), flush=True)
     print(f"\n{count} jobs on {PROCESSORS} virtual processors, seed {SEED}\n")
     print(table(
         ["policy", "decisions", "same", "explained", "start order", "wait: server", "simulated", "difference",

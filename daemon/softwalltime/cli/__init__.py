@@ -25,6 +25,7 @@ _COMMANDS = {
     "predict": "softwalltime.cli.daemon",
     "explain": "softwalltime.cli.daemon",
     "simulate": "softwalltime.cli.simulate",
+    "policy": "softwalltime.cli.policy",
     "experiment": "softwalltime.cli.experiment",
     "install": "softwalltime.cli.install",
     "uninstall": "softwalltime.cli.install",

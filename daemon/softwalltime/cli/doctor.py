@@ -2,8 +2,8 @@
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict
-from itertools import chain
 from pathlib import Path
 
 import click
@@ -11,7 +11,6 @@ import click
 from softwalltime import __version__
 from softwalltime.errors import UsageError
 from softwalltime.formatting import plural
-from softwalltime.settings import load_settings
 
 
 @click.command()
@@ -40,15 +39,20 @@ def doctor(config: Path | None, form: str, prove: bool, user: str, force: bool) 
       softwalltime doctor --prove --user alice
     """
     from softwalltime.deployment.doctor import Doctor
+    from softwalltime.deployment.finding import Finding
     from softwalltime.deployment.prove import prove as run_proof
 
     if (user or force) and not prove:
         raise UsageError("--user and --force are for --prove")
-    examined = Doctor(config, __version__).examine()
-    if prove:
-        examined = chain(examined, run_proof(load_settings(config), user, force=force))
+    checks = Doctor(config, __version__)
+
+    def examined() -> Iterator[Finding]:
+        yield from checks.examine()
+        if prove:
+            yield from run_proof(checks.resource, user, force=force)
+
     findings = []
-    for finding in examined:
+    for finding in examined():
         findings.append(finding)
         if form == "text":
             click.echo(str(finding))

@@ -78,12 +78,11 @@ def install(
     from softwalltime.deployment.installation import Installation, inspect_pbs
     from softwalltime.deployment.pbs import find
     from softwalltime.deployment.plan import STATEMENTS, InstallOptions
-    from softwalltime.deployment.scheduler_setup import preset_of
+    from softwalltime.deployment.scheduler_setup import preset_of, resource_of
 
     folder = folder.absolute()
     settings = load_settings(config)
-    configured, resource = preset_of(settings)
-    asked = preset or configured
+    asked = preset or preset_of(settings)
     if formula and asked != "order":
         raise UsageError("--formula is for --preset order")
     socket = settings.socket
@@ -104,7 +103,9 @@ def install(
     if asked and pbs is None:
         click.echo(f"preset {asked}: PBS's settings are not known here: {problem}", err=True)
     elif asked and pbs is not None and not files_only:
-        changes = set_up(pbs, folder, asked, resource, formula, do=do)
+        changes = set_up(
+            pbs, folder, asked, resource_of(installation.own or hook.configuration_of(present)), formula, do=do
+        )
     plan = installation.plan(present, supported)
     writes = do or files_only
     for file in write(plan, folder) if writes else outdated(plan, folder):

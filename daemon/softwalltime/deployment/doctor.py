@@ -26,7 +26,7 @@ from softwalltime.deployment.ownership import settings_writable_by_others
 from softwalltime.deployment.pbs import HooksHiddenError, PbsError, Qmgr, QmgrObjects, find
 from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe
 from softwalltime.deployment.read_settings import read_settings, sched_configs
-from softwalltime.deployment.scheduler_setup import preset_of, requirements
+from softwalltime.deployment.scheduler_setup import RESOURCE, preset_of, requirements, resource_of
 from softwalltime.deployment.subprocess_call import SubprocessError
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.policy.site import SitePolicy, site_policy
@@ -54,6 +54,8 @@ class Doctor:
     deadline_ms: int = 0
     asks_daemon: bool = True
     policy: SitePolicy | None = None
+    resource: str = RESOURCE
+    """Custom resource with the prediction, as the hook's configuration names it."""
     unknown: str = ""
     """Why the settings are unknown."""
 
@@ -105,8 +107,8 @@ class Doctor:
         yield from check_queues(server)
 
     def _scheduler(self, pbs: Qmgr, settings: Settings, version: str, server: QmgrObjects) -> Iterator[Finding]:
-        preset, resource = preset_of(settings)
-        needs = requirements(preset, resource)
+        preset = preset_of(settings)
+        needs = requirements(preset, self.resource)
         try:
             found = read_settings(pbs) if needs else None
         except PbsError as error:
@@ -144,6 +146,7 @@ class Doctor:
         yield from findings
         if values is not None:
             self.deadline_ms = values["deadline_ms"]
+            self.resource = resource_of(values)
             self.asks_daemon = values["transport"] == "daemon"
 
     def _daemon(self, settings: Settings) -> Generator[Finding, None, DaemonProbe | str]:

@@ -7,6 +7,7 @@ from softwalltime import resources
 from softwalltime.deployment import configuration
 from softwalltime.deployment.configuration import Values
 from softwalltime.deployment.pbs import PbsError, Qmgr, year_of
+from softwalltime.errors import UsageError
 
 NAME = "softwalltime"
 EVENTS = ("queuejob", "postqueuejob", "modifyjob", "runjob")
@@ -84,6 +85,14 @@ def expected(version: str) -> frozenset[str]:
     """
     year = year_of(version)
     return frozenset(EVENTS) - ({"postqueuejob"} if year is not None and year < _FIRST_WITH_POSTQUEUEJOB else set())
+
+
+def configuration_of(present: Hook | None) -> Values | None:
+    """Return the configuration that the hook in PBS has; ``None`` if there is none that can be read."""
+    try:
+        return None if present is None else configuration.read(present.configuration, "the hook in PBS")
+    except UsageError:
+        return None
 
 
 def adapted(own: Values | None, socket: str) -> Values:

@@ -21,8 +21,6 @@ from typing import Any
 from softwalltime.deployment.finding import Finding, ok, problem, skipped
 from softwalltime.deployment.pbs import PbsError, Qmgr, find, run
 from softwalltime.deployment.read_settings import resources_of
-from softwalltime.deployment.scheduler_setup import preset_of
-from softwalltime.settings import Settings
 
 CHECK = "proof"
 QUEUE = "softwall_proof"
@@ -168,14 +166,14 @@ class Proof:
         self.pbs.execute(f"delete queue {QUEUE}")
 
 
-def prove(settings: Settings, user: str, *, force: bool) -> Iterator[Finding]:
+def prove(resource: str, user: str, *, force: bool) -> Iterator[Finding]:
     """Run the proof on the PBS of this host.
 
+    :param resource: custom resource with the prediction, which PBS need not have.
     :param user: who submits the jobs; empty: who called sudo, else this user.
     """
     try:
         pbs = find()
-        _, resource = preset_of(settings)
         known = resource in resources_of(pbs.execute("list resource"))
     except PbsError as error:
         yield skipped(CHECK, str(error))

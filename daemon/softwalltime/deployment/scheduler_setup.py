@@ -334,13 +334,15 @@ def requirements(preset: str, resource: str = RESOURCE, formula: str = "") -> tu
     )
 
 
-def preset_of(settings: Settings) -> tuple[str, str]:
-    """Return the preset in the settings for which PBS can be set up, and the name of the custom resource.
-
-    The preset is empty where the settings name none of these.
-    """
+def preset_of(settings: Settings) -> str:
+    """Return the preset in the settings for which PBS can be set up; empty if they name none of these."""
     preset = settings.policy.get("preset")
-    return preset if preset in SETUPS else "", str(settings.policy.get("resource") or RESOURCE)
+    return preset if preset in SETUPS else ""
+
+
+def resource_of(hook: Mapping[str, object] | None) -> str:
+    """Return the name of the custom resource with the prediction, from the configuration of the hook."""
+    return str((hook or {}).get("ordering") or RESOURCE)
 
 
 def definition(resource: Mapping[str, str]) -> str:

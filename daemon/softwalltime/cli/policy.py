@@ -1,0 +1,122 @@
+"""``softwalltime policy``: switch to a policy by name, and compare the policies on recorded jobs."""
+
+from pathlib import Path
+
+import click
+
+from softwalltime.cli.install import FOLDER, install
+from softwalltime.cli.options import LazySettings, Seeds, minimum_option, store_options
+from softwalltime.errors import UsageError
+from softwalltime.settings import load_settings
+
+_NAMES = ("off", "shadow", "safe", "order")
+
+
+@click.group()
+def policy() -> None:
+    """Switch to a policy, and compare the policies.
+
+    \b
+    Example:
+      softwalltime policy compare /var/spool/pbs/server_priv/accounting
+      softwalltime policy set safe
+    """
+
+
+@policy.command("set")
+@click.argument("name", type=click.Choice(_NAMES))
+@click.option("--apply", "do", is_flag=True, help="Do it.")
+@click.option(
+    "--formula",
+    default="",
+    metavar="TEXT",
+    help="With order: job_sort_formula to set in place of the site's, which stays otherwise.",
+)
+@click.option(
+    "--folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=FOLDER,
+    show_default=True,
+    help="Folder of the hook's files.",
+)
+@click.option("--config", type=click.Path(dir_okay=False, path_type=Path), help="The daemon's settings.")
+@click.pass_context
+def set_policy(context: click.Context, name: str, do: bool, formula: str, folder: Path, config: Path | None) -> None:
+    """Switch to a policy: PBS, settings and daemon.
+
+    Shows what it would do; with --apply it is done.  It is softwalltime install with this preset, then the preset in
+    the settings file, then a reload of the daemon.  off predicts nothing; shadow predicts and sets nothing; safe sets
+    soft walltimes and keeps the order of the queue; order also sorts the queue by prediction.  Settings of PBS that the
+    new policy does not need become what they were, except what the site has changed since.  The hook stays.
+
+    \b
+    Example:
+      softwalltime policy set safe
+      softwalltime policy set safe --apply
+    """
+    from softwalltime.deployment.reload_daemon import reload_daemon
+    from softwalltime.deployment.sched_config import read, rewrite
+    from softwalltime.deployment.scheduler_setup import SETUPS
+    from softwalltime.deployment.settings_file import policy_file, with_policy
+
+    if formula and name != "order":
+        raise UsageError("--formula is for order")
+    file = policy_file(config)
+    before = read(file)
+    after = with_policy(before, {"preset": name}, str(file))
+
+    def set_up() -> None:
+        needed = name if name in SETUPS else "none"
+        context.invoke(install, folder=folder, do=do, preset=needed, formula=formula, config=config)
+
+    def switch() -> None:
+        if do and after != before:
+            rewrite(file, before, after)
+        done = "done" if do else "to do"
+        click.echo(f'{file} has preset = "{name}"' if after == before else f'{done}: {file}: preset = "{name}"')
+        if do:
+            click.echo(reload_daemon(load_settings(config).socket, name))
+
+    # The custom resource must exist as long as the daemon gives it a value.
+    for step in (set_up, switch) if name == "order" else (switch, set_up):
+        step()
+
+
+@policy.command("compare")
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.option("--processors", type=click.IntRange(1), metavar="N", help="Machine size.  Default: the most in use.")
+@click.option("--seeds", type=Seeds(), metavar="LIST", help="A shaken workload for each.  Default: 31-40.")
+@click.option(
+    "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Output format."
+)
+@click.option(
+    "--keep",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Save figures in this file as they are computed; the same command continues from there.",
+)
+@click.option("--processes", type=click.IntRange(1), metavar="N", help="Processes.  Default: one a core.")
+@minimum_option
+@store_options
+def compare(
+    sources: tuple[str, ...], processors: int | None, seeds: tuple[int, ...] | None, form: str, keep: Path | None,
+    processes: int | None, minimum: int, settings: LazySettings,
+) -> int:  # fmt: skip
+    """Compare today's waits with those under safe and order, on recorded jobs.
+
+    The sources are those of softwalltime simulate, which this is with the policies of the presets: PBS's scheduling
+    cycle, strict ordering, shaken workloads, 95% confidence intervals.  Nothing is changed anywhere.
+
+    \b
+    Example:
+      softwalltime policy compare /var/spool/pbs/server_priv/accounting
+      softwalltime policy compare KTH-SP2.swf.gz --processors 100
+    """
+    from softwalltime.cli.simulate import SimulationRun, simulate_policies
+    from softwalltime.policy.presets import PRESETS
+    from softwalltime.reports.presets import preset_policies
+
+    if form == "table":
+        for name in ("safe", "order"):
+            click.echo(f"{name}: {PRESETS[name].summary}")
+    run = SimulationRun(processors, shake="week", seeds=seeds, form=form, keep=keep, processes=processes)
+    return simulate_policies(sources, preset_policies(minimum), run, settings)

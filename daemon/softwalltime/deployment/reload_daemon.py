@@ -1,0 +1,33 @@
+"""Make the running daemon read its settings again."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from softwalltime.deployment import probes
+from softwalltime.deployment.subprocess_call import SubprocessError
+
+PATIENCE = 10.0
+"""Seconds until the daemon must have the new policy."""
+_BY_HAND = "to do: systemctl reload softwalltime"
+
+
+def reload_daemon(socket: Path, preset: str) -> str:
+    """Send the daemon SIGHUP and wait until it has the preset; return one line: what was done, or is to be done."""
+    try:
+        status = probes.probe_daemon(socket).status
+        if b"softwalltime" not in Path("/proc", str(status.pid), "cmdline").read_bytes():
+            return f"{_BY_HAND}  # process {status.pid} is no softwalltime here"
+        os.kill(status.pid, signal.SIGHUP)
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            status = probes.probe_daemon(socket).status
+            if status.policy.get("preset") == preset and status.settings == "ok":
+                return f"done: the daemon has the preset {preset}"
+            time.sleep(0.2)
+    except SubprocessError as error:
+        return f"to do: systemctl start softwalltime  # {error}"
+    except OSError as error:
+        return f"{_BY_HAND}  # {error.strerror}"
+    return f"{_BY_HAND}  # the daemon's settings: {status.settings}"
