@@ -69,7 +69,7 @@ class ServedDaemon:
 
 
 def served(folder: Path, request: pytest.FixtureRequest) -> Daemon:
-    """The real daemon."""
+    """Return the real daemon, with a history of all users."""
     engine = request.getfixturevalue("engine")
     jobs = [
         completed_job(user, job_id=f"{user}{number}.old", runtime=WAITING, walltime=600)
@@ -85,12 +85,12 @@ DAEMONS: dict[str, Callable[[Path, pytest.FixtureRequest], Daemon]] = {
     "peer": lambda folder, _: PeerDaemon(folder),
     "serve": served,
 }
-"""Those that the tests run with."""
+"""The daemons of the tests, by name."""
 
 
 @pytest.fixture(scope="session")
 def pbs() -> Iterator[Lab]:
-    """The server; the tests are skipped where there is none."""
+    """The server; without one the tests are skipped."""
     lab = Lab.configured()
     if lab is None:
         pytest.skip(f"{RUNNER} names no command that runs things on a PBS server for tests (see lab.py)")
@@ -104,7 +104,7 @@ def pbs() -> Iterator[Lab]:
 
 @pytest.fixture
 def lab(pbs: Lab) -> Iterator[Lab]:
-    """The server, left as it was found: jobs deleted, scheduling on."""
+    """The server; at the end jobs are deleted and scheduling is enabled."""
     yield pbs
     pbs.qmgr("set server scheduling = True")
     pbs.delete_jobs()
@@ -123,7 +123,7 @@ def daemon(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
 
 @pytest.fixture
 def install(lab: Lab, daemon: Daemon, tmp_path: Path) -> Callable[..., None]:
-    """Installs our hook, with these keys of its configuration changed."""
+    """Install the hook with these keys of its configuration changed."""
 
     def install(**changes: Any) -> None:
         lab.install({**DEFAULTS, "socket": str(daemon.socket), "deadline_ms": 500, **changes}, tmp_path)
@@ -133,18 +133,18 @@ def install(lab: Lab, daemon: Daemon, tmp_path: Path) -> Callable[..., None]:
 
 @pytest.fixture
 def hook(install: Callable[..., None]) -> None:
-    """Our hook, with its defaults but a deadline that a busy machine keeps."""
+    """The installed hook with its defaults and the maximum deadline, for busy machines."""
     install()
 
 
 @pytest.fixture
 def unscheduled(lab: Lab) -> None:
-    """No job starts."""
+    """Disable scheduling: no job starts."""
     lab.qmgr("set server scheduling = False")
 
 
 @pytest.fixture
 def postqueuejob(lab: Lab) -> None:
-    """The server has that event; the test is skipped where it has not."""
+    """Skip the test if the server lacks the event postqueuejob."""
     if "postqueuejob" not in lab.events:
         pytest.skip("this server has no event postqueuejob")

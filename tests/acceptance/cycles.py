@@ -18,11 +18,11 @@ from softwalltime.simulation.policies import Policy
 from tests.acceptance.sleeping import Record
 
 MOMENT = 1
-"""Seconds between what the scheduler sees and the record of it."""
+"""Maximum seconds between the scheduler's view and the log's record of an event."""
 
 
 class WithExiting(Processors):
-    """Processors of which jobs that are exiting still hold some."""
+    """Processors with some still held by exiting jobs."""
 
     held = 0
 
@@ -37,7 +37,7 @@ class WithExiting(Processors):
 
 
 class PlanWithExiting:
-    """What pbs_sched plans while a job is exiting, which neither runs for it nor has left its processors.
+    """The plan of pbs_sched while a job is exiting: the job no longer runs, but holds its processors.
 
     Seen in its log: the start of a top job is found as if these processors stayed in use, and whether another job
     delays it as if they were free.

@@ -39,7 +39,7 @@ QUEUES = {
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A command that has run."""
+    """The result of a command."""
 
     status: int
     output: str
@@ -52,19 +52,19 @@ class Done:
 
 @dataclass
 class Lab:
-    """The server, by its commands."""
+    """The server, controlled by PBS's commands."""
 
     runner: list[str]
     jobs: list[str] = field(default_factory=list)
 
     @classmethod
     def configured(cls) -> "Lab | None":
-        """The one that the environment names, if it names one."""
+        """Return the server that the environment names; ``None`` if it names none."""
         command = os.environ.get(RUNNER)
         return cls(shlex.split(command)) if command else None
 
     def run(self, *command: str, user: str | None = None, timeout: float = 60) -> Done:
-        """Run a command there."""
+        """Run a command on the server's host."""
         done = subprocess.run(
             [*self.runner, *(["-u", user] if user else []), *command],
             capture_output=True,
@@ -76,36 +76,36 @@ class Lab:
         return Done(done.returncode, done.stdout.strip(), done.stderr.strip())
 
     def must(self, *command: str, user: str | None = None) -> str:
-        """Run a command there that has to succeed; its output."""
+        """Run a command that must succeed; return its output."""
         done = self.run(*command, user=user)
         assert done.ok, f"{command}: {done.error or done.output}"
         return done.output
 
     def qmgr(self, statement: str) -> str:
-        """Say something to qmgr."""
+        """Run a statement of qmgr."""
         return self.must("qmgr", "-c", statement)
 
     def qsub(self, *options: str, user: str = "alice", command: Iterable[str] = ("/bin/sleep", "60")) -> str:
-        """Submit a job; its id."""
+        """Submit a job; return its id."""
         job = self.must("qsub", "-o", "/dev/null", "-e", "/dev/null", *options, "--", *command, user=user)
         self.jobs.append(job)
         return job
 
     def qalter(self, job: str, *options: str, user: str = "alice") -> Done:
-        """Alter a job, as its owner if nobody else is named."""
+        """Alter a job, by default as its owner."""
         return self.run("qalter", *options, job, user=None if user == "root" else user)
 
     def job(self, job: str) -> dict[str, Any]:
-        """A job's attributes, also of one that has ended."""
+        """Return the attributes of a job, also after its end."""
         jobs: dict[str, dict[str, Any]] = json.loads(self.must("qstat", "-x", "-f", "-F", "json", job))["Jobs"]
         return next(iter(jobs.values()))
 
     def soft(self, job: str) -> int | None:
-        """A job's soft walltime in seconds."""
+        """Return a job's soft walltime in seconds."""
         return seconds(self.job(job).get("Resource_List", {}).get("soft_walltime"))
 
     def walltime(self, job: str) -> int | None:
-        """A job's walltime in seconds."""
+        """Return a job's walltime in seconds."""
         return seconds(self.job(job).get("Resource_List", {}).get("walltime"))
 
     def wait(self, job: str, state: str, timeout: float = 30) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class Lab:
         return until(lambda: (found := self.job(job))["job_state"] in state and found, timeout, f"{job} in {state}")
 
     def delete_jobs(self) -> None:
-        """Delete what was submitted, with its history."""
+        """Delete all jobs with their history."""
         if self.jobs:
             self.run("qdel", "-W", "force", "-x", *self.jobs)
             self.jobs.clear()
@@ -121,7 +121,7 @@ class Lab:
     def install(
         self, configuration: Mapping[str, Any], folder: Path, script: Path = HOOK, events: Iterable[str] = EVENTS
     ) -> None:
-        """Install a hook in place of the one before, for those of the events that server and configuration have."""
+        """Replace the hook by this one, for the events that the server supports and the configuration enables."""
         chosen = configuration.get("events", {})
         had = [event for event in events if event in self.events and chosen.get(event, True)]
         self.uninstall()
@@ -135,7 +135,7 @@ class Lab:
 
     @cached_property
     def events(self) -> tuple[str, ...]:
-        """Those of EVENTS that the server has: it names all when it is given one that no server has."""
+        """The supported events of EVENTS: given an unknown event, qmgr lists all known ones."""
         self.uninstall()
         self.qmgr("create hook softwalltime")
         said = self.run("qmgr", "-c", 'set hook softwalltime event = "no_such_event"').error
@@ -146,29 +146,29 @@ class Lab:
 
     @cached_property
     def python(self) -> str:
-        """The version of the Python in the server, as 3.6.15."""
+        """The version of the server's embedded Python, such as 3.6.15."""
         with NamedTemporaryFile("w", suffix=".py") as script:
             script.write("import platform\nprint(platform.python_version())\n")
             script.flush()
             return self.must("pbs_python", script.name)
 
     def uninstall(self) -> None:
-        """Delete the hook, if it is there."""
+        """Delete the hook, if it exists."""
         self.run("qmgr", "-c", "delete hook softwalltime")
 
     @property
     def home(self) -> Path:
-        """PBS_HOME; the server may have another /etc/pbs.conf than this process sees."""
+        """PBS_HOME by the server's /etc/pbs.conf, which may differ from this host's."""
         found = re.search(r"^PBS_HOME=(.*)$", self.must("cat", "/etc/pbs.conf"), re.MULTILINE)
         assert found is not None
         return Path(found[1])
 
     def server_log(self) -> "Log":
-        """The server log from here on."""
+        """Return the server log from now on."""
         return Log(self.home / "server_logs")
 
     def ready(self) -> str:
-        """Why the tests cannot run on this server; "" if they can."""
+        """Return why the tests cannot run on this server; "" if they can."""
         done = self.run("qmgr", "-c", "print server")
         if not done.ok:
             return f"{shlex.join(self.runner)} reaches no PBS server: {done.error}"
@@ -182,14 +182,14 @@ class Lab:
 
 
 class Log:
-    """The lines that the server has logged since this was made; the log begins a new file at midnight."""
+    """The lines of the server log since the construction; a new log file begins at midnight."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._sizes = {path: path.stat().st_size for path in folder.iterdir()}
 
     def lines(self, about: str = "softwalltime: ") -> list[str]:
-        """Lines that contain a text, without their heads."""
+        """Return the messages that contain a text."""
         found = []
         for path in sorted(self._folder.iterdir()):
             with path.open(errors="replace") as file:
@@ -199,7 +199,7 @@ class Log:
 
 
 def seconds(duration: str | int | None) -> int | None:
-    """Seconds of a duration that PBS has printed."""
+    """Return a duration printed by PBS in seconds."""
     if duration is None:
         return None
     result = 0
@@ -209,7 +209,7 @@ def seconds(duration: str | int | None) -> int | None:
 
 
 def until(probe: Callable[[], Any], timeout: float, what: str) -> Any:
-    """Wait until the probe finds something; what it has found."""
+    """Wait until the probe returns a true value; return that value."""
     deadline = time.monotonic() + timeout
     while not (found := probe()):
         assert time.monotonic() < deadline, f"not within {timeout} s: {what}"

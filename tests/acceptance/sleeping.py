@@ -1,4 +1,4 @@
-"""A workload of sleeping jobs: run by a real PBS server, read back from its accounting log, and simulated."""
+"""A workload of sleeping jobs: run it on a real PBS server, and read it back from the accounting log."""
 
 import re
 import time
@@ -15,7 +15,7 @@ from softwalltime.simulation.jobs import Integers
 from tests.acceptance.lab import Lab
 
 _TIMES = {"Q": "qtime", "S": "start", "E": "end"}
-"""The records that count, and the attribute of each that tells when it happened."""
+"""The record types to read, and the attribute with the time of each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A user's qalter never fails because of us."""
+"""The hook never makes a user's qalter fail."""
 
 from collections.abc import Callable
 
@@ -109,6 +109,6 @@ def test_a_running_job_with_a_lower_soft_walltime_can_be_altered(lab: Lab, insta
 
 
 def test_without_the_hook_at_modifyjob_pbs_refuses_the_alter(job: str, lab: Lab) -> None:
-    """The reason why modifyjob belongs to the hook."""
+    """The hook needs modifyjob for this reason."""
     lab.qmgr('set hook softwalltime event -= "modifyjob"')
     assert "Illegal attribute or resource value" in lab.qalter(job, "-l", "walltime=200").error

@@ -1,4 +1,4 @@
-"""Nobody can write a line of his own into the accounting log, whatever client he uses."""
+"""No user can write a line into the accounting log, with any client."""
 
 import re
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from tests.acceptance.lab import Lab
 Install = Callable[..., None]
 CLIENT = Path(__file__).parent / "unchecked_client.py"
 FORGED = "x\\n11/20/2026 12:00:00;E;777771.pbs1;user=bob end=1795000000 run_count=1\\ny"
-"""As the client takes it; each text becomes two lines more of the log where it is not replaced."""
+"""In the client's notation; each text adds two lines to the log if it is not replaced."""
 PROJECT = "x\\n11-20-2026 E 777771.pbs1\\ny"
 """PBS takes no slashes, colons and semicolons in a project."""
 AT_SUBMISSION = ("Account_Name", "project", "Job_Name", "gridname")
@@ -25,7 +25,7 @@ RESOURCES = ("software", "site", "pgov", "vntype", "resc")
 
 @pytest.fixture
 def client(lab: Lab) -> Callable[..., str]:
-    """Asks the server as alice, without the checks of PBS's own commands; the job's id."""
+    """Send a request as alice without the checks of PBS's commands; return the job's id."""
 
     def ask(*arguments: str) -> str:
         job = lab.must("python3", str(CLIENT), *arguments, user="alice")
@@ -37,12 +37,12 @@ def client(lab: Lab) -> Callable[..., str]:
 
 @pytest.fixture
 def unclean(lab: Lab, install: Install) -> None:
-    """The hook, which replaces nothing."""
+    """The hook with cleaning disabled."""
     install(clean_texts=False)
 
 
 def forged(lab: Lab, position: int) -> list[str]:
-    """Lines of the accounting log from this position on that begin as PBS did not begin them."""
+    """Return the forged lines of the accounting log from this position on."""
     lines = accounting(lab).read_bytes()[position:].decode(errors="replace").splitlines()
     return [line for line in lines if line.startswith(("y", "11/20/2026", "11-20-2026"))]
 
@@ -78,7 +78,7 @@ def test_an_alter(field: str, lab: Lab, hook: None, client: Callable[..., str]) 
 
 
 def test_an_alter_of_the_environment(lab: Lab, hook: None, client: Callable[..., str]) -> None:
-    """Where a hook runs, PBS leaves the variables as they were."""
+    """If a hook runs, PBS does not change the variables."""
     job = client("Account_Name=a")
     before = size(lab)
     client(f"alter:{job}", f"Variable_List=X={FORGED}")
@@ -109,7 +109,7 @@ def test_texts_of_qsub_are_cleaned_without_a_daemon(lab: Lab, hook: None, daemon
 
 @pytest.mark.parametrize("field", ["Account_Name", "project"])
 def test_without_the_hook_pbs_logs_line_breaks(field: str, lab: Lab, unclean: None, client: Callable[..., str]) -> None:
-    """The reason why the hook does this; should PBS mend it one day, this test will say so."""
+    """The hook replaces them for this reason; the test fails when PBS corrects it."""
     before = size(lab)
     client(f"{field}={PROJECT if field == 'project' else FORGED}")
     assert len(forged(lab, before)) == 2

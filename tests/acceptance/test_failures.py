@@ -1,4 +1,4 @@
-"""Daemon and database stop, die and hang; nobody notices."""
+"""Daemon and database stop, crash and hang; no user notices."""
 
 import json
 import os
@@ -31,7 +31,7 @@ for i in $(seq {jobs}); do qsub -h -q short -l walltime=600 -- /bin/true || echo
 
 
 def submit(lab: Lab, jobs: int, user: str = "alice") -> list[str]:
-    """Submit many jobs in one go; their ids."""
+    """Submit many jobs with one command; return their ids."""
     ids = lab.must("bash", "-c", SUBMIT.format(jobs=jobs), user=user).split()
     assert "failed" not in ids
     assert len(ids) == jobs
@@ -40,14 +40,14 @@ def submit(lab: Lab, jobs: int, user: str = "alice") -> list[str]:
 
 
 def softs(lab: Lab, ids: list[str]) -> list[int | None]:
-    """The soft walltimes of many jobs."""
-    # All jobs that there are: asked about several, qstat prints several objects of the same name.
+    """Return the soft walltimes of many jobs."""
+    # Query all jobs: for several ids, qstat prints several objects of the same name.
     jobs = json.loads(lab.must("qstat", "-f", "-F", "json"))["Jobs"]
     return [seconds(jobs[name].get("Resource_List", {}).get("soft_walltime")) for name in ids]
 
 
 class Watch:
-    """Another user's qstat, again and again while something goes on; the longest that it took."""
+    """Runs another user's qstat repeatedly; measures the longest duration."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
@@ -72,7 +72,7 @@ class Watch:
 
 @pytest.fixture
 def restarts(lab: Lab) -> Iterator[None]:
-    """PBS restarts its interpreter every 20 hook runs, once a second at most."""
+    """Let PBS restart its interpreter every 20 hook runs, at most once a second."""
     lab.qmgr("set server python_restart_max_hooks = 20")
     lab.qmgr("set server python_restart_min_interval = 1")
     yield
@@ -105,7 +105,7 @@ def test_without_a_daemon_submissions_are_fast_and_starts_get_the_walltime(
 
 
 def test_a_suspended_daemon_costs_three_deadlines(lab: Lab, install: Install, daemon: Daemon, restarts: None) -> None:
-    """Across interpreter restarts, which must not make the hook forget."""
+    """The breaker's state must survive restarts of the interpreter."""
     install(deadline_ms=1000, breaker_seconds=10)
     log = lab.server_log()
     daemon.suspend()
@@ -194,12 +194,12 @@ def test_without_its_database_the_daemon_answers_from_memory(
             os.kill(process, signal.SIGCONT)
 
 
-# ---- PostgreSQL, for sites without the daemon ------------------------------------------------------------------------
+# ---- The transport for sites without the daemon ----------------------------------------------------------------------
 
 
 @pytest.fixture
 def own_postgres(tmp_path: Path) -> Iterator[tuple[str, int]]:
-    """DSN and process id of a PostgreSQL in which alice has run twice for WAITING seconds."""
+    """DSN and process id of a PostgreSQL with two jobs of alice of WAITING seconds."""
     with embedded_postgres(tmp_path / "pg", durable=False) as dsn:
         engine = connect(dsn)
         upgrade(engine)
@@ -217,7 +217,7 @@ def own_postgres(tmp_path: Path) -> Iterator[tuple[str, int]]:
 
 @pytest.fixture
 def psycopg_path(lab: Lab, tmp_path: Path) -> Path:
-    """A folder with psycopg for the server's Python: what SOFTWALLTIME_TEST_PSYCOPG names, or else ours, if it can."""
+    """A folder with psycopg for the server's Python: SOFTWALLTIME_TEST_PSYCOPG, else this environment's."""
     if named := os.environ.get("SOFTWALLTIME_TEST_PSYCOPG"):
         return Path(named)
     needs = metadata("psycopg")["Requires-Python"]
@@ -234,7 +234,7 @@ def psycopg_path(lab: Lab, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def asks_postgres(lab: Lab, own_postgres: tuple[str, int], psycopg_path: Path, tmp_path: Path) -> Callable[..., None]:
-    """Installs the hook with PostgreSQL to ask."""
+    """Install the hook with the transport postgres."""
 
     def install(**changes: Any) -> None:
         settings = {

@@ -1,4 +1,4 @@
-"""From nothing to soft walltimes and back on a real server, by the commands of deploy/GUIDE.md and no others."""
+"""Installation, operation and removal on a real server with the commands of deploy/GUIDE.md."""
 
 import json
 import os
@@ -18,28 +18,28 @@ POLICY = 'mode = "{mode}"\nwaiting = "v1"\nrunning = "walltime"\n'
 
 
 class Site:
-    """A new administrator's: settings, daemon, and the folder that softwalltime install keeps."""
+    """Settings, daemon and installation folder of a new administrator."""
 
     def __init__(self, lab: Lab, folder: Path, dsn: str) -> None:
         self.lab = lab
         self.folder = folder / "hook"
         self.daemon = Daemon(folder, dsn, POLICY.format(mode="shadow"))
-        # Its own log, as the guide has it.
+        # The server's own log, as in the guide.
         self.daemon.accounting = lab.home / "server_priv" / "accounting"
         self.daemon.configure(POLICY.format(mode="shadow"))
 
     def softwalltime(self, *arguments: str) -> Done:
-        """A command, where PBS is."""
+        """Run a command of softwalltime on the server's host."""
         return self.lab.run(sys.executable, "-m", "softwalltime", *arguments)
 
     def install(self, *options: str) -> str:
-        """The installation, which has to succeed; what it says."""
+        """Run the installation, which must succeed; return its output."""
         done = self.softwalltime("install", str(self.folder), "--config", str(self.daemon.config), *options)
         assert done.ok, done.error
         return done.output
 
     def doctor(self) -> tuple[int, dict[str, str]]:
-        """The exit status, and the verdict of each check, the worst where there are several."""
+        """Return the exit status and the worst verdict of each check."""
         done = self.softwalltime("doctor", "--format", "json", "--config", str(self.daemon.config))
         worst: dict[str, str] = {}
         order = ("skipped", "ok", "advice", "warning", "problem")
@@ -49,13 +49,13 @@ class Site:
         return done.status, worst
 
     def hook(self) -> dict[str, str]:
-        """The hook's attributes in PBS; nothing where there is none."""
+        """Return the hook's attributes in PBS, empty if there is no hook."""
         done = self.lab.run("qmgr", "-c", "list hook softwalltime")
         lines = done.output.splitlines()[1:] if done.ok else []
         return {key.strip(): value.strip() for key, _, value in (line.partition(" = ") for line in lines) if value}
 
     def switch(self, mode: str) -> None:
-        """Another mode, by a reload."""
+        """Change the mode by a reload."""
         self.daemon.configure(POLICY.format(mode=mode))
         self.daemon.send(signal.SIGHUP)
         until(lambda: self.daemon.status()["policy"]["mode"] == mode, 20, mode)
@@ -65,9 +65,9 @@ class Site:
 def site(lab: Lab, database: str, tmp_path: Path) -> Iterator[Site]:
     if os.geteuid() != 0:
         pytest.skip("hooks are root's to install")
-    assert "queuejob" in lab.events  # Found out with a hook of this name, which is gone afterwards.
+    assert "queuejob" in lab.events  # The property creates a hook with this name and deletes it.
     lab.uninstall()
-    # pytest's own folder is root's alone; PBS's commands run as root too.
+    # Only root can enter pytest's own folder; PBS's commands run as root too.
     site = Site(lab, tmp_path, database)
     yield site
     if site.daemon.process is not None and site.daemon.process.poll() is None:
@@ -76,24 +76,24 @@ def site(lab: Lab, database: str, tmp_path: Path) -> Iterator[Site]:
 
 
 def held(lab: Lab) -> str:
-    """A job that waits."""
+    """A waiting job."""
     return lab.qsub("-h", "-q", "short", "-l", "walltime=600")
 
 
 def test_a_new_administrator_can_follow_the_guide(site: Site, lab: Lab, engine: Engine) -> None:
-    # Looking changes nothing.
+    # Without --apply nothing changes.
     assert "to do: create hook softwalltime" in site.install()
     assert site.hook() == {}
     assert not site.folder.exists()
 
-    # The daemon, in shadow mode, learns from what users run.
+    # In shadow mode the daemon learns from the users' jobs.
     site.daemon.start()
     until(lambda: site.daemon.status()["behind_bytes"] == 0, 60, "the log is read")
     for job in [lab.qsub("-q", "short", "-l", "walltime=600", command=["/bin/sleep", "1"]) for _ in range(2)]:
         lab.wait(job, "F", 60)
     until(lambda: known(engine, lab.jobs) == 2, 30, "both are in the store")
 
-    # The hook; doing it again changes nothing.
+    # Install the hook; a second installation changes nothing.
     assert "done: create hook softwalltime" in site.install("--apply")
     assert site.hook()["event"] == "queuejob,modifyjob,runjob"
     assert (site.hook()["enabled"], site.hook()["order"], site.hook()["alarm"]) == ("true", "900", "5")
@@ -107,13 +107,13 @@ def test_a_new_administrator_can_follow_the_guide(site: Site, lab: Lab, engine: 
         assert verdicts[check] == "ok", check
     assert verdicts["queue limits"] == verdicts["default walltimes"] == "advice"
 
-    # Shadow: recorded, not set.
+    # Shadow mode records and sets nothing.
     job = held(lab)
     assert lab.soft(job) is None
-    # At queuejob it has no id yet.
+    # The job has no id at queuejob.
     until(lambda: ("shadow", 60) in decisions(engine, ""), 20, "the prediction is recorded")
 
-    # On.
+    # Enable it.
     site.switch("on")
     job = held(lab)
     assert lab.soft(job) == 60
@@ -123,7 +123,7 @@ def test_a_new_administrator_can_follow_the_guide(site: Site, lab: Lab, engine: 
     lab.wait(subjob, "R")
     assert (lab.soft(array), lab.soft(subjob)) == (60, 600)
 
-    # Off, in a second, and on again only when told to.
+    # Disable the hook; only --enable enables it again.
     lab.qmgr("set hook softwalltime enabled = false")
     assert lab.soft(held(lab)) is None
     assert site.doctor()[1]["hook enabled"] == "problem"
@@ -132,7 +132,7 @@ def test_a_new_administrator_can_follow_the_guide(site: Site, lab: Lab, engine: 
     site.install("--apply", "--enable")
     assert lab.soft(held(lab)) == 60
 
-    # Out, without a trace but what jobs have; and that too by the command that it prints.
+    # Uninstall it; the printed command removes the soft walltimes of jobs.
     done = site.softwalltime("uninstall", str(site.folder), "--apply")
     assert done.ok
     assert site.hook() == {}
@@ -158,7 +158,7 @@ def test_an_administrators_changes_are_kept_and_shown(site: Site, lab: Lab) -> N
     assert site.hook()["event"] == "modifyjob,runjob"
     exported = json.loads(lab.qmgr("export hook softwalltime application/x-config default"))
     assert exported["deadline_ms"] == 80
-    # Without the folder, as on a host that was set up anew, they come from PBS.
+    # Without the folder, as on a new host, they are read from PBS.
     file.unlink()
     assert "of this version" in site.install("--apply")
     assert json.loads(file.read_text())["deadline_ms"] == 80
@@ -179,14 +179,14 @@ def test_an_altered_hook_is_found_and_corrected(site: Site, lab: Lab, tmp_path: 
 
 
 def known(engine: Engine, jobs: list[str]) -> int:
-    """How many of these are in the store."""
+    """Return how many of these jobs are in the store."""
     with engine.connect() as connection:
         counted = text("SELECT count(*) FROM softwalltime.completed_jobs WHERE job_id = ANY (:jobs)")
         return int(connection.execute(counted, {"jobs": jobs}).scalar_one())
 
 
 def decisions(engine: Engine, job: str) -> list[tuple[str, int | None]]:
-    """What was done about a job, and the soft walltime."""
+    """Return the actions for a job and the soft walltimes."""
     with engine.connect() as connection:
         asked = text("SELECT action, soft_walltime FROM softwalltime.predictions WHERE job_id = :job")
         return [(row.action, row.soft_walltime) for row in connection.execute(asked, {"job": job})]

@@ -1,4 +1,4 @@
-"""The simulator's PBS cycle against the real pbs_sched: the same sleeping jobs, decision by decision."""
+"""The simulator's PBS cycle against the real pbs_sched, decision by decision, with the same sleeping jobs."""
 
 import re
 import time
@@ -25,7 +25,7 @@ FORMULA = "-(soft_walltime or walltime)"
 
 @pytest.fixture
 def sched_config(lab: Lab) -> Iterator[Callable[[str, str], None]]:
-    """Replaces a pattern in sched_config and lets pbs_sched read it again; undone at the end."""
+    """Replace a pattern in sched_config and let pbs_sched read it; undo this at the end."""
     path = lab.home / "sched_priv" / "sched_config"
     before = path.read_text()
 
@@ -45,7 +45,7 @@ def sched_config(lab: Lab) -> Iterator[Callable[[str, str], None]]:
 
 @pytest.fixture
 def processors(lab: Lab) -> int:
-    """Processors of the server's only node, which nobody else uses."""
+    """Processors of the server's only node, which only this test uses."""
     found = re.findall(r"resources_available\.ncpus = (\d+)", lab.must("pbsnodes", "-a"))
     assert len(found) == 1, "the comparison needs a server with one node"
     assert not lab.must("qselect", "-s", "EHQRTW"), "the comparison needs a server without jobs"

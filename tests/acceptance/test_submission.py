@@ -86,7 +86,7 @@ def test_a_job_moved_below_its_soft_walltime_gets_a_valid_one(lab: Lab, install:
 
 @pytest.mark.usefixtures("unscheduled")
 def test_at_queuejob_a_moved_job_can_be_altered_and_has_a_valid_one_when_it_starts(lab: Lab, install: Install) -> None:
-    """Nobody sees the move where postqueuejob is missing; what is too long until then harms no one."""
+    """Without postqueuejob no hook runs at the move; until then a soft walltime above the walltime has no effect."""
     install(events=AT_QUEUEJOB)
     altered, starts = (lab.qsub("-q", "long") for _ in range(2))
     for job in (altered, starts):
@@ -138,7 +138,7 @@ def test_a_rerun_job_starts_with_a_valid_one(lab: Lab, hook: None) -> None:
 
 @pytest.mark.usefixtures("postqueuejob")
 def test_a_later_hook_that_lowers_the_walltime_fails_no_submission(lab: Lab, install: Install, tmp_path: Path) -> None:
-    """It runs after ours, so that at queuejob PBS would find our soft walltime above its walltime and refuse."""
+    """It runs after the hook: at queuejob PBS would find the soft walltime above the walltime and refuse the job."""
     install(events=AT_POSTQUEUEJOB)
     file = tmp_path / "lower.py"
     file.write_text("import pbs\npbs.event().job.Resource_List['walltime'] = pbs.duration(100)\n")
@@ -186,7 +186,7 @@ def test_an_invalid_configuration_fails_no_submission(lab: Lab, install: Install
 
 
 def test_an_interrupted_hook_accepts(lab: Lab, install: Install, tmp_path: Path) -> None:
-    """PBS's own alarm arrives as KeyboardInterrupt in the middle of whatever the hook does."""
+    """PBS's alarm raises KeyboardInterrupt at any point of the hook."""
     slow = tmp_path / "slow.py"
     slow.write_text(HOOK.read_text().replace("        hook.run()", "        time.sleep(60)"))
     assert "time.sleep(60)" in slow.read_text()
@@ -199,7 +199,7 @@ def test_an_interrupted_hook_accepts(lab: Lab, install: Install, tmp_path: Path)
 
 
 def test_another_version_of_the_hook_takes_effect_at_the_next_event(lab: Lab, install: Install, tmp_path: Path) -> None:
-    """What is kept from one run to the next must not outlive the file that it came from."""
+    """The state that persists between runs must not outlive the hook file."""
     log = lab.server_log()
     install()
     lab.qsub("-h", "-q", "short", "-l", "walltime=600")

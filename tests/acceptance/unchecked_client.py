@@ -1,4 +1,4 @@
-"""A client that asks the PBS server for what qsub and qalter would refuse to ask: ``ATTRIBUTE[.RESOURCE]=VALUE ...``.
+"""A client for requests that qsub and qalter would refuse to send: ``ATTRIBUTE[.RESOURCE]=VALUE ...``.
 
 Backslash escapes in values are resolved.  It submits a held job to the queue ``short``, or with ``alter:JOB`` first
 alters one, and prints the job's id or the server's message.  Run as a user, with that system's Python.
@@ -35,7 +35,7 @@ Attribute._fields_ = [
 
 
 def chain(values: dict[str, str]) -> "ctypes._Pointer[Attribute]":
-    """A list of attributes as the library wants it."""
+    """Return the attributes as the library's linked list."""
     head = None
     for name, value in reversed(values.items()):
         attribute, _, resource = name.partition(".")

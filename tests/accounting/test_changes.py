@@ -12,7 +12,7 @@ from softwalltime.accounting.reader import pbs_batch
 from softwalltime.accounting.tally import Tally
 from softwalltime.jobs import UNSET, Alter
 from tests.samples import RECORDED_LOG
-from tests.service.histories import fold, history, random_plans
+from tests.service.histories import expected_state, history, random_plans
 
 HEAD = b"user=bob ctime=100"
 
@@ -58,9 +58,9 @@ def test_adding_parts_is_associative(seed: int, first: float, second: float) -> 
 def test_current_jobs_equal_a_fold_of_all_records(seed: int) -> None:
     lines = history(random_plans(Random(seed), 20, 600))
     current = changes(lines).outcome().current
-    assert {job.submission.job_id: (job.start, job.submission.walltime, job.soft_walltime) for job in current} == fold(
-        lines
-    ).current
+    assert {
+        job.submission.job_id: (job.start, job.submission.walltime, job.soft_walltime) for job in current
+    } == expected_state(lines).current
 
 
 def test_no_records_of_a_completed_job_are_kept() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.samples import RECORDED_LOG
-from tests.service.followed import Clock
+from tests.service.log_helpers import Clock
 
 
 @pytest.fixture

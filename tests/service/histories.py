@@ -106,7 +106,7 @@ def _records(job_id: str, plan: Plan, first: int) -> list[tuple[int, int, bytes]
 
 
 @dataclass
-class Folded:
+class ExpectedState:
     """The state after a log: completed and interrupted runs by job id and start, current jobs by id, malformed lines.
 
     A current job has its start (``None``: it waits), its walltime and its soft walltime.
@@ -120,16 +120,16 @@ class Folded:
     lines: int = 0
 
 
-def fold(lines: Iterable[bytes]) -> Folded:
+def expected_state(lines: Iterable[bytes]) -> ExpectedState:
     """Apply the lines in order; return the state after the last one."""
-    folded = Folded()
+    state = ExpectedState()
     for line in lines:
-        folded.lines += 1
+        state.lines += 1
         parts = line.decode("latin-1").split(";", 3)
         if len(parts) < 4 or not re.fullmatch(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d", parts[0]):
             if line.strip():
-                folded.malformed.add(line)
-                folded.malformed_lines += 1
+                state.malformed.add(line)
+                state.malformed_lines += 1
             continue
         _, kind, job_id, message = parts
         fields = dict(re.findall(r"(\S+?)=(\S+)", message))
@@ -137,12 +137,12 @@ def fold(lines: Iterable[bytes]) -> Folded:
         if kind == "E" and "[]" not in job_id:
             assert start is not None
             used = _seconds(fields.get("resources_used.walltime"))
-            folded.completed.setdefault((job_id, start), int(fields["end"]) - start if used is None else used)
+            state.completed.setdefault((job_id, start), int(fields["end"]) - start if used is None else used)
         if kind == "R" and fields and "[]" not in job_id:
             assert start is not None
-            folded.interrupted.add((job_id, start))
-        _now(folded.current, kind, job_id, start, fields)
-    return folded
+            state.interrupted.add((job_id, start))
+        _now(state.current, kind, job_id, start, fields)
+    return state
 
 
 def _now(

@@ -12,7 +12,7 @@ from softwalltime.accounting.tally import Tally
 from softwalltime.store.current import read_current
 from softwalltime.store.jobs import read_jobs as read_stored
 from softwalltime.store.logs import read_malformed
-from tests.service.histories import Folded, fold
+from tests.service.histories import ExpectedState, expected_state
 
 
 def lines_of(folder: Path) -> list[bytes]:
@@ -21,7 +21,7 @@ def lines_of(folder: Path) -> list[bytes]:
 
 
 def current(engine: Engine) -> dict[str, tuple[int | None, int | None, int | None]]:
-    """Return the current jobs in the form of :class:`Folded`."""
+    """Return the current jobs in the form of :class:`ExpectedState`."""
     with engine.connect() as connection:
         return {
             job.submission.job_id: (job.start, job.submission.walltime, job.soft_walltime)
@@ -36,25 +36,25 @@ def interrupted(engine: Engine) -> Counter[tuple[str, int]]:
     return Counter((job_id, start) for job_id, start in rows)
 
 
-def assert_as_the_log(engine: Engine, folder: Path, *, but_current: bool = False) -> Folded:
+def assert_as_the_log(engine: Engine, folder: Path, *, but_current: bool = False) -> ExpectedState:
     """Assert that the store has exactly the state after the logs in a folder, each entry once."""
-    folded = fold(lines_of(folder))
+    state = expected_state(lines_of(folder))
     with engine.connect() as connection:
         jobs = list(read_stored(connection))
         malformed = read_malformed(connection)
     found = Counter((job.submission.job_id, job.start) for job in jobs)
-    assert_same(found, Counter(dict.fromkeys(folded.completed, 1)))
-    assert {(job.submission.job_id, job.start): job.runtime for job in jobs} == folded.completed
+    assert_same(found, Counter(dict.fromkeys(state.completed, 1)))
+    assert {(job.submission.job_id, job.start): job.runtime for job in jobs} == state.completed
     read = {(job.submission.job_id, job.start): job for job in read_jobs(log_files(folder), Tally())}
     assert read == {(job.submission.job_id, job.start): job for job in jobs}
-    assert_same(interrupted(engine), Counter(dict.fromkeys(folded.interrupted, 1)))
+    assert_same(interrupted(engine), Counter(dict.fromkeys(state.interrupted, 1)))
     places = Counter((line.path, line.offset) for line in malformed)
     assert set(places.values()) <= {1}
-    assert len(malformed) == folded.malformed_lines
-    assert {line.line for line in malformed} == folded.malformed
+    assert len(malformed) == state.malformed_lines
+    assert {line.line for line in malformed} == state.malformed
     if not but_current:
-        assert current(engine) == folded.current
-    return folded
+        assert current(engine) == state.current
+    return state
 
 
 def assert_same(found: Counter[tuple[str, int]], expected: Counter[tuple[str, int]]) -> None:

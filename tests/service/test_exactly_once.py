@@ -30,8 +30,8 @@ from softwalltime.service.follow import Follower
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.store.engine import connect, lock
 from tests.samples import ROOT
+from tests.service.fork_server import ForkServer
 from tests.service.histories import Plan, history, random_plans, with_rubbish
-from tests.service.nursery import Nursery
 from tests.service.own_postgres import own_postgres
 from tests.service.running import until
 from tests.service.stored import assert_as_the_log, positions_reach
@@ -80,13 +80,13 @@ def pbs_server(source: Path, target: Path, seconds: float) -> Iterator[subproces
 
 
 def end(process: int, number: signal.Signals) -> None:
-    """Send a signal to a process of the nursery, and wait until it has ended."""
+    """Send a signal to a process of the fork server, and wait until it has ended."""
     os.kill(process, number)
     until(lambda: ended(process))
 
 
 def ended(process: int) -> bool:
-    """Return whether a process of the nursery has ended."""
+    """Return whether a process of the fork server has ended."""
     return not Path(f"/proc/{process}").exists()
 
 
@@ -118,29 +118,29 @@ def test_every_record_is_stored_once_after_kills_at_random_times(
     config = tmp_path / "softwalltime.toml"
     config.write_text(f'dsn = "{database}"\naccounting = "{folder}"\nsocket = "{tmp_path}/socket"\n')
     options = ["--config", config] if command == "serve" else ["--follow", "--config", config]
-    with pbs_server(source, folder, 0.2 * kills), Nursery(tmp_path / "errors") as nursery:
+    with pbs_server(source, folder, 0.2 * kills), ForkServer(tmp_path / "errors") as forks:
         # Some kills are during a transaction for certain; most of the others, at random times, are too.
         for _ in range(kills // 4):
             with blocked_commits(engine) as await_blocked:
-                process = nursery.start(command, *options)
+                process = forks.start(command, *options)
                 await_blocked()
                 end(process, signal.SIGKILL)
         for _ in range(kills - kills // 4):
-            process = nursery.start(command, *options)
+            process = forks.start(command, *options)
             time.sleep(chance.uniform(0, 0.15))
             if chance.random() < 0.7:
                 await_transaction(engine, 1)
                 time.sleep(chance.uniform(0, 0.004))
             end(process, signal.SIGKILL)
-    with Nursery(tmp_path / "errors") as nursery:
-        process = nursery.start(command, *options)
+    with ForkServer(tmp_path / "errors") as forks:
+        process = forks.start(command, *options)
         until(lambda: positions_reach(engine, log_files(folder)))
         end(process, signal.SIGTERM)
-    folded = assert_as_the_log(engine, folder)
-    assert len(folded.completed) > 5 * kills
-    assert folded.interrupted
-    assert folded.current
-    assert folded.malformed
+    state = assert_as_the_log(engine, folder)
+    assert len(state.completed) > 5 * kills
+    assert state.interrupted
+    assert state.current
+    assert state.malformed
     # A worker process that was still starting when its parent was killed may report missing resources.
     tracebacks = (tmp_path / "errors").read_text().split("Traceback (most recent call last):")[1:]
     assert all("multiprocessing/forkserver.py" in each.splitlines()[1] for each in tracebacks)
@@ -154,16 +154,16 @@ def test_no_worker_process_remains_after_a_kill(
     mark = f"SOFTWALLTIME_TEST_MARK={uuid4()}"
     monkeypatch.setenv(*mark.split("="))
     monkeypatch.setenv("SOFTWALLTIME_TEST_LEAST", "0")
-    with Nursery(tmp_path / "errors") as nursery:
+    with ForkServer(tmp_path / "errors") as forks:
         for _ in range(3):
             # With blocked commits, the command runs until all processes have started.
             with blocked_commits(engine):
-                process = nursery.start("ingest", folder, "--again", "--dsn", database)
+                process = forks.start("ingest", folder, "--again", "--dsn", database)
                 until(lambda: len(marked(mark)) > 4)
                 end(process, signal.SIGKILL)
             until(lambda: len(marked(mark)) <= 1)
         assert marked(mark)
-        process = nursery.start("ingest", folder, "--dsn", database)
+        process = forks.start("ingest", folder, "--dsn", database)
         until(lambda: ended(process))
     assert len(assert_as_the_log(engine, folder).completed) == 6000
 
@@ -185,11 +185,11 @@ def test_concurrent_processes_store_every_record_once(tmp_path: Path, database: 
     source = write_logs(tmp_path / "written", with_rubbish(history(random_plans(chance, 400, 2 * 86400)), chance))
     folder = tmp_path / "accounting"
     options = ["--dsn", database]
-    with pbs_server(source, folder, 6) as writer, Nursery(tmp_path / "errors") as nursery:
+    with pbs_server(source, folder, 6) as writer, ForkServer(tmp_path / "errors") as forks:
         until(lambda: any(folder.iterdir()))
-        followers = [nursery.start("ingest", "--follow", folder, *options) for _ in range(2)]
+        followers = [forks.start("ingest", "--follow", folder, *options) for _ in range(2)]
         while writer.poll() is None:
-            again = nursery.start("ingest", *sorted(folder.iterdir()), "--again", *options)
+            again = forks.start("ingest", *sorted(folder.iterdir()), "--again", *options)
             until(lambda: ended(again))  # noqa: B023 - called within this iteration
         until(lambda: positions_reach(engine, log_files(folder)))
         for process in followers:
@@ -221,24 +221,24 @@ def test_concurrent_threads_store_every_record_once(
         thread.start()
     for thread in threads:
         thread.join()
-    folded = assert_as_the_log(engine, folder)
-    assert sum(stored) == len(folded.completed)
+    state = assert_as_the_log(engine, folder)
+    assert sum(stored) == len(state.completed)
     # The thread with `again` reads each line once, however often it is overtaken.  The others share the lines that it
     # has not read yet, if any.
-    assert tallies[0].lines == folded.lines
-    assert sum(tally.lines for tally in tallies[1:]) <= folded.lines
+    assert tallies[0].lines == state.lines
+    assert sum(tally.lines for tally in tallies[1:]) <= state.lines
 
 
 def test_a_process_waits_for_a_suspended_transaction(tmp_path: Path, database: str, engine: Engine) -> None:
     chance = Random(7)
     folder = write_logs(tmp_path / "accounting", history(random_plans(chance, 900, 86400)))
-    with Nursery(tmp_path / "errors") as nursery:
+    with ForkServer(tmp_path / "errors") as forks:
         with blocked_commits(engine) as await_blocked:
-            first = nursery.start("ingest", "--follow", folder, "--dsn", database)
+            first = forks.start("ingest", "--follow", folder, "--dsn", database)
             await_blocked()
             os.kill(first, signal.SIGSTOP)
         try:
-            second = nursery.start("ingest", "--follow", folder, "--dsn", database)
+            second = forks.start("ingest", "--follow", folder, "--dsn", database)
             with engine.connect() as connection:
                 until(lambda: connection.execute(WAITING_TO_WRITE).scalar_one() == 1)
             assert not ended(second)
@@ -259,9 +259,9 @@ def test_every_record_is_stored_once_while_postgres_stops_crashes_and_hangs(tmp_
     def count_in_log(word: str) -> int:
         return errors.read_text().count(word)
 
-    with own_postgres() as postgres, Nursery(errors) as nursery:
+    with own_postgres() as postgres, ForkServer(errors) as forks:
         with pbs_server(source, folder, 6):
-            process = nursery.start("ingest", "--follow", folder, "--dsn", postgres.dsn)
+            process = forks.start("ingest", "--follow", folder, "--dsn", postgres.dsn)
             until(lambda: count_in_log("INFO stored"))
             for number, interrupt in enumerate(("crash", "shutdown"), 1):
                 time.sleep(chance.uniform(0.3, 0.8))
@@ -289,7 +289,7 @@ def test_the_process_ends_at_sigterm_while_postgres_hangs(command: list[str], tm
     chance = Random(9)
     source = write_logs(tmp_path / "written", history(random_plans(chance, 900, 86400)))
     folder = tmp_path / "accounting"
-    with own_postgres() as postgres, Nursery(tmp_path / "errors") as nursery:
+    with own_postgres() as postgres, ForkServer(tmp_path / "errors") as forks:
         options = ["--socket", str(tmp_path / "socket")] if command[0] == "serve" else []
         with pbs_server(source, folder, 0):
             pass
@@ -297,12 +297,12 @@ def test_the_process_ends_at_sigterm_while_postgres_hangs(command: list[str], tm
         with engine.begin() as connection:
             # The process is blocked in its commit.
             lock(connection)
-            process = nursery.start(*command, folder, "--dsn", postgres.dsn, *options)
+            process = forks.start(*command, folder, "--dsn", postgres.dsn, *options)
             until(lambda: connection.execute(WAITING_TO_WRITE).scalar_one() == 1)
             with postgres.suspended():
                 end(process, signal.SIGTERM)
         # The next process reads the uncommitted records again.
-        process = nursery.start("ingest", "--follow", folder, "--dsn", postgres.dsn)
+        process = forks.start("ingest", "--follow", folder, "--dsn", postgres.dsn)
         until(lambda: positions_reach(engine, log_files(folder)))
         end(process, signal.SIGTERM)
         assert_as_the_log(engine, folder)

@@ -24,7 +24,7 @@ from softwalltime.store.engine import connect
 from softwalltime.store.jobs import read_jobs as read_stored
 from softwalltime.store.logs import read_malformed
 from tests.samples import job
-from tests.service.followed import RECORDED, append, command, complaints, ended, jobs
+from tests.service.log_helpers import RECORDED, append, command, ended, jobs, logged_errors
 from tests.service.running import until
 from tests.service.stored import assert_as_the_log
 
@@ -149,7 +149,7 @@ def test_an_unexpected_error_is_logged_and_following_continues(
     finally:
         stopping.set()
         thread.join()
-    assert complaints(caplog) == ["unexpected error; trying again"] * 2
+    assert logged_errors(caplog) == ["unexpected error; trying again"] * 2
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from sqlalchemy import Engine
 
 from softwalltime.service.follow import UNKNOWN_AFTER, Follower
 from tests.samples import job
-from tests.service.followed import RECORDED, Clock, append
+from tests.service.log_helpers import RECORDED, Clock, append
 from tests.service.own_postgres import own_postgres
 from tests.service.running import Daemon, until
 

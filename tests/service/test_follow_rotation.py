@@ -16,7 +16,7 @@ from softwalltime.service.follow import Follower
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.service.open_logs import HELD
 from softwalltime.service.reading import KnownPositions, ProgressOnce, new_blocks
-from tests.service.followed import RECORDED, append, ended, jobs
+from tests.service.log_helpers import RECORDED, append, ended, jobs
 
 pytestmark = pytest.mark.postgres
 

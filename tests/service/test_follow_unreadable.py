@@ -13,8 +13,8 @@ from sqlalchemy import Engine
 
 from softwalltime.errors import SourceError
 from softwalltime.service.follow import RETRY, UNKNOWN_AFTER, Follower
-from tests.service.followed import RECORDED, Clock, append, command, complaints, ended, jobs
 from tests.service.histories import history, random_plans
+from tests.service.log_helpers import RECORDED, Clock, append, command, ended, jobs, logged_errors
 from tests.service.running import until
 
 pytestmark = pytest.mark.postgres
@@ -76,14 +76,14 @@ def test_an_unreadable_log_is_retried_and_the_others_are_read(
     for _ in range(5):
         clock.now += RETRY / 10
         assert follower.poll(engine) == 0
-    assert len(complaints(caplog)) == 1
-    assert complaints(caplog)[0].startswith(str(log))
+    assert len(logged_errors(caplog)) == 1
+    assert logged_errors(caplog)[0].startswith(str(log))
     # The other logs are still followed.
     append(folder / "20261120", ended(501))
     assert follower.poll(engine) == 1
     clock.now += RETRY
     assert follower.poll(engine) == 0
-    assert len(complaints(caplog)) == 1
+    assert len(logged_errors(caplog)) == 1
     assert [error.path for error in follower.tally.broken] == [log]
     assert follower.behind_bytes == 0
     log.unlink() if not log.is_dir() else log.rmdir()
@@ -104,7 +104,7 @@ def test_a_log_without_permission_is_read_once_permitted_and_other_logs_at_once(
     follower = Follower(folder, clock=clock)
     with nobody():
         assert follower.poll(engine) == 42
-        assert complaints(caplog) == [f"{secret}: Permission denied"]
+        assert logged_errors(caplog) == [f"{secret}: Permission denied"]
     # Size and time are unchanged: only another attempt shows the new permission.
     secret.chmod(0o644)
     assert follower.poll(engine) == 0

@@ -17,7 +17,7 @@ from softwalltime.service.ingest import ingest_logs
 from softwalltime.store.current import read_current
 from softwalltime.store.logs import read_malformed
 from tests.samples import RECORDED_LOG
-from tests.service.histories import ARRAYS, SCRIPTS, Plan, fold, history
+from tests.service.histories import ARRAYS, SCRIPTS, Plan, expected_state, history
 from tests.service.stored import assert_as_the_log, current
 from tests.store.stored import count_jobs
 
@@ -93,7 +93,7 @@ def test_a_log_read_in_any_pieces_gives_the_same_jobs(
             written = content[: round(len(content) * cut)]
             log.write_bytes(written)
             ingest_logs(module_engine, [log], Tally())
-            assert current(module_engine) == fold(written.split(b"\n")[:-1]).current
+            assert current(module_engine) == expected_state(written.split(b"\n")[:-1]).current
             if restart:
                 # Reading everything again changes nothing.
                 ingest_logs(module_engine, [log], Tally(), again=True)
@@ -138,11 +138,11 @@ def test_old_logs_read_after_newer_ones_add_no_current_job(
         empty(module_engine)
         for log in order:
             ingest_logs(module_engine, [log], Tally())
-        folded = assert_as_the_log(module_engine, folder, but_current=True)
+        state = assert_as_the_log(module_engine, folder, but_current=True)
         found = {job_id: job[0] for job_id, job in current(module_engine).items()}
-        assert found.keys() <= folded.current.keys()
+        assert found.keys() <= state.current.keys()
     # The newest log first, then the older ones in order: a site ingests today's log before it starts the daemon.
-    starts = {job_id: job[0] for job_id, job in folded.current.items()}
+    starts = {job_id: job[0] for job_id, job in state.current.items()}
     assert found.items() <= starts.items()
     assert {job_id for job_id, start in starts.items() if start is not None and "[]" not in job_id} <= found.keys()
 
@@ -155,7 +155,8 @@ def test_the_recorded_log_gives_the_current_jobs_at_each_time(engine: Engine, tm
         ingest_logs(engine, [log], Tally())
         found = {job_id: job[0] for job_id, job in current(engine).items()}
         expected = {
-            job_id: job[0] for job_id, job in fold(line.rstrip(b"\n") for line in lines[:count]).current.items()
+            job_id: job[0]
+            for job_id, job in expected_state(line.rstrip(b"\n") for line in lines[:count]).current.items()
         }
         assert found == expected
     ingest_logs(engine, [Path(shutil.copy(RECORDED_LOG, log))], Tally())

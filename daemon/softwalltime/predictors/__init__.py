@@ -1,1 +1,1 @@
-"""The predictors: one file per family, found by :mod:`softwalltime.predictors.registry`."""
+"""The predictors, one module for each family; :mod:`softwalltime.predictors.registry` finds them."""

@@ -1,4 +1,4 @@
-"""Boosted regression trees, refitted on a schedule; needs scikit-learn to fit, and nothing to predict."""
+"""Boosted regression trees, refitted on a schedule; only the fit needs scikit-learn."""
 
 from bisect import bisect_left, insort
 from importlib.util import find_spec
@@ -12,12 +12,12 @@ from softwalltime.predictors.base import History, Options, Predictor
 from softwalltime.predictors.like_jobs import Window
 from softwalltime.reasons import Reason
 
-# Importing it takes a second and much memory, which only a command that fits should spend.
+# The import takes a second and much memory, so only commands that fit do it.
 if find_spec("sklearn") is None:
     raise ImportError("scikit-learn is missing: pip install 'pbs-softwalltime[learned]'", name="sklearn")
 
 _LEAST = 50
-"""Jobs below which no model is fitted."""
+"""Minimum number of jobs for a fit."""
 
 Tree = list[tuple[int, float, int, int]]
 """Nodes: feature, threshold, left and right child; feature -1 is a leaf, with its value in place of the threshold."""
@@ -61,16 +61,16 @@ class AdaBoost(Predictor):
 
     @property
     def history(self) -> History:
-        """What the last fit was made of, and what came since."""
+        """The jobs of the last fit, and those since."""
         return History(seconds=self._window + self._every)
 
     def learn(self, job: CompletedJob) -> None:
-        """Keep the job if it ran; forget what no later fit needs."""
+        """Keep the job if it ran; remove jobs that no later fit needs."""
         if job.runtime <= 0:
             return
         rows = self._rows
         if rows and rows[0][0] < job.end - self._window - self._every:
-            # A quarter of a window at once: taking jobs away from the beginning moves all others.
+            # Remove a quarter of a window at once: each removal at the start of a list moves all other jobs.
             del rows[: bisect_left(rows, (job.end - self._window - 3 * self._every // 4,))]
         submission = job.submission
         insort(
@@ -87,19 +87,19 @@ class AdaBoost(Predictor):
         )
 
     def fit(self, now: int) -> None:
-        """Fit where a period has begun since the last fit, to the jobs that ended before it."""
+        """Fit to the jobs that ended before the current period, if it began after the last fit."""
         period = now // self._every
         if self._period is None or period > self._period:
             self._period = period
             self._fit(period * self._every)
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
-        """The median of the trees' predictions, weighted as boosting weights them."""
+        """Return the median of the trees' predictions, with the weights of the boosting."""
         if not self._trees:
             return ColdStart(Reason.OTHER, ("no model has been fitted yet: too few jobs have ended",))
         user = self._users.get(submission.user, self._anybody)
         features = [user, submission.walltime or 0, submission.ncpus or 0, submission.mem or 0]
-        # The trees were made of numbers in 32 bits.
+        # The trees were fitted to 32-bit numbers.
         x = np.array(features, np.float32).tolist()
         found = sorted(zip((_value(tree, x) for tree in self._trees), self._weights, strict=True))
         half = 0.5 * sum(self._weights)
@@ -111,7 +111,7 @@ class AdaBoost(Predictor):
         return Prediction(max(seconds, 0.0), "{} boosted trees fitted to {} jobs", (len(self._trees), self._fitted_to))
 
     def _fit(self, before: int) -> None:
-        """Fit to the jobs that ended in the window before this time."""
+        """Fit to the jobs that ended in the window before ``before``, epoch seconds."""
         from sklearn.ensemble import AdaBoostRegressor  # type: ignore[import-untyped]  # it has no types
         from sklearn.tree import DecisionTreeRegressor  # type: ignore[import-untyped]  # it has no types
 
@@ -147,7 +147,7 @@ class AdaBoost(Predictor):
 
 
 def _value(tree: Tree, x: list[float]) -> float:
-    """The tree's prediction for these features."""
+    """Return the tree's prediction for these features."""
     feature, threshold, left, right = tree[0]
     while feature >= 0:
         feature, threshold, left, right = tree[left if x[feature] <= threshold else right]

@@ -1,4 +1,4 @@
-"""The mean of the user's last two runtimes (v1), and the same with a margin (v2)."""
+"""The mean of the user's last two runtimes (v1), and this mean with a margin (v2)."""
 
 from typing import ClassVar
 
@@ -23,10 +23,10 @@ class Last2PlusOptions(Last2Options):
 
 
 class Last2(Predictor):
-    """The mean runtime of the last two jobs of the same user to have ended, whatever they were.
+    """The mean runtime of the last two jobs of the same user that ended.
 
-    A user with one completed job is predicted by that one.  Runtimes count as they were, also beyond the walltime
-    and also of jobs that had none.
+    For a user with one completed job it is that job's runtime.  Runtimes beyond the walltime, and of jobs without a
+    walltime, count unchanged.
     """
 
     name: ClassVar[str] = "last2"
@@ -47,7 +47,7 @@ class Last2(Predictor):
         return History(per_user=2)
 
     def learn(self, job: CompletedJob) -> None:
-        """Remember the job's runtime if it ran."""
+        """Store the job's runtime if it ran."""
         if job.runtime <= 0:
             return
         user = job.submission.user
@@ -57,7 +57,7 @@ class Last2(Predictor):
         jobs.add(job, job.runtime)
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
-        """The mean of the last two runtimes, plus the margin."""
+        """Return the mean of the last two runtimes, plus the margin."""
         jobs = self._jobs.get(submission.user)
         if jobs is None:
             return ColdStart(Reason.NO_COMPLETED_JOBS, (submission.user,))
@@ -67,7 +67,7 @@ class Last2(Predictor):
 
 
 class Last2Plus(Last2):
-    """``last2`` and 15 minutes, which halves the underestimations and still costs only one number per user."""
+    """``last2`` plus 15 minutes, which halves the underestimates."""
 
     name: ClassVar[str] = "last2+900"
     aliases: ClassVar[tuple[str, ...]] = ("v2",)

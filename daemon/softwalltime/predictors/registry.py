@@ -1,7 +1,7 @@
-"""Which predictors there are, and how one is asked for: ``percentile:p=95,keys=user+project,window=30d``.
+"""Find predictors, and make one from a spec such as ``percentile:p=95,keys=user+project,window=30d``.
 
-Ours are the classes in this package's modules; those of other installed packages are found through their entry
-points in the group ``softwalltime.predictors``, so a predictor can be used once its package is installed.
+The registry has the classes in this package's modules, and those of other installed packages with entry points in the
+group ``softwalltime.predictors``.
 """
 
 import importlib
@@ -21,12 +21,12 @@ from softwalltime.predictors.request import RequestedWalltime
 
 ENTRY_POINT_GROUP = "softwalltime.predictors"
 BASELINE = RequestedWalltime.name
-"""The predictor that never predicts, which all others are measured against."""
+"""The baseline predictor, which never predicts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One predictor in the registry, loaded or with the reason why it could not be."""
+    """A predictor in the registry, loaded or with the reason why it cannot be loaded."""
 
     name: str
     origin: str
@@ -35,13 +35,13 @@ class Entry:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every name that it answers to."""
+        """The name and all aliases."""
         return (self.name, *self.predictor.aliases) if self.predictor else (self.name,)
 
 
 @cache
 def entries() -> tuple[Entry, ...]:
-    """All predictors, ours first; the first to claim a name keeps it."""
+    """Return all predictors, those of this package first; the first one with a name keeps it."""
     found: list[Entry] = []
     taken: dict[str, str] = {}
     for entry in (*_own(), *_foreign()):
@@ -56,14 +56,14 @@ def entries() -> tuple[Entry, ...]:
 
 
 def available() -> tuple[type[Predictor], ...]:
-    """The predictors that can be used."""
+    """Return the predictors that can be used."""
     return tuple(entry.predictor for entry in entries() if entry.predictor)
 
 
 def find(name: str) -> type[Predictor]:
-    """The predictor that answers to ``name``.
+    """Return the predictor with this name or alias.
 
-    :raises OptionError: if none does, or it could not be loaded; says which there are, or why not.
+    :raises OptionError: if there is none, or it cannot be loaded; the message has the known names or the reason.
     """
     for entry in entries():
         if name in entry.names and entry.predictor:
@@ -76,7 +76,7 @@ def find(name: str) -> type[Predictor]:
 
 
 def make(spec: str) -> Predictor:
-    """A fresh predictor from what a user writes: a name, or ``name:option=value,option=value``.
+    """Make a predictor from a spec: a name, or ``name:option=value,option=value``.
 
     The first value may omit its name if the predictor has a main option.
 
@@ -85,7 +85,7 @@ def make(spec: str) -> Predictor:
     >>> make("factor:0.5").options.share
     0.5
 
-    :raises OptionError: names the option, its value and what is allowed.
+    :raises OptionError: if the spec is wrong; names the option, its value and the allowed values.
     """
     name, _, listed = spec.partition(":")
     predictor = find(name.strip())
@@ -142,9 +142,9 @@ def _own() -> Iterable[Entry]:
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         try:
             imported = importlib.import_module(module.name)
-        # An optional package that is missing, or installed by halves, must not take the other predictors with it.
+        # An optional package that is missing or damaged must not disable the other predictors.
         except Exception as error:
-            # Such a predictor is the only one in its module, which has its name.
+            # Such a predictor is the only one in its module and has the module's name.
             problem = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
             yield Entry(module.name.rpartition(".")[2], "softwalltime", None, problem)
             continue
@@ -158,7 +158,7 @@ def _foreign() -> Iterable[Entry]:
         origin = point.dist.name if point.dist else point.value
         try:
             member = _check(point.load(), point.name)
-        # Another package's code may fail in any way at all; the listing must show it and go on.
+        # Code of another package may fail in any way; the list must show the error and continue.
         except Exception as error:
             yield Entry(point.name, origin, None, f"{type(error).__name__}: {error}")
         else:
@@ -166,7 +166,7 @@ def _foreign() -> Iterable[Entry]:
 
 
 def _check(member: object, name: str) -> type[Predictor]:
-    """Refuse what is no predictor at all; whether it is a good one, the conformance suite says."""
+    """Refuse an object that is not a predictor; the conformance suite has all other requirements."""
     if not inspect.isclass(member):
         raise TypeError(f"{member!r} is not a class")
     if not issubclass(member, Predictor):

@@ -61,10 +61,9 @@ class TemplatesOptions(Options):
 
 
 class Templates(Predictor):
-    """Each template puts a job into a category; each estimator predicts from the last runtimes of that category.
+    """Predict from the last runtimes of categories: a template puts a job into one, and an estimator predicts from it.
 
-    A template with an estimator is one of the paper's predictors.  Categories without a job in the window are
-    forgotten.
+    A template with an estimator is one of the paper's predictors.  Categories without a job in the window are removed.
     """
 
     name: ClassVar[str] = "templates"
@@ -82,18 +81,18 @@ class Templates(Predictor):
         self._estimators = [(_mean if kind == "wm" else _line, count) for kind, count in parsed]
         self._longest = max(count for _, count in parsed)
         self._least_error = options.method == "lsterr"
-        # Ends and runtimes of each category's last jobs, the category that has waited longest for a job first.
+        # Ends and runtimes of each category's last jobs; the category whose newest job is oldest comes first.
         self._categories: OrderedDict[tuple[int, Hashable], list[tuple[int, int]]] = OrderedDict()
         pairs = len(self._keys) * len(self._estimators)
         self._errors: list[deque[float]] = [deque(maxlen=options.errors) for _ in range(pairs)]
 
     @property
     def history(self) -> History:
-        """The window; everything where past errors choose."""
+        """The window; all jobs if past errors select the predictions."""
         return EVERYTHING if self._least_error else History(seconds=self._window)
 
     def learn(self, job: CompletedJob) -> None:
-        """Judge the predictors by the job if errors choose, and add it to its categories."""
+        """Add the job to its categories; if past errors select the predictions, update the errors first."""
         if job.runtime <= 0:
             return
         if self._least_error:
@@ -117,7 +116,7 @@ class Templates(Predictor):
             del categories[category]
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
-        """The mean of all predictions, or the one with the least squared error of late."""
+        """Return the mean of all predictions, or the prediction with the least recent squared error."""
         found = [(number, seconds) for number, seconds in enumerate(self._all(submission, now)) if seconds is not None]
         if not found:
             return ColdStart(Reason.TOO_FEW_JOBS, (0, "template's keys", self._window / 86400, 1))
@@ -132,7 +131,7 @@ class Templates(Predictor):
         return math.fsum(errors) / len(errors) if errors else math.inf
 
     def _all(self, submission: Submission, now: int) -> list[float | None]:
-        """The prediction of each template with each estimator."""
+        """Return the prediction of each template with each estimator."""
         oldest = now - self._window
         found: list[float | None] = []
         for number, key in enumerate(self._keys):
@@ -147,7 +146,7 @@ def _mean(runtimes: Sequence[int]) -> float | None:
 
 
 def _line(runtimes: Sequence[int]) -> float | None:
-    """The next value of the least squares line through the runtimes in their order, at least 1 s."""
+    """Return the next value of the least squares line through the runtimes in their order, at least 1 s."""
     count = len(runtimes)
     if count < 2:
         return None

@@ -20,8 +20,8 @@ class UsageOptions(Options):
 class Usage(Predictor):
     """The largest runtime / walltime of the user's last jobs, times this job's walltime, plus a margin.
 
-    One job that used its walltime in full keeps the user's next jobs at their walltime, so this seldom
-    underestimates and often leaves the walltime as it is.
+    After a job that used its whole walltime, the user's next jobs are predicted with theirs.  Underestimates are rare,
+    and many predictions equal the walltime.
     """
 
     name: ClassVar[str] = "usage"
@@ -38,11 +38,11 @@ class Usage(Predictor):
 
     @property
     def history(self) -> History:
-        """Each user's last jobs, as many as count."""
+        """The last jobs of each user."""
         return History(per_user=self._last)
 
     def learn(self, job: CompletedJob) -> None:
-        """Remember the share of its walltime that the job used, if it ran and had one."""
+        """Store the share of its walltime that the job used, if it ran and had a walltime."""
         submission = job.submission
         if job.runtime <= 0 or not submission.walltime:
             return
@@ -52,7 +52,7 @@ class Usage(Predictor):
         jobs.add(job, job.runtime / submission.walltime)
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
-        """The largest recent share of the walltime, of this job's walltime, plus the margin."""
+        """Return the largest recent share times this job's walltime, plus the margin."""
         jobs = self._jobs.get(submission.user)
         if jobs is None:
             return ColdStart(Reason.NO_COMPLETED_JOBS_WITH_WALLTIME, (submission.user,))
@@ -72,7 +72,7 @@ class Usage(Predictor):
 
 
 class UsageLong(Usage):
-    """``usage`` as its authors' site ran it later: shares capped at 1, and the product doubled for long jobs."""
+    """The later variant of ``usage``: shares capped at 1, and the product doubled for long jobs."""
 
     name: ClassVar[str] = "usage-long"
     aliases: ClassVar[tuple[str, ...]] = ("v4",)

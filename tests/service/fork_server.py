@@ -1,8 +1,8 @@
-"""Fork commands quickly, to be killed: ``python -m tests.service.nursery`` imports all of them once.
+"""Start commands quickly for tests that kill them: ``python -m tests.service.fork_server`` imports their modules once.
 
-Each line on its standard input holds a command's arguments, as JSON; it answers with the number of a process that runs
-it, with small transactions, frequent polls and early worker processes, so that a kill always interrupts something.
-SOFTWALLTIME_TEST_LEAST says after how many bytes those come.
+Each line on standard input is a command's arguments as JSON.  The response is the id of a process that runs it with
+small transactions, frequent polls and early worker processes; a kill then interrupts one of these.
+SOFTWALLTIME_TEST_LEAST is the number of bytes after which worker processes start.
 """
 
 import json
@@ -24,22 +24,22 @@ INTERVAL = 0.01
 LEAST = int(os.environ.get("SOFTWALLTIME_TEST_LEAST", 1 << 20))
 
 
-class Nursery:
-    """Such a process, as the one that kills sees it; a context manager."""
+class ForkServer:
+    """Client of the process, as a context manager."""
 
     def __init__(self, errors: Path) -> None:
         self._errors = errors
 
-    def __enter__(self) -> "Nursery":
+    def __enter__(self) -> "ForkServer":
         with self._errors.open("ab") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.service.nursery"],
+                [sys.executable, "-m", "tests.service.fork_server"],
                 cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
             )  # fmt: skip
         return self
 
     def start(self, *arguments: object) -> int:
-        """The number of a new process that runs this command."""
+        """Return the id of a new process that runs this command."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(list(map(str, arguments))) + "\n")
@@ -53,28 +53,28 @@ class Nursery:
 
 
 def main() -> None:
-    """Fork a process for each line; end all at the end of the input."""
+    """Fork a process for each line; kill all at the end of the input."""
     from softwalltime.cli import main as run
 
     assert daemon
     ingest.LINES, files.BLOCK = LINES, BLOCK
     parsing.LEAST = LEAST
     follow.INTERVAL = worker.INTERVAL = INTERVAL
-    # Nobody waits for those that were killed.
+    # No parent waits for the killed processes.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    born: list[int] = []
+    children: list[int] = []
     for line in sys.stdin:
-        number = os.fork()
-        if number == 0:
+        child = os.fork()
+        if child == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             os.close(0)
             os.dup2(2, 1)
             run(json.loads(line))
-        born.append(number)
-        print(number, flush=True)
-    for number in born:
+        children.append(child)
+        print(child, flush=True)
+    for child in children:
         with suppress(ProcessLookupError):
-            os.kill(number, signal.SIGKILL)
+            os.kill(child, signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ def jobs(engine: Engine) -> int:
         return count_jobs(connection)
 
 
-def complaints(caplog: pytest.LogCaptureFixture) -> list[str]:
+def logged_errors(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
 
 
