@@ -25,6 +25,17 @@ ALLOWED = {
     "workloads": {"errors", "jobs"},
     "replay": {"errors", "events", "formatting", "jobs", "policy", "predictors", "states"},
     "simulation": {"accounting", "errors", "events", "jobs", "policy", "predictors", "replay", "states"},
+    "forecast": {
+        "accounting",
+        "errors",
+        "events",
+        "formatting",
+        "jobs",
+        "predictors",
+        "replay",
+        "simulation",
+        "states",
+    },
     "emulation": {"accounting", "errors", "events", "jobs", "policy", "replay", "service", "states"},
     "service": {
         "accounting",

@@ -85,6 +85,21 @@ def moment(epoch: float) -> datetime:
         return datetime(9999 if epoch > 0 else 1, 1, 1, tzinfo=UTC)
 
 
+def local_time(epoch: int, now: int) -> str:
+    """Format an instant in the local time zone: the time alone where it is on the day of ``now``.
+
+    >>> local_time(1_700_000_000, 1_700_000_000).count(":")
+    1
+    """
+    try:
+        then, today = (datetime.fromtimestamp(each).astimezone() for each in (epoch, now))
+    except (OverflowError, ValueError, OSError):
+        return MISSING
+    if then.date() == today.date():
+        return f"{then:%H:%M}"
+    return f"{then:%b %d %H:%M}" if abs(epoch - now) < 180 * DAY else f"{then:%Y-%m-%d %H:%M}"
+
+
 def plural(count: int, noun: str) -> str:
     """Format a count with its noun.
 

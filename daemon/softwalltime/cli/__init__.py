@@ -30,6 +30,9 @@ _COMMANDS = {
     "install": "softwalltime.cli.install",
     "uninstall": "softwalltime.cli.install",
     "doctor": "softwalltime.cli.doctor",
+    "snapshot": "softwalltime.cli.snapshot",
+    "starts": "softwalltime.cli.starts",
+    "replay-starts": "softwalltime.cli.replay_starts",
 }
 
 

@@ -190,7 +190,7 @@ def predict(answer: dict[str, Any]) -> int:
 @click.command()
 @job_options
 def explain(answer: dict[str, Any]) -> None:
-    """Print the soft walltime of such a job and the reason for it.
+    """Print the soft walltime of such a job, and why.
 
     \b
     Example:

@@ -18,7 +18,7 @@ class LazyCommands(MutableMapping[str, click.Command]):
 
     def __getitem__(self, name: str) -> click.Command:
         if name not in self._loaded:
-            command = getattr(import_module(self._modules[name]), name)
+            command = getattr(import_module(self._modules[name]), name.replace("-", "_"))
             self._loaded[name] = command
         return self._loaded[name]
 

@@ -84,7 +84,7 @@ def report(
     processes: int | None, split: datetime | None, title: str, pseudonyms: Path | None, pseudonymous_queues: bool,
     limit: int | None, minimum: int, settings: LazySettings,
 ) -> int:  # fmt: skip
-    """Write a page that recommends whether to enable soft walltimes.
+    """Write a page that recommends soft walltimes, or not.
 
     The sources are those of "softwalltime replay".  The page is one HTML file.  It shows how inaccurate the walltimes
     are, how accurate each predictor would have been and for whom, and which settings are best.  Waits are simulated on

@@ -134,10 +134,16 @@ def parse(printed: str) -> QmgrObjects:
     return {key: QmgrObject(values) for key, values in found.items()}
 
 
-def run(command: Iterable[str], seconds: float = TIMEOUT, user: str = "") -> str:
+def run(
+    command: Iterable[str],
+    seconds: float = TIMEOUT,
+    user: str = "",
+    environment: Mapping[str, str] | None = None,
+) -> str:
     """Run a command of PBS and return its output.
 
     :param user: who runs it, in the folder / and with little environment; empty: this user.
+    :param environment: variables to set beside this process's own, where this user runs it.
     :raises HooksHiddenError: if PBS does not show its hooks here.
     :raises PbsError: says in one line what failed, and who must do what.
     """
@@ -152,7 +158,7 @@ def run(command: Iterable[str], seconds: float = TIMEOUT, user: str = "") -> str
             stdin=subprocess.DEVNULL,
             encoding="utf-8",
             errors="replace",
-            **(_as_user(user) if user else {}),
+            **(_as_user(user) if user else {"env": {**os.environ, **(environment or {})}}),
         )
     except subprocess.TimeoutExpired as error:
         raise PbsError(

@@ -5,15 +5,22 @@ from collections.abc import Sequence
 from softwalltime.replay.metrics import Scores
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table, the first column left-aligned and the others right-aligned."""
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, last_left: bool = False) -> str:
+    """Return a Markdown table, the first column left-aligned and the others right-aligned.
+
+    :param last_left: the last column holds sentences and is left-aligned too.
+    """
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    left = {0, len(widths) - 1} if last_left else {0}
 
     def row(cells: Sequence[str]) -> str:
-        first, *others = zip(cells, widths, strict=True)
-        return f"| {' | '.join((first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)))} |"
+        aligned = (
+            cell.ljust(width) if index in left else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        )
+        return f"| {' | '.join(aligned)} |"
 
-    rule = " | ".join("-" * width if i == 0 else "-" * (width - 1) + ":" for i, width in enumerate(widths))
+    rule = " | ".join("-" * width if i in left else "-" * (width - 1) + ":" for i, width in enumerate(widths))
     return "\n".join((row(header), f"| {rule} |", *map(row, rows)))
 
 

@@ -4,7 +4,7 @@ At one instant all ends come first (predictors learn), then all submissions (val
 pass.  A job runs over the half-open interval [start, end).  Only the engine knows runtimes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from time import perf_counter
@@ -74,11 +74,32 @@ class Engine:
         self.running = RunningJobs(count, named(CORRECTIONS, policy.correction, "correction")(estimates))
         self._change_at_start = self.values.change_at_start
         self._ends: list[int] = []
+        self._running_already = 0
+        self._begin = jobs.submitted[0] if count else 0
         self._live = policy.live
         order = named(ORDERS, policy.order, "order")
         made = order and order(jobs, self.values, policy)
         self._usage = made if made is not None and made.changes_on_start else None
         self._discipline = named(DISCIPLINES, policy.backfill, "backfilling")(self, made, policy)
+
+    def resume(self, starts: Sequence[int], values: Sequence[int], now: int) -> None:
+        """Begin at ``now`` with the first jobs running, as on a live server, and all later ones waiting.
+
+        :param starts: when each of the running jobs started, in epoch seconds, at most ``now``.
+        :param values: the running value of each, in seconds: its planned end is its start + this value.
+        """
+        for job, (start, value) in enumerate(zip(starts, values, strict=True)):
+            self.machine.allocate(job)
+            self.started[job] = start
+            # It runs still, whatever its runtime was predicted to be.
+            self.duration[job] = max(self.duration[job], now - start + 1)
+            self.values.running[job] = value
+            heappush(self._ends, (start + self.duration[job]) << self.running.bits | job)
+            self.running.add(job, start + value)
+            if self._usage is not None:
+                self._usage.started(job, now)
+        self._running_already = len(starts)
+        self._begin = now
 
     def start(self, job: int, now: int) -> None:
         """Start a waiting job that fits."""
@@ -108,10 +129,11 @@ class Engine:
                 running.replan(job, self.started[job] + value)
         self._discipline.discard_plans()
 
-    def run(self, progress: Callable[[int], None] = lambda _: None) -> Outcome:
+    def run(self, progress: Callable[[int], None] = lambda _: None, until: Iterable[int] = ()) -> Outcome:
         """Run to the end of the last job.
 
         :param progress: called with the number of jobs submitted since the last call.
+        :param until: stop once these jobs have started; the start of a job that has not started then is -1.
         """
         begin = perf_counter()
         submitted, count = self.jobs.submitted, len(self.jobs)
@@ -120,9 +142,11 @@ class Engine:
         learn, change = values.learn, values.change_at_submission
         schedule = self._discipline.schedule
         started, usage = self.started, self._usage
-        next_job = reported = 0
+        next_job = reported = self._running_already
         never = 1 << 62
-        next_submission = submitted[0] if count else never
+        next_submission = max(submitted[next_job], self._begin) if next_job < count else never
+        awaited = list(until)
+        stops = bool(awaited)
         live = self._live
         tick = never
         while ends or next_job < count:
@@ -150,6 +174,10 @@ class Engine:
                 self._estimate_anew(now)
             if queue.jobs:
                 schedule(now, arrived)
+                while awaited and started[awaited[-1]] >= 0:
+                    awaited.pop()
+                if stops and not awaited:
+                    break
             if live is not None and now >= tick:
                 tick = now + live if ends else never
             elif live is not None and tick == never and ends:

@@ -16,17 +16,23 @@ WALLTIME = "walltime"
 RUNTIME = "runtime"
 """The specification of a value that is the job's runtime, which no real scheduler knows: a bound."""
 
+SOFT_WALLTIME = "soft_walltime"
+"""The specification of a value that is the soft walltime of the job's record, or the walltime where it has none."""
+FIXED = (WALLTIME, RUNTIME, SOFT_WALLTIME)
+"""The specifications of values that no predictor is asked for."""
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
     """How jobs are ordered, backfilled and estimated.
 
     ``order`` and ``backfill`` are names (:mod:`orders`, :mod:`backfilling`).  ``waiting``, ``running`` and
-    ``ordering`` are specifications of values: ``walltime``, ``runtime`` or a predictor.  ``guard`` is in seconds,
-    ``steer`` is the target share of broken promises, ``None`` switches each off.  ``correction`` names the rule for
-    an estimate that runs out (:mod:`corrections`).  ``depth`` is the number of jobs that get a reservation where the
-    backfilling allows more than one.  ``live`` is the number of seconds between two re-estimations.  ``age`` is the
-    constant of the expansion factor in seconds.  ``formula`` is the expression of the order ``formula``.
+    ``ordering`` are specifications of values: ``walltime``, ``runtime``, ``soft_walltime`` or a predictor.
+    ``guard`` is in seconds, ``steer`` is the target share of broken promises, ``None`` switches each off.
+    ``correction`` names the rule for an estimate that runs out (:mod:`corrections`).  ``depth`` is the number of jobs
+    that get a reservation where the backfilling allows more than one.  ``live`` is the number of seconds between two
+    re-estimations.  ``age`` is the constant of the expansion factor in seconds.  ``formula`` is the expression of the
+    order ``formula``.
     ``strict_ordering`` and ``classes_by_value`` are settings of PBS's cycle (:mod:`pbs`).
     Jobs of ``off_users`` and ``off_queues`` keep their walltime as every value, as under a rule with mode off.
     ``kill_at_walltime``: jobs end at their walltime at the latest; otherwise they run as recorded.  ``minimum`` is the
@@ -88,7 +94,7 @@ def policy_of(values: dict[str, Any], where: str) -> Policy:
         reason = first["msg"].removeprefix("Input ")
         raise OptionError(f"{where}: {key} = {values.get(key)!r}: {reason}") from error
     for spec in (policy.waiting, policy.running, policy.ordering):
-        if spec not in (WALLTIME, RUNTIME):
+        if spec not in FIXED:
             make(spec)
     return policy
 

@@ -16,7 +16,7 @@ from softwalltime.policy.site import KEEP, Terms
 from softwalltime.predictors.base import History
 from softwalltime.predictors.registry import make
 from softwalltime.simulation.jobs import Jobs
-from softwalltime.simulation.policies import RUNTIME, WALLTIME, Policy
+from softwalltime.simulation.policies import FIXED, RUNTIME, SOFT_WALLTIME, WALLTIME, Policy
 from softwalltime.simulation.steering import Steering
 
 NOTHING = History()
@@ -47,7 +47,7 @@ class Values:
         running = KEEP if self._same else policy.running
         self._terms = Terms("on", policy.waiting, running, policy.minimum, ordering)
         specs = (policy.waiting, policy.running, policy.ordering)
-        self._predictors = {spec: make(spec) for spec in specs if spec not in (WALLTIME, RUNTIME)}
+        self._predictors = {spec: make(spec) for spec in specs if spec not in FIXED}
         self._pupils = [each for each in self._predictors.values() if each.history != NOTHING]
         self._observers = [each for each in self._predictors.values() if each.observes]
         self._fitted = [each for each in self._predictors.values() if each.fits]
@@ -67,7 +67,9 @@ class Values:
         shared = self._same and policy.live is None
         self.running = self.waiting if shared else self._fixed(policy.running)
         self.waiting_array = np.array(self.waiting, np.int64)
-        known = self._unless_off(duration) if policy.ordering == RUNTIME else jobs.walltime
+        known: Sequence[int] = jobs.walltime
+        if policy.ordering in (RUNTIME, SOFT_WALLTIME):
+            known = self._unless_off(duration if policy.ordering == RUNTIME else self._soft_walltimes())
         self.ordering = np.maximum(np.minimum(np.array(known, np.float64), self.limit_array), 1.0)
 
     @property
@@ -175,11 +177,16 @@ class Values:
 
     def _fixed(self, spec: str) -> list[int]:
         """The values of a specification that needs no predictor; the walltimes for one that does."""
-        if spec != RUNTIME:
+        if spec not in (RUNTIME, SOFT_WALLTIME):
             return list(self.limit)
         minimum = self._policy.minimum
-        known = self._unless_off(self._duration)
+        known = self._unless_off(self._duration if spec == RUNTIME else self._soft_walltimes())
         return [clamped(seconds, limit, minimum) for seconds, limit in zip(known, self.limit, strict=True)]
+
+    def _soft_walltimes(self) -> list[int]:
+        """The recorded soft walltimes, the walltime of a job without one."""
+        records = self._jobs.completed
+        return [record.soft_walltime or limit for record, limit in zip(records, self.limit, strict=True)]
 
     def _unless_off(self, seconds: Sequence[int]) -> list[int]:
         """The seconds of each job, its walltime where no value is set."""
@@ -191,6 +198,9 @@ class Values:
             return Prediction(float(self._duration[job]), "the runtime")
         if spec == WALLTIME:
             return Prediction(float(self.limit[job]), "the walltime")
+        if spec == SOFT_WALLTIME:
+            soft = self._jobs.completed[job].soft_walltime or self.limit[job]
+            return Prediction(float(soft), "the recorded soft walltime")
         return self._predictors[spec].predict(self._jobs.completed[job].submission, now, elapsed)
 
 

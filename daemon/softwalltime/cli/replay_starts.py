@@ -1,0 +1,159 @@
+"""``softwalltime replay-starts``: how good would forecasts of start times have been?"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import click
+import numpy as np
+
+from softwalltime.cli.options import LazySettings, store_options
+from softwalltime.cli.progress import progress_bar
+from softwalltime.cli.runtime_history import PREDICTOR
+from softwalltime.cli.sources import load_jobs, problems
+from softwalltime.errors import SourceError
+from softwalltime.forecast.judgement import METHODS, GivenSchedule, StartScores, judge, sampled, scores
+from softwalltime.forecast.runtimes import RuntimeModel
+from softwalltime.formatting import duration, percent, plural
+from softwalltime.predictors.registry import make
+from softwalltime.reports.table import table
+from softwalltime.simulation.engine import simulate
+from softwalltime.simulation.jobs import Jobs, jobs_of
+from softwalltime.simulation.policies import Policy
+
+WARM_UP = 0.1
+"""Share of the sampled jobs, the first ones, that only calibrate."""
+PUBLISHED = "Li et al. 2004 published an error of 18.9% of the mean wait (NIKHEF, 2003)."
+LEGEND = """\
+error: mean absolute error of the expected start; bias: mean of expected - actual, below 0 if too early; 50%, 90% range:
+share of the starts within it; width: mean width of the 90% range.  walltimes: the same simulation with the users'
+walltimes; like jobs: mean of what like jobs waited lately; calibrated: corrected by its own past errors; combined:
+calibrated, and like jobs, by what was better of late."""
+
+
+@click.command()
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.option("--processors", type=click.IntRange(1), metavar="N", help="Machine size.  Default: the most in use.")
+@click.option("--recorded", is_flag=True, help="Judge against the recorded starts instead of a simulated schedule.")
+@click.option(
+    "--predictor", "spec", default=PREDICTOR, show_default=True, metavar="SPEC", help="Predictor of runtimes."
+)
+@click.option(
+    "--sample",
+    type=click.IntRange(1),
+    default=400,
+    show_default=True,
+    metavar="N",
+    help="Jobs to forecast, of those that waited.",
+)
+@click.option(
+    "--every",
+    type=click.IntRange(60),
+    default=3600,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time between two forecasts of a job.",
+)
+@click.option(
+    "--runs",
+    type=click.IntRange(1),
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="Runs for the ranges of a forecast.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the drawn runtimes.")
+@click.option(
+    "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Output format."
+)
+@store_options
+def replay_starts(
+    sources: tuple[str, ...], processors: int | None, recorded: bool, spec: str, sample: int, every: int, runs: int,
+    seed: int, form: str, settings: LazySettings,
+) -> int:  # fmt: skip
+    """Measure forecasts of start times on recorded jobs.
+
+    A SOURCE is what it is to replay.  The jobs are scheduled first come, first served with EASY backfilling and
+    walltimes on a machine of N processors, or as recorded (--recorded).  Of a sample of the jobs that waited, the start
+    is forecast at the submission and every hour after, from what was known then, and compared with the actual start.
+
+    \b
+    Example:
+      softwalltime replay-starts KTH-SP2.swf.gz --processors 100
+      softwalltime replay-starts LOGS --recorded --predictor memorizer:window=30d
+    """
+    predictor = make(spec)
+    completed, tally = load_jobs(sources, settings)
+    jobs = jobs_of(completed, settings().teaching)
+    if not len(jobs):
+        raise SourceError(f"no job in {' '.join(sources)} has a runtime, a walltime and processors")
+    size = processors or jobs.peak()
+    jobs, refused = jobs.that_fit(size)
+    schedule = as_recorded(jobs, size) if recorded else as_simulated(jobs, size)
+    chosen = sampled(schedule, sample)
+    if not chosen:
+        raise SourceError(f"no job waits on {plural(size, 'processor')}: nothing to forecast")
+    with progress_bar("forecasting", len(schedule.jobs)) as progress:
+        judged = list(judge(schedule, RuntimeModel(predictor), chosen, runs, every, seed, progress))
+    first = set(chosen[int(len(chosen) * WARM_UP) :])
+    judged = [each for each in judged if each.job in first]
+    parts = {
+        "at submission": [each for each in judged if not each.waited],
+        f"every {duration(every)} after": [each for each in judged if each.waited],
+    }
+    found = {name: {method: scores(part, method) for method in METHODS} for name, part in parts.items() if part}
+    if form == "json":
+        click.echo(json.dumps(_document(sources, jobs, size, refused, recorded, spec, found)))
+    else:
+        kind = "as recorded" if recorded else "simulated: first come, first served, EASY, walltimes"
+        click.echo(
+            f"{' '.join(sources)}: {plural(len(jobs), 'job')} on {plural(size, 'processor')}, {kind}; runtimes by "
+            f"{spec}, {plural(runs, 'run')}"
+        )
+        for name, by_method in found.items():
+            some = next(iter(by_method.values()))
+            click.echo(f"\n{name}: {plural(some.forecasts, 'forecast')}, mean wait {duration(some.mean_wait)}\n")
+            click.echo(_table(by_method))
+        click.echo(f"\n{PUBLISHED}\n{LEGEND}")
+    for line in problems(tally):
+        click.echo(line, err=True)
+    return 1 if tally.broken else 0
+
+
+def as_simulated(jobs: Jobs, processors: int) -> GivenSchedule:
+    """The jobs as the simulator schedules them."""
+    policy = Policy()
+    outcome = simulate(jobs, processors, policy)
+    return GivenSchedule(jobs, outcome.start, outcome.duration, processors, policy)
+
+
+def as_recorded(jobs: Jobs, processors: int) -> GivenSchedule:
+    """The jobs as they were recorded."""
+    start = np.array([job.end - job.runtime if job.start is None else job.start for job in jobs.completed], np.int64)
+    start = np.maximum(start, np.array(jobs.submitted, np.int64))
+    return GivenSchedule(jobs, start, np.array(jobs.runtime, np.int64), processors, Policy(kill_at_walltime=False))
+
+
+def _table(by_method: dict[str, StartScores]) -> str:
+    header = ("forecast by", "error", "error / mean wait", "bias", "50% range", "90% range", "width")
+    return table(
+        header,
+        [
+            [
+                method, duration(one.error), percent(one.relative), duration(one.bias), percent(one.covered50),
+                percent(one.covered90), duration(one.width90),
+            ]
+            for method, one in by_method.items()
+        ],
+    )  # fmt: skip
+
+
+def _document(
+    sources: Sequence[str], jobs: Jobs, size: int, refused: int, recorded: bool, spec: str,
+    found: dict[str, dict[str, StartScores]],
+) -> dict[str, object]:  # fmt: skip
+    return {
+        "source": " ".join(sources), "jobs": len(jobs), "refused": refused, "processors": size,
+        "schedule": "recorded" if recorded else "simulated", "predictor": spec,
+        "forecasts": {name: {method: asdict(one) for method, one in part.items()} for name, part in found.items()},
+    }  # fmt: skip

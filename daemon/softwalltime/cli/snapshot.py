@@ -1,0 +1,26 @@
+"""``softwalltime snapshot``: the state of a PBS server as one JSON document."""
+
+import click
+
+from softwalltime.cli.live import SECONDS, look
+
+
+@click.command()
+@click.option(
+    "--timeout", type=click.FloatRange(1), default=SECONDS, show_default=True, metavar="SECONDS",
+    help="Seconds that PBS's commands may take together.",
+)  # fmt: skip
+def snapshot(timeout: float) -> None:
+    """Print the state of the PBS server as JSON.
+
+    The document holds waiting and running jobs, vnodes, queues, reservations and the scheduler's settings.  It is what
+    softwalltime starts --snapshot reads.  The command runs qstat, pbsnodes and pbs_rstat and changes nothing.
+
+    \b
+    Example:
+      softwalltime snapshot > queue.json
+    """
+    found = look(timeout)
+    click.echo(found.to_json(), nl=False)
+    for remark in found.remarks:
+        click.echo(remark, err=True)

@@ -1,0 +1,244 @@
+"""Start times predicted over a schedule, held against what happened: at submission, and every hour after.
+
+A forecast uses only what was known at its moment: jobs that had ended, starts that had happened.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softwalltime.forecast.calibration import Calibration, Weights
+from softwalltime.forecast.like_waits import LikeWaits
+from softwalltime.forecast.queue_model import QueueModel
+from softwalltime.forecast.runtimes import RuntimeDistribution, RuntimeModel
+from softwalltime.forecast.start_times import LEVELS, forecast
+from softwalltime.simulation.jobs import Integers, Jobs
+from softwalltime.simulation.policies import Policy
+
+Floats = NDArray[np.float64]
+
+WALLTIMES, SIMULATED, LIKE, CALIBRATED, COMBINED = (
+    "walltimes", "predicted runtimes", "like jobs", "predicted, calibrated", "combined",
+)  # fmt: skip
+METHODS = (WALLTIMES, LIKE, SIMULATED, CALIBRATED, COMBINED)
+_OTHER = "like jobs, calibrated"
+POINT = 2
+"""Place of the point forecast among the five values of a forecast: two lower ends, the point, two upper ends."""
+_WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenSchedule:
+    """When jobs started and how long they ran: simulated, or as recorded."""
+
+    jobs: Jobs
+    start: Integers
+    duration: Integers
+    processors: int
+    policy: Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A job at one moment: what each method predicted of its remaining wait, and how long it was, in seconds.
+
+    ``waited`` is 0 at the submission.  ``predicted`` holds for each of :data:`METHODS` the two lower ends (90%, 50%),
+    the point and the two upper ends; a method without ranges repeats its point.
+    """
+
+    job: int
+    waited: int
+    actual: int
+    predicted: Mapping[str, Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """What is known of one job at one moment, ready to be forecast anywhere."""
+
+    job: int
+    waited: int
+    actual: int
+    like: Floats
+    model: QueueModel
+    position: int
+    distributions: tuple[RuntimeDistribution, ...]
+
+
+def judge(
+    schedule: GivenSchedule, runtimes: RuntimeModel, sample: Sequence[int], runs: int, every: int, seed: int = 0,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Iterator[Judged]:  # fmt: skip
+    """Yield what each method predicted for the jobs of a sample, in order of time.
+
+    :param runtimes: has learnt nothing yet.
+    :param sample: positions of jobs that waited, ascending.
+    :param every: seconds between two forecasts of a waiting job.
+    :param progress: called with the number of jobs whose submission is behind.
+    """
+    corrections = _Corrections()
+    pending: list[tuple[int, int, Judged]] = []
+    for number, moment in enumerate(_moments(schedule, runtimes, sample, every, progress)):
+        now = moment.model.now
+        while pending and pending[0][0] <= now:
+            corrections.learn(heappop(pending)[2])
+        found = corrections.predicted(moment, *_simulated(moment, runs, seed + number))
+        heappush(pending, (now + moment.actual, number, found))
+        yield found
+
+
+def sampled(schedule: GivenSchedule, count: int) -> list[int]:
+    """Positions of jobs that waited, spread evenly over the schedule without its first 1%."""
+    jobs = schedule.jobs
+    waited = np.flatnonzero(schedule.start > np.array(jobs.submitted, np.int64))
+    waited = waited[waited >= len(jobs) // 100]
+    if not len(waited):
+        return []
+    return sorted(set(waited[np.linspace(0, len(waited) - 1, min(count, len(waited))).astype(np.int64)].tolist()))
+
+
+def _moments(
+    schedule: GivenSchedule, runtimes: RuntimeModel, sample: Sequence[int], every: int, progress: Callable[[int], None]
+) -> Iterator[_Moment]:
+    """The moments at which something is forecast, in order of time, with the state of the queue then."""
+    jobs, completed = schedule.jobs, schedule.jobs.completed
+    start, duration = schedule.start.tolist(), schedule.duration.tolist()
+    submitted = jobs.submitted
+    like = LikeWaits()
+    # At one instant: ends, submissions, starts, and then what is forecast of jobs that still wait.
+    events = [(start[job] + duration[job], 0, job) for job in range(len(jobs))]
+    events += [(submitted[job], 1, job) for job in range(len(jobs))]
+    events += [(start[job], 2, job) for job in range(len(jobs))]
+    events += [(time, 3, job) for job in sample for time in range(submitted[job], start[job], every)]
+    events.sort()
+    running: dict[int, None] = {}
+    waiting: dict[int, None] = {}
+    for now, kind, job in events:
+        if kind == 0:
+            # A job of no duration ends before it starts.
+            running.pop(job, None)
+            if jobs.teaches[job]:
+                runtimes.ended(replace(completed[job], start=start[job], end=now, runtime=duration[job]))
+        elif kind == 1:
+            waiting[job] = None
+            runtimes.submitted(completed[job].submission, now)
+            progress(1)
+        elif kind == 2:
+            waiting.pop(job, None)
+            if duration[job] > 0:
+                running[job] = None
+            like.started(completed[job].submission, now - submitted[job])
+        else:
+            yield _moment(schedule, runtimes, like, [*running, *waiting], len(running), job, now)
+
+
+def _moment(
+    schedule: GivenSchedule,
+    runtimes: RuntimeModel,
+    like: LikeWaits,
+    members: list[int],
+    running: int,
+    job: int,
+    now: int,
+) -> _Moment:
+    jobs = schedule.jobs
+    starts = tuple(int(schedule.start[each]) for each in members[:running])
+    chosen = jobs.chosen(members)
+    model = QueueModel(chosen, starts, chosen.walltime[:running], now, schedule.processors, schedule.policy)
+    distributions = tuple(
+        runtimes.distribution(each.submission, limit, now, model.elapsed(place))
+        for place, (each, limit) in enumerate(zip(chosen.completed, chosen.walltime, strict=True))
+    )
+    waited = now - jobs.submitted[job]
+    actual = int(schedule.start[job]) - now
+    beyond = like.remaining(jobs.completed[job].submission, waited)
+    return _Moment(job, waited, actual, beyond, model, members.index(job), distributions)
+
+
+def _simulated(moment: _Moment, runs: int, seed: int) -> tuple[float, Floats]:
+    """The remaining wait by walltimes, and by predicted runtimes: quantiles with the point among them."""
+    model = moment.model
+    until = [moment.position]
+    place = moment.position - model.running
+    by_walltimes = float(model.run(model.jobs.walltime, until).start[moment.position]) - model.now
+    found = forecast(model, moment.distributions, runs, seed, until)
+    ends = found.ranges()[:, place] - model.now
+    return by_walltimes, np.insert(ends, POINT, float(found.point[place]) - model.now)
+
+
+class _Corrections:
+    """What past forecasts teach: the calibration of each method, and how much weight each deserves."""
+
+    def __init__(self) -> None:
+        levels = (*LEVELS[:POINT], 0.5, *LEVELS[POINT:])
+        self._simulated = Calibration(levels)
+        self._like = Calibration(levels)
+        self._weights = Weights(_WEIGHTS)
+
+    def predicted(self, moment: _Moment, by_walltimes: float, simulated: Floats) -> Judged:
+        """All methods' values for a moment."""
+        beyond = moment.like
+        like = np.zeros(len(LEVELS) + 1)
+        if len(beyond):
+            like = np.insert(np.quantile(beyond, LEVELS), POINT, beyond.mean())
+        expected = float(simulated[POINT])
+        calibrated = self._simulated.corrected(expected, simulated)
+        other = self._like.corrected(expected, like)
+        weight = self._weights.best(expected)
+        by_method = {
+            WALLTIMES: np.full(len(like), by_walltimes),
+            LIKE: like,
+            SIMULATED: simulated,
+            CALIBRATED: calibrated,
+            COMBINED: weight * calibrated + (1 - weight) * other,
+            _OTHER: other,
+        }
+        return Judged(moment.job, moment.waited, moment.actual, by_method)
+
+    def learn(self, past: Judged) -> None:
+        """Take in a forecast whose job has started."""
+        predicted = past.predicted
+        expected = float(predicted[SIMULATED][POINT])
+        self._simulated.add(expected, predicted[SIMULATED], past.actual)
+        self._like.add(expected, predicted[LIKE], past.actual)
+        self._weights.add(expected, float(predicted[CALIBRATED][POINT]), float(predicted[_OTHER][POINT]), past.actual)
+
+
+@dataclass(frozen=True, slots=True)
+class StartScores:
+    """How good one method's forecasts were; errors and waits in seconds.
+
+    ``bias`` is the mean of predicted minus actual; ``covered50`` and ``covered90`` are the shares of the waits within
+    the ranges, ``width90`` the mean width of the 90% ranges; ``None`` for a method without ranges.
+    """
+
+    forecasts: int
+    mean_wait: float
+    error: float
+    relative: float
+    bias: float
+    covered50: float | None
+    covered90: float | None
+    width90: float | None
+
+
+def scores(judged: Sequence[Judged], method: str) -> StartScores:
+    """The scores of a method over some forecasts, of which there must be one."""
+    values = np.array([each.predicted[method] for each in judged])
+    actual = np.array([each.actual for each in judged], np.float64)
+    difference = values[:, POINT] - actual
+    mean = float(actual.mean())
+    covered: tuple[float | None, float | None, float | None] = (None, None, None)
+    if method != WALLTIMES:
+        # Starts are whole seconds.
+        low, lower, _, upper, high = np.round(values).T
+        covered = (
+            float(((lower <= actual) & (actual <= upper)).mean()),
+            float(((low <= actual) & (actual <= high)).mean()),
+            float((high - low).mean()),
+        )
+    error = float(np.abs(difference).mean())
+    return StartScores(len(judged), mean, error, error / mean, float(difference.mean()), *covered)

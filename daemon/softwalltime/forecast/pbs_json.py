@@ -1,0 +1,113 @@
+"""Output of qstat and pbsnodes in JSON, also where it is not valid JSON.
+
+Older servers write quotes, backslashes and line breaks of users' values as they are, and numbers such as ``007`` or
+``inf`` without quotes.  PBS writes one attribute a line, so an attribute that cannot be read costs that attribute.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+_OPENING = re.compile(r'^([ \t]*)"((?:[^"\\]|\\.)*)"\s*:\s*\{\s*$')
+_CLOSING = re.compile(r"^([ \t]*)\}\s*,?\s*$")
+_MEMBER = re.compile(r'^[ \t]*"((?:[^"\\]|\\.)*)"\s*:\s*(\S.*?)\s*,?\s*$')
+_BARE = re.compile(r"[\w.+:-]+")
+SHOWN = 5
+"""Dropped attributes to name."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """An object whose end has not been read."""
+
+    indent: int
+    key: str
+    members: dict[str, Any]
+
+
+def read_document(text: str, source: str) -> tuple[dict[str, Any], list[str]]:
+    """Return the document that a command printed, and what was dropped of it, a sentence each.
+
+    :param source: the command, for the sentences.
+    """
+    try:
+        found = json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        found, dropped, whole = _by_lines(text)
+        remarks = []
+        if dropped:
+            named = ", ".join(dropped[:SHOWN]) + (f" and {len(dropped) - SHOWN:,} more" if len(dropped) > SHOWN else "")
+            remarks.append(f"{source}: invalid JSON, {len(dropped):,} of its lines dropped: {named}")
+        if not whole:
+            remarks.append(f"{source}: the output ends early, its last object was dropped")
+        return found, remarks
+    if not isinstance(found, dict):
+        return {}, [f"{source}: not a JSON object, nothing was read"]
+    return found, []
+
+
+def _by_lines(text: str) -> tuple[dict[str, Any], list[str], bool]:
+    """The document, the lines that could not be read, as key or line number, and whether the output is complete."""
+    root: dict[str, Any] = {}
+    stack = [_Open(0, "", root)]
+    dropped: list[str] = []
+    opened = closed = False
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        if not opened and line.strip() == "{":
+            opened = True
+        elif found := _OPENING.match(line):
+            members: dict[str, Any] = {}
+            stack[-1].members[found[2]] = members
+            stack.append(_Open(len(found[1]), found[2], members))
+        elif found := _CLOSING.match(line):
+            # A line of a user's text may look like an end, but hardly with the right indentation.
+            if len(stack) > 1 and len(found[1]) == stack[-1].indent:
+                stack.pop()
+            elif len(stack) == 1 and not found[1]:
+                closed = True
+            else:
+                dropped.append(f"line {number}")
+        elif found := _MEMBER.match(line):
+            try:
+                stack[-1].members[found[1]] = _value(found[2])
+            except ValueError:
+                dropped.append(".".join([*(each.key for each in stack[2:]), found[1]]))
+        else:
+            dropped.append(f"line {number}")
+    # What was cut off is a job in a list of jobs, or an attribute of one.
+    if len(stack) > 2:
+        del stack[1].members[stack[2].key]
+    return root, dropped, closed
+
+
+def _value(text: str) -> Any:
+    """The value; a bare word, such as a number with leading zeros, is a text."""
+    try:
+        return json.loads(text, strict=False)
+    except ValueError:
+        if _BARE.fullmatch(text):
+            return text
+        raise
+
+
+def text_of(value: object) -> str:
+    """The text of a value; PBS writes whatever looks like a number or another JSON value as one.
+
+    >>> text_of("a"), text_of(7), text_of(None), text_of(True), text_of({"a": 1})
+    ('a', '7', '', 'true', '{"a": 1}')
+    """
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return json.dumps(value)
+
+
+def object_of(value: object) -> dict[str, Any]:
+    """The value if it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}

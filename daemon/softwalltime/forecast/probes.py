@@ -1,0 +1,87 @@
+"""Probe jobs: when would a job start that is not yet submitted (Li et al. 2004, section 4.1)?"""
+
+from dataclasses import dataclass
+
+from softwalltime.accounting.values import duration, whole
+from softwalltime.errors import UsageError
+from softwalltime.forecast.snapshot import QUEUED, LiveJob, QueueSettings, ServerSnapshot
+from softwalltime.jobs import Submission
+
+KEYS = ("user", "ncpus", "walltime", "queue", "group", "project", "job_name")
+PROBE = "?"
+"""The id of a probe job."""
+EXAMPLE = "user=alice,ncpus=64,walltime=4:00:00"
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A job that might be submitted; ``walltime`` in seconds, ``None`` for the queue's default."""
+
+    text: str
+    user: str
+    ncpus: int
+    walltime: int | None
+    queue: str = ""
+    group: str = ""
+    project: str = ""
+    job_name: str = ""
+
+
+def probe_of(text: str, user: str) -> Probe:
+    """Return the job that ``user=alice,ncpus=64,walltime=4:00:00,queue=long`` describes.
+
+    :param user: whose job it is where the text does not say.
+    :raises UsageError: names what is wrong, and an example.
+    """
+    given: dict[str, str] = {}
+    for part in text.split(","):
+        key, equals, value = (each.strip() for each in part.partition("="))
+        if not equals or key not in KEYS or not value or key in given:
+            raise UsageError(f"{text!r}: {part.strip()!r} is not one of {', '.join(KEYS)}, each once: write {EXAMPLE}")
+        given[key] = value
+    try:
+        ncpus = whole(given.pop("ncpus", "1"))
+        seconds = duration(given.pop("walltime")) if "walltime" in given else None
+    except ValueError as error:
+        raise UsageError(f"{text!r}: {error}: write {EXAMPLE}") from error
+    if ncpus < 1 or seconds == 0:
+        raise UsageError(f"{text!r}: a job needs at least one processor and one second: write {EXAMPLE}")
+    return Probe(text, given.pop("user", user), ncpus, seconds, **given)
+
+
+def probe_job(probe: Probe, snapshot: ServerSnapshot) -> LiveJob:
+    """Return the probe as a job that has just been submitted to this server.
+
+    A routing queue leads to the first of its destinations that takes the walltime.
+
+    :raises UsageError: if the server has no such queue, or the queue does not take the walltime.
+    """
+    queues = {queue.name: queue for queue in snapshot.queues}
+    scheduler = snapshot.scheduler
+    name = probe.queue or scheduler.default_queue
+    walltime = probe.walltime
+    if queues:
+        if name not in queues:
+            raise UsageError(f"{probe.text!r}: no queue is called {name!r}; there are {', '.join(queues)}")
+        queue = queues[name]
+        if not queue.execution:
+            wanted = walltime or scheduler.default_walltime
+            reached = [queues[each] for each in queue.destinations if each in queues]
+            queue = next((each for each in reached if _takes(each, wanted)), queue)
+        walltime = walltime or queue.default_walltime or scheduler.default_walltime
+        if not queue.execution or not _takes(queue, walltime):
+            raise UsageError(f"{probe.text!r}: queue {name} does not take a job with this walltime")
+        name = queue.name
+    submission = Submission(
+        PROBE, probe.user, snapshot.taken, walltime, probe.group, probe.project, job_name=probe.job_name, queue=name,
+        ncpus=probe.ncpus, nodect=1, select=f"1:ncpus={probe.ncpus}", place="free",
+    )  # fmt: skip
+    rank = max((job.rank for job in snapshot.jobs), default=0) + 1
+    return LiveJob(submission, QUEUED, rank, qtime=snapshot.taken, etime=snapshot.taken)
+
+
+def _takes(queue: QueueSettings, walltime: int | None) -> bool:
+    """Whether the queue's limits admit the walltime."""
+    if walltime is None:
+        return True
+    return (queue.min_walltime or 0) <= walltime <= (queue.max_walltime or walltime)

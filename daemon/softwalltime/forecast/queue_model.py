@@ -1,0 +1,211 @@
+"""A snapshot as the simulator's jobs, machine and policy, so that it can be run forward."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from softwalltime.forecast.snapshot import DELAYED, QUEUED, SUSPENDED, LiveJob, SchedulerSettings, ServerSnapshot
+from softwalltime.jobs import CompletedJob, Submission
+from softwalltime.simulation.engine import Engine, Outcome
+from softwalltime.simulation.jobs import Jobs
+from softwalltime.simulation.machine import Processors
+from softwalltime.simulation.policies import SOFT_WALLTIME, Policy
+
+UNLIMITED = 5 * 365 * 86400
+"""What PBS's scheduler takes for the walltime of a job without one, in seconds."""
+_DOWN = re.compile(r"\b(down|offline|unknown|stale|provisioning|sleep)")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueModel:
+    """Jobs of a live server on a machine, at the moment ``now`` (epoch seconds).
+
+    The first jobs run: ``starts`` says since when, ``planned`` what the scheduler takes for the runtime of each, in
+    seconds.  The others wait, in the scheduler's order; those with a later ``submitted`` are delayed until then.
+    """
+
+    jobs: Jobs
+    starts: tuple[int, ...]
+    planned: tuple[int, ...]
+    now: int
+    processors: int
+    policy: Policy
+
+    @property
+    def running(self) -> int:
+        """How many jobs run."""
+        return len(self.starts)
+
+    def elapsed(self, job: int) -> int:
+        """Seconds that a job has run."""
+        return self.now - self.starts[job] if job < len(self.starts) else 0
+
+    def run(self, runtimes: Sequence[int], until: Sequence[int] = ()) -> Outcome:
+        """Run the scheduler forward, with these runtimes in seconds, until all waiting jobs have started.
+
+        :param until: stop when these jobs have started.
+        """
+        jobs = replace(self.jobs, runtime=tuple(runtimes))
+        engine = Engine(jobs, Processors(self.processors, jobs.processors), self.policy)
+        engine.resume(self.starts, self.planned, self.now)
+        return engine.run(until=until or range(len(self.starts), len(jobs)))
+
+
+@dataclass(frozen=True, slots=True)
+class Impossible:
+    """A job for which there is no forecast, and why, in one sentence."""
+
+    job: LiveJob
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelledQueue:
+    """A snapshot's model; ``live`` are its jobs by position, ``impossible`` those that it cannot forecast.
+
+    ``remarks`` say what of the server the model does not hold.
+    """
+
+    model: QueueModel
+    live: tuple[LiveJob, ...]
+    impossible: tuple[Impossible, ...]
+    remarks: tuple[str, ...]
+
+
+def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: str = SOFT_WALLTIME) -> ModelledQueue:
+    """Return the model of a server.
+
+    :param probes: jobs that wait behind all others of their queue, as if they had just been submitted.
+    :param running: what jobs are planned with once they start: their soft walltime, or ``walltime`` where the site's
+        hook raises it.
+    """
+    size = sum(vnode.ncpus for vnode in snapshot.vnodes if not _DOWN.search(vnode.state))
+    occupied = [job for job in snapshot.jobs if job.occupies]
+    used = sum(job.submission.ncpus or 1 for job in occupied)
+    remarks = list(_not_modelled(snapshot))
+    if used > size:
+        remarks.append(f"running jobs hold {used:,} processors, vnodes that are up have {size:,}: {used:,} are assumed")
+        size = used
+    possible: list[LiveJob] = []
+    impossible: list[Impossible] = []
+    for job in (*snapshot.jobs, *probes):
+        if job.occupies:
+            continue
+        reason = _why_not(job, size, snapshot)
+        if reason:
+            impossible.append(Impossible(job, reason))
+        else:
+            possible.append(job)
+    waiting = _ordered(possible, snapshot)
+    live = (*occupied, *waiting)
+    now = snapshot.taken
+    policy = _policy(snapshot.scheduler, waiting, running)
+    model = QueueModel(
+        _columns(live, now),
+        tuple(min(job.start or now, now) for job in occupied),
+        tuple(job.soft_walltime or limit(job.submission) for job in occupied),
+        now,
+        size,
+        policy,
+    )
+    return ModelledQueue(model, live, tuple(impossible), tuple(remarks))
+
+
+def limit(submission: Submission) -> int:
+    """The walltime as the scheduler takes it, in seconds."""
+    return submission.walltime or submission.max_walltime or UNLIMITED
+
+
+def _why_not(job: LiveJob, size: int, snapshot: ServerSnapshot) -> str:
+    """Why there is no forecast for a waiting job, one sentence; empty if there is one."""
+    if job.state == SUSPENDED:
+        return "it is suspended: when it resumes is not predicted"
+    if job.depends and job.holds:
+        return f"it waits for other jobs ({job.depends}) and cannot start before they end"
+    if job.holds:
+        return f"it is held (Hold_Types = {job.holds}) and cannot start before it is released"
+    if job.state == DELAYED and job.execution_time is None:
+        return "it is delayed, and until when cannot be read"
+    if job.state not in (QUEUED, DELAYED):
+        return f"its state is {job.state or 'unknown'}"
+    needed = job.submission.ncpus or 1
+    if needed > size:
+        return f"it needs {needed:,} processors, the vnodes that are up have {size:,}"
+    queue = next((each for each in snapshot.queues if each.name == job.submission.queue), None)
+    if queue is not None and not queue.started:
+        return f"queue {queue.name} is stopped"
+    if not snapshot.scheduler.scheduling:
+        return "the server's scheduling is off"
+    return ""
+
+
+def _ordered(jobs: Sequence[LiveJob], snapshot: ServerSnapshot) -> list[LiveJob]:
+    """The jobs in the order of arrival, or queue by queue where the scheduler goes so; delayed ones last."""
+    by_queue = snapshot.scheduler.by_queue and not snapshot.scheduler.formula
+    place = {queue.name: (-queue.priority, index) for index, queue in enumerate(snapshot.queues)}
+    last = (0, len(place))
+
+    def key(entry: tuple[int, LiveJob]) -> tuple[int, tuple[int, int], int]:
+        position, job = entry
+        later = job.execution_time if job.state == DELAYED and job.execution_time is not None else 0
+        return max(later - snapshot.taken, 0), place.get(job.submission.queue, last) if by_queue else last, position
+
+    return [job for _, job in sorted(enumerate(jobs), key=key)]
+
+
+def _columns(live: Sequence[LiveJob], now: int) -> Jobs:
+    records = []
+    for job in live:
+        since = now - job.eligible_time if job.eligible_time is not None else job.etime or job.qtime
+        submitted = min(job.submission.submitted if since is None else since, now)
+        if job.state == DELAYED and job.execution_time is not None:
+            submitted = max(job.execution_time, now)
+        submission = replace(job.submission, submitted=submitted)
+        soft = job.soft_walltime
+        records.append(CompletedJob(submission, "", None, now, 1, soft_walltime=soft))
+    return Jobs(
+        tuple(records),
+        tuple(record.submission.submitted for record in records),
+        tuple(job.submission.ncpus or 1 for job in live),
+        tuple(limit(job.submission) for job in live),
+        (1,) * len(live),
+        (False,) * len(live),
+        {},
+    )
+
+
+def _policy(scheduler: SchedulerSettings, waiting: Sequence[LiveJob], running: str) -> Policy:
+    """The scheduler as a policy of the simulator."""
+    order = "formula" if scheduler.formula else "fcfs"
+    depth = 1 if scheduler.backfill_depth is None else scheduler.backfill_depth
+    strict = scheduler.strict_ordering is not False
+    by_value = "soft_walltime" in scheduler.resources
+    values = {(limit(job.submission), job.submission.ncpus, job.soft_walltime) for job in waiting}
+    classes = {(walltime, ncpus) for walltime, ncpus, _ in values}
+    if not depth and strict:
+        backfill = "none"
+    elif depth == 1 and strict and (by_value or len(values) == len(classes)):
+        # With one reservation and classes of jobs that have one value, EASY makes the same decisions, faster.
+        backfill = "easy"
+    else:
+        backfill = "pbs"
+    return Policy(
+        order=order, backfill=backfill, waiting=SOFT_WALLTIME, running=running, depth=max(depth, 1),
+        formula=scheduler.formula, strict_ordering=strict, classes_by_value=by_value, minimum=1,
+    )  # fmt: skip
+
+
+def _not_modelled(snapshot: ServerSnapshot) -> list[str]:
+    """What of the server the model ignores."""
+    scheduler = snapshot.scheduler
+    found = []
+    if scheduler.fair_share:
+        found.append("fair share is not modelled: jobs are taken in the order of arrival")
+    if scheduler.round_robin:
+        found.append("round_robin is not modelled: jobs are taken in the order of arrival")
+    if snapshot.reservations:
+        found.append("reservations are not modelled: " + ", ".join(each.name for each in snapshot.reservations))
+    limited = sorted({name for queue in snapshot.queues for name, _ in queue.limits} | {n for n, _ in scheduler.limits})
+    if limited:
+        found.append(f"limits are not modelled: {', '.join(limited)}")
+    return found

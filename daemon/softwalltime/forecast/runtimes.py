@@ -1,0 +1,150 @@
+"""The distribution of a job's runtime: from any predictor, its own past errors, and how long the job has run.
+
+A predictor that offers a distribution is taken at its word.  One that offers a single number gets the distribution of
+its own past errors: the ratios of runtime to prediction, of the user's last jobs or of all.  A job without a prediction
+gets the shares of the walltime that the last jobs of all users used.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softwalltime.jobs import ColdStart, CompletedJob, Submission
+from softwalltime.predictors.base import Predictor
+
+Floats = NDArray[np.float64]
+
+LEAST = 10
+"""Past jobs from which a distribution is believed."""
+KEPT_PER_USER, KEPT = 50, 1000
+"""Past errors that are kept of each user and of all users."""
+SHARED = 0.5
+"""Part of the variance that the jobs of one user have in common in one sample of runtimes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeDistribution:
+    """Runtimes in seconds that are equally likely, ascending, and what they rest on."""
+
+    values: Floats
+    basis: str
+
+    @property
+    def median(self) -> float:
+        """The runtime that the job exceeds with probability 1/2."""
+        return float(np.median(self.values))
+
+
+class RuntimeModel:
+    """Distributions of runtimes from what has ended so far.
+
+    Drivers call :meth:`submitted` and :meth:`ended` in order of time, as for a predictor.
+    """
+
+    def __init__(self, predictor: Predictor | None) -> None:
+        """:param predictor: ``None`` predicts nothing: shares of the walltime only."""
+        self._predictor = predictor
+        self._next_fit = 0
+        self._predicted: dict[tuple[str, int], float] = {}
+        self._ratios: deque[float] = deque(maxlen=KEPT)
+        self._own: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=KEPT_PER_USER))
+        self._shares: deque[float] = deque(maxlen=KEPT)
+
+    def submitted(self, submission: Submission, now: int) -> None:
+        """Note what is predicted for a job, to compare it with its runtime."""
+        if self._predictor is None:
+            return
+        if self._predictor.fits and now >= self._next_fit:
+            self._next_fit = now + self._predictor.fit_seconds
+            self._predictor.fit(now)
+        answer = self._predictor.predict(submission, now)
+        if not isinstance(answer, ColdStart) and not answer.is_distribution and answer.seconds > 0:
+            self._predicted[submission.job_id, submission.submitted] = answer.seconds
+
+    def ended(self, job: CompletedJob) -> None:
+        """Learn from a job that ended."""
+        submission = job.submission
+        predicted = self._predicted.pop((submission.job_id, submission.submitted), None)
+        if job.runtime > 0:
+            if predicted is not None:
+                self._ratios.append(job.runtime / predicted)
+                self._own[submission.user].append(job.runtime / predicted)
+            if submission.walltime:
+                self._shares.append(job.runtime / submission.walltime)
+        if self._predictor is not None:
+            self._predictor.learn(job)
+
+    def distribution(self, submission: Submission, limit: int, now: int, elapsed: int = 0) -> RuntimeDistribution:
+        """How long a job will run in all, given that it has run ``elapsed`` seconds; nothing exceeds ``limit``."""
+        known = False
+        for values, basis in self._candidates(submission, limit, now):
+            known = True
+            left = values[np.minimum(values, limit) > elapsed]
+            # What few past jobs reached says little about the rest of this one.
+            if len(left) >= (3 if elapsed else 1):
+                return RuntimeDistribution(np.minimum(left, limit), basis)
+        if known:
+            beyond = np.linspace(elapsed + 1, max(limit, elapsed + 1), LEAST)
+            return RuntimeDistribution(beyond, "it has run longer than like jobs: evenly up to the walltime")
+        return RuntimeDistribution(np.array([float(limit)]), "nothing is known of like jobs: the walltime")
+
+    def _candidates(self, submission: Submission, limit: int, now: int) -> Iterable[tuple[Floats, str]]:
+        """Runtimes, the best source first, each ascending."""
+        if self._predictor is not None:
+            answer = self._predictor.predict(submission, now)
+            if not isinstance(answer, ColdStart):
+                if answer.is_distribution:
+                    yield np.maximum(np.array(answer.sample, np.float64) * answer.scale, 1), answer.basis
+                else:
+                    own = self._own.get(submission.user, ())
+                    whose, ratios = ("the user's", own) if len(own) >= LEAST else ("all users'", self._ratios)
+                    if len(ratios) >= LEAST:
+                        values = np.sort(np.array(ratios)) * answer.seconds
+                        yield (
+                            np.maximum(values, 1),
+                            f"{answer.basis}, with the errors of {whose} last {len(ratios)} jobs",
+                        )
+                    else:
+                        yield np.array([max(answer.seconds, 1.0)]), answer.basis
+        if len(self._shares) >= LEAST:
+            shares = np.sort(np.array(self._shares)) * limit
+            yield (
+                np.maximum(shares, 1),
+                f"shares of the walltime used by the last {len(self._shares)} jobs of all users",
+            )
+
+
+def samples(
+    distributions: Sequence[RuntimeDistribution], users: Sequence[str], count: int, seed: int, shared: float = SHARED
+) -> Floats:
+    """Runtimes of all jobs, so many times: a row for each time, a column for each job.
+
+    The jobs of one user are long or short together: each has the correlation ``shared`` with the others in a Gaussian
+    copula.
+    """
+    random = np.random.default_rng(seed)
+    index = {user: number for number, user in enumerate(dict.fromkeys(users))}
+    common = random.standard_normal((count, len(index)))
+    own = random.standard_normal((count, len(users)))
+    mixed = np.sqrt(shared) * common[:, [index[user] for user in users]] + np.sqrt(1 - shared) * own
+    share = _normal(mixed)
+    found = np.empty((count, len(users)))
+    for column, each in enumerate(distributions):
+        found[:, column] = np.interp(
+            share[:, column] * (len(each.values) - 1), np.arange(len(each.values)), each.values
+        )
+    return found
+
+
+_GRID = np.linspace(-5, 5, 2001)
+_NORMAL = np.array([NormalDist().cdf(value) for value in _GRID])
+
+
+def _normal(values: Floats) -> Floats:
+    """The standard normal distribution function."""
+    found: Floats = np.interp(values, _GRID, _NORMAL)
+    return found

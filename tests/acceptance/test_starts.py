@@ -1,0 +1,75 @@
+"""The state of a real server as a snapshot, and start times against what pbs_sched promises itself."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from softwalltime.forecast.snapshot import ServerSnapshot, load_snapshot
+from tests.acceptance.lab import Lab, until
+
+DEPTH = 6
+"""So many jobs get an estimated start from pbs_sched."""
+
+
+@pytest.fixture
+def depth(lab: Lab) -> Iterator[int]:
+    """Top jobs of the server."""
+    before = lab.run("qmgr", "-c", "list server backfill_depth").output
+    lab.qmgr(f"set server backfill_depth = {DEPTH}")
+    yield DEPTH
+    restored = before.rpartition("=")[2].strip()
+    lab.qmgr(f"set server backfill_depth = {restored}" if restored.isdecimal() else "unset server backfill_depth")
+
+
+def taken(lab: Lab, folder: Path, user: str | None = None) -> ServerSnapshot:
+    """The state of the server as ``softwalltime snapshot`` prints it."""
+    done = lab.run(sys.executable, "-m", "softwalltime", "snapshot", user=user)
+    assert done.ok, done.error
+    path = folder / "queue.json"
+    path.write_text(done.output)
+    return load_snapshot(path)
+
+
+def test_expected_starts_by_walltimes_are_those_that_pbs_promises(lab: Lab, depth: int, tmp_path: Path) -> None:
+    found = taken(lab, tmp_path)
+    (processors,) = {node.ncpus for node in found.vnodes}
+    half = processors // 2
+    shapes = [(half, 1200), (half, 2400), (processors, 1800), (half, 3600), (half + 1, 600), (1, 900), (processors, 60)]
+    lab.qmgr("set server scheduling = False")
+    for number, (ncpus, walltime) in enumerate(shapes):
+        lab.qsub(
+            "-q", "workq", "-l", f"select=1:ncpus={ncpus}", "-l", f"walltime={walltime}", "-N", f"00{number}",
+            "-v", 'PROMPT=say "hello" \\ there', "-A", 'chem "grant"', command=("/bin/sleep", "600"),
+        )  # fmt: skip
+    held = lab.qsub("-q", "workq", "-h")
+    lab.qmgr("set server scheduling = True")
+
+    def promises() -> ServerSnapshot | None:
+        seen = taken(lab, tmp_path)
+        return seen if sum(job.estimated_start is not None for job in seen.jobs) >= 4 else None
+
+    estimated = until(promises, 60, "estimated starts")
+    assert not estimated.remarks
+    assert sum(job.occupies for job in estimated.jobs) == 2
+    assert {job.submission.account for job in estimated.jobs if job.occupies} == {'chem "grant"'}
+    config = tmp_path / "softwalltime.toml"
+    config.write_text("")
+    arguments = ("starts", "--runs", "0", "--format", "json", "--config", str(config))
+    done = lab.run(sys.executable, "-m", "softwalltime", *arguments)
+    assert done.ok, done.error
+    rows = {row["job"]: row for row in json.loads(done.output)["jobs"]}
+    assert rows[held]["waits_for"].startswith("it is held")
+    promised = {name: row for name, row in rows.items() if row["pbs_estimate"] is not None}
+    assert len(promised) >= 4
+    for name, row in promised.items():
+        assert row["expected"] == pytest.approx(row["pbs_estimate"], abs=5), name
+
+
+def test_an_ordinary_user_may_look_and_is_told_what_is_hidden(lab: Lab, tmp_path: Path) -> None:
+    lab.qsub("-q", "workq")
+    found = taken(lab, tmp_path, user="bob")
+    assert [job.submission.user for job in found.jobs] == ["alice"]
+    assert found.remarks == ("sched_config: not read, strict_ordering is assumed",)

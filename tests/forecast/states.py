@@ -1,0 +1,40 @@
+"""Snapshots for tests: a server of so many processors with running and waiting jobs, written in a few words."""
+
+from pathlib import Path
+
+from softwalltime.forecast.pbs_state import PbsOutput
+from softwalltime.forecast.snapshot import LiveJob, SchedulerSettings, ServerSnapshot, VnodeState
+from softwalltime.jobs import Submission
+
+DATA = Path(__file__).parent / "data"
+NOW = 1_795_170_228
+"""Fri Nov 20 10:23:48 2026 UTC."""
+
+
+def recorded_output(jobs: str = "qstat.json") -> PbsOutput:
+    """The output of PBS's commands in this folder."""
+    names = (jobs, "pbsnodes.json", "queues.json", "server.json", "reservations", "sched_config")
+    return PbsOutput(*((DATA / name).read_text() for name in names))
+
+
+def running(number: int, ncpus: int, walltime: int, elapsed: int, **more: object) -> LiveJob:
+    """A job that has run for ``elapsed`` seconds."""
+    return _job(number, "R", ncpus, walltime, start=NOW - elapsed, **more)
+
+
+def waiting(number: int, ncpus: int, walltime: int, **more: object) -> LiveJob:
+    """A job that waits."""
+    return _job(number, "Q", ncpus, walltime, **more)
+
+
+def _job(number: int, state: str, ncpus: int, walltime: int, **more: object) -> LiveJob:
+    user = str(more.pop("user", "alice"))
+    submission = Submission(f"{number}.srv", user, NOW - 9000 + number, walltime, queue="q", ncpus=ncpus)
+    return LiveJob(submission, state, number, **more)  # type: ignore[arg-type]
+
+
+def server(processors: int, *jobs: LiveJob, **settings: object) -> ServerSnapshot:
+    """A server with these jobs, strictly ordered by default."""
+    scheduler = SchedulerSettings(**{"strict_ordering": True, **settings})  # type: ignore[arg-type]
+    vnodes = (VnodeState("n1", "n1", "free", processors),)
+    return ServerSnapshot(NOW, "srv", "23", jobs, vnodes, (), (), scheduler)

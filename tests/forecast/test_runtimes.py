@@ -1,0 +1,91 @@
+"""Distributions of runtimes: from a predictor, from its past errors, from walltimes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from softwalltime.forecast.history import learn_history
+from softwalltime.forecast.runtimes import RuntimeDistribution, RuntimeModel, samples
+from softwalltime.jobs import CompletedJob
+from softwalltime.predictors.registry import make
+from tests.samples import job
+
+
+def history(users: dict[str, list[int]], walltime: int = 10_000) -> list[CompletedJob]:
+    """Jobs of each user, one after the other, with these runtimes."""
+    found = []
+    for user, runtimes in users.items():
+        time = 0
+        for number, runtime in enumerate(runtimes):
+            found.append(
+                job(
+                    user,
+                    submitted=time,
+                    end=time + runtime,
+                    runtime=runtime,
+                    walltime=walltime,
+                    job_id=f"{user}{number}",
+                )
+            )
+            time += runtime + 1
+    return found
+
+
+def model(spec: str | None, jobs: list[CompletedJob]) -> RuntimeModel:
+    found = RuntimeModel(None if spec is None else make(spec))
+    assert learn_history(found, jobs, 10**9) == len(jobs)
+    return found
+
+
+def test_a_predictor_with_a_distribution_is_taken_at_its_word() -> None:
+    jobs = history({"alice": [100 * n for n in range(1, 21)]})
+    found = model("memorizer:keys=user", jobs).distribution(jobs[0].submission, 10_000, 10**5)
+    assert found.values.tolist() == [100 * n for n in range(1, 21)]
+    assert "median runtime of the 20 jobs" in found.basis
+
+
+def test_a_single_number_gets_the_past_errors_of_the_predictor() -> None:
+    jobs = history({"alice": [100, 300] * 20, "bob": [1000]})
+    learnt = model("last2", jobs)
+    found = learnt.distribution(jobs[0].submission, 10_000, 10**5)
+    # 200 s is predicted, and the runtime is half of it or half as much again; of the second job 100 s were predicted.
+    assert set(found.values.round().tolist()) == {100, 300, 600}
+    assert found.basis.endswith("with the errors of the user's last 39 jobs")
+    bob, carol = (
+        learnt.distribution(replace(jobs[0].submission, user=user), 10_000, 10**5).basis for user in ("bob", "carol")
+    )
+    assert bob == "mean of the last 1 runtimes of user bob, with the errors of all users' last 39 jobs"
+    assert carol == "shares of the walltime used by the last 41 jobs of all users"
+
+
+def test_without_a_predictor_shares_of_the_walltime_count_and_without_jobs_the_walltime() -> None:
+    jobs = history({"alice": [1000] * 10}, walltime=4000)
+    submission = replace(jobs[0].submission, user="carol")
+    assert model(None, jobs).distribution(submission, 8000, 10**5).median == 2000
+    assert model("last2", []).distribution(submission, 8000, 0).values.tolist() == [8000]
+
+
+def test_of_a_running_job_what_is_over_is_ruled_out_and_nothing_exceeds_the_walltime() -> None:
+    jobs = history({"alice": [100 * n for n in range(1, 21)]})
+    learnt = model("memorizer:keys=user", jobs)
+    submission = jobs[0].submission
+    assert learnt.distribution(submission, 10_000, 10**5, elapsed=1500).values.min() == 1600
+    assert learnt.distribution(submission, 1200, 10**5).values.max() == 1200
+    beyond = learnt.distribution(submission, 10_000, 10**5, elapsed=5000)
+    assert beyond.values.min() > 5000
+    assert beyond.values.max() <= 10_000
+    over = learnt.distribution(submission, 1000, 10**5, elapsed=1005)
+    assert over.median == 1006
+
+
+def test_samples_have_the_distribution_and_jobs_of_one_user_go_together() -> None:
+    even = RuntimeDistribution(np.arange(0.0, 1001.0), "even")
+    found = samples([even] * 4, ["alice", "alice", "bob", "bob"], 4000, seed=7)
+    assert np.quantile(found, [0.1, 0.5, 0.9], axis=0) == pytest.approx(
+        np.repeat([[100], [500], [900]], 4, axis=1), abs=40
+    )
+    related = np.corrcoef(found.T)
+    assert related[0, 1] > 0.35
+    assert related[2, 3] > 0.35
+    assert abs(related[0, 2]) < 0.1

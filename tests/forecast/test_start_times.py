@@ -1,0 +1,183 @@
+"""Start times: the simulator runs forward from a snapshot."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from softwalltime.errors import UsageError
+from softwalltime.forecast.pbs_state import snapshot_of
+from softwalltime.forecast.probes import probe_job, probe_of
+from softwalltime.forecast.queue_model import QueueModel, limit, model_of
+from softwalltime.forecast.runtimes import RuntimeDistribution
+from softwalltime.forecast.snapshot import LiveJob, ServerSnapshot
+from softwalltime.forecast.start_times import forecast
+from softwalltime.forecast.waits_for import waits_for
+from softwalltime.simulation.engine import simulate
+from softwalltime.simulation.jobs import Jobs
+from softwalltime.simulation.policies import Policy
+from tests.forecast.states import NOW, recorded_output, running, server, waiting
+
+
+def exactly(*seconds: int) -> list[RuntimeDistribution]:
+    return [RuntimeDistribution(np.array([float(each)]), "known") for each in seconds]
+
+
+def starts(snapshot: ServerSnapshot, *runtimes: int, probes: Sequence[LiveJob] = ()) -> list[int]:
+    """Seconds from now to the start of each waiting job, in the scheduler's order, with these runtimes."""
+    model = model_of(snapshot, probes).model
+    found = forecast(model, exactly(*runtimes), runs=0)
+    return (found.point - NOW).tolist()
+
+
+def test_jobs_start_when_predicted_runtimes_free_processors_and_backfill_by_walltimes() -> None:
+    snapshot = server(
+        16,
+        running(1, 8, 3600, elapsed=600),
+        running(2, 4, 7200, elapsed=100),
+        waiting(3, 16, 3600),  # promised 7100 s from now, when job 2 must have ended
+        waiting(4, 4, 7000),  # fits before that
+        waiting(5, 4, 7200),  # does not
+    )
+    # Job 1 ends 400 s from now, job 2 900 s from now, job 4 runs 500 s.
+    assert starts(snapshot, 1000, 1000, 50, 500, 60) == [900, 0, 950]
+
+
+@pytest.mark.parametrize("depth", [1, 2, 5])
+def test_a_schedule_goes_on_from_any_moment_as_it_went(jobs: Jobs, depth: int) -> None:
+    backfill = "easy" if depth == 1 else "pbs"
+    policy = Policy(backfill=backfill, depth=depth)
+    whole = simulate(jobs, 64, policy)
+    end = whole.start + whole.duration
+    submitted = np.array(jobs.submitted)
+    # The longest queue of each third of the workload.
+    lengths = np.array([((submitted <= now) & (whole.start > now)).sum() for now in submitted.tolist()])
+    for third in np.array_split(np.arange(len(jobs)), 3):
+        now = int(submitted[third[lengths[third].argmax()]])
+        known = np.flatnonzero(submitted <= now)
+        there = jobs.chosen(known.tolist())
+        expected = simulate(there, 64, policy).start
+        alive = [index for index in known.tolist() if whole.start[index] <= now < end[index]]
+        left = [index for index in known.tolist() if whole.start[index] > now]
+        assert left, "somebody waits"
+        began = tuple(int(whole.start[index]) for index in alive)
+        chosen = jobs.chosen([*alive, *left])
+        model = QueueModel(chosen, began, chosen.walltime[: len(alive)], now, 64, policy)
+        found = model.run([int(whole.duration[index]) for index in (*alive, *left)])
+        assert found.start[len(alive) :].tolist() == expected[left].tolist()
+
+
+def test_easy_stands_in_for_the_cycle_of_pbs_only_where_both_decide_alike(jobs: Jobs) -> None:
+    waits = [waiting(n, jobs.processors[n], jobs.walltime[n]) for n in range(200)]
+    soft = [replace(job, soft_walltime=limit(job.submission) // 2 + 60) for job in waits]
+    runtimes = jobs.runtime[:200]
+    for formula in ("", "walltime"):
+        plain = model_of(server(64, *waits, formula=formula)).model
+        assert plain.policy.backfill == "easy"
+        by_pbs = replace(plain, policy=replace(plain.policy, backfill="pbs"))
+        assert plain.run(runtimes).start.tolist() == by_pbs.run(runtimes).start.tolist()
+    assert model_of(server(64, *waits, backfill_depth=2)).model.policy.backfill == "pbs"
+    assert model_of(server(64, *waits, backfill_depth=0)).model.policy.backfill == "none"
+    mixed = model_of(server(64, *waits[:100], *(replace(job, soft_walltime=60) for job in waits[100:]))).model
+    assert mixed.policy.backfill == "pbs", "classes of PBS ignore soft walltimes, EASY does not know classes"
+    assert model_of(server(64, *soft)).model.policy.backfill == "easy"
+
+
+def test_a_running_job_that_outlived_its_soft_walltime_is_planned_as_pbs_does() -> None:
+    snapshot = server(8, running(1, 8, 7200, elapsed=700, soft_walltime=600), waiting(2, 8, 600), waiting(3, 8, 400))
+    model = model_of(snapshot).model
+    outcome = model.run([1300, 600, 400])
+    assert outcome.promise[1] == NOW + 500, "2 x 600 s after its start"
+    assert (outcome.start[1:] - NOW).tolist() == [600, 1200]
+
+
+def test_the_ranges_hold_the_middle_of_the_starts_and_depend_on_the_seed_alone() -> None:
+    snapshot = server(8, running(1, 8, 3600, elapsed=600), waiting(2, 8, 600))
+    spread = [RuntimeDistribution(np.arange(601.0, 1602.0), "even"), *exactly(600)]
+    model = model_of(snapshot).model
+    found = forecast(model, spread, runs=400, seed=1)
+    low, lower, upper, high = (found.ranges()[:, 0] - NOW).tolist()
+    assert found.point[0] - NOW == pytest.approx(501, abs=2)
+    assert (low, lower, upper, high) == pytest.approx((50, 250, 750, 950), abs=60)
+    again, other = (forecast(model, spread, runs=400, seed=seed) for seed in (1, 2))
+    assert np.array_equal(found.sampled, again.sampled)
+    assert not np.array_equal(found.sampled, other.sampled)
+
+
+def test_what_a_job_waits_for_is_one_sentence() -> None:
+    snapshot = server(
+        16, running(1, 8, 3600, elapsed=600), running(2, 4, 7200, elapsed=100), waiting(3, 16, 3600),
+        waiting(4, 4, 7000), waiting(5, 4, 7200),
+    )  # fmt: skip
+    queue = model_of(snapshot)
+    spread = exactly(1000, 1000, 50, 500, 60)
+    spread[1] = RuntimeDistribution(np.array([900.0, 1000.0, 1100.0]), "some")
+    found = forecast(queue.model, spread, runs=200)
+    first, second, third = (waits_for(queue, found, index) for index in (2, 3, 4))
+    assert first.startswith("first in the queue; 4 processors come free at ")
+    assert "when 2.srv ends, by then with probability 5" in first
+    assert second == "enough processors are free: starts at the next scheduling cycle"
+    assert third.startswith("behind 1 job of queue q; 16 processors come free at ")
+    assert third.endswith("when 3.srv ends")
+
+
+def test_jobs_that_cannot_start_have_a_reason_in_place_of_a_forecast() -> None:
+    queue = model_of(snapshot_of(recorded_output()))
+    reasons = {each.job.submission.job_id: each.reason for each in queue.impossible}
+    assert reasons["6.pbs1"] == "it is held (Hold_Types = u) and cannot start before it is released"
+    assert reasons["7.pbs1"].startswith("it waits for other jobs (afterok:3.pbs1@pbs1)")
+    assert reasons["9.pbs1"] == "it needs 64 processors, the vnodes that are up have 16"
+    assert [job.submission.job_id for job in queue.live] == [
+        "1.pbs1", "2.pbs1", "3.pbs1", "4.pbs1", "5[2].pbs1", "5[3].pbs1", "5[4].pbs1", "8.pbs1",
+    ]  # fmt: skip
+    assert any(remark.startswith("limits are not modelled: max_run, max_run_res.ncpus") for remark in queue.remarks)
+    found = forecast(queue.model, exactly(*(limit(job.submission) for job in queue.live)), runs=0)
+    delayed = queue.model.jobs.submitted[-1]
+    assert found.point[-1] == delayed == NOW + 27372
+    assert "delayed until" in waits_for(queue, found, 7)
+
+
+def test_queues_are_taken_by_priority_where_the_scheduler_does() -> None:
+    snapshot = snapshot_of(recorded_output())
+    by_queue = replace(snapshot, scheduler=replace(snapshot.scheduler, by_queue=True))
+    assert [job.submission.queue for job in model_of(by_queue).live[2:]] == ["short"] * 4 + ["long", "short"]
+
+
+def test_a_shorter_probe_job_starts_sooner() -> None:
+    snapshot = server(16, running(1, 8, 3600, elapsed=600), waiting(2, 16, 3600))
+    found = {}
+    for text in ("ncpus=8,walltime=50:00", "ncpus=8,walltime=51:00"):
+        probe = probe_job(probe_of(text, "alice"), snapshot)
+        found[text] = starts(snapshot, 2000, 3600, 60, probes=[probe])[-1]
+    # 50 min fit before the walltime of job 1 ends, 51 min do not.
+    assert found == {"ncpus=8,walltime=50:00": 0, "ncpus=8,walltime=51:00": 5000}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ncpus", "'ncpus' is not one of user"),
+        ("cpus=4", "'cpus=4' is not one of user"),
+        ("ncpus=4,ncpus=5", "each once"),
+        ("ncpus=many", "not a whole number"),
+        ("ncpus=0", "at least one processor"),
+        ("walltime=soon", "not a duration"),
+        ("queue=none", "no queue is called 'none'"),
+        ("queue=short,walltime=3:00:00", "does not take a job with this walltime"),
+    ],
+)
+def test_a_probe_job_that_cannot_be_understood_is_refused(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        probe_job(probe_of(text, "alice"), snapshot_of(recorded_output()))
+
+
+def test_a_probe_job_is_routed_and_gets_the_defaults_of_its_queue() -> None:
+    snapshot = snapshot_of(recorded_output())
+    routed = {
+        text: probe_job(probe_of(text, "alice"), snapshot).submission
+        for text in ("ncpus=2", "walltime=3:00:00", "user=bob,queue=long,walltime=2:00:00")
+    }
+    assert [(each.queue, each.walltime, each.user) for each in routed.values()] == [
+        ("short", 1800, "alice"), ("long", 10800, "alice"), ("long", 7200, "bob"),
+    ]  # fmt: skip

@@ -1,0 +1,120 @@
+"""``softwalltime snapshot``, ``starts`` and ``replay-starts`` as an administrator types them."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from softwalltime.cli import run
+from softwalltime.forecast.pbs_state import snapshot_of
+from tests.forecast.states import NOW, recorded_output
+
+
+@pytest.fixture
+def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A snapshot in a file; no settings of this host."""
+    monkeypatch.setenv("SOFTWALLTIME_CONFIG", str(tmp_path / "softwalltime.toml"))
+    (tmp_path / "softwalltime.toml").write_text("")
+    path = tmp_path / "queue.json"
+    path.write_text(snapshot_of(recorded_output()).to_json())
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def accounting(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("starts") / "accounting"
+    assert run(["generate", str(folder), "--jobs", "500", "--seed", "3"]) == 0
+    return str(folder)
+
+
+def test_each_waiting_job_has_an_expected_start_ranges_and_a_reason(
+    queue: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    assert run(["starts", "--snapshot", queue, "--runs", "20"]) == 0
+    captured = capsys.readouterr()
+    assert "2 running jobs, 9 waiting, 16 processors\nruntimes: walltimes, as neither a store nor --log" in captured.out
+    assert re.search(r"\| 3\.pbs1 +\| +bob \| +long \| +16 \| +2 h \| +14:10 \|", captured.out)
+    assert "| it is held (Hold_Types = u) and cannot start before it is released" in captured.out
+    assert "limits are not modelled" in captured.err
+
+
+def test_json_has_all_that_the_table_has_and_what_it_rests_on(
+    queue: str, accounting: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["starts", "3", "5[]", "--snapshot", queue, "--log", accounting, "--runs", "20", "--format", "json"]
+    documents = []
+    for seed in ("1", "1", "2"):
+        assert run([*arguments, "--predictor", "v1", "--seed", seed]) == 0
+        documents.append(json.loads(capsys.readouterr().out))
+    assert documents[0] == documents[1] != documents[2]
+    found = documents[0]
+    assert found["runtimes"].startswith("runtimes: v1, learnt from 0 jobs") is False
+    assert {row["job"] for row in found["jobs"]} == {"3.pbs1", "5[2].pbs1", "5[3].pbs1", "5[4].pbs1"}
+    for row in found["jobs"]:
+        assert NOW <= row["range90"][0] <= row["range50"][0] <= row["range50"][1] <= row["range90"][1]
+        assert row["basis"]
+
+
+def test_probe_jobs_are_compared(queue: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--if", "ncpus=4,walltime=10:00,user=carol", "--if", "ncpus=16,walltime=2:00:00,queue=long,user=carol"]
+    assert run(["starts", "--snapshot", queue, "--runs", "5", "--format", "json", *arguments]) == 0
+    small, large = json.loads(capsys.readouterr().out)["jobs"]
+    assert small["job"] == "if ncpus=4,walltime=10:00,user=carol"
+    assert small["expected"] < large["expected"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["99"], "99: no such job waits"),
+        (["1"], "1: it runs already"),
+        (["--if", "ncpus=x"], "not a whole number"),
+        (["--predictor", "v9"], "no predictor is called 'v9'"),
+        (["--log", "/nowhere"], "/nowhere"),
+    ],
+)
+def test_what_cannot_be_forecast_is_said_in_one_line(
+    arguments: list[str], message: str, queue: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["starts", "--snapshot", queue, *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert message in captured.err
+
+
+def test_without_pbs_the_snapshot_says_what_to_do(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("softwalltime.deployment.pbs.USUAL", tmp_path)
+    monkeypatch.setenv("PBS_CONF_FILE", str(tmp_path / "none"))
+    assert run(["snapshot"]) == 1
+    assert "no qmgr on the PATH" in capsys.readouterr().err
+
+
+def test_replay_starts_compares_forecasts_with_baselines(accounting: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [
+        "replay-starts",
+        accounting,
+        "--processors",
+        "128",
+        "--sample",
+        "20",
+        "--runs",
+        "3",
+        "--every",
+        "20000",
+    ]
+    assert run(arguments) == 0
+    text = capsys.readouterr().out
+    for name in ("walltimes", "like jobs", "predicted runtimes", "predicted, calibrated", "combined"):
+        assert f"| {name} " in text
+    assert "at submission: " in text
+    assert "18.9% of the mean wait" in text
+    assert run([*arguments, "--recorded", "--format", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["schedule"] == "recorded"
+    assert document["forecasts"]["at submission"]["combined"]["forecasts"] > 0
