@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -11,17 +12,19 @@ from softwalltime.replay.workload import Workload
 from softwalltime.reports.pseudonyms import Pseudonyms
 from softwalltime.reports.report import Report, ReportOptions, make_report, total_work
 from softwalltime.reports.simulation import SimulationFigures, SimulationOptions
+from softwalltime.simulation.differences import Interval
 from tests.reports.fixtures import DAY, SPECS, Elements, made, numbers, page, steady_jobs
 from tests.samples import job
 
 HEADINGS = [
     "What would it do to waiting?",
-    "1. How accurate are the users\N{RIGHT SINGLE QUOTATION MARK} walltimes?",
-    "2. How accurate would each predictor have been?",
-    "3. Which users, projects and queues?",
-    "4. Which settings of the percentile predictor?",
-    "5. Results since soft walltimes are set",
-    "6. Recommendation",
+    "1. Who would wait longer, who shorter?",
+    "2. How accurate are the users\N{RIGHT SINGLE QUOTATION MARK} walltimes?",
+    "3. How accurate would each predictor have been?",
+    "4. Which users, projects and queues?",
+    "5. Which settings of the percentile predictor?",
+    "6. Results since soft walltimes are set",
+    "7. Recommendation",
     "About these figures",
 ]
 PICTURES = {
@@ -275,6 +278,35 @@ def test_the_simulation_stands_on_the_first_screen_with_intervals_and_its_popula
     assert len(document["settings"]) == len(simulation.settings) >= 2
     change = document["settings"][0]["changes"]["wait_mean"]
     assert change["low"] <= change["mean"] <= change["high"]
+
+
+def test_who_waits_longer_and_who_shorter_is_in_a_table_for_each_kind_of_class(crowded: Report) -> None:
+    simulation = crowded.simulation
+    assert isinstance(simulation, SimulationFigures)
+    few = replace(simulation.classes["size"][0], jobs=9)
+    classes = simulation.classes | {"size": (few, *simulation.classes["size"][1:])}
+    first, *others = simulation.settings
+    growing = Interval(0.5, 0.4, 0.6)
+    longer = replace(first.classes["queue"][0], change=growing, difference=Interval(3600, 3500, 3700))
+    tiny = replace(first.classes["size"][0], change=growing, difference=longer.difference)
+    of_first = first.classes | {"queue": (longer, *first.classes["queue"][1:]), "size": (tiny,)}
+    of_first["size"] += first.classes["size"][1:]
+    changed = replace(simulation, classes=classes, settings=(replace(first, classes=of_first), *others))
+    html = page(replace(crowded, simulation=changed))
+    captions = re.findall(r"<caption>Mean wait by (.*?)</caption>", html)
+    assert captions == ["runtime", "size", "queue", "user"], "all jobs were submitted in one month"
+    assert "All simulated jobs are of one month of submission." in html
+    assert 'id="by-class"' in html
+    section = html[html.index('id="who"') : html.index('id="walltimes"')]
+    assert section.count("<small>few jobs</small>") == 1
+    assert '<td class="longer">' in section[section.index("by queue</caption>") :]
+    sizes = section[section.index("by size</caption>") : section.index("by queue</caption>")]
+    assert 'longer">' not in sizes, "a small class is never marked"
+    document = numbers(page(crowded))["simulation"]
+    assert {one["name"] for one in document["classes"]["user"]} == {f"user{number}" for number in range(5)}
+    found = document["settings"][0]["classes"]["queue"][0]
+    assert found["name"] == "q0"
+    assert found["change"]["low"] <= found["change"]["mean"] <= found["change"]["high"]
 
 
 def test_each_figure_names_its_jobs(html: str) -> None:

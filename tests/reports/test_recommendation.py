@@ -29,6 +29,8 @@ from softwalltime.reports.simulation import (
     compare,
     settings_to_simulate,
 )
+from softwalltime.reports.waits_by_class import ClassWaits, JobClass
+from softwalltime.simulation.differences import Interval
 from softwalltime.simulation.metrics import Metrics
 from softwalltime.simulation.policies import Policy
 
@@ -269,3 +271,19 @@ def test_the_policy_is_one_that_the_daemon_accepts() -> None:
     assert policy.rules[-1].user == "eve"
     assert {rule.mode for rule in policy.rules} == {"off"}
     assert "but not for 3 queues and 1 user" in advice.sentence
+
+
+def test_classes_that_wait_longer_stand_beside_the_verdict() -> None:
+    def changed(name: str, mean: float, spread: float = 0.01) -> ClassWaits:
+        change = Interval(mean, mean - spread, mean + spread)
+        return ClassWaits(name, 1e4, 2e4, change, Interval(1e4 * mean, 0, 0), change, change)
+
+    names = ("tiny", "a", "b", "c", "d", "noise", "glad")
+    growth = (9.0, 0.1, 0.4, 0.3, 0.2, 0.05, -0.5)
+    today = tuple(JobClass(name, 10 if name == "tiny" else 500, 1e4, 2e4) for name in names)
+    new = tuple(changed(name, mean, 1.0 if name == "noise" else 0.01) for name, mean in zip(names, growth, strict=True))
+    one = replace(waits(wait=0.5), classes={"size": new, "month": new})
+    advice = advised(one, classes={"size": today, "month": today})
+    assert advice.verdict is Verdict.ON
+    expected = "On average longer waits, beyond the 95% interval: by size b (+40%), c (+30%), d (+20%) and 1 more."
+    assert expected in advice.cautions

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from softwalltime.cli.sources import load_jobs
 from softwalltime.replay.workload import Workload
 from softwalltime.reports import simulation
 from softwalltime.reports.analysis.halves import evaluate_halves
@@ -17,8 +18,10 @@ from softwalltime.reports.simulation import (
     settings_to_simulate,
     simulate_settings,
 )
+from softwalltime.reports.waits_by_class import KINDS, LARGEST
+from softwalltime.settings import Settings
 from tests.reports.fixtures import steady_jobs, table
-from tests.samples import job
+from tests.samples import job, trace
 
 OPTIONS = SimulationOptions(processors=20, seeds=(31, 32), processes=1)
 
@@ -72,6 +75,51 @@ def test_other_processes_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(told) == 300 * 3 * 2
     monkeypatch.setattr(simulation, "_FEW", 0)
     assert simulate_settings(recorded, settings, replace(OPTIONS, processes=2)) == here
+
+
+def test_each_class_is_compared_with_itself_on_the_same_workloads() -> None:
+    workload = Workload(steady_jobs(400, users=14, days=4))
+    columns = table(workload.jobs)
+    half = evaluate_setting(workload, columns, HALF, columns.walltime // 2, 0.05)
+    recorded = prepare(workload, OPTIONS)
+    assert isinstance(recorded, SimulationInput)
+    settings = settings_to_simulate(half, None, None, "fcfs")[:1]
+    found = simulate_settings(recorded, settings, OPTIONS, rename=lambda kind, name: f"{kind}:{name}")
+    assert set(found.classes) == set(KINDS)
+    users = found.classes["user"]
+    assert [one.name for one in users[:2]] == ["user:user0", "user:user1"]
+    assert (len(users), users[-1].name, users[-1].jobs) == (LARGEST + 1, "all others", 4 * 28)
+    assert [one.name for one in found.classes["queue"]] == ["queue:q0", "queue:q1"]
+    for kind, classes in found.classes.items():
+        waits = found.settings[0].classes[kind]
+        assert [one.name for one in waits] == [one.name for one in classes]
+        assert sum(one.jobs for one in classes) == 400
+        if kind != "month":
+            # The classes together are all jobs, so their means together are the mean.
+            for each, whole in ((classes, found.baseline), (waits, found.settings[0].metrics)):
+                total = sum((one.wait_mean or 0) * of.jobs for one, of in zip(each, classes, strict=True))
+                assert total / 400 == pytest.approx(whole.wait_mean)
+    difference = sum(
+        (one.difference.mean or 0) * of.jobs
+        for one, of in zip(found.settings[0].classes["size"], found.classes["size"], strict=True)
+    )
+    assert difference / 400 == pytest.approx(
+        (found.settings[0].metrics.wait_mean or 0) - (found.baseline.wait_mean or 0)
+    )
+
+
+def test_a_recorded_trace_shows_that_wide_jobs_pay_for_half_the_walltime() -> None:
+    jobs, _ = load_jobs((str(trace("SDSC-SP2")),), lambda **_: Settings())
+    workload = Workload(jobs[:9000])
+    columns = table(workload.jobs)
+    half = evaluate_setting(workload, columns, HALF, columns.walltime // 2, 0.05)
+    options = SimulationOptions(processors=128, seeds=(31, 32, 33), processes=1)
+    recorded = prepare(workload, options)
+    assert isinstance(recorded, SimulationInput)
+    found = simulate_settings(recorded, settings_to_simulate(half, None, None, "fcfs")[:1], options)
+    sizes = {one.name: one for one in found.settings[0].classes["size"]}
+    assert sizes["up to 1/8 of the machine"].shorter
+    assert not sizes["more than 1/2 of the machine"].shorter
 
 
 def test_those_left_out_are_left_out_of_the_simulation_too() -> None:

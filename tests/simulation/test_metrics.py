@@ -9,7 +9,7 @@ from softwalltime.errors import UsageError
 from softwalltime.simulation.differences import Interval, differences, interval, means, relative_changes
 from softwalltime.simulation.engine import Outcome, simulate
 from softwalltime.simulation.jobs import Jobs, jobs_of
-from softwalltime.simulation.metrics import CLASSES, Metrics, classes, measure
+from softwalltime.simulation.metrics import CLASSES, OTHERS, Metrics, classes, measure, measure_classes
 from softwalltime.simulation.policies import Policy
 from tests.samples import job
 
@@ -79,9 +79,32 @@ def test_without_jobs_there_are_no_figures() -> None:
 
 @pytest.mark.parametrize("by", CLASSES)
 def test_each_job_is_in_one_class(jobs: Jobs, by: str) -> None:
-    found = classes(jobs, by, 64)
-    assert np.all(np.sum(list(found.values()), axis=0) == 1)
-    assert all(chosen.any() for chosen in found.values())
+    for largest in (None, 2):
+        found = list(classes(jobs, by, 64, largest).values())
+        assert sorted(np.concatenate(found).tolist()) == list(range(len(jobs)))
+        assert all(len(members) for members in found)
+
+
+def test_only_the_largest_users_are_classes_of_their_own() -> None:
+    users = "cabbddddee"
+    found = classes(jobs_of([job(user, submitted=n, ncpus=1) for n, user in enumerate(users)]), "user", 4, 2)
+    assert {name: "".join(users[index] for index in members) for name, members in found.items()} == {
+        "d": "dddd", "b": "bb", OTHERS: "caee",
+    }  # fmt: skip
+    assert list(found) == ["d", "b", OTHERS]
+
+
+def test_a_class_has_the_figures_of_its_jobs_alone() -> None:
+    before, after = outcome(start=[0, 5000, 5000, 5000]), outcome(start=[3600, 8599, 1400, 5000])
+    members = {by: classes(WORKLOAD, by, 4) for by in CLASSES}
+    found = measure_classes(WORKLOAD, after, 4, members, before)
+    assert set(found) == set(CLASSES)
+    for by, each in found.items():
+        for name, metrics in each.items():
+            chosen = np.isin(np.arange(4), members[by][name])
+            assert metrics == measure(WORKLOAD, after, 4, before, chosen)
+    # Queue a holds the first two jobs: one waits 1 h longer, the other 1 s less than that.
+    assert (found["queue"]["a"].wait_mean, found["queue"]["a"].worse_1h) == ((3600 + 8599) / 2, 0.5)
 
 
 def test_classes_have_names_that_a_reader_knows() -> None:

@@ -6,12 +6,16 @@ from softwalltime.formatting import duration, percent
 from softwalltime.reports.analysis.halves import SubsetScores
 from softwalltime.reports.leave_out import ExcludedGroup
 from softwalltime.reports.simulation import SettingWaits, SimulationFigures
+from softwalltime.reports.waits_by_class import ClassWaits
 from softwalltime.simulation.differences import Interval
 
 _ALIKE = 2
 """Factor between the recorded and the simulated mean wait up to which nothing is said."""
 _LONGER = 0.1
 """Relative growth of a wait that is worth a word."""
+_NAMED = 3
+"""Classes of jobs of one kind that are named."""
+_KINDS = ("runtime", "size", "queue", "user")
 
 
 def simulation_cautions(simulated: SimulationFigures, chosen: SettingWaits | None) -> tuple[str, ...]:
@@ -42,6 +46,9 @@ def _longer(simulated: SimulationFigures, chosen: SettingWaits) -> list[str]:
             f"{percent(chosen.worse.mean)} of the jobs wait at least 1 h longer than today, "
             f"{percent(chosen.better.mean)} at least 1 h less."
         )
+    classes = [words for kind in _KINDS if (words := _longer_classes(simulated, chosen, kind))]
+    if classes:
+        found.append(f"On average longer waits, beyond the 95% interval: {'; '.join(classes)}.")
     wide = chosen.changes["wide_wait_p99"]
     if wide.mean is not None and wide.mean > _LONGER:
         found.append(
@@ -54,6 +61,21 @@ def _longer(simulated: SimulationFigures, chosen: SettingWaits) -> list[str]:
             f"The longest wait grows from {duration(today.wait_max)} to {duration(new.wait_max)} ({_surely(longest)})."
         )
     return found
+
+
+def _longer_classes(simulated: SimulationFigures, chosen: SettingWaits, kind: str) -> str:
+    """The classes of one kind whose mean wait grows, the most first; empty where there are none."""
+    both = zip(simulated.classes.get(kind, ()), chosen.classes.get(kind, ()), strict=True)
+    longer = sorted((waits for today, waits in both if waits.longer and not today.small), key=_growth, reverse=True)
+    if not longer:
+        return ""
+    named = [f"{waits.name} (+{percent(_growth(waits), 0)})" for waits in longer[:_NAMED]]
+    more = f" and {len(longer) - _NAMED} more" if len(longer) > _NAMED else ""
+    return f"by {kind} {', '.join(named)}{more}"
+
+
+def _growth(waits: ClassWaits) -> float:
+    return waits.change.mean or 0.0
 
 
 def accuracy_cautions(

@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from softwalltime import __version__, formatting
-from softwalltime.reports import recommendation
+from softwalltime.reports import recommendation, waits_by_class
 from softwalltime.reports.analysis import groups, periods, predictions, settings
 from softwalltime.reports.document import to_document, to_embedded_json
 from softwalltime.reports.figures import groups as group_figures
@@ -19,16 +19,20 @@ from softwalltime.reports.figures import settings as setting_figures
 from softwalltime.reports.figures import walltimes as walltime_figures
 from softwalltime.reports.figures.picture import Picture, select_styles
 from softwalltime.reports.figures.waits import draw_changes
+from softwalltime.reports.figures.waits_by_class import draw_classes
 from softwalltime.reports.leave_out import LEAST_JOBS as LEAST_LEFT_OUT
 from softwalltime.reports.leave_out import limit
 from softwalltime.reports.published import compare_published_order
 from softwalltime.reports.report import Report
-from softwalltime.reports.simulation import GUARD, SimulationFigures
+from softwalltime.reports.simulation import GUARD, SettingWaits, SimulationFigures
+from softwalltime.simulation.differences import Interval
 
 TOP = 10
 """Number of users in each table."""
 LARGEST = 25
 """Number of projects and queues in each table."""
+KINDS = {"runtime": "runtime", "size": "size", "queue": "queue", "user": "user", "month": "month of submission"}
+"""What makes the classes of jobs, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,7 @@ def render(report: Report, origin: Origin) -> str:
         "duration": formatting.duration, "percent": formatting.percent, "number": formatting.number,
         "day": formatting.day, "exact_percent": formatting.exact_percent, "plural": formatting.plural,
         "breakable": _breakable, "change": recommendation.change,
+        "interval": _interval,
     }  # fmt: skip
     found = to_document(report, origin.title, list(origin.sources))
     # matplotlib has escaped all text.
@@ -72,6 +77,12 @@ def render(report: Report, origin: Origin) -> str:
         deteriorated=groups.most_deteriorated(whom.users)[:TOP] if whom else [],
         least_group=groups.LEAST_JOBS,
         simulated=isinstance(report.simulation, SimulationFigures),
+        simulation=report.simulation,
+        applicable=_applicable(report),
+        kinds=KINDS,
+        small_class=waits_by_class.SMALL,
+        largest_class=waits_by_class.LARGEST,
+        notable=waits_by_class.NOTABLE,
         guard=GUARD,
         least_left_out=LEAST_LEFT_OUT,
         population=_populations(report),
@@ -88,6 +99,7 @@ def _pictures(report: Report) -> dict[str, list[Picture]]:
     """Draw the pictures of each section."""
     drawn: dict[str, list[Picture]] = {
         "waits": [],
+        "classes": [],
         "walltimes": [],
         "predictors": [],
         "whom": [],
@@ -96,6 +108,7 @@ def _pictures(report: Report) -> dict[str, list[Picture]]:
     }
     if isinstance(report.simulation, SimulationFigures):
         drawn["waits"] = [draw_changes(report.simulation, report.recommendation.waits)]
+        drawn["classes"] = [draw_classes(report.simulation, _applicable(report))] if _applicable(report) else []
     if report.walltimes is not None:
         drawn["walltimes"] = [
             walltime_figures.draw_r_distribution(report.walltimes),
@@ -127,6 +140,14 @@ def _pictures(report: Report) -> dict[str, list[Picture]]:
     return drawn
 
 
+def _applicable(report: Report) -> Sequence[SettingWaits]:
+    """Return the simulated settings that can be switched on, the recommended one first."""
+    if not isinstance(report.simulation, SimulationFigures):
+        return ()
+    recommended = report.recommendation.waits
+    return sorted(report.simulation.applicable, key=lambda one: one is not recommended)
+
+
 def _of_predictors(report: Report) -> list[Picture]:
     look = select_styles([one.spec for one in report.predictions], report.recommendation.predictor)
     scores = {spec: warm for spec, (_, warm) in report.scores.items()}
@@ -148,7 +169,9 @@ def _of_predictors(report: Report) -> list[Picture]:
 
 def _populations(report: Report) -> dict[str, str]:
     """Name the jobs of the figures of each section."""
+    simulated = report.simulation.jobs if isinstance(report.simulation, SimulationFigures) else 0
     return {
+        "simulated": f"the {formatting.plural(simulated, 'simulated job')}",
         "scored": f"all {formatting.plural(report.scored, 'scored job')}",
         "older": f"the older half of the scored jobs, {formatting.plural(report.older, 'job')}",
         "since": f"all {formatting.plural(report.jobs, 'job')}",
@@ -163,6 +186,12 @@ def _most_left_out(report: Report) -> float:
 def _breakable(spec: str) -> Markup:
     """Allow line breaks after colons, commas and pluses in a predictor's specification."""
     return Markup("<wbr>").join(re.split(r"(?<=[:,+])", spec))
+
+
+def _interval(relative: Interval) -> Markup:
+    """Format a relative change; its interval stays on one line."""
+    mean, space, between = recommendation.change(relative).partition(" ")
+    return Markup('{} <span class="interval">{}</span>').format(mean, between) if space else Markup(mean)  # noqa: S704
 
 
 def _targets(target: float) -> list[float]:

@@ -150,7 +150,7 @@ def make_report(
         accuracy = select_predictors(
             walltime, [*tried.values(), *(setting.halves for setting in grid)], options.target
         )  # fmt: skip
-        advice, simulation = _advise(workload, table, options, accuracy, soft, progress)
+        advice, simulation = _advise(workload, table, options, accuracy, soft, progress, rename)
         focus = advice.predictor or (accuracy.cautious.spec if accuracy.cautious else focus)
     else:
         progress(_simulation_work(options, len(workload.jobs)))
@@ -195,6 +195,7 @@ def _advise(
     accuracy: Accuracy,
     soft: dict[str, Integers],
     progress: Callable[[int], None],
+    rename: Rename,
 ) -> tuple[Recommendation, SimulationFigures | SimulationSkipped]:
     """Simulate and recommend; add the soft walltimes of further predictors to ``soft``."""
     work = _simulation_work(options, len(workload.jobs))
@@ -223,7 +224,7 @@ def _advise(
         done += amount
         progress(amount)
 
-    simulated = simulate_settings(prepared, compared, simulation, advance)
+    simulated = simulate_settings(prepared, compared, simulation, advance, rename)
     progress(work - done)
     return recommend(simulated, accuracy, options.target, int(table.scored.sum())), simulated
 

@@ -7,7 +7,7 @@ of the same shaken workload, with a 95% confidence interval.
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,17 @@ from softwalltime.policy.site import SitePolicy
 from softwalltime.replay.sweep.snapshot import take
 from softwalltime.replay.sweep.workers import local_workers
 from softwalltime.replay.workload import Workload
+from softwalltime.reports.columns import Rename
 from softwalltime.reports.leave_out import EvaluatedSetting
+from softwalltime.reports.waits_by_class import (
+    KINDS,
+    LARGEST,
+    ClassWaits,
+    JobClass,
+    classes_today,
+    compare_classes,
+    members_of,
+)
 from softwalltime.simulation.differences import Interval, interval, means, relative_changes
 from softwalltime.simulation.jobs import NO_PROCESSORS, Jobs, jobs_of
 from softwalltime.simulation.metrics import Metrics
@@ -110,7 +120,7 @@ class SettingWaits:
 
     ``metrics`` are means over the workloads; ``changes`` are relative to today's setting, by metric; ``broken``,
     ``worse`` and ``better`` are shares: of promises that were broken, of jobs that waited at least 1 h more or less.
-    ``waits`` is the mean wait in each workload.
+    ``waits`` is the mean wait in each workload.  ``classes``: by what makes the class, as for today.
     """
 
     setting: CandidateSetting
@@ -120,13 +130,15 @@ class SettingWaits:
     worse: Interval
     better: Interval
     waits: tuple[float, ...]
+    classes: dict[str, tuple[ClassWaits, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationFigures:
     """The settings compared with ``baseline``: the site's order, EASY backfilling, walltimes.
 
-    ``since`` and ``until`` are the first and last submission simulated, in epoch seconds.
+    ``since`` and ``until`` are the first and last submission simulated, in epoch seconds.  ``classes``: the classes of
+    jobs and their waits today, by what makes the class.
     """
 
     order: str
@@ -141,6 +153,12 @@ class SimulationFigures:
     recorded_wait: float | None
     baseline: Metrics
     settings: tuple[SettingWaits, ...]
+    classes: dict[str, tuple[JobClass, ...]] = field(default_factory=dict)
+
+    @property
+    def applicable(self) -> tuple[SettingWaits, ...]:
+        """The settings that can be switched on."""
+        return tuple(one for one in self.settings if not one.setting.missing)
 
 
 def prepare(workload: Workload, options: SimulationOptions) -> SimulationInput | SimulationSkipped:
@@ -212,25 +230,36 @@ def simulate_settings(
     settings: Sequence[CandidateSetting],
     options: SimulationOptions,
     progress: Callable[[int], None] = lambda _: None,
+    rename: Rename = lambda kind, name: name,
 ) -> SimulationFigures:
     """Simulate today's setting and the others on the same shaken workloads.
 
     :param progress: told the number of simulated jobs since it was last told, at most
         ``MOST_SETTINGS`` times jobs times seeds in all.
+    :param rename: maps the names of users and queues to pseudonyms.
     :raises SoftwalltimeError: if a predictor raises, or a process is killed.
     """
     minimum = settings[0].policy.minimum if settings else MINIMUM
     baseline = Policy(order=options.order, minimum=minimum)
     policies = list(dict.fromkeys([baseline, *(setting.policy for setting in settings)]))
-    found: dict[tuple[Policy, int], Metrics] = {}
+    found: dict[tuple[Policy, int], Result] = {}
     for result in _results(recorded, baseline, policies, options, progress):
-        found[result.policy, result.seed] = result.metrics
+        found[result.policy, result.seed] = result
     today = [found[baseline, seed] for seed in options.seeds]
-    jobs = recorded.jobs
+    jobs, processors = recorded.jobs, recorded.processors
+    members = members_of(jobs, processors)
+    classes_of_today = [one.classes for one in today]
+
+    def compared(setting: CandidateSetting) -> SettingWaits:
+        results = [found[setting.policy, seed] for seed in options.seeds]
+        waits = compare(setting, [one.metrics for one in results], [one.metrics for one in today])
+        classes = compare_classes(members, [one.classes for one in results], classes_of_today, rename)
+        return replace(waits, classes=classes)
+
     return SimulationFigures(
-        options.order, recorded.processors, recorded.estimated, len(jobs), recorded.of, recorded.refused,
-        jobs.submitted[0], jobs.submitted[-1], options.seeds, recorded.wait, _means(today),
-        tuple(compare(setting, [found[setting.policy, seed] for seed in options.seeds], today) for setting in settings),
+        options.order, processors, recorded.estimated, len(jobs), recorded.of, recorded.refused, jobs.submitted[0],
+        jobs.submitted[-1], options.seeds, recorded.wait, _means([one.metrics for one in today]),
+        tuple(map(compared, settings)), classes_today(members, classes_of_today, rename),
     )  # fmt: skip
 
 
@@ -262,7 +291,7 @@ def _results(
 ) -> Iterable[Result]:
     """The figures of all policies on all workloads, as they come."""
     jobs, seeds = recorded.jobs, options.seeds
-    experiment = Experiment("", recorded.processors, baseline, SHAKE)
+    experiment = Experiment("", recorded.processors, baseline, SHAKE, KINDS, largest=LARGEST)
     workers = local_workers(options.processes)
     if workers.processes == 1 or len(jobs) * len(policies) * len(seeds) <= _FEW:
         for seed in seeds:

@@ -1,7 +1,7 @@
 """Metrics of a schedule: waits, slowdowns and promises, for all jobs or for classes of jobs."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -15,6 +15,10 @@ HOUR = 3600
 WIDE = 0.5
 """Least share of the machine that makes a job wide."""
 CLASSES = ("runtime", "size", "queue", "user", "month")
+NAMELESS = "-"
+"""Class of the jobs without a user or a queue."""
+OTHERS = "(others)"
+"""Class of the jobs of all users, or in all queues, but the largest ones."""
 _RUNTIMES = (
     (60, "up to 1 min"), (600, "up to 10 min"), (HOUR, "up to 1 h"), (4 * HOUR, "up to 4 h"), (24 * HOUR, "up to 24 h"),
 )  # fmt: skip
@@ -66,6 +70,29 @@ def bounded_slowdowns(wait: Integers, duration: Integers, bound: int) -> Floats:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """What the figures are computed from, an entry a job; ``change``: how much longer a job waits than before."""
+
+    submitted: Integers
+    size: Integers
+    wait: Integers
+    duration: Integers
+    start: Integers
+    promise: Integers
+    extensions: Integers
+    backfilled: NDArray[np.bool_]
+    change: Integers | None
+
+    def part(self, which: Integers) -> "_Columns":
+        """The columns of these jobs."""
+        return _Columns(
+            self.submitted[which], self.size[which], self.wait[which], self.duration[which], self.start[which],
+            self.promise[which], self.extensions[which], self.backfilled[which],
+            None if self.change is None else self.change[which],
+        )  # fmt: skip
+
+
 def measure(
     jobs: Jobs, outcome: Outcome, processors: int, baseline: Outcome | None = None,
     chosen: NDArray[np.bool_] | None = None,
@@ -76,26 +103,53 @@ def measure(
     :param baseline: the schedule of the same jobs under the first policy.
     :param chosen: which jobs count; all by default.
     """
-    which = np.ones(len(jobs), np.bool_) if chosen is None else chosen
-    count = int(which.sum())
-    if not count:
+    columns = _columns(jobs, outcome, baseline)
+    if chosen is not None:
+        return _measured(columns.part(np.flatnonzero(chosen)), processors)
+    speed = len(jobs) / outcome.seconds if len(jobs) and outcome.seconds else None
+    return replace(_measured(columns, processors), jobs_per_second=speed)
+
+
+def measure_classes(
+    jobs: Jobs, outcome: Outcome, processors: int, members: Mapping[str, Mapping[str, Integers]],
+    baseline: Outcome | None = None,
+) -> dict[str, dict[str, Metrics]]:  # fmt: skip
+    """The figures of each class, by what makes the class, then by the class's name.
+
+    :param members: the indexes of the jobs of each class, as from :func:`classes`.
+    """
+    columns = _columns(jobs, outcome, baseline)
+    return {
+        by: {name: _measured(columns.part(which), processors) for name, which in each.items()}
+        for by, each in members.items()
+    }
+
+
+def _columns(jobs: Jobs, outcome: Outcome, baseline: Outcome | None) -> _Columns:
+    wait = waits(jobs, outcome)
+    return _Columns(
+        np.array(jobs.submitted, np.int64), np.array(jobs.processors, np.int64), wait, outcome.duration, outcome.start,
+        outcome.promise, outcome.extensions, outcome.backfilled,
+        None if baseline is None else wait - waits(jobs, baseline),
+    )  # fmt: skip
+
+
+def _measured(of: _Columns, processors: int) -> Metrics:
+    wait, duration, change = of.wait, of.duration, of.change
+    if not len(wait):
         return Metrics()
-    every = waits(jobs, outcome)
-    wait, duration = every[which], outcome.duration[which]
-    size = np.array(jobs.processors, np.int64)[which]
     # As floats: a damaged record may hold more processor-seconds than an integer of 64 bits.
-    area = size.astype(np.float64) * duration
-    makespan = int((outcome.start + outcome.duration)[which].max()) - int(np.array(jobs.submitted)[which].min())
-    promise, start = outcome.promise[which], outcome.start[which]
-    promised = promise >= 0
-    late = (start - promise)[promised]
+    area = of.size.astype(np.float64) * duration
+    makespan = int((of.start + duration).max()) - int(of.submitted.min())
+    promised = of.promise >= 0
+    late = (of.start - of.promise)[promised]
     late = late[late > 0]
-    change = None if baseline is None else wait - waits(jobs, baseline)[which]
-    wide = wait[size >= WIDE * processors]
+    wide = wait[of.size >= WIDE * processors]
+    median, p95 = np.percentile(wait, (50, 95)).tolist()
     return Metrics(
         float(wait.mean()),
-        float(np.percentile(wait, 50)),
-        float(np.percentile(wait, 95)),
+        median,
+        p95,
         float(wait.max()),
         float(bounded_slowdowns(wait, duration, 10).mean()),
         float(bounded_slowdowns(wait, duration, 60).mean()),
@@ -103,24 +157,25 @@ def measure(
         float((wait * area).sum() / area.sum()),
         float(area.sum() / (processors * makespan)),
         float(makespan),
-        float(outcome.backfilled[which].mean()),
+        float(of.backfilled.mean()),
         int(promised.sum()),
         float(len(late) / promised.sum()) if promised.any() else None,
         float(late.mean()) if len(late) else None,
-        float(outcome.extensions[which].mean()),
+        float(of.extensions.mean()),
         None if change is None else float((change >= HOUR).mean()),
         None if change is None else float((change <= -HOUR).mean()),
         float(np.percentile(wide, 99)) if len(wide) else None,
-        count / outcome.seconds if chosen is None and outcome.seconds else None,
     )
 
 
-def classes(jobs: Jobs, by: str, processors: int) -> dict[str, NDArray[np.bool_]]:
-    """The jobs of each class, by the class's name, in ascending order of what makes the class.
+def classes(jobs: Jobs, by: str, processors: int, largest: int | None = None) -> dict[str, Integers]:
+    """The indexes of the jobs of each class, by the class's name, in ascending order of what makes the class.
 
     Runtimes and sizes do not depend on the policy: the runtime is the recorded one.
 
     :param by: one of :data:`CLASSES`.
+    :param largest: only so many users or queues, those with the most jobs, the largest first; the jobs of the rest are
+        the class :data:`OTHERS`.
     :raises UsageError: for another one.
     """
     if by == "runtime":
@@ -129,11 +184,11 @@ def classes(jobs: Jobs, by: str, processors: int) -> dict[str, NDArray[np.bool_]
         names = ["1 processor", "up to 1/8 of the machine", "up to 1/2 of the machine", "more than 1/2 of the machine"]
         return _grouped([names[_size(size, processors)] for size in jobs.processors], names)
     if by == "queue":
-        return _grouped([job.submission.queue or "-" for job in jobs.completed], [])
+        return _largest(_grouped([job.submission.queue or NAMELESS for job in jobs.completed]), largest)
     if by == "user":
-        return _grouped([job.submission.user or "-" for job in jobs.completed], [])
+        return _largest(_grouped([job.submission.user or NAMELESS for job in jobs.completed]), largest)
     if by == "month":
-        return _grouped([datetime.fromtimestamp(time, UTC).strftime("%Y-%m") for time in jobs.submitted], [])
+        return _grouped([datetime.fromtimestamp(time, UTC).strftime("%Y-%m") for time in jobs.submitted])
     raise UsageError(f"no class is called {by!r}; there are {', '.join(CLASSES)}")
 
 
@@ -147,8 +202,19 @@ def _size(size: int, processors: int) -> int:
     return 1 if 8 * size <= processors else 2 if 2 * size <= processors else 3
 
 
-def _grouped(labels: list[str], first: Sequence[str]) -> dict[str, NDArray[np.bool_]]:
-    column = np.array(labels)
-    there = set(labels)
-    names = [name for name in first if name in there] + sorted(there - set(first))
-    return {name: column == name for name in names}
+def _grouped(labels: Sequence[str], first: Sequence[str] = ()) -> dict[str, Integers]:
+    index: dict[str, int] = {}
+    codes = np.fromiter((index.setdefault(label, len(index)) for label in labels), np.int64, len(labels))
+    parts = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+    members = dict(zip(index, parts, strict=False))
+    names = [name for name in first if name in members] + sorted(members.keys() - set(first))
+    return {name: members[name] for name in names}
+
+
+def _largest(members: dict[str, Integers], largest: int | None) -> dict[str, Integers]:
+    if largest is None:
+        return members
+    names = sorted(members, key=lambda name: (-len(members[name]), name))
+    found = {name: members[name] for name in names[:largest]}
+    rest = [members[name] for name in names[largest:]]
+    return found | ({OTHERS: np.sort(np.concatenate(rest))} if rest else {})

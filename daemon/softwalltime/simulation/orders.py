@@ -58,9 +58,11 @@ class ExpansionFactor(_ColumnOrder):
 
 
 class Unicef(_ColumnOrder):
-    """wait / (log2(processors) x value) (Tang et al. 2009): short jobs on few processors soon.
+    """wait / (log2(processors) x value): short jobs on few processors soon.
 
-    A job on one processor comes first as soon as it waits, as the formula divides by 0.
+    UNICEF of W. Tang, Z. Lan, N. Desai, D. Buettner: Fault-aware, utility-based job scheduling on Blue Gene/P systems.
+    CLUSTER 2009.  The greatest comes first.  A job on one processor comes first as soon as it waits, as the formula
+    divides by 0; of several such jobs the one submitted first.
     """
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
@@ -72,9 +74,15 @@ class Unicef(_ColumnOrder):
 
 
 class _LearnedFormula(_ColumnOrder):
-    """The orders that Carastan-Santos & de Camargo (SC 2017, table 3) found by machine learning.
+    """F1 to F4, which D. Carastan-Santos & R. Y. de Camargo found by regression over simulated schedules.
 
-    With value r, processors n and the submission s in seconds since the first one, at least 1.  The least comes first.
+    Obtaining Dynamic Scheduling Policies with Simulation and Machine Learning.  SC 2017, table 3.  With value r,
+    processors n and submission s.  The least comes first.  The regressions have a coefficient for each term; the
+    constants are their quotients, cut to three digits.  The unrounded coefficients are in the simulator that was
+    published with the paper (sched-simulator-runtime.c); their quotients are 870.96, 25,673, 6,862,777 and 530,988.
+
+    s is in seconds since the first submission, at least 1.  That simulator starts each sequence of 15 days at 0.  The
+    logarithm makes a difference in age count less, the longer the log is.
     """
 
     def __init__(self, jobs: Jobs, values: Values, policy: Policy) -> None:

@@ -13,7 +13,7 @@ from softwalltime.replay.sweep.snapshot import load
 from softwalltime.simulation.engine import Outcome, simulate
 from softwalltime.simulation.jobs import Jobs, jobs_of
 from softwalltime.simulation.machine import Machine
-from softwalltime.simulation.metrics import Metrics, classes, measure
+from softwalltime.simulation.metrics import Metrics, classes, measure, measure_classes
 from softwalltime.simulation.policies import Policy
 from softwalltime.simulation.shaking import shaken
 from softwalltime.simulation.vnodes import Vnode, Vnodes
@@ -27,8 +27,9 @@ class Experiment:
     """Settings that all simulations of one run share.
 
     ``digest`` identifies the set of jobs; ``baseline`` is the policy that the others are compared with; ``shake``
-    is empty for the recorded workload; ``by`` names the classes to measure as well.  ``vnodes``, if there are any, are
-    the machine in place of interchangeable processors, of which they have ``processors``.
+    is empty for the recorded workload; ``by`` names the classes to measure as well, of users and queues only the
+    ``largest`` so many.  ``vnodes``, if there are any, are the machine in place of interchangeable processors, of which
+    they have ``processors``.
     """
 
     digest: str
@@ -37,6 +38,7 @@ class Experiment:
     shake: str = ""
     by: tuple[str, ...] = ()
     vnodes: tuple[Vnode, ...] = ()
+    largest: int | None = None
     version: str = __version__
 
     def machine(self, workload: Jobs) -> int | Machine:
@@ -115,32 +117,18 @@ def results(
     """
     first = experiment.baseline
     baseline = run(workload, experiment.machine(workload), first, progress if first in policies else lambda _: None)
+    processors = experiment.processors
+    members = {by: classes(workload, by, processors, experiment.largest) for by in experiment.by}
     found = []
     for policy in policies:
         own = policy == first
         outcome = baseline if own else run(workload, experiment.machine(workload), policy, progress)
         outcomes(policy, outcome)
-        found.append(_result(workload, experiment, policy, seed, outcome, None if own else baseline))
+        # The baseline's own figures have nothing to be compared with.
+        other = None if own else baseline
+        figures = measure(workload, outcome, processors, other)
+        found.append(Result(policy, seed, figures, measure_classes(workload, outcome, processors, members, other)))
     return found
-
-
-def _result(
-    workload: Jobs, experiment: Experiment, policy: Policy, seed: int, outcome: Outcome, baseline: Outcome | None
-) -> Result:
-    """The figures of one schedule; the baseline's own has none to be compared with."""
-    processors = experiment.processors
-    return Result(
-        policy,
-        seed,
-        measure(workload, outcome, processors, baseline),
-        {
-            by: {
-                name: measure(workload, outcome, processors, baseline, chosen)
-                for name, chosen in classes(workload, by, processors).items()
-            }
-            for by in experiment.by
-        },
-    )
 
 
 def run(workload: Jobs, machine: int | Machine, policy: Policy, progress: Progress = lambda _: None) -> Outcome:

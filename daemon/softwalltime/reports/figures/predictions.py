@@ -6,6 +6,7 @@ import numpy as np
 
 from softwalltime.formatting import MINUTE, duration, exact_percent, percent, plural
 from softwalltime.replay.metrics import Scores
+from softwalltime.reports.analysis.groups import LEAST_JOBS
 from softwalltime.reports.analysis.predictions import CLASSES, Box, Predictions
 from softwalltime.reports.figures.picture import (
     INK,
@@ -149,8 +150,8 @@ def _boxes(rows: Sequence[tuple[str, Sequence[Box]]], look: Mapping[str, Style],
     panels = len(rows[0][1])
     across = min(3, panels)
     down = -(-panels // across)
-    values = [value for _, boxes in rows for one in boxes if one.percentiles for value in one.percentiles]
-    low, high = min(*values, -2.0 * MINUTE), max(*values, 2.0 * MINUTE)
+    values = [value for _, boxes in rows for one in boxes for value in _percentiles(one) or ()]
+    low, high = min([*values, -2.0 * MINUTE]), max([*values, 2.0 * MINUTE])
     labels = [look[spec].label for spec, _ in rows]
     lines = len(rows) * max(1.35, *(label.count("\n") + 1.2 for label in labels))
     height = 0.65 + down * (0.5 + 0.17 * lines)
@@ -160,7 +161,7 @@ def _boxes(rows: Sequence[tuple[str, Sequence[Box]]], look: Mapping[str, Style],
                 ax.set_axis_off()
                 continue
             for row, (spec, boxes) in enumerate(rows):
-                percentiles = boxes[panel].percentiles
+                percentiles = _percentiles(boxes[panel])
                 if percentiles is None:
                     continue
                 p5, p25, p50, p75, p95 = percentiles
@@ -169,8 +170,9 @@ def _boxes(rows: Sequence[tuple[str, Sequence[Box]]], look: Mapping[str, Style],
                 ax.barh(row, p75 - p25, 0.56, left=p25, color=color, alpha=0.35, edgecolor=color, linewidth=1)
                 ax.plot([p50, p50], [row - 0.28, row + 0.28], color=INK, linewidth=2)
             one = rows[0][1][panel]
-            if not one.jobs:
-                ax.text(0.5, 0.5, "no jobs", transform=ax.transAxes, ha="center", va="center", color=MUTED)
+            if one.jobs < LEAST_JOBS:
+                said = "too few jobs" if one.jobs else "no jobs"
+                ax.text(0.5, 0.5, said, transform=ax.transAxes, ha="center", va="center", color=MUTED)
             ax.set_title(f"{shorten_label(one.label)}\n", loc="left")
             ax.text(0, 1.02, plural(one.jobs, "job"), transform=ax.transAxes, fontsize=8, color=MUTED)
             ax.axvline(0, color=INK, linewidth=0.9)
@@ -185,13 +187,18 @@ def _boxes(rows: Sequence[tuple[str, Sequence[Box]]], look: Mapping[str, Style],
         return picture.svg(name)
 
 
+def _percentiles(box: Box) -> tuple[float, ...] | None:
+    """The percentiles to draw: none of few jobs."""
+    return box.percentiles if box.jobs >= LEAST_JOBS else None
+
+
 def _boxes_alt(rows: Sequence[tuple[str, Sequence[Box]]]) -> str:
     spec, boxes = rows[-1]
     lines = [
-        f"{one.label}, {plural(one.jobs, 'job')}: median {duration(one.percentiles[2])}, 90% between "
-        f"{duration(one.percentiles[0])} and {duration(one.percentiles[4])}"
+        f"{one.label}, {plural(one.jobs, 'job')}: median {duration(drawn[2])}, 90% between "
+        f"{duration(drawn[0])} and {duration(drawn[4])}"
         for one in boxes
-        if one.percentiles
+        if (drawn := _percentiles(one))
     ]
     return f"Box plots of errors; for {spec}: {'; '.join(lines)}."
 

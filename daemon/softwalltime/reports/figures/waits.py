@@ -6,18 +6,26 @@ from softwalltime.reports.recommendation import change
 from softwalltime.reports.simulation import SettingWaits, SimulationFigures
 
 _PANELS = (
-    ("wait_mean", "mean wait"), ("wait_p95", "95th percentile wait"), ("bsld10_mean", "mean bounded slowdown"),
+    ("wait_mean", "mean wait"), ("wait_p95", "95th percentile wait"), ("bsld10_mean", "bounded slowdown"),
 )  # fmt: skip
+SHAKING = (
+    "D. Tsafrir, K. Ouaknine, D. G. Feitelson: Reducing Performance Evaluation Sensitivity and Variability by Input "
+    "Shaking. MASCOTS 2007"
+)
 
 
 def draw_changes(simulated: SimulationFigures, recommended: SettingWaits | None) -> Picture:
     """Changes against today with their intervals, one row for each setting."""
     settings = simulated.settings
     name = "changes"
-    with drawing(1.0 + 0.42 * len(settings), columns=3, sharey=True) as picture:
+    labels = [wrap_label(one.setting.name, 24) for one in settings]
+    # A row is as high as its label, so that labels do not overlap.
+    heights = [max(2, label.count("\n") + 2) for label in labels]
+    places = [sum(heights[:number]) + height / 2 for number, height in enumerate(heights)]
+    with drawing(0.8 + 0.145 * sum(heights), columns=3, sharey=True) as picture:
         for ax, (metric, title) in zip(picture.axes[0], _PANELS, strict=True):
             ax.axvline(0, color=MUTED, linewidth=1)
-            for place, one in enumerate(settings):
+            for place, one in zip(places, settings, strict=True):
                 found = one.changes[metric]
                 if found.mean is None:
                     continue
@@ -30,8 +38,8 @@ def draw_changes(simulated: SimulationFigures, recommended: SettingWaits | None)
             ax.set(title=title, xlabel="change, %")
             ax.grid(visible=False, axis="y")
         first = picture.ax
-        first.set(yticks=range(len(settings)), yticklabels=[wrap_label(one.setting.name, 24) for one in settings])
-        first.set_ylim(len(settings) - 0.5, -0.5)
+        first.set(yticks=places, yticklabels=labels)
+        first.set_ylim(sum(heights), 0)
         svg = picture.svg(name)
     return Picture(
         name,
@@ -39,8 +47,7 @@ def draw_changes(simulated: SimulationFigures, recommended: SettingWaits | None)
         f"Mean over {plural(len(simulated.seeds), 'shaken workload')} (point) and its 95% confidence interval (line); "
         "squares: settings that need what this version of the daemon lacks.",
         "Left of 0 is shorter. A line that crosses 0 shows no effect that can be told from chance.",
-        "D. Tsafrir, K. Ouaknine, D. G. Feitelson: Reducing Performance Evaluation Sensitivity and Variability by "
-        "Input Shaking. MASCOTS 2007",
+        SHAKING,
         " ".join(f"{one.setting.name}: mean wait {change(one.changes['wait_mean'])}." for one in settings),
         svg,
     )

@@ -219,10 +219,10 @@ def _heat_map(found: HeatMap, name: str, title: str, axis: str, what: str, sourc
         f"Share of {what} by {axis} and processors, on a log scale.",
         {
             "heat-runtime": ("Compare with the next figure, which shows the walltimes."),
-            "heat-walltime": "Dark columns are popular walltimes. Fields that are dark here but not in the previous "
+            "heat-walltime": "Strongly colored columns are popular walltimes. Fields colored more than in the previous "
             "figure were requested and not used.",
-            "heat-cpu": "Jobs in dark fields use most of the machine, even if they are few. Their predictions "
-            "matter most for the load.",
+            "heat-cpu": "Jobs in strongly colored fields use most of the machine, even if they are few. Their "
+            "predictions matter most for the load.",
         }[name],
         source,
         f"Heat map; the largest share, {percent(top)} of the {what}, has a {axis} {where}.",

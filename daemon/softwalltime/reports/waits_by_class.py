@@ -1,0 +1,131 @@
+"""Who waits longer and who shorter: the waits of classes of jobs under each simulated setting."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from softwalltime.formatting import printable
+from softwalltime.reports.columns import UNNAMED, UNPRINTABLE, Integers, Rename
+from softwalltime.simulation.differences import Interval, differences, interval, means, relative_changes
+from softwalltime.simulation.jobs import Jobs
+from softwalltime.simulation.metrics import CLASSES, NAMELESS, OTHERS, Metrics, classes
+
+KINDS = CLASSES
+"""What makes the classes."""
+LARGEST = 10
+"""Users and queues that are a class of their own; the others are one class together."""
+SMALL = 50
+"""Jobs below which a class is small: a few jobs that happen to start elsewhere decide about its mean wait."""
+NOTABLE = 60
+"""Seconds by which a mean wait must change to count as longer or shorter."""
+
+_RENAMED = ("user", "queue")
+
+Members = Mapping[str, Mapping[str, Integers]]
+"""Indexes of jobs by what makes the class, then by the class's name."""
+ByClass = Mapping[str, Mapping[str, Metrics]]
+"""Metrics by what makes the class, then by the class's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobClass:
+    """A class of the simulated jobs and its waits in today's setting, in seconds: means over the workloads.
+
+    ``jobs`` is the number of jobs as recorded.
+    """
+
+    name: str
+    jobs: int
+    wait_mean: float | None
+    wait_p95: float | None
+
+    @property
+    def small(self) -> bool:
+        """Whether there are too few jobs to say anything."""
+        return self.jobs < SMALL
+
+
+@dataclass(frozen=True, slots=True)
+class ClassWaits:
+    """The waits of one class under a setting, in seconds: means over the workloads.
+
+    ``change`` of the mean wait is relative to today's, ``difference`` is in seconds, both workload by workload;
+    ``worse`` and ``better`` are the shares of the class's jobs that wait at least 1 h more or less than today.
+    """
+
+    name: str
+    wait_mean: float | None
+    wait_p95: float | None
+    change: Interval
+    difference: Interval
+    worse: Interval
+    better: Interval
+
+    @property
+    def longer(self) -> bool:
+        """Whether the mean wait grows notably, beyond the 95% interval of its change."""
+        return (self.difference.mean or 0) >= NOTABLE and self.change.low is not None and self.change.low > 0
+
+    @property
+    def shorter(self) -> bool:
+        """Whether the mean wait falls notably, beyond the 95% interval of its change."""
+        return (self.difference.mean or 0) <= -NOTABLE and self.change.high is not None and self.change.high < 0
+
+
+def members_of(jobs: Jobs, processors: int) -> Members:
+    """The jobs of each class, by what makes the class, then by the class's name."""
+    return {kind: classes(jobs, kind, processors, LARGEST) for kind in KINDS}
+
+
+def classes_today(members: Members, baseline: Sequence[ByClass], rename: Rename) -> dict[str, tuple[JobClass, ...]]:
+    """The classes with their waits in today's setting.
+
+    :param baseline: today's metrics in each workload.
+    """
+    found = {}
+    for kind, each in members.items():
+        today = {name: means([one[kind][name] for one in baseline if name in one[kind]]) for name in each}
+        found[kind] = tuple(
+            JobClass(_shown(kind, name, rename), len(each[name]), waits.wait_mean, waits.wait_p95)
+            for name, waits in today.items()
+        )
+    return found
+
+
+def compare_classes(
+    members: Members, setting: Sequence[ByClass], baseline: Sequence[ByClass], rename: Rename
+) -> dict[str, tuple[ClassWaits, ...]]:
+    """The waits of the same classes under a setting, compared with today's workload by workload."""
+    both = list(zip(setting, baseline, strict=True))
+    return {
+        kind: tuple(
+            _compared(
+                _shown(kind, name, rename),
+                # Shaken by weeks, the first and the last month may lose all their jobs.
+                [(mine[kind][name], other[kind][name]) for mine, other in both if name in other[kind]],
+            )
+            for name in each
+        )
+        for kind, each in members.items()
+    }
+
+
+def _compared(name: str, pairs: Sequence[tuple[Metrics, Metrics]]) -> ClassWaits:
+    new, today = [mine for mine, _ in pairs], [other for _, other in pairs]
+    mean = means(new)
+    return ClassWaits(
+        name,
+        mean.wait_mean,
+        mean.wait_p95,
+        relative_changes(new, today)["wait_mean"],
+        differences(new, today)["wait_mean"],
+        interval([one.worse_1h or 0.0 for one in new]),
+        interval([one.better_1h or 0.0 for one in new]),
+    )
+
+
+def _shown(kind: str, name: str, rename: Rename) -> str:
+    if kind not in _RENAMED:
+        return name
+    if name == OTHERS:
+        return "all others"
+    return UNNAMED if name == NAMELESS else printable(rename(kind, name), UNPRINTABLE)
