@@ -200,6 +200,11 @@ def test_li_compares_runtimes_from_each_source(reports: dict[str, PaperResults])
     assert found[RUNTIME]["mae"] < found[WALLTIME]["mae"] < found[li2004.LINEAR]["mae"]
 
 
+def test_li_fits_the_predictors_that_are_to_be_fitted(study: Study) -> None:
+    _, predicted = li2004.predicted_waits(study, study.jobs, ["adaboost"])
+    assert (predicted["adaboost"] != predicted[WALLTIME]).any()
+
+
 def test_li_finds_the_best_single_template(reports: dict[str, PaperResults]) -> None:
     report = reports["li2004"]
     single = rows(report, "fig1_3")

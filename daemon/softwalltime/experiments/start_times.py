@@ -56,18 +56,27 @@ def predicted_runtimes(
     completed = jobs.completed
     ends = (outcome.start + outcome.duration).tolist()
     by_end = sorted(range(len(jobs)), key=ends.__getitem__) if predictor is not None else []
-    learnt = 0
+    learnt = next_fit = 0
     found = []
+
+    def fit(now: int) -> None:
+        nonlocal next_fit
+        if predictor is not None and predictor.fits and now >= next_fit:
+            next_fit = now + predictor.fit_seconds
+            predictor.fit(now)
+
     for state in sample:
         now = state.now
         while learnt < len(by_end) and ends[by_end[learnt]] <= now:
             job = by_end[learnt]
             learnt += 1
+            fit(ends[job])
             if predictor is not None and jobs.teaches[job]:
                 start = int(outcome.start[job])
                 predictor.learn(
                     replace(completed[job], start=start, end=ends[job], runtime=ends[job] - start)
                 )  # fmt: skip
+        fit(now)
 
         def runtime(job: int, elapsed: int, now: int = now) -> int:
             limit = jobs.walltime[job]

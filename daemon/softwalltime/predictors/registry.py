@@ -144,9 +144,9 @@ def _own() -> Iterable[Entry]:
             imported = importlib.import_module(module.name)
         # An optional package that is missing or damaged must not disable the other predictors.
         except Exception as error:
-            # Such a predictor is the only one in its module and has the module's name.
+            # Such a predictor is the only one in its module and has the module's name, with "-" for "_".
             problem = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
-            yield Entry(module.name.rpartition(".")[2], "softwalltime", None, problem)
+            yield Entry(module.name.rpartition(".")[2].replace("_", "-"), "softwalltime", None, problem)
             continue
         for _, member in inspect.getmembers(imported, inspect.isclass):
             if member.__module__ == module.name and issubclass(member, Predictor) and not inspect.isabstract(member):

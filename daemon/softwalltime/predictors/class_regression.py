@@ -1,0 +1,154 @@
+"""TRIP's frame: when the user's walltime is kept, and a regression for each class of jobs where it is not."""
+
+from abc import abstractmethod
+from bisect import bisect_left, insort
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from operator import attrgetter
+from typing import Protocol
+
+from pydantic import Field
+
+from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.predictors.base import History, Options, Predictor
+from softwalltime.predictors.class_features import (
+    AVERAGE_ACCURACY,
+    ClassJob,
+    Floats,
+    class_job,
+    features,
+    nodes,
+    training_rows,
+)
+from softwalltime.predictors.like_jobs import Keys, Window
+from softwalltime.reasons import Reason
+
+
+class ClassRegressionOptions(Options):
+    """Options of the predictors in TRIP's frame."""
+
+    keys: Keys = ("user", "project", "job_name")
+    least: int = Field(default=10, ge=3, description="fewer jobs of a class than this keep the walltime")
+    accuracy: float = Field(
+        default=0.8, ge=0, le=1.01, description="a class whose walltimes are this accurate on average keeps them"
+    )
+    most: int = Field(default=200, ge=3, le=10_000, description="jobs of a class to keep and fit to, the last ones")
+    window: Window = 365 * 86400
+    every: int = Field(default=1, ge=1, le=365, description="days between two fits")
+
+
+class Model(Protocol):
+    """A fitted regression."""
+
+    def predict(self, row: Sequence[float]) -> float:
+        """The runtime in seconds of a job with these features."""
+
+
+class ClassRegression(Predictor):
+    """A class are the jobs with the same keys.  The walltime is kept where the class has too few jobs or accurate ones.
+
+    Else a model of the class predicts from the features of table III.  A model depends on nothing but the jobs of the
+    class that ended before a multiple of ``every`` days since 1970, so that a restart gives the same one.
+    """
+
+    def __init__(self, options: ClassRegressionOptions) -> None:
+        super().__init__(options)
+        self._least = options.least
+        self._accuracy = options.accuracy
+        self._most = options.most
+        self._window = options.window
+        self._every = options.every * 86400
+        self._alike = " and ".join(options.keys)
+        self._key: Callable[[Submission], Hashable] = attrgetter(*options.keys)
+        # Each class's jobs in order of end, the class that has waited longest for a job first.
+        self._classes: OrderedDict[Hashable, list[ClassJob]] = OrderedDict()
+        self._models: dict[Hashable, Model] = {}
+        # What each model was fitted to: number of jobs, first and last one.
+        self._fitted: dict[Hashable, tuple[int, ClassJob, ClassJob]] = {}
+        self._period: int | None = None
+        self._oldest: int | None = None
+
+    @property
+    def history(self) -> History:
+        """All jobs of the window."""
+        return History(seconds=self._window)
+
+    def learn(self, job: CompletedJob) -> None:
+        """Keep the job if it ran and had a walltime; forget classes without a job in the window."""
+        submission = job.submission
+        if job.runtime <= 0 or not submission.walltime:
+            return
+        self._oldest = job.end if self._oldest is None else min(self._oldest, job.end)
+        key = self._key(submission)
+        classes = self._classes
+        jobs = classes.get(key)
+        if jobs is None:
+            jobs = classes[key] = []
+        insort(jobs, class_job(job))
+        # The last ones by end are the same whatever the order of arrival.
+        if len(jobs) > self._most:
+            del jobs[0]
+        classes.move_to_end(key)
+        oldest = job.end - self._window
+        while classes:
+            first, jobs = next(iter(classes.items()))
+            if jobs[-1].end >= oldest:
+                break
+            del classes[first]
+            self._models.pop(first, None)
+            self._fitted.pop(first, None)
+
+    def fit(self, now: int) -> None:
+        """Where a period has begun since the last fit, fit each class that has changed to its jobs before that."""
+        period = now // self._every
+        if self._period is not None and period <= self._period:
+            return
+        self._period = period
+        before = period * self._every
+        large = {key: jobs for key, jobs in self._classes.items() if len(jobs) >= self._least}
+        known = {key: self._known(jobs, before) for key, jobs in large.items()}
+        known = {key: jobs for key, jobs in known.items() if len(jobs) >= self._least and self._inaccurate(jobs)}
+        if not self._prepare(known, before):
+            return
+        for key in [key for key in self._models if key not in known]:
+            del self._models[key], self._fitted[key]
+        for key, jobs in known.items():
+            made_of = (len(jobs), jobs[0], jobs[-1])
+            if self._fitted.get(key) != made_of:
+                self._models[key] = self._train(*training_rows(jobs))
+                self._fitted[key] = made_of
+
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+        """What the class's model says; none where the walltime is kept."""
+        if not submission.walltime:
+            return ColdStart(Reason.NO_WALLTIME)
+        key = self._key(submission)
+        past = self._classes.get(key, [])
+        if past and past[0].end < now - self._window:
+            past = past[bisect_left(past, (now - self._window,)) :]
+        count = len(past)
+        if count < self._least:
+            return ColdStart(Reason.TOO_FEW_JOBS, (count, self._alike, self._window / 86400, self._least))
+        row = features(past, submission.walltime, nodes(submission))
+        if row[AVERAGE_ACCURACY] > self._accuracy:
+            return ColdStart(Reason.OTHER, (f"the walltimes of the last {count} jobs alike are accurate",))
+        model = self._models.get(key)
+        if model is None:
+            return ColdStart(Reason.OTHER, (f"no model of the jobs with the same {self._alike} has been fitted yet",))
+        seconds = max(model.predict(row), 1.0)
+        return Prediction(seconds, "{} over the last {} jobs with the same {}", (self.name, count, self._alike))
+
+    def _known(self, jobs: list[ClassJob], before: int) -> list[ClassJob]:
+        """Those that ended in the window before this time."""
+        return jobs[bisect_left(jobs, (before - self._window,)) : bisect_left(jobs, (before,))]
+
+    def _inaccurate(self, jobs: list[ClassJob]) -> bool:
+        return sum(job.accuracy for job in jobs) / len(jobs) <= self._accuracy
+
+    def _prepare(self, known: dict[Hashable, list[ClassJob]], before: int) -> bool:
+        """Choose what all models share from the jobs of each class; whether models can be fitted."""
+        return True
+
+    @abstractmethod
+    def _train(self, x: Floats, y: Floats) -> Model:
+        """A model of runtimes ``y`` in seconds by features ``x``, one row a job."""
