@@ -1,10 +1,10 @@
-"""Why a job has no prediction or no soft walltime: a code for programs, and its sentence."""
+"""Reasons of decisions: codes for programs, with a sentence for each."""
 
 from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Why a decision is what it is.  The values are stored; they never change."""
+    """Reason of a decision. The values are stored and never change."""
 
     PREDICTED = "predicted"
     """A soft walltime follows from a prediction; the prediction says what it rests on."""

@@ -1,192 +1,23 @@
-"""Dashboard, alerts and monitoring role: all that they name exists, their SQL runs, and the role reads nothing else."""
+"""Dashboard and monitoring roles: every name exists, the SQL runs, and the roles read only the views."""
 
-import json
-import os
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from prometheus_client.parser import text_string_to_metric_families
 from psycopg import postgres
 from sqlalchemy import Engine, text
 
 from softwalltime.errors import StoreError
 from softwalltime.replay.workload import Workload
-from softwalltime.service.metrics import MetricsEndpoint
-from softwalltime.service.status import DecisionCount
 from softwalltime.store.definitions import views
 from softwalltime.store.migrations import check, upgrade
-from softwalltime.store.quality import Quality
 from softwalltime.workloads.synthetic import generate
-from tests.samples import ROOT
-from tests.service.statuses import new_status, working_status
+from tests.deploy.dashboard import DASHBOARD, DEPLOY, POSTGRESQL, PROMETHEUS, QUERIES
 from tests.store.monitored import NOW, asked, fresh, lately, store
 
-DEPLOY = ROOT / "deploy"
-DASHBOARD = json.loads((DEPLOY / "grafana" / "softwalltime.json").read_text())
-ALERTS = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yml").read_text())
-RULES = [rule for group in ALERTS["groups"] for rule in group["rules"]]
 ROLE = (DEPLOY / "sql" / "monitoring-role.sql").read_text()
-PROMTOOL = shutil.which(os.environ.get("SOFTWALLTIME_TEST_PROMTOOL", "promtool"))
-# Made by Prometheus itself, or functions, labels and keywords of its language.
-NOT_OURS = {
-    "up", "sum", "by", "rate", "increase", "changes", "histogram_quantile", "le", "max", "min", "time", "and", "or",
-    "on", "job", "instance", "event", "action", "operation", "mode", "waiting", "predictor", "label_values",
-    "label_replace", "max_over_time", "vector",
-}  # fmt: skip
-
-
-def panels(kind: str) -> list[dict[str, Any]]:
-    """The dashboard's panels that ask this kind of data source."""
-    return [panel for panel in DASHBOARD["panels"] if panel.get("datasource", {}).get("type", "") == kind]
-
-
-PROMETHEUS, POSTGRESQL = panels("prometheus"), panels("grafana-postgresql-datasource")
-EXPRESSIONS = [target["expr"] for panel in PROMETHEUS for target in panel["targets"]] + [rule["expr"] for rule in RULES]
-QUERIES = {
-    f"{panel['title']} {target['refId']}": target["rawSql"] for panel in POSTGRESQL for target in panel["targets"]
-}
-
-
-@pytest.fixture(scope="module")
-def metrics() -> dict[str, set[str]]:
-    """Every metric that a daemon serves, with its labels."""
-    status = working_status(
-        decisions=(DecisionCount("runjob", "on", "set", 1),),
-        requests={"failed": 1},
-        week=(Quality("on", "v1", 1, 1.0, 0.0, 0.0, 1.0),),
-    )
-    endpoint = MetricsEndpoint(("127.0.0.1", 0), lambda: status)
-    try:
-        page = endpoint.page().decode()
-    finally:
-        endpoint.close()
-    return {
-        sample.name: set(sample.labels) for family in text_string_to_metric_families(page) for sample in family.samples
-    }
-
-
-@pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_every_named_metric_and_label_exists(expression: str, metrics: dict[str, set[str]]) -> None:
-    bare = re.sub(r'"[^"]*"|\[[^\]]*\]', "", expression)
-    named = set(re.findall(r"[a-zA-Z_][a-zA-Z_0-9]*", bare)) - NOT_OURS
-    assert named <= metrics.keys(), named - metrics.keys()
-    assert named or expression.startswith("up{")
-    for labels in re.findall(r"by \(([^)]*)\)", expression):
-        for label in filter(None, labels.replace(" ", "").split(",")):
-            assert label == "instance" or any(label in metrics[name] for name in named), label
-
-
-def test_legends_and_annotations_use_existing_labels(metrics: dict[str, set[str]]) -> None:
-    known = {"instance"}.union(*metrics.values())
-    legends = [target["legendFormat"] for panel in PROMETHEUS for target in panel["targets"]]
-    texts = [*legends, *(annotation for rule in RULES for annotation in rule["annotations"].values())]
-    used = {name for each in texts for name in re.findall(r"\{\{\s*(?:\$labels\.)?(\w+)\s*\}\}", each)}
-    assert used <= known
-    assert used
-
-
-def test_rates_are_of_counters_only(metrics: dict[str, set[str]]) -> None:
-    for expression in EXPRESSIONS:
-        for name in re.findall(r"(?:rate|increase)\((\w+)", expression):
-            assert name.endswith(("_total", "_bucket")), expression
-
-
-def test_alerts_are_well_formed() -> None:
-    assert len({rule["alert"] for rule in RULES}) == len(RULES) >= 10
-    for rule in RULES:
-        assert rule.keys() <= {"alert", "expr", "for", "labels", "annotations"}
-        assert re.fullmatch(r"Softwalltime[A-Z]\w+", rule["alert"])
-        assert rule["labels"]["severity"] in ("info", "warning")
-        assert rule["annotations"].keys() == {"summary", "description"}
-        assert re.fullmatch(r"\d+[mh]", rule.get("for", "1m"))
-    for wanted in ("hook_timeouts", "log_behind", "underestimated", "start_time", "store_up", "malformed"):
-        assert any(wanted in rule["expr"] for rule in RULES), wanted
-
-
-@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed, and SOFTWALLTIME_TEST_PROMTOOL names none")
-@pytest.mark.parametrize("arguments", [("check", "config", "prometheus.yml"), ("test", "rules", "alerts_test.yml")])
-def test_promtool_accepts_the_rules_and_they_fire(arguments: tuple[str, ...]) -> None:
-    done = subprocess.run(
-        [str(PROMTOOL), *arguments], cwd=DEPLOY / "prometheus", capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-EXPECTED = {
-    # Panel: series at three moments (a minute each), and what it shows then.  Panels ask for one instance here.
-    "Daemon": (
-        {
-            'softwalltime_ready{instance="a", job="softwalltime"}': "0 1 stale",
-            'up{instance="a", job="softwalltime"}': "1 1 0",
-        },
-        [0, 1, -1],
-    ),
-    "Mode": ({'softwalltime_policy_info{instance="a", mode="on", waiting="v1", share="1.0"}': "1 1 stale"}, [1, 1, 0]),
-    "Log behind": (
-        {'softwalltime_accounting_up{instance="a"}': "1 1 0", 'softwalltime_log_behind_seconds{instance="a"}': "0 7 0"},
-        [0, 7, -1],
-    ),
-    "Accuracy, last 7 days B": (
-        {
-            'softwalltime_week_request_accuracy_ratio{instance="a", mode="on", predictor="v1"}': "0.2x2",
-            'softwalltime_week_jobs{instance="a", mode="on", predictor="v1"}': "30x2",
-            'softwalltime_week_request_accuracy_ratio{instance="a", mode="shadow", predictor="v1"}': "0.6x2",
-            'softwalltime_week_jobs{instance="a", mode="shadow", predictor="v1"}': "10x2",
-        },
-        [0.3, 0.3, 0.3],
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed, and SOFTWALLTIME_TEST_PROMTOOL names none")
-def test_prometheus_answers_the_queries_of_the_panels(tmp_path: Path) -> None:
-    asked = {
-        f"{panel['title']} {target['refId']}": target["expr"]
-        .replace("$instance", "a")
-        .replace("$__rate_interval", "1m")
-        for panel in PROMETHEUS
-        for target in panel["targets"]
-    }
-    rules = [{"record": f"panel:{number}", "expr": expression} for number, expression in enumerate(asked.values())]
-    (tmp_path / "rules.yml").write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
-    tests = [
-        {
-            "interval": "1m",
-            "input_series": [{"series": name, "values": values} for name, values in given.items()],
-            "promql_expr_test": [
-                {
-                    # Without labels: what a stat shows is the number.
-                    "expr": f"sum({asked.get(panel) or asked[panel + ' A']})",
-                    "eval_time": f"{minute}m",
-                    "exp_samples": [{"labels": "{}", "value": value}],
-                }
-                for minute, value in enumerate(shown)
-            ],
-        }
-        for panel, (given, shown) in EXPECTED.items()
-    ]
-    (tmp_path / "tests.yml").write_text(yaml.safe_dump({"rule_files": ["rules.yml"], "tests": tests}))
-    for arguments in (("check", "rules", "rules.yml"), ("test", "rules", "tests.yml")):
-        done = subprocess.run(
-            [str(PROMTOOL), *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed, and SOFTWALLTIME_TEST_PROMTOOL names none")
-def test_promtool_accepts_the_metrics(tmp_path: Path) -> None:
-    endpoint = MetricsEndpoint(("127.0.0.1", 0), new_status)
-    page = endpoint.page()
-    endpoint.close()
-    done = subprocess.run([str(PROMTOOL), "check", "metrics"], input=page, capture_output=True, check=False)
-    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_the_dashboard_is_well_formed() -> None:
@@ -222,7 +53,7 @@ def test_the_first_rows_show_mode_state_and_accuracy() -> None:
     ):  # fmt: skip
         assert wanted in asked
     for panel in top:
-        # Nothing known yet, or no longer, must not look as if all were well.  Mode and predictor say so by themselves.
+        # A missing value must not look like a good one.  Mode and predictor show it themselves.
         unknown = [each for each in panel["fieldConfig"]["defaults"].get("mappings", []) if each["type"] == "special"]
         assert [each["options"]["match"] for each in unknown] == ["null"] or " or " in panel["targets"][0]["expr"]
         assert all(each["options"]["result"]["color"] not in ("green", "blue") for each in unknown), panel["title"]
@@ -232,7 +63,7 @@ RANGES = {"long": timedelta(days=36500), "some days": timedelta(days=3)}
 
 
 def window(length: timedelta) -> tuple[datetime, datetime]:
-    """A time so long that lies in the past but for the longest, with no first of a month in it if it is short."""
+    """Return a range of this length: a short one is in the past and within one month, a long one around now."""
     end = datetime.fromtimestamp(NOW, UTC)
     if length > timedelta(days=20):
         return end - length, end + length
@@ -242,7 +73,7 @@ def window(length: timedelta) -> tuple[datetime, datetime]:
 
 
 def expanded(query: str, length: timedelta) -> str:
-    """A query as Grafana sends it: its macros replaced."""
+    """Replace the macros of a query, as Grafana does."""
     begin, end = (f"'{time:%Y-%m-%dT%H:%M:%S.5Z}'" for time in window(length))
     replaced = re.sub(r"\$__timeFilter\((\w+)\)", rf"\1 BETWEEN {begin} AND {end}", query)
     replaced = replaced.replace("$__timeFrom()", begin).replace("$__timeTo()", end)
@@ -333,7 +164,7 @@ def test_the_dashboard_shows_every_view_without_user_names() -> None:
     anonymous = {view.name for view in views()} - {
         view.name.removesuffix("_anonymous") for view in views() if view.name.endswith("_anonymous")
     }
-    # For questions of one's own: finer than a panel, or the same in another form.
+    # Views for users' own queries: finer than a panel, or the same data in another form.
     assert anonymous - shown == {
         "scores_anonymous", "scores_by_user_anonymous", "scores_by_predictor", "hook_latency",
     }  # fmt: skip
@@ -342,7 +173,7 @@ def test_the_dashboard_shows_every_view_without_user_names() -> None:
 
 @pytest.fixture(scope="module")
 def role(module_engine: Engine) -> Iterator[None]:
-    """The monitoring roles, as the script makes them; run twice."""
+    """Create the monitoring roles; the script runs twice."""
     names = ("softwalltime_monitor", "softwalltime_monitor_anonymous")
     with module_engine.connect() as connection:
         there = connection.execute(
@@ -360,7 +191,7 @@ def role(module_engine: Engine) -> Iterator[None]:
 
 
 def readable(engine: Engine, role: str) -> set[str]:
-    """Tables, views and sequences of ours that a role may read, after having tried each."""
+    """Return the tables and views that a role can read; read each of them."""
     found = set()
     query = "SELECT relname FROM pg_class WHERE relnamespace = 'softwalltime'::regnamespace AND relkind IN ('r', 'v')"
     with engine.connect() as connection:

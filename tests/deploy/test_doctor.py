@@ -11,7 +11,8 @@ from softwalltime.deployment import configuration, doctor
 from softwalltime.deployment.check_hook import check_hook
 from softwalltime.deployment.pbs import find
 from softwalltime.errors import SoftwalltimeError
-from tests.deploy.test_install import ALL, HIDDEN, present, qmgr
+from tests.deploy.installations import ALL, present
+from tests.deploy.qmgr_scripts import HIDDEN, qmgr
 from tests.samples import RECORDED_LOG
 from tests.service.running import PATIENT, Daemon, until
 

@@ -10,7 +10,7 @@ from softwalltime.deployment.check_pbs import check_queues, check_scheduler
 from softwalltime.deployment.finding import Finding
 from softwalltime.deployment.pbs import QmgrObjects, parse
 from tests.deploy.findings import bad
-from tests.deploy.test_install import ALL, OLDER, present
+from tests.deploy.installations import ALL, OLDER, present
 
 SOCKET = Path("/run/softwalltime/hook.sock")
 HOOKS = "create hook softwalltime\nset hook softwalltime event = queuejob\nset hook softwalltime order = 900\n"

@@ -16,7 +16,7 @@ from softwalltime.deployment.scheduler_setup import Change, PbsSettings, require
 from softwalltime.deployment.setup_plan import Setup, changes_of, edited, plan_setup, statement
 from softwalltime.errors import UsageError
 from tests.deploy.findings import bad
-from tests.deploy.test_install import qmgr
+from tests.deploy.qmgr_scripts import qmgr
 
 FILE = "/var/spool/pbs/sched_priv/sched_config"
 DELIVERED = """\

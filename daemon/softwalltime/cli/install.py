@@ -28,23 +28,23 @@ def folder_argument(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command()
 @folder_argument
-@click.option("--apply", "do", is_flag=True, help="Write the files, and change PBS.")
-@click.option("--write", "files_only", is_flag=True, help="Write the files, and leave PBS to you and qmgr.")
-@click.option("--enable", is_flag=True, help="Switch the hook on, if it was switched off in PBS.")
-@click.option("--order", type=click.IntRange(1, 1000), help="Its place among hooks.  Default: as in PBS, else 900.")
-@click.option("--alarm", type=click.IntRange(1), help="Seconds until PBS's alarm.  Default: as in PBS, else 5.")
+@click.option("--apply", "do", is_flag=True, help="Write the files and change PBS.")
+@click.option("--write", "files_only", is_flag=True, help="Write the files only; then run qmgr yourself.")
+@click.option("--enable", is_flag=True, help="Enable the hook if it is disabled in PBS.")
+@click.option("--order", type=click.IntRange(1, 1000), help="Order of the hook.  Default: as in PBS, else 900.")
+@click.option("--alarm", type=click.IntRange(1), help="Alarm of the hook in seconds.  Default: as in PBS, else 5.")
 @click.option(
     "--preset",
     type=click.Choice(["safe", "order", "none"]),
-    help="Set PBS's scheduler up for this preset; none takes that back.  Default: the preset in the settings, if any.",
+    help="Configure PBS's scheduler for this preset; none undoes it.  Default: the preset in the settings, if any.",
 )
 @click.option(
     "--formula",
     default="",
     metavar="TEXT",
-    help="With preset order: job_sort_formula to set in place of the site's, which stays otherwise.",
+    help="With preset order: the job_sort_formula to set.  Default: keep the site's.",
 )
-@click.option("--config", type=click.Path(dir_okay=False, path_type=Path), help="The daemon's settings.")
+@click.option("--config", type=click.Path(dir_okay=False, path_type=Path), help="Settings file of the daemon.")
 def install(
     folder: Path,
     do: bool,
@@ -56,15 +56,15 @@ def install(
     formula: str,
     config: Path | None,
 ) -> None:
-    """Install the hook in PBS, or bring it up to date.
+    """Install or update the hook in PBS.
 
-    Shows what it would do and changes nothing.  With --apply it writes the hook, its configuration and the statements
-    for qmgr to FOLDER (/etc/softwalltime/hook) and runs the statements.  The configuration in FOLDER is yours to edit:
-    run this again afterwards.  What is as it should be is left alone.
+    Without --apply the command prints the necessary changes only.  With --apply it writes the hook, its configuration
+    and the statements for qmgr to FOLDER (/etc/softwalltime/hook) and runs the statements.  To change the hook's
+    configuration, edit it in FOLDER and run this command again.
 
-    With a preset, from --preset or the settings, it also changes the settings of PBS and its scheduler that the preset
-    needs: each is shown before and after with the reason, kept in FOLDER, and taken back by another preset, by
-    --preset none and by uninstall, except what the site has changed since.
+    A preset, from --preset or the settings, needs settings of PBS and its scheduler.  The command changes these too,
+    prints each one before and after with the reason, and stores the old values in FOLDER.  Another preset, --preset
+    none and uninstall restore them, except those that the site has changed since.
 
     \b
     Example:
@@ -97,7 +97,7 @@ def install(
             raise
         problem = str(error)
     chosen = f" --preset {preset}" if preset else ""
-    nothing = f"nothing was changed; softwalltime install{chosen} --apply does it"
+    nothing = f"nothing was changed; run softwalltime install{chosen} --apply"
     # Before the hook: it sets the custom resource from its first event on.
     changes = False
     if asked and pbs is None:
@@ -123,21 +123,21 @@ def install(
         for step in plan.steps:
             click.echo(f"to do: {step.statement}  # {step.why}")
         if problem:
-            click.echo(f"this is for a PBS of 2023 or later without the hook, as none was found: {problem}", err=True)
+            click.echo(f"no PBS was found; the steps are for OpenPBS 23 or later without the hook: {problem}", err=True)
         if files_only:
-            click.echo(f"nothing was changed in PBS; to do it: qmgr < {folder / STATEMENTS}", err=True)
+            click.echo(f"nothing was changed in PBS; run: qmgr < {folder / STATEMENTS}", err=True)
         else:
             click.echo(nothing, err=True)
 
 
 @click.command()
 @folder_argument
-@click.option("--apply", "do", is_flag=True, help="Do it.")
+@click.option("--apply", "do", is_flag=True, help="Remove the hook and its files.")
 def uninstall(folder: Path, do: bool) -> None:
-    """Take the hook out of PBS, and remove its files from FOLDER.
+    """Remove the hook from PBS, and its files from FOLDER.
 
-    PBS's settings that install changed for a preset become what they were before, except what the site has changed
-    since.  Shows what it would do; with --apply it is done.
+    The command restores the settings of PBS that install changed for a preset, except those that the site has changed
+    since.  Without --apply it prints the necessary changes only.
 
     \b
     Example:
@@ -163,4 +163,4 @@ def uninstall(folder: Path, do: bool) -> None:
     set_up(pbs, folder, "none", "", "", do=do)
     for file in remove_files(folder) if do else files_in(folder):
         click.echo(f"{'removed' if do else 'to remove'}: {file}")
-    click.echo(HINTS if do else "nothing was changed; softwalltime uninstall --apply does it", err=True)
+    click.echo(HINTS if do else "nothing was changed; run softwalltime uninstall --apply", err=True)

@@ -1,1 +1,1 @@
-"""Replay: recorded jobs drive a predictor in the order in which things happened, and its predictions are judged."""
+"""Replay recorded jobs in event order through a predictor, and measure the accuracy of its predictions."""

@@ -25,10 +25,10 @@ _SUBMITTED, _STARTED, _ENDED = int(Kind.SUBMITTED), int(Kind.STARTED), int(Kind.
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """The soft walltime of every job of the workload in its order, in seconds; -1 for none.
+    """The soft walltime of each job, in the order of the workload, in seconds; -1 for none.
 
-    ``soft_walltimes`` are those from the submission on, ``at_start`` those from the start on; there -1 stands for the
-    walltime too, which is the same to the scheduler, and for jobs that never started.
+    ``soft_walltimes`` are set at the submission, ``at_start`` at the start.  In ``at_start``, -1 also means the
+    walltime, which is the same for the scheduler, and jobs that never started.
     """
 
     soft_walltimes: NDArray[np.int64]
@@ -37,7 +37,7 @@ class ReplayResult:
 
     @property
     def jobs_per_second(self) -> float:
-        """Jobs that the predictors learnt and predicted in a second of wall-clock time."""
+        """Jobs per second of wall-clock time that the predictors learnt and predicted."""
         return len(self.soft_walltimes) / self.seconds if self.seconds else 0.0
 
 
@@ -49,9 +49,9 @@ def drive(
     *,
     running: Predictor | str = WALLTIME,
 ) -> ReplayResult:
-    """Let predictors learn each job at its end, and decide about each at its submission and its start.
+    """Let predictors learn each job at its end; decide about each job at its submission and its start.
 
-    :param waiting: the predictor for waiting jobs, asked at the submission.
+    :param waiting: the predictor for waiting jobs, called at the submission.
     :param minimum: least soft walltime in seconds.
     :param progress: called with the number of jobs done since the last call.
     :param running: the predictor for running jobs, asked at the start; may be the same one.  Or ``walltime``: the
@@ -68,11 +68,11 @@ def drive_specs(
     minimum: int = MINIMUM,
     progress: Callable[[int], None] = lambda _: None,
 ) -> dict[str, ReplayResult]:
-    """Drive fresh predictors, one for waiting jobs for each of these specifications, at once and apart from each other.
+    """Drive new, independent predictors in one pass, one for waiting jobs for each of these specs.
 
     :param running: the one for running jobs, the same predictor where the specification is the same, as in the daemon;
         may also be ``walltime`` or ``keep``.
-    :param progress: told the number of jobs done since it was last told, by all of them together.
+    :param progress: called with the number of jobs done since the last call, by all predictors together.
     """
     pairs: list[tuple[Predictor, Predictor | str]] = []
     for spec in specs:
@@ -87,7 +87,7 @@ def _drive_all(
     minimum: int,
     progress: Callable[[int], None],
 ) -> list[ReplayResult]:
-    """Drive each pair of predictors, those that need the same events together: the jobs become objects once for all."""
+    """Drive each pair of predictors; pairs that need the same events share the job objects."""
     runs = [
         _EventDriver(workload, waiting, running, minimum)
         if isinstance(running, Predictor) or waiting.observes or waiting.fits
@@ -111,14 +111,14 @@ def _times(progress: Callable[[int], None], count: int, jobs: int) -> None:
 
 
 class _SubmissionDriver:
-    """One predictor, asked at submission only.
+    """One predictor, called at submission only.
 
-    Of a policy that is on for all jobs, the decision at submission is the clamped prediction and nothing else, so the
-    clamp alone is called: ``decide`` would double the time of a replay.  A test holds both classes to the same results.
+    If the policy is on for all jobs, the decision at submission is the clamped prediction.  Therefore this class calls
+    only the clamp: ``decide`` would double the time of a replay.  A test compares the results of both classes.
     """
 
     needs = (False, False)
-    """Whether the starts, and all events."""
+    """Whether the driver needs the starts, and all events."""
 
     def __init__(self, workload: Workload, waiting: Predictor, minimum: int, *, keep: bool) -> None:
         self.seconds = 0.0
@@ -144,13 +144,13 @@ class _SubmissionDriver:
         """The soft walltimes."""
         waits = np.frombuffer(self._waits, np.int64)
         count = len(waits)
-        # The walltime from the start on is "none" for all, which needs no memory.
+        # The walltime at the start is -1 for all jobs, which needs no memory.
         at_start = _at_start(self._workload, waits) if self._keep else np.broadcast_to(np.int64(-1), count)
         return ReplayResult(waits, at_start, self.seconds)
 
 
 class _EventDriver:
-    """A pair of predictors, asked at submission and at start, shown the events if they observe, and fitted."""
+    """A pair of predictors, called at submission and at start; they observe events and are fitted."""
 
     def __init__(self, workload: Workload, waiting: Predictor, running: Predictor | str, minimum: int) -> None:
         self.seconds = 0.0
@@ -205,10 +205,10 @@ class _EventDriver:
 
 
 def _none(count: int) -> "array[int]":
-    """No soft walltime yet for so many jobs; an array is filled as fast as a list, in a quarter of the memory."""
+    """Return -1 for each of ``count`` jobs; an array is filled as fast as a list, in a quarter of the memory."""
     return array("q", [-1]) * count
 
 
 def _at_start(workload: Workload, soft_walltimes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Those of the jobs that started; -1 for the walltime."""
+    """Return the soft walltimes of the jobs that started; -1 for the walltime."""
     return np.where((workload.started < 0) | (soft_walltimes == workload.walltime), -1, soft_walltimes)

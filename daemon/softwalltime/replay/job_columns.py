@@ -1,4 +1,4 @@
-"""Completed jobs as columns: some 150 bytes a job in place of the 1,400 of an object, for millions of jobs."""
+"""Completed jobs as columns: about 150 bytes per job instead of 1,400 for an object."""
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,31 +12,31 @@ from numpy.typing import NDArray
 from softwalltime.jobs import CompletedJob, Submission, Values, jobs_of_columns, values_of
 
 CHUNK = 8192
-"""Jobs that are objects, or rows, at once."""
+"""Jobs that are objects or rows at one time."""
 
 Integers = NDArray[np.int64] | NDArray[np.int32]
 
 NAMES = tuple(field.name for field in (*fields(Submission), *fields(CompletedJob)[1:]))
-"""The columns: the fields of a submission, then those of a completed job, in their order."""
+"""The columns: the fields of a submission, then those of a completed job."""
 _TEXTS = frozenset(
     {"job_id", "user", "group", "project", "account", "job_name", "queue", "select", "place", "interactive", "server"}
 )
 _SMALLEST = {"i": -(2**31), "q": -(2**63)}
-"""What stands for ``None`` in an array of this type."""
+"""The value for ``None`` in an array of this type."""
 
 
 class _IntegerColumn:
-    """A column of whole numbers, ``None`` among them; 4 bytes each as long as that is enough, then 8."""
+    """A column of integers or ``None``; 4 bytes each, or 8 after the first greater value."""
 
     def __init__(self) -> None:
-        # An array grows in place; many small pieces would leave gaps in memory that nobody can use.
+        # An array grows in place; many small pieces would fragment the memory.
         self._array = array("i")
         self._missing = _SMALLEST["i"]
         self._some_missing = False
 
     def extend(self, values: Sequence[int | None]) -> None:
         self._some_missing = self._some_missing or None in values
-        # Made apart from the column first: one that is extended by what it cannot hold keeps a part of it.
+        # Convert the values first: an array that is extended by an invalid value keeps the values before it.
         try:
             more = self._made(values)
         except OverflowError:
@@ -55,7 +55,7 @@ class _IntegerColumn:
         return made
 
     def _widen(self) -> None:
-        """Go over to 8 bytes."""
+        """Convert to 8 bytes."""
         wide = np.array(self._array, np.int64)
         wide[wide == self._missing] = _SMALLEST["q"]
         self._array, self._missing = array("q", wide.tobytes()), _SMALLEST["q"]
@@ -76,7 +76,7 @@ class _IntegerColumn:
         return [None if value == missing else value for value in values]
 
     def filled(self, which: Integers, missing: int) -> NDArray[np.int64]:
-        """The values of some jobs, with this number where there is none."""
+        """Return the values of some jobs, with this number for ``None``."""
         found = self._numbers[which].astype(np.int64)
         if self._some_missing:
             found[found == self._missing] = missing
@@ -84,7 +84,7 @@ class _IntegerColumn:
 
 
 class _CategoryColumn:
-    """A column of values that many jobs share, such as users; each is kept once."""
+    """A column of values that many jobs share, such as users; each is stored once."""
 
     def __init__(self) -> None:
         self._index: dict[Any, int] = {}
@@ -97,7 +97,7 @@ class _CategoryColumn:
         self._codes.extend([index.setdefault(value, len(index)) for value in values])
 
     def finish(self) -> None:
-        """Give up what only more values need."""
+        """Free the memory that only further values need."""
         self._names = list(self._index)
         self._index.clear()
         self._array = np.frombuffer(self._codes, np.int32).astype(np.min_scalar_type(-max(len(self._names), 1)))
@@ -112,7 +112,7 @@ class _CategoryColumn:
 
 
 class _TextColumn:
-    """A column of texts that are nearly all different, such as job ids: one after the other, in UTF-8."""
+    """A column of mostly different texts, such as job ids, concatenated in UTF-8."""
 
     def __init__(self) -> None:
         self._content = bytearray()
@@ -123,7 +123,7 @@ class _TextColumn:
         before = len(self._content)
         self._content += b"".join(encoded)
         self._ends.extend(accumulate(map(len, encoded), initial=before))
-        # The first one is where the texts before ended, which is known.
+        # The first offset is the known end of the previous texts.
         del self._ends[-len(encoded) - 1]
 
     def finish(self) -> None:
@@ -143,16 +143,16 @@ _Column = _IntegerColumn | _CategoryColumn | _TextColumn
 
 
 class JobColumns(Sequence[CompletedJob]):
-    """Many completed jobs; one or some of them become objects when they are asked for."""
+    """Many completed jobs; a job becomes an object when it is accessed."""
 
     def __init__(self, columns: dict[str, _Column], which: Integers) -> None:
-        """Take over finished columns, of which those jobs count that have these indexes; :meth:`of` makes them."""
+        """Use finished columns and select the jobs with these indexes; :meth:`of` makes the columns."""
         self._columns = columns
         self._which = which
 
     @classmethod
     def of(cls, rows: Iterable[Values | CompletedJob]) -> "JobColumns":
-        """Take in jobs, as objects or as their values, one after the other."""
+        """Build the columns from jobs, given as objects or as their values."""
         iterator = iter(rows)
         columns: dict[str, _Column] = {}
         count = 0
@@ -184,32 +184,32 @@ class JobColumns(Sequence[CompletedJob]):
             yield from self._take(self._which[first : first + CHUNK])
 
     def take(self, which: Integers) -> list[CompletedJob]:
-        """The jobs with these indexes, as objects, in this order."""
+        """Return the jobs with these indexes as objects, in this order."""
         return self._take(self._which[which])
 
     def _take(self, which: Integers) -> list[CompletedJob]:
         return jobs_of_columns([self._columns[name].take(which) for name in NAMES])
 
     def select(self, which: Integers) -> "JobColumns":
-        """The jobs with these indexes in this order; the columns stay, and are shared."""
+        """Return the jobs with these indexes in this order; they share the columns."""
         return JobColumns(self._columns, self._which[which])
 
     def numbers(self, name: str, missing: int = -1) -> NDArray[np.int64]:
-        """All values of a field, with ``missing`` where there is none."""
+        """Return all values of a field, with ``missing`` for ``None``."""
         column = self._columns[name]
         if not isinstance(column, _IntegerColumn):
             raise KeyError(f"{name} is not a field of numbers")
         return column.filled(self._which, missing)
 
     def rows(self, *names: str) -> Iterator[tuple[Any, ...]]:
-        """The values of these fields, a tuple a job."""
+        """Return the values of these fields, one tuple per job."""
         for first in range(0, len(self), CHUNK):
             which = self._which[first : first + CHUNK]
             yield from zip(*(self._columns[name].take(which) for name in names), strict=True)
 
 
 def _kind(name: str, first: Sequence[Any]) -> _Column:
-    """The kind of column for a field, by its first values."""
+    """Return the column type for a field, by its first values."""
     if name not in _TEXTS:
         return _IntegerColumn()
     return _TextColumn() if len(set(first)) > max(len(first) // 2, 100) else _CategoryColumn()

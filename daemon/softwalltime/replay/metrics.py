@@ -1,4 +1,4 @@
-"""How good predictions were: the one place where metrics of predictions are computed.
+"""Metrics of predictions; no other module computes them.
 
 For one scored job let t be its runtime, capped at its walltime, and p the soft walltime, or the walltime where there
 is none.  A job killed at its walltime is thus not underestimated by a prediction equal to it.
@@ -16,9 +16,9 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 BADLY = 1800
-"""Seconds by which an underestimation must miss to be called bad (Tang, Desai, Buettner & Lan 2013)."""
+"""Minimum error of a bad underestimate in seconds (Tang, Desai, Buettner & Lan 2013)."""
 WARM_UP = 0.01
-"""Share of the scored jobs, the first ones submitted, that the second set of scores leaves out."""
+"""Share of the scored jobs, the first ones submitted, that the second set of scores excludes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Scores:
 
 
 def accuracies(p: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.float64]:
-    """min(p, t) / max(p, t) of each job, between 0 and 1 (Tsafrir, Etsion & Feitelson 2007; Tang et al. 2013, eq. 3).
+    """Return min(p, t) / max(p, t) of each job, from 0 to 1 (Tsafrir, Etsion & Feitelson 2007; Tang 2013, eq. 3).
 
     Both in seconds, t above 0.
     """
@@ -54,9 +54,9 @@ def accuracies(p: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.float64
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """Some jobs' predictions against their runtimes, one entry a job: what all figures are made of.
+    """Predictions and runtimes of jobs, one entry per job; all metrics are computed from them.
 
-    ``p`` and ``t`` as in this module's description; ``adjusted`` says which jobs have a soft walltime.
+    ``p`` and ``t`` are those of the module's description; ``adjusted`` is true for jobs with a soft walltime.
     """
 
     adjusted: Flags
@@ -70,11 +70,11 @@ class Errors:
         return cls(adjusted, np.where(adjusted, soft_walltimes, walltimes), np.minimum(runtimes, walltimes))
 
     def __getitem__(self, chosen: slice | Integers | Flags) -> "Errors":
-        """Those of some of the jobs."""
+        """Select some of the jobs."""
         return Errors(self.adjusted[chosen], self.p[chosen], self.t[chosen])
 
     def __len__(self) -> int:
-        """How many jobs."""
+        """The number of jobs."""
         return len(self.p)
 
     @property
@@ -89,22 +89,22 @@ class Errors:
 
     @property
     def under(self) -> Flags:
-        """Which jobs were underestimated: p < t."""
+        """Mask of the underestimated jobs: p < t."""
         return self.p < self.t
 
     @property
     def badly(self) -> Flags:
-        """Which jobs were underestimated by more than 30 min (Tang's BE)."""
+        """Mask of the jobs underestimated by more than 30 min (Tang's BE)."""
         return self.t - self.p > BADLY
 
     @property
     def over(self) -> Flags:
-        """Which jobs have a soft walltime that held (Tang's OE)."""
+        """Mask of the jobs with a soft walltime that were not underestimated (Tang's OE)."""
         return self.adjusted & ~self.under
 
     @property
     def extensions(self) -> Integers:
-        """How often the scheduler would have had to extend each job's soft walltime."""
+        """Number of extensions of each job's soft walltime by the scheduler."""
         return (self.t - 1) // self.p
 
     @property
@@ -115,25 +115,25 @@ class Errors:
 
 
 def share(flags: Flags) -> float:
-    """The share of the jobs that are so."""
+    """Return the share of true values."""
     return float(flags.mean())
 
 
 def weighted_mean(values: Floats, weights: NDArray[np.int64]) -> float:
-    """The mean with each job weighted, such as by processors x runtime: what few large jobs see of it."""
+    """Return the weighted mean, for example weighted by processors x runtime."""
     return float(np.average(values, weights=weights.astype(np.float64)))
 
 
 def means_by_code(codes: Integers, values: NDArray[np.generic], size: int) -> list[float]:
-    """The mean of the values with each code from 0 to ``size`` - 1; 0 where there is none."""
+    """Return the mean of the values with each code from 0 to ``size`` - 1; 0 for a code without values."""
     found: list[float] = (np.bincount(codes, values, size) / np.maximum(np.bincount(codes, minlength=size), 1)).tolist()
     return found
 
 
 def score(workload: Workload, soft_walltimes: NDArray[np.int64], warm_up: float = 0.0) -> Scores:
-    """Judge the soft walltimes (-1 for none) of a workload's jobs.
+    """Compute the scores of the soft walltimes (-1 for none) of a workload's jobs.
 
-    :param warm_up: share of the scored jobs to leave out at the beginning, between 0 and 1.
+    :param warm_up: share of the scored jobs to exclude at the beginning, between 0 and 1.
     """
     chosen = np.flatnonzero(workload.scored)
     chosen = chosen[int(len(chosen) * warm_up) :]

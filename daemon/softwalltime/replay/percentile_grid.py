@@ -1,8 +1,8 @@
 """Drive many settings of the percentile predictor through a workload at once.
 
-Which percentile, which window, which keys?  Asked one by one, hundreds of settings would each sort the same jobs.  Here
-the jobs are sorted once for each choice of keys and window, and every percentile is read off the same sorted shares.
-A test holds the result equal to :func:`softwalltime.replay.drive.drive` with each setting by itself.
+With a separate replay for each setting, hundreds of settings would each sort the same jobs.  This module sorts the jobs
+once for each choice of keys and window, and reads every percentile from the same sorted shares.  A test compares the
+result with :func:`softwalltime.replay.drive.drive` for each setting.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,9 +23,9 @@ def drive_percentiles(
     percentiles: Sequence[float],
     progress: Callable[[int], None] = lambda _: None,
 ) -> NDArray[np.float64]:
-    """The seconds that would have been predicted for each job: a row a percentile (0 to 100); NaN for no prediction.
+    """Return the predicted seconds of each job, one row per percentile (0 to 100); NaN for no prediction.
 
-    Of ``options`` the keys, the window and the least number of jobs count.
+    Only the keys, the window and ``least`` of ``options`` are used.
 
     :param progress: called with the number of jobs done since the last call.
     """
@@ -41,7 +41,7 @@ def drive_percentiles(
                 learn(job)
             else:
                 submission = job.submission
-                # A shrink-to-fit job gets no soft walltime, whatever is predicted.
+                # A shrink-to-fit job gets no soft walltime.
                 if submission.min_walltime is None:
                     prediction = predict(submission, submission.submitted)
                     if isinstance(prediction, Prediction):
@@ -52,9 +52,9 @@ def drive_percentiles(
 def soft_walltimes(
     workload: Workload, seconds: NDArray[np.float64], threshold: float | None = None, minimum: int = MINIMUM
 ) -> NDArray[np.int64]:
-    """What the policy makes of predicted seconds (NaN for none): soft walltimes, -1 for none.
+    """Clamp predicted seconds (NaN for none) to soft walltimes (-1 for none).
 
-    The same as :func:`softwalltime.policy.clamp.soft_walltime` job by job, which a test holds it to.
+    The result equals :func:`softwalltime.policy.clamp.soft_walltime` for each job, which a test verifies.
 
     :param threshold: least share of the walltime ever predicted (Tang et al. 2013), ``None`` for none.
     """

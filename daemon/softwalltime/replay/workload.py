@@ -1,4 +1,4 @@
-"""Recorded jobs with the stream of their events, which is what a replay runs on."""
+"""Recorded jobs with the stream of their events."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import fields
@@ -33,7 +33,7 @@ class Stride(NamedTuple):
 
 
 class _JobObjects:
-    """Jobs that are objects already, with the interface of :class:`JobColumns`."""
+    """Jobs as objects, with the interface of :class:`JobColumns`."""
 
     def __init__(self, jobs: Sequence[CompletedJob]) -> None:
         self.jobs = jobs
@@ -57,11 +57,11 @@ class _JobObjects:
 
 
 class Workload:
-    """Jobs in order of submission, and what happens to them in order of time.
+    """Jobs in order of submission, and their events in order of time.
 
-    ``started`` and ``ended`` are when each job started (-1: never) and ended, in epoch seconds.  A record that says
-    otherwise is wrong, so a job ends at least one second after its submission and starts before it ends: what it
-    teaches must not be known when it is asked about.  ``teaches`` says which jobs predictors learn from.
+    ``started`` and ``ended`` are when each job started (-1: never) and ended, in epoch seconds.  Wrong times are
+    corrected: a job ends at least one second after its submission and starts before its end, because its runtime must
+    not be known at its own prediction.  ``teaches`` is true for jobs that predictors learn from.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Workload:
         source = jobs if isinstance(jobs, JobColumns) else _JobObjects(jobs)
         submitted = source.numbers("submitted")
         first = np.argsort(submitted, kind="stable")[:limit]
-        # File order decides between ends at one instant, so it must survive the sorting by submission.
+        # Jobs with equal ends are in file order, so the sort by submission must keep it.
         self._in_file_order: NDArray[np.int32] = np.argsort(first, kind="stable").astype(np.int32)
         chosen = source.select(first)
         self.jobs: Sequence[CompletedJob] = chosen if isinstance(chosen, JobColumns) else chosen.jobs
@@ -90,7 +90,7 @@ class Workload:
         self.walltime: Integers = chosen.numbers("walltime", 0)
         self.runtime: Integers = chosen.numbers("runtime")
         self.scored: Flags = (self.runtime > 0) & (self.walltime > 0)
-        # Nearly every replay needs these; the others are sorted when they are asked for.
+        # Nearly every replay needs these events; the others are sorted on demand.
         self._submissions_and_ends = self._events(starts=False, everything=False)
 
     def stream(
@@ -99,8 +99,8 @@ class Workload:
         """Yield the events in order of time, many at once.
 
         At one instant the order is that of the kinds, ties stay in file order.  Without options these are the
-        submissions, and the ends of the jobs that teach.  Of the jobs only those are objects that have had an event and
-        will have another one.
+        submissions, and the ends of the jobs that teach.  Only jobs between their first and their last event are
+        objects.
 
         :param starts: the starts too.
         :param everything: the starts, and the ends and deletions of all jobs too.
@@ -127,16 +127,16 @@ class Workload:
             done = reached
 
     def ends(self) -> Integers:
-        """The indexes of all jobs in the order of their ends."""
+        """Return the indexes of all jobs in the order of their ends."""
         return self._in_file_order[np.argsort(self.ended[self._in_file_order], kind="stable")].astype(np.int64)
 
     def time(self, kind: int, number: int) -> int:
-        """When the event of this kind of the job with this index happens, epoch seconds."""
+        """Return the time of the event of this kind of the job with this index, epoch seconds."""
         times = self.submitted if kind == Kind.SUBMITTED else self.started if kind == Kind.STARTED else self.ended
         return int(times[number])
 
     def event(self, kind: int, number: int, job: CompletedJob) -> Event:
-        """The event of this kind of a job, which has this index."""
+        """Return the event of this kind of the job with this index."""
         time = self.time(kind, number)
         match kind:
             case Kind.SUBMITTED:
@@ -149,7 +149,7 @@ class Workload:
                 return Ended(time, job)
 
     def skipped(self) -> dict[str, int]:
-        """How many jobs are not scored, by reason; one that has both reasons counts under the first."""
+        """Count the jobs that are not scored by reason; a job with both reasons counts for the first."""
         ran = self.runtime > 0
         counts = {NEVER_RAN: int((~ran).sum()), NO_WALLTIME: int((ran & ~self.scored).sum())}
         return {reason: count for reason, count in counts.items() if count}

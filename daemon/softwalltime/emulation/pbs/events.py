@@ -1,4 +1,4 @@
-"""An event as PBS would raise it, as plain data: what happened, to which job, at what kind of site."""
+"""Events of PBS as plain data: the kind of event, the job, and the site."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -8,7 +8,7 @@ from softwalltime.accounting.values import clock
 from softwalltime.jobs import DEFAULT_PROJECT, Submission
 
 Attributes: TypeAlias = Mapping[str, str | Mapping[str, str]]
-"""Attributes of a job, queue or server as PBS prints them; resource lists are mappings themselves."""
+"""Attributes of a job, queue or server in PBS's print format; resource lists are mappings."""
 Name: TypeAlias = Literal["queuejob", "postqueuejob", "modifyjob", "runjob"]
 
 NAMES: Final[tuple[Name, ...]] = ("queuejob", "postqueuejob", "modifyjob", "runjob")
@@ -19,8 +19,8 @@ _MAYBE_EMPTY: Final = ("Job_Name", "queue", "Account_Name", "interactive", "euse
 class Site:
     """The server with its queues and jobs.
 
-    ``resources`` are the site's own ones with the type of each; ``managers`` may set what users may not;
-    ``postqueuejob`` says whether the server has that event: those before OpenPBS 23 have not.
+    ``resources`` are the site's custom resources with their types; ``managers`` have the rights of managers;
+    ``postqueuejob``: whether the server has this event, which servers before OpenPBS 23 lack.
     """
 
     host: str = "pbs"
@@ -57,7 +57,7 @@ class Event:
 
 
 def queued(submission: Submission, *, site: Site, array_indices: str = "", now: int | None = None) -> Event:
-    """The queuejob of a job: it has no id yet, and only what its user asked for."""
+    """Return the queuejob event of a job, which has no id yet and only the values of the user's request."""
     attributes = _attributes(submission)
     for unknown in ("Job_Owner", "euser", "egroup", "ctime", "qtime", "etime", "queue_type", "job_state"):
         attributes.pop(unknown, None)
@@ -78,7 +78,7 @@ def queued(submission: Submission, *, site: Site, array_indices: str = "", now: 
 def postqueued(
     submission: Submission, *, site: Site, now: int | None = None, soft_walltime: int | None = None
 ) -> Event:
-    """The postqueuejob of a job, in the queue where it will wait, with the soft walltime that queuejob gave it."""
+    """Return the postqueuejob event of a job in its execution queue, with the soft walltime set at queuejob."""
     return Event(
         "postqueuejob",
         _attributes(submission, soft_walltime),
@@ -100,7 +100,7 @@ def altered(
     state: str = "Q",
     requestor: str = "",
 ) -> Event:
-    """The modifyjob of a job whose requested resources are to become these; ``""`` unsets one."""
+    """Return the modifyjob event of a job that requests these resources; ``""`` unsets one."""
     original = {**_attributes(submission, soft_walltime), "job_state": state}
     return Event(
         "modifyjob",
@@ -115,7 +115,7 @@ def altered(
 
 
 def started(submission: Submission, *, site: Site, now: int, soft_walltime: int | None = None) -> Event:
-    """The runjob of a job, which carries the soft walltime that it has had so far."""
+    """Return the runjob event of a job with its current soft walltime."""
     return Event(
         "runjob",
         _attributes(submission, soft_walltime),

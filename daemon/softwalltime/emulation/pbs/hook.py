@@ -1,4 +1,4 @@
-"""Runs a hook file as pbs_server does."""
+"""Run a hook file as pbs_server does."""
 
 import builtins
 import signal
@@ -22,12 +22,12 @@ from softwalltime.errors import SourceError
 
 @dataclass(frozen=True, slots=True)
 class HookOutcome:
-    """What came of one run.
+    """The outcome of one run.
 
-    ``accepted`` says whether PBS carries the request out, ``message`` why not, ``hook_accepted`` whether the hook alone
-    would; ``attributes`` and ``resources`` what the hook has set and PBS keeps (``""``: taken away), ``soft_walltime``
-    what the job has in the end, in seconds.  ``log`` holds the hook's log lines with their levels, ``error`` the
-    traceback of an exception that left the hook, ``pbs`` the module that it ran with.
+    ``accepted``: whether PBS accepts the request; ``message``: why not; ``hook_accepted``: whether the hook accepted
+    it; ``attributes`` and ``resources``: values that the hook set and PBS keeps (``""``: unset); ``soft_walltime``: the
+    job's final one in seconds; ``log``: the hook's log lines with their levels; ``error``: the traceback of an
+    unhandled exception of the hook; ``pbs``: the module of the run.
     """
 
     accepted: bool
@@ -42,10 +42,10 @@ class HookOutcome:
 
 
 class HookScript:
-    """A hook file; compiled when it has changed, executed in fresh globals for each event.
+    """A hook file; compiled when it has changed, executed in new globals for each event.
 
-    Runs do not share anything but ``sys.modules`` and ``os.environ``, as in pbs_server, and several threads may run the
-    same script at once.
+    Runs share only ``sys.modules`` and ``os.environ``, as in pbs_server.  Several threads can run the same script at
+    once.
     """
 
     def __init__(self, path: Path) -> None:
@@ -89,13 +89,13 @@ class HookScript:
             run.message = (
                 f"request rejected as filter hook '{event.hook_name}' encountered an exception. Please inform Admin"
             )
-        names.clear()  # As PBS does; functions and their globals refer to each other.
+        names.clear()  # PBS does this too; functions and their globals refer to each other.
         run.over = True
         return _outcome(run, pbs, error)
 
 
 def _outcome(run: HookRun, pbs: Pbs, error: str) -> HookOutcome:
-    """Apply PBS's own rules to what the hook has done."""
+    """Apply PBS's own rules to the values that the hook has set."""
     event = run.event
     job = pbs.event().job
     attributes, resources = changed(job), changed_resources(job)
@@ -111,12 +111,12 @@ def _outcome(run: HookRun, pbs: Pbs, error: str) -> HookOutcome:
     else:
         soft_walltime = as_seconds(rules.existing(event).get("soft_walltime"))
     if event.name == "postqueuejob":
-        accepted = True  # The job is queued already: PBS logs a refusal, and that is all.
+        accepted = True  # The job is queued already: PBS only logs a refusal.
     return HookOutcome(accepted, run.accepted, message, attributes, kept, soft_walltime, pbs.lines, error, pbs)
 
 
 def _builtins(pbs: Pbs, event: Event) -> dict[str, Any]:
-    """The builtins, with an ``import`` that knows ``pbs`` and, where the event says what time it is, the time.
+    """Return builtins whose ``import`` knows ``pbs`` and, if the event has a time, a module ``time`` with that time.
 
     pbs_server gives a hook globals that hold nothing but ``__builtins__``; hence ``__name__`` is found there, and is
     "builtins".
@@ -135,7 +135,7 @@ def _builtins(pbs: Pbs, event: Event) -> dict[str, Any]:
 
 
 def _clock(now: int) -> ModuleType:
-    """The module ``time`` with a wall clock that stands at ``now``; the monotonic one goes on."""
+    """Return the module ``time`` with a wall clock fixed at ``now``; the monotonic clock continues."""
     clock = ModuleType("time")
     clock.__dict__.update(vars(time))
     clock.__dict__["time"] = lambda: float(now)
@@ -149,7 +149,7 @@ def _no_alarm() -> Iterator[None]:
 
 @contextmanager
 def _alarm(seconds: float) -> Iterator[None]:
-    """Interrupt what runs within after so many seconds, once, with KeyboardInterrupt."""
+    """Raise KeyboardInterrupt once in the block after this number of seconds."""
     if threading.current_thread() is not threading.main_thread():
         raise RuntimeError("a hook's alarm works in the main thread only")
 

@@ -1,4 +1,4 @@
-"""The emulated module ``pbs``: what a hook gets when it says ``import pbs``."""
+"""The emulated module ``pbs`` that a hook imports."""
 
 from types import ModuleType
 from typing import Any, Final
@@ -37,7 +37,7 @@ _LEVELS: Final = frozenset(
 
 
 class Pbs(ModuleType):
-    """``pbs``; a name that PBS does not have raises AttributeError, one that is not emulated NotImplementedError."""
+    """``pbs``; an unknown name raises AttributeError, a name that is not emulated NotImplementedError."""
 
     def __init__(self, run: HookRun, configuration: str | None) -> None:
         super().__init__("pbs")
@@ -54,7 +54,7 @@ class Pbs(ModuleType):
         raise AttributeError(f"module 'pbs' has no attribute '{name}'")
 
     def event(self) -> EventObject:
-        """The event that the hook runs for."""
+        """Return the current event."""
         return self._event
 
     def server(self) -> Server:
@@ -71,7 +71,7 @@ class Pbs(ModuleType):
         """Write a line to the server log."""
         if loglevel not in _LEVELS:
             raise TypeError(f"Invalid severity or eventtype value <{loglevel}>")
-        message.encode()  # As C does: a lone surrogate raises.
+        message.encode()  # A lone surrogate raises, as in PBS's C code.
         self.lines.append((loglevel, message))
 
     def logjobmsg(self, jobid: str, message: str) -> None:

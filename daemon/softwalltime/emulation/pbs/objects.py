@@ -1,6 +1,6 @@
-"""PBS's objects as a hook meets them: event, job, queue, server and resource lists.
+"""PBS's objects in a hook: event, job, queue, server and resource lists.
 
-They are strict: an attribute that PBS does not have raises, and so does setting one that this event may not set.
+They are strict: an unknown attribute raises, and so does an assignment that the event does not permit.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ from softwalltime.emulation.pbs.values import (
 
 
 class HookRun:
-    """What one run of a hook shares: the event, and whether it has accepted or rejected."""
+    """State of one run of a hook: the event, and whether it was accepted or rejected."""
 
     __slots__ = ("accepted", "event", "message", "over", "resources")
 
@@ -33,7 +33,7 @@ class HookRun:
         self.resources = resources_of(event.site)
 
     def check(self, readonly: bool, name: str) -> None:
-        """Raise where nothing may be set at all."""
+        """Raise if the event permits no assignment."""
         if self.over:
             raise AssertionError(
                 f"Not permitted to modify attributes (name={name}): an event.accept() or event.reject() already called."
@@ -48,7 +48,7 @@ def _resources(own: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
 
 
 def resources_of(site: Site) -> Mapping[str, str]:
-    """The types of all resources that this site knows."""
+    """The types of all resources of this site."""
     return _resources(tuple(site.resources.items()))
 
 
@@ -89,7 +89,7 @@ class PbsObject:
         return self.__dict__["_attributes"].get(name)
 
     def _lazy(self) -> bool:
-        """Whether resource lists come empty until somebody indexes them: those that the server populates do."""
+        """Whether resource lists are empty until they are indexed, as those that the server populates."""
         return True
 
     def _queue(self, name: str) -> "Queue":
@@ -132,7 +132,7 @@ class ResourceList:
             _values={},
             _readonly=of_owner["_readonly"],
             _lazy=owner._lazy(),
-            # At queuejob those of queues and server are plain texts, measured on the server.
+            # At queuejob durations of queues and the server are plain texts (measured).
             _texts=run.event.name == "queuejob" and not isinstance(owner, Job),
         )
 
@@ -165,7 +165,7 @@ class ResourceList:
         state = self.__dict__
         run: HookRun = state["_run"]
         if name not in run.resources:
-            # PBS finds resources whatever their case, but only when setting one.
+            # PBS ignores the case of a resource's name in assignments only.
             name = next((known for known in run.resources if known.lower() == name.lower()), name)
         kind = run.resources.get(name)
         if kind is None:
@@ -182,11 +182,11 @@ class ResourceList:
         )
 
     def __contains__(self, name: str) -> bool:
-        # True for every resource that exists, set or not: as useless as on the server.
+        # As on the server, true for every known resource, set or not.
         return name in self.__dict__["_run"].resources
 
     def keys(self) -> list[str]:
-        """Resources that are set; none at all before one was asked for by its name."""
+        """Return the resources that are set; none before the first access by name."""
         state = self.__dict__
         return [] if state["_lazy"] else [name for name in state["_run"].resources if getattr(self, name) is not None]
 
@@ -209,7 +209,7 @@ class Queue(PbsObject):
         return str(self)
 
     def job(self, job_id: str) -> "Job | None":
-        """The job of that id, if it is in this queue."""
+        """Return the job with this id, if it is in this queue."""
         job = Server(self.__dict__["_run"], "", {}).job(job_id)
         return job if job is not None and str(job.queue) == str(self) else None
 
@@ -227,10 +227,10 @@ class Server(PbsObject):
         return str(self)
 
     def _queue(self, name: str) -> Queue:
-        return Queue(self.__dict__["_run"], name, {})  # default_queue knows nothing but its name
+        return Queue(self.__dict__["_run"], name, {})  # default_queue has only its name
 
     def queue(self, name: str) -> Queue | None:
-        """The queue of that name."""
+        """Return the queue with this name."""
         if "@" in name:
             raise AssertionError(f"Got '{name}', please specify a queue name only (no @)")
         found = self.__dict__["_run"].event.site.queues.get(name)
@@ -242,7 +242,7 @@ class Server(PbsObject):
         return (Queue(run, name, found) for name, found in run.event.site.queues.items())
 
     def job(self, job_id: str) -> "Job | None":
-        """The job of that id."""
+        """Return the job with this id."""
         run: HookRun = self.__dict__["_run"]
         found = run.event.site.jobs.get(job_id if "." in job_id else f"{job_id}.{run.event.site.host}")
         return None if found is None else Job(run, job_id, found)
@@ -260,7 +260,7 @@ class Server(PbsObject):
 
 
 class Job(PbsObject):
-    """A job, or what a request says of one."""
+    """A job, or a request about one."""
 
     _class = "job"
     _table = tables.JOB
@@ -276,7 +276,8 @@ class Job(PbsObject):
     def _raw(self, name: str) -> Any:
         event: Event = self.__dict__["_run"].event
         if name == "Variable_List" and event.name == "modifyjob" and not self.__dict__["_readonly"]:
-            return super()._raw(name) or (event.original or {}).get(name)  # A request starts from the job's variables.
+            # The variables of a request start with the job's.
+            return super()._raw(name) or (event.original or {}).get(name)
         return super()._raw(name)
 
     def _lazy(self) -> bool:
@@ -348,20 +349,20 @@ class EventObject:
         raise BadAttributeValueError(f"attribute '{name}' is part of a readonly object")
 
     def accept(self, ecode: int = 0) -> NoReturn:
-        """Let the request pass, and end the hook."""
+        """Accept the request and end the hook."""
         run: HookRun = self.__dict__["_run"]
         run.accepted, run.over = True, True
         raise SystemExit(str(ecode))
 
     def reject(self, emsg: str = "", ecode: int = 255) -> NoReturn:
-        """Refuse the request with a message, and end the hook."""
+        """Reject the request with a message and end the hook."""
         run: HookRun = self.__dict__["_run"]
         run.accepted, run.over, run.message = False, True, emsg
         raise SystemExit(str(ecode))
 
 
 def changed(job: Job) -> dict[str, Any]:
-    """The attributes that a hook has set on the job itself."""
+    """The attributes of the job that a hook has set."""
     found: dict[str, Any] = job.__dict__["_changes"]
     return found
 

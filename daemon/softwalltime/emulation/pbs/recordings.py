@@ -83,7 +83,7 @@ def write(outcome: HookOutcome, event: Event, style: Literal["server", "pbs_pyth
     message = outcome.message
     dropped = is_array(event) and event.name == "postqueuejob"
     if dropped:
-        message = "request rejected by filter hook: "  # PBS's words; the array stays all the same, as it was.
+        message = "request rejected by filter hook: "  # PBS's text; the array is unchanged.
     if dropped or not outcome.hook_accepted:
         verdict = ["pbs.event().reject=True", "pbs.event().accept=False"]
         if message and not (style == "pbs_python" and outcome.error):
@@ -97,7 +97,7 @@ def write(outcome: HookOutcome, event: Event, style: Literal["server", "pbs_pyth
 
 
 def _read_request(path: Path) -> tuple[_Mutable, dict[str, str]]:
-    """The request's attributes, and the facts about the event."""
+    """Return the request's attributes and the values of the event."""
     request: _Mutable = {}
     event: dict[str, str] = {}
     for number, line in enumerate(_lines(path), 1):
@@ -149,7 +149,7 @@ def _lines(path: Path) -> list[str]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError(f"cannot read {path}: {error}") from error
-    # A value may hold line breaks; a line that does not begin an entry belongs to the one before.
+    # A value may contain line breaks; a line that starts no entry continues the previous one.
     return [line for line in re.split(r"\n(?=pbs\.|\Z)", text) if line]
 
 
@@ -163,7 +163,7 @@ def _put(attributes: _Mutable, name: str, resource: str | None, value: str) -> N
 
 
 def _all_of(job: Job, event: Event) -> list[str]:
-    """All attributes of a request as it goes on, in PBS's order."""
+    """Return all attributes of the request after the hook, in PBS's order."""
     lines = []
     unchanged = (event.original or {}).get("Variable_List")
     for name in tables.JOB:

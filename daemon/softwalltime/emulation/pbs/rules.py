@@ -1,4 +1,4 @@
-"""What PBS does with a request after the hook: the refusals that are its own."""
+"""PBS's own checks of a request after the hook."""
 
 from collections.abc import Mapping
 
@@ -12,10 +12,9 @@ READ_ONLY = "Cannot set attribute, read only or insufficient permission  Resourc
 
 
 def refusal(event: Event, attributes: Mapping[str, object], resources: Mapping[str, object]) -> str:
-    """Why PBS refuses the request that a hook has accepted after setting these; ``""`` if it does not.
+    """Return why PBS refuses a request after the hook has set these values; ``""`` if it accepts it.
 
-    At postqueuejob PBS checks nothing and refuses nothing.  At runjob it takes any value, but lets a hook set only
-    certain things.
+    At postqueuejob PBS checks nothing.  At runjob it accepts any value, but only of certain attributes.
     """
     match event.name:
         case "queuejob":
@@ -33,22 +32,22 @@ def refusal(event: Event, attributes: Mapping[str, object], resources: Mapping[s
 
 
 def applied(event: Event, resources: Mapping[str, object]) -> Mapping[str, object]:
-    """What of the resources that a hook has set PBS really keeps: on an array, at postqueuejob, nothing."""
+    """Return the resources that PBS keeps of those that a hook has set: none for an array at postqueuejob."""
     return {} if event.name == "postqueuejob" and is_array(event) else resources
 
 
 def is_array(event: Event) -> bool:
-    """Whether the event's job is a whole array, whose id is ``5[].server``."""
+    """Return whether the event's job is an array, such as ``5[].server``."""
     return event.job_id.partition(".")[0].endswith("[]")
 
 
 def requested(event: Event) -> Mapping[str, str]:
-    """The Resource_List of the event's job or request."""
+    """Return the Resource_List of the event's job or request."""
     return _resources(event.job)
 
 
 def existing(event: Event) -> Mapping[str, str]:
-    """The Resource_List that the job has before the request is carried out."""
+    """Return the Resource_List of the job before the request."""
     if event.name == "queuejob":
         return {}
     return _resources(event.original or {}) if event.name == "modifyjob" else _resources(event.job)
@@ -72,7 +71,7 @@ def _refused_submission(event: Event, resources: Mapping[str, object]) -> str:
         return READ_ONLY
     walltime = as_seconds(result.get("walltime"))
     if walltime is not None and soft > walltime:
-        # Against a walltime that comes from a default PBS does not check.
+        # PBS does not compare with a default walltime.
         return BAD_VALUE
     return SHRINK_TO_FIT if as_seconds(result.get("min_walltime")) is not None else ""
 

@@ -1,4 +1,4 @@
-"""What attributes, resources and constants PBS has, of which type, and which of them a hook may set.
+"""Attributes, resources and constants of PBS, their types, and which of them a hook may set.
 
 Read off a running OpenPBS 23.06.06 by a hook that listed its own classes and tried to set each attribute.  The order
 is PBS's own: it prints attributes in this order.
@@ -50,7 +50,7 @@ JOB_SETTABLE_AT_START: Final = (
 )  # fmt: skip
 """Job attributes that a hook may set at runjob."""
 JOB_SETTABLE_AT_REFUSED_START: Final = ("Execution_Time", "Hold_Types", "project", "depend")
-"""Those of them that make PBS refuse a start which the hook accepts."""
+"""Attributes of these for which PBS refuses a start that the hook accepts."""
 
 QUEUE: Final = _table("""
     queue_type:queue_type Priority:priority max_queuable:pbs_int total_jobs:pbs_int state_count:state_count
@@ -114,7 +114,7 @@ RESOURCES_OF_CHUNKS: Final = _names("""
     mem ncpus naccelerators arch nchunk vntype mpiprocs ompthreads vmem vnode aoe eoe accelerator accelerator_model
     accelerator_memory accelerator_group hbmem nodect select place
 """)
-"""Resources that no hook may set at runjob: they have gone into the select specification."""
+"""Resources that no hook may set at runjob: they are part of the select specification."""
 
 _CONSTANTS: Final = """
     QUEUEJOB=1 MODIFYJOB=2 RESVSUB=4 MOVEJOB=8 RUNJOB=16 PROVISION=32 EXECJOB_BEGIN=64 EXECJOB_PROLOGUE=128
@@ -131,7 +131,7 @@ _CONSTANTS: Final = """
     SV_STATE_SHUTIMM=5 SV_STATE_SHUTSIG=6
 """
 CONSTANTS: Final = {name: int(value) for name, value in (entry.split("=") for entry in _CONSTANTS.split())}
-"""Whole numbers that a hook finds in ``pbs``."""
+"""Integer constants of ``pbs``."""
 
 ELSEWHERE: Final = _names("""
     BackendError InternalError PbsAttributeDescriptor PbsReadOnlyDescriptor Power get_job get_queue get_resv get_vnode
@@ -139,7 +139,7 @@ ELSEWHERE: Final = _names("""
     release_nodes scheduler_restart_cycle server_attribute svr_types v1 validate_input vchunk vnode vnode_ntype
     vnode_sharing vnode_state
 """)
-"""Names that ``pbs`` has and the emulation has not: no misspelling, but not usable either."""
+"""Names of ``pbs`` that the emulation lacks; their use raises NotImplementedError."""
 ELSEWHERE_PREFIXES: Final = (
     "ATR_VFLAG_", "BATCH_OP_", "BRP_CHOICE_", "JOB_SUBSTATE_", "MGR_", "ND_", "RESV_STATE_", "REVERSE_",
 )  # fmt: skip

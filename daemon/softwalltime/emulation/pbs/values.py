@@ -1,4 +1,4 @@
-"""The types of PBS's values, as a hook meets them.
+"""The types of PBS's values in a hook.
 
 Most are no ``str``, although they print like one: ``job.Job_Name == "x"`` is false whatever the name, and only
 ``str(job.Job_Name)`` can be compared.  Those that are (``pbs_str``) or count as ``int`` (``pbs_int``, ``duration``) are
@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, Self
 
 
 class EventIncompatibleError(AttributeError):
-    """The event has no such parameter."""
+    """The event lacks this parameter."""
 
 
 class UnsetAttributeNameError(Exception):
@@ -62,7 +62,7 @@ def seconds(text: str) -> int:
 
 
 class Generic:
-    """A value that only prints: comparing it with a text is always false."""
+    """A value that can only be printed: a comparison with a text is always false."""
 
     _value: object
 
@@ -102,13 +102,13 @@ class PbsFloat(float):
 
 
 class PbsStr(str):
-    """A text that is a ``str``, as euser and Account_Name are."""
+    """A text that is a ``str``, such as euser and Account_Name."""
 
     __slots__ = ()
 
 
 class Duration(int):
-    """Seconds, which print as they were given."""
+    """Seconds that print in the given notation."""
 
     _text: str
 
@@ -193,7 +193,7 @@ class PbsEnv(dict[str, str]):
 
 
 class _State(int):
-    """A state: a number to a hook, a letter or a word to everybody else."""
+    """A state: a number in hooks, a letter or a word in PBS's output."""
 
     words: ClassVar[dict[str, int]]
     unknown: ClassVar[int] = -1
@@ -271,12 +271,12 @@ _ALSO: Final[dict[str, tuple[type[Any], ...]]] = {
 
 
 def loaded(kind: str, text: str) -> Any:
-    """What a hook sees of a value that PBS holds.  An empty text, which unsets something, stays one."""
+    """Convert PBS's value to the hook's type. An empty text, which unsets a value, remains a text."""
     return TYPES[kind](text) if text else text
 
 
 def assigned(kind: str, value: object, wrong: Callable[[str], Exception]) -> Any:
-    """What becomes of a value that a hook assigns; ``wrong`` makes the error for a type that PBS does not take."""
+    """Convert a value that a hook assigns; ``wrong`` makes the error for a type that PBS refuses."""
     if value is None:
         return ""
     own = TYPES[kind]
@@ -288,12 +288,12 @@ def assigned(kind: str, value: object, wrong: Callable[[str], Exception]) -> Any
 
 
 def as_seconds(value: object) -> int | None:
-    """Seconds of a duration; ``None`` for one that is not set, or unset."""
+    """Return a duration in seconds; ``None`` if it is not set or unset."""
     return None if value is None or value == "" else seconds(str(value))
 
 
 def resource_list(pairs: Iterable[tuple[str, object]]) -> str:
-    """Resources as PBS prints them together."""
+    """Return resources as one text, in PBS's print format."""
     printed = ((name, str(value)) for name, value in pairs)
     return ",".join(
         f'{name}="{text}"' if "," in text and '"' not in text else f"{name}={text}" for name, text in printed

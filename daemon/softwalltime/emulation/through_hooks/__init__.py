@@ -1,4 +1,4 @@
-"""Recorded jobs through the very hook file and the very daemon that production runs.
+"""Replay recorded jobs through the hook file and the daemon of production.
 
 ::
 

@@ -10,7 +10,7 @@ from softwalltime.replay.drive import ReplayResult
 from softwalltime.replay.workload import Workload
 
 SHOWN = 3
-"""How many jobs that differ are named."""
+"""Maximum number of named jobs that differ."""
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -18,9 +18,9 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How many soft walltimes are not those of the fast replay, the first of them in words, and whether all is well.
+    """Number of soft walltimes that differ from the fast replay's, descriptions of the first ones, and the verdict.
 
-    ``lost`` soft walltimes are missing because of a fault at that moment, which is no error.
+    ``lost`` soft walltimes are missing because of a fault at that time, which is no error.
     """
 
     differing: int
@@ -52,7 +52,7 @@ def compare(workload: Workload, result: EmulationResult, fast: ReplayResult, *, 
 def _differing(
     found: Integers, expected: Integers, disturbed: Flags, compared: Flags | bool = True
 ) -> tuple[list[int], int]:
-    """The jobs that differ without a fault as the reason, and how many lost theirs by a fault."""
+    """Return the jobs that differ without a fault, and the number of soft walltimes lost by a fault."""
     unequal = (found != expected) & compared
     lost = unequal & disturbed & (found < 0)
     return np.flatnonzero(unequal & ~lost).tolist(), int(lost.sum())

@@ -23,7 +23,7 @@ _LOOK = 0.02
 
 
 class DaemonError(SoftwalltimeError):
-    """The daemon of a replay does not do what it must."""
+    """The daemon of a replay has failed."""
 
 
 class Daemon:
@@ -52,7 +52,7 @@ class Daemon:
 
     @property
     def running(self) -> bool:
-        """Whether it was started and not ended since."""
+        """Whether the daemon is running."""
         return self._process is not None
 
     def append(self, jobs: Sequence[CompletedJob]) -> None:
@@ -68,11 +68,11 @@ class Daemon:
         self.written += sum(job.state in self._teaching for job in jobs)
 
     def prepare(self) -> None:
-        """Make the store's tables."""
+        """Create the store's tables."""
         self._run("db", "upgrade", "--config", str(self._config))
 
     def start(self) -> None:
-        """Start, and wait until it answers and has learnt its history."""
+        """Start the daemon; wait until it answers and has learnt its history."""
         with self._output.open("ab") as output:
             self._process = subprocess.Popen(  # noqa: S603 - our own command
                 self._command("serve", "--config", str(self._config)), stdout=output, stderr=output, env=_environment()
@@ -80,16 +80,16 @@ class Daemon:
         self._until(lambda: (status := self.status()) is not None and status.ready, "is ready")
 
     def kill(self) -> None:
-        """End it as a crash would: nothing is tidied up."""
+        """Kill the daemon, as in a crash."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def stop(self) -> None:
-        """End it in good order."""
+        """Stop the daemon with SIGTERM."""
         if self._process is not None:
-            # One that is suspended would not notice.
+            # A suspended process does not handle SIGTERM.
             self._process.send_signal(signal.SIGCONT)
             self._process.terminate()
             try:
@@ -102,7 +102,7 @@ class Daemon:
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let a suspended one go on."""
+        """Resume the daemon."""
         self._signal(signal.SIGCONT)
 
     def status(self) -> Status | None:
@@ -165,12 +165,12 @@ class Daemon:
 
 
 def _environment() -> dict[str, str]:
-    """Ours without the settings of this machine's own store and daemon, and without what a hook leaves there."""
+    """Return this environment without settings of the host's store and daemon, and without the hook's state."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("SOFTWALLTIME_", "PSYCOPG_"))}
 
 
 def _toml(value: object) -> str:
-    """A text, number or list of texts; JSON writes them as TOML does."""
+    """Return a text, number or list of texts in TOML, which equals JSON for these."""
     try:
         return json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError) as error:

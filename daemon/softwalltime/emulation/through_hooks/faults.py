@@ -1,4 +1,4 @@
-"""What goes wrong during a replay, if it is asked for: by seed, so that the same faults come again."""
+"""Fault injection during a replay; the same seed gives the same faults."""
 
 import time
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ from softwalltime.emulation.through_hooks.store import Store
 
 KINDS = ("kill-daemon", "suspend-daemon", "stop-postgres", "garbage")
 EACH = 3
-"""How often each kind of fault comes in one run."""
+"""Number of faults of each kind in one run."""
 LONGEST = 300
-"""Events for which a fault lasts at most."""
+"""Maximum number of events during a fault."""
 
 
 _STRIDE = 1000
@@ -32,10 +32,10 @@ class FaultInterval:
 
 
 def plan(kinds: Sequence[str], events: int, random: Random) -> list[FaultInterval]:
-    """Divide all events into intervals: each kind of fault several times, never two at once."""
+    """Divide all events into intervals: each kind of fault several times, never two at one time."""
     wanted = [kind for kind in kinds for _ in range(EACH)]
     random.shuffle(wanted)
-    # Each has as many events to itself: it begins in the first half of them, and is over at the end.
+    # Each fault has its own range of events: it begins in the first half and ends at the end of the range.
     half = events // (2 * len(wanted) or 1)
     found: list[FaultInterval] = []
     for number, kind in enumerate(wanted if half else ()):
@@ -70,7 +70,7 @@ class FaultInjector:
     def begin(self, kind: str) -> None:
         """Inject a fault of this kind; ``""``: none."""
         if kind in ("kill-daemon", "stop-postgres"):
-            # Often while the daemon is busy with what it finds in the log.
+            # The daemon is often reading the log at this time.
             self._log.write()
             time.sleep(self._random.random())
         self.kind = kind

@@ -31,11 +31,11 @@ ANSWERS = (
     b"[" * 60_000 + b"\n",
     b"x" * 200_000,
 )
-"""None of them is an answer that a hook may follow."""
+"""Invalid answers, which a hook must ignore."""
 
 
 class Garbage:
-    """A real server at a real socket that answers each question with nonsense, or with nothing."""
+    """A server on a real Unix socket that sends invalid answers or none."""
 
     def __init__(self, path: Path, random: Random) -> None:
         self._path = path
@@ -43,7 +43,7 @@ class Garbage:
         self._held: list[socket.socket] = []
 
     def start(self) -> None:
-        """Begin to listen."""
+        """Start to listen."""
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(self._path))
         self._listener.listen(64)
@@ -51,8 +51,8 @@ class Garbage:
         self._thread.start()
 
     def stop(self) -> None:
-        """End, and take the socket away."""
-        # Closing alone would not wake the thread up.
+        """Stop and remove the socket."""
+        # A close does not wake the thread up.
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._thread.join()
@@ -72,7 +72,7 @@ class Garbage:
                     client.recv(65536)
                 answer = self._random.choice(ANSWERS)
                 if not answer and self._random.random() < 0.5:
-                    self._held.append(client)  # Never says anything: the hook waits its deadline.
+                    self._held.append(client)  # No answer: the hook waits until its deadline.
                     continue
                 client.sendall(answer)
             client.close()

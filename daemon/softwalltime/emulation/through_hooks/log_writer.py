@@ -1,4 +1,4 @@
-"""The accounting log, written ahead of virtual time."""
+"""Write the accounting log ahead of virtual time."""
 
 import math
 
@@ -7,7 +7,7 @@ from softwalltime.jobs import CompletedJob
 
 
 class LogWriter:
-    """Writes E records some thousands at a time, and sees to it that the daemon has read those that matter by now.
+    """Writes E records by some thousands, and waits until the daemon has read those up to the current virtual time.
 
     One portion more than is needed is written, so that the daemon reads it while events are fired.
 
@@ -21,10 +21,10 @@ class LogWriter:
         self._known: list[tuple[int, int]] = []
         self._written = 0
         self.due: float = ends[0].end if ends else math.inf
-        """The virtual time from which on more must have been read."""
+        """The virtual time from which on the daemon must have read more records."""
 
     def write(self) -> None:
-        """Write the next portion, if there is one."""
+        """Write the next portion, if any."""
         some = self._ends[self._written : self._written + self._portion]
         if some:
             self._daemon.append(some)
@@ -32,7 +32,7 @@ class LogWriter:
             self._known.append((self._written, self._daemon.written))
 
     def reach(self, time: int) -> None:
-        """Wait until the daemon has read all that ends by then."""
+        """Wait until the daemon has read all jobs that end by this time."""
         while self.due <= time:
             if not self._known:
                 self.write()
@@ -43,5 +43,5 @@ class LogWriter:
                 self.write()
 
     def catch_up(self) -> None:
-        """Wait until the daemon has read all that was written."""
+        """Wait until the daemon has read all written records."""
         self._daemon.wait_for(self._daemon.written)

@@ -31,9 +31,9 @@ from softwalltime.replay.drive import ReplayResult
 from softwalltime.states import State
 
 PORTION = 10_000
-"""Jobs whose ends are written into the log at once, ahead of virtual time."""
+"""Jobs whose ends are written to the log at one time, ahead of virtual time."""
 PATIENT = 5000
-"""Milliseconds that the hook may wait while nothing is wrong: that this machine is slow must change no figure."""
+"""Deadline of the hook without faults in milliseconds: a slow machine must not change the result."""
 PAUSE = 1
 """Seconds for which the hook sends no requests after too many timeouts."""
 LOSSY = {"daemon": ("kill-daemon", "suspend-daemon", "garbage"), "postgres": ("stop-postgres",)}
@@ -86,12 +86,12 @@ class EmulationResult:
 def run(
     timeline: Timeline, spec: str, options: EmulationOptions, progress: Callable[[int], None] = lambda _: None
 ) -> EmulationResult:
-    """Let the hook set soft walltimes by the predictor ``spec``, whatever happens.
+    """Replay the jobs through the hook, which sets soft walltimes by the predictor ``spec``.
 
     :param progress: called with the number of jobs done since the last call.
     :raises DaemonError: if the daemon does not do what it must.
     """
-    # Below /tmp, because the unprivileged account as which PostgreSQL runs where this runs as root must get there.
+    # Below /tmp: if this runs as root, PostgreSQL runs as an unprivileged user that must reach the folder.
     with tempfile.TemporaryDirectory(prefix="softwalltime-replay-", dir="/tmp") as name, ExitStack() as stack:
         folder = Path(name)
         folder.chmod(0o755)
@@ -107,7 +107,7 @@ def run(
         begin = perf_counter()
         log = LogWriter(daemon, timeline.ends, options.portion)
         if options.transport == "postgres":
-            # The functions get the time as a parameter, so all jobs may be in the store, and the daemon is not needed.
+            # The SQL functions get the time as a parameter, so all jobs can be in the store, and no daemon is needed.
             log.reach(timeline.ends[-1].end)
             daemon.stop()
         random = Random(f"{options.seed} {spec}")  # noqa: S311 - reproducible
@@ -137,7 +137,7 @@ def run(
 
 
 def _replayed(timeline: Timeline, server: EmulatedServer, seconds: float) -> ReplayResult:
-    """The soft walltimes by job; subjobs have that of their array."""
+    """Return the soft walltimes by job; subjobs have that of their array."""
     waits = [server.at_submission[number] for number in timeline.of_job]
     at_start = _numbers(server.at_start)
     at_start[at_start == timeline.workload.walltime] = -1
@@ -157,7 +157,7 @@ def _fire(
     configurations: dict[str, Path],
     progress: Callable[[int], None],
 ) -> tuple[list[bool], list[bool]]:
-    """Fire all events; returns which submissions, and which jobs' starts, a fault may have cost a soft walltime."""
+    """Fire all events; return masks of the submissions and the starts that may lack a soft walltime due to a fault."""
     disturbed = [False] * len(timeline.submissions)
     disturbed_at_start = [False] * len(timeline.jobs)
     share = len(timeline.jobs) / len(timeline.events)
@@ -196,7 +196,7 @@ def _configurations(
         "postgres": {"dsn": dsn, "psycopg_path": "", "waiting": spec, "running": options.running},
         "minimum": options.minimum,
         "breaker_seconds": PAUSE,
-        # A slow machine must not change what is compared.
+        # A slow machine must not change the result.
         "breaker_budget_ms": 5_000_000,
         "log": "errors",
     }

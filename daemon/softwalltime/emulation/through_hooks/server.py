@@ -1,4 +1,4 @@
-"""The emulated PBS server: fires the events of what happens to jobs, and knows what each job has by now."""
+"""The emulated PBS server: fires the events of jobs and keeps each job's current values."""
 
 import os
 from dataclasses import replace
@@ -12,7 +12,7 @@ from softwalltime.events import Kind
 from softwalltime.jobs import Submission
 
 TIMEOUTS = "SOFTWALLTIME_HOOK_TIMEOUTS"
-"""Environment variable in which the hook counts its time-outs in a row."""
+"""Environment variable with the hook's number of timeouts in a row."""
 
 
 class EmulatedServer:
@@ -24,9 +24,9 @@ class EmulatedServer:
     def __init__(self, timeline: Timeline, script: HookScript, minimum: int) -> None:
         self.events = self.accepted = self.invalid = self.unanswered = self.timeouts = 0
         self.at_submission: list[int | None] = [None] * len(timeline.submissions)
-        """The soft walltime that each submission got, in seconds."""
+        """The soft walltime of each submission in seconds."""
         self.at_start: list[int | None] = [None] * len(timeline.jobs)
-        """The soft walltime that each job had once it started, in seconds."""
+        """The soft walltime of each job after its start in seconds."""
         self._timeline = timeline
         self._script = script
         self._minimum = minimum
@@ -34,11 +34,11 @@ class EmulatedServer:
         self._waiting = list(timeline.submissions)
         self._soft: list[int | None] = [None] * len(timeline.submissions)
         self._running: dict[int, tuple[Submission, int | None]] = {}
-        # No request follows for other running jobs.
+        # The timeline has no further alters of other running jobs.
         self._altered_later = {alter.job for alter in timeline.alters}
 
     def handle(self, event: TimedEvent, configuration: Path) -> None:
-        """Run the hook for all that PBS fires at this event, with this configuration of the hook."""
+        """Run the hook for all events that PBS fires, with this configuration of the hook."""
         match event.kind:
             case Kind.SUBMITTED:
                 self._submit(event.number, configuration)
@@ -90,7 +90,7 @@ class EmulatedServer:
             self._running[alter.job] = new, outcome.soft_walltime
 
     def _fire(self, event: Event, submission: Submission, configuration: Path) -> HookOutcome:
-        """Run the hook for an event, after which the job is as the submission says."""
+        """Run the hook for an event; afterwards the job has the values of the submission."""
         before = os.environ.get(TIMEOUTS, "")
         outcome = self._script.run(event, configuration)
         self.events += 1

@@ -5,11 +5,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 OpenPostgres = Callable[[Path], AbstractContextManager[str]]
-"""Starts a PostgreSQL in a folder, gives its DSN, and stops it again."""
+"""Starts a PostgreSQL in a folder, returns its DSN, and stops it."""
 
 
 class Store:
-    """One PostgreSQL in a folder."""
+    """A PostgreSQL in a folder."""
 
     def __init__(self, folder: Path, open_postgres: OpenPostgres) -> None:
         self._folder = folder
@@ -17,14 +17,14 @@ class Store:
         self._running: AbstractContextManager[str] | None = None
 
     def start(self) -> str:
-        """Start it; the DSN is the same each time."""
+        """Start PostgreSQL; return the DSN, which is the same each time."""
         server = self._open(self._folder)
         dsn = server.__enter__()
         self._running = server
         return dsn
 
     def stop(self) -> None:
-        """Stop it, if it runs; all who are connected are cut off."""
+        """Stop PostgreSQL if it runs; close all connections."""
         if self._running is not None:
             server, self._running = self._running, None
             server.__exit__(None, None, None)

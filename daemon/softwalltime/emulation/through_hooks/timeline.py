@@ -15,11 +15,11 @@ from softwalltime.replay.workload import Workload
 
 HOST = "replay"
 AHEAD = 86_400
-"""Seconds from now to the first submission: more than a replay takes."""
+"""Seconds from now to the first submission; longer than any replay."""
 NOBODY = "user-1"
-"""The user of a trace's job whose user is not known; no trace has one of this name."""
+"""User name for trace jobs with an unknown user; no trace has this name."""
 _LAST = 253_402_300_799
-"""The end of the year 9999: no time stamp can be written after it."""
+"""The end of the year 9999, the last valid time stamp."""
 _SUBJOB = re.compile(r"(\d+)\[(\d+)\](.*)", re.DOTALL)
 
 
@@ -41,7 +41,7 @@ class TimelineAlter:
 
 
 class Timeline:
-    """All that happens to the jobs of a workload.
+    """All events of the jobs of a workload.
 
     ``jobs`` are the workload's as they are here, ``submissions`` what users submitted, arrays whole; ``of_job`` says
     for each job which of them it came from, ``indices`` which indices those have that are arrays.  ``events`` are in
@@ -77,7 +77,7 @@ class Timeline:
         )
 
     def _submit(self, jobs: Sequence[CompletedJob]) -> list[CompletedJob]:
-        """Return the jobs as jobs of this server, in virtual time, with new ids."""
+        """Return the jobs with new ids of this server, in virtual time."""
         arrays: dict[tuple[str, str, Submission], int] = {}
         indices: dict[int, list[int]] = {}
         found = []
@@ -89,7 +89,7 @@ class Timeline:
                 moved = replace(moved, submission=replace(moved.submission, job_id=f"{number}.{HOST}"))
                 self.submissions.append(moved.submission)
             else:
-                # Subjobs that were altered are no longer like the others, and count as an array of their own.
+                # Altered subjobs differ from the others and form a separate array.
                 alike = replace(moved.submission, job_id="")
                 number = arrays.setdefault((job.server, subjob[1], alike), len(self.submissions))
                 if number == len(self.submissions):
@@ -102,7 +102,7 @@ class Timeline:
         return found
 
     def _moved(self, number: int) -> CompletedJob:
-        """The job with this index in virtual time, with what PBS always has."""
+        """Return the job with this index in virtual time, with the attributes that PBS always sets."""
         job = as_pbs(self.workload.jobs[number], HOST)
         submission = replace(
             job.submission,
@@ -132,7 +132,7 @@ class Timeline:
         ]
 
     def _alters(self, alters: Iterable[RecordedAlter]) -> list[TimedEvent]:
-        """The alters of jobs that were there at that time; an array's are those of what it was submitted as."""
+        """Return the alters of jobs that existed at that time; alters of an array refer to its submission."""
         named: dict[str, list[int]] = {}
         for number, job in enumerate(self.workload.jobs):
             named.setdefault(job.submission.job_id, []).append(number)

@@ -1,4 +1,4 @@
-"""One task of a sweep, one predictor on one workload, and what comes of it."""
+"""One task of a sweep, one predictor on one workload, and its result."""
 
 import socket
 from dataclasses import dataclass
@@ -34,10 +34,10 @@ class SweepTask:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What a task gave: the scores of all scored jobs and of those after the warm-up.
+    """The result of a task: the scores of all scored jobs and of those after the warm-up.
 
-    ``name`` is the predictor's own name, whatever alias was asked for; ``options`` are all that it takes, defaults
-    among them.  ``seconds`` of wall-clock time went into driving the predictor, without reading the jobs.
+    ``name`` is the predictor's name, not an alias; ``options`` are all its options, with defaults.  ``seconds`` of
+    wall-clock time went into driving the predictor, without reading the jobs.
     """
 
     task: SweepTask
@@ -73,7 +73,7 @@ def evaluate(task: SweepTask) -> Row | Failure:
     try:
         predictor = make(task.spec)
         outcome = drive(workload, predictor, task.minimum)
-    # Another package's predictor may fail in any way at all; the others must go on.
+    # A predictor of another package may fail in any way; the other tasks must continue.
     except Exception as error:
         return Failure(task, " ".join(f"{type(error).__name__}: {error}".split()))
     return Row(
@@ -87,7 +87,7 @@ def evaluate(task: SweepTask) -> Row | Failure:
 
 
 def option_values(options: Options) -> dict[str, Value]:
-    """Every option with its value: a plain one as it is, several as the user writes them (``user+project``)."""
+    """Return every option with its value; several values in the user's notation (``user+project``)."""
     return {name: _plain(getattr(options, name)) for name in type(options).model_fields}
 
 
@@ -102,14 +102,14 @@ _last: tuple[Path, Workload] | None = None
 
 
 def _workload(path: Path) -> Workload:
-    """The workload of a snapshot; the last one is kept, because a process is given many tasks on the same one.
+    """Return the workload of a snapshot; the last one is cached, because a process gets many tasks on the same one.
 
     Its path names it, as no other run will have the same.  The threads of a Dask worker take turns.
     """
     global _last
     with _turn:
         if _last is None or _last[0] != path:
-            # Two workloads need not be in memory at once.
+            # Free the previous workload first: two may not fit into memory.
             _last = None
             try:
                 _last = path, load(path)

@@ -1,4 +1,4 @@
-"""Many predictors in one spec: ``percentile:p=75|85|95,keys=user|user+project`` means six."""
+"""Expand a spec with alternatives: ``percentile:p=75|85|95,keys=user|user+project`` gives six specs."""
 
 from itertools import product
 
@@ -7,7 +7,7 @@ from softwalltime.predictors.registry import make
 
 
 def expand(spec: str) -> list[str]:
-    """Every combination of the spec's alternatives, which ``|`` separates; the last option varies fastest.
+    """Return every combination of the spec's alternatives, separated by ``|``; the last option varies fastest.
 
     >>> expand("percentile:p=75|85,keys=user")
     ['percentile:p=75,keys=user', 'percentile:p=85,keys=user']
@@ -27,7 +27,7 @@ def expand(spec: str) -> list[str]:
 
 
 def expand_all(specs: list[str]) -> list[str]:
-    """The grid of all these specs, each predictor once, in the order given; each one has been made as a trial.
+    """Return the grid of all specs without duplicates, in the given order; each predictor is made once as a check.
 
     :raises OptionError: for the first predictor that cannot be made.
     """
@@ -37,7 +37,7 @@ def expand_all(specs: list[str]) -> list[str]:
             make(spec)
         except OptionError:
             raise
-        # Another package's predictor may fail in any way at all.
+        # A predictor of another package may fail in any way.
         except Exception as error:
             raise OptionError(f"{spec!r} cannot be made: {type(error).__name__}: {error}") from error
     return grid

@@ -1,7 +1,7 @@
-"""The results of a sweep: a CSV file that gains a line with each row, whatever happens meanwhile.
+"""The results of a sweep: a CSV file to which each row is appended as it is computed.
 
-A row is on the disk before the next one comes.  What a killed process left half written is cut off when the file is
-next opened, and rows that are there need not be computed again.
+Each row is synced to disk before the next one.  An incomplete last row of a killed process is removed when the file is
+opened again.  Existing rows are not computed again.
 """
 
 import csv
@@ -20,9 +20,9 @@ from softwalltime.replay.metrics import Scores
 from softwalltime.replay.sweep.evaluation import Row, SweepTask, Value
 
 OPTION = "option_"
-"""What the columns of options begin with, so that no predictor's option is taken for anything else."""
+"""Prefix of the columns of options, which separates them from other columns."""
 WARMED_UP = "after_warm_up_"
-"""What the columns of the scores without the warm-up begin with."""
+"""Prefix of the columns of the scores without the warm-up."""
 
 _SCORES = [field.name for field in fields(Scores)]
 _BEFORE = ["source", "predictor", "name"]
@@ -32,10 +32,10 @@ _INTEGERS = {"min_soft_walltime", "jobs", f"{WARMED_UP}jobs"}
 
 
 class Results:
-    """The results in one file, open and locked until this context manager is left."""
+    """The results in one file, open and locked while the context manager is active."""
 
     def __init__(self, path: Path, *, again: bool = False) -> None:
-        """:param again: forget the rows that the file holds.
+        """:param again: discard the rows in the file.
 
         :raises SourceError: if the file cannot be written, another sweep writes it, or it holds something else.
         """
@@ -53,7 +53,7 @@ class Results:
 
     def __exit__(self, *_exception: object) -> None:
         if not os.fstat(self._file).st_size:
-            # Made by us, and nothing came of it.
+            # This process created the file and wrote nothing.
             self._path.unlink(missing_ok=True)
         os.close(self._file)
 
@@ -61,12 +61,12 @@ class Results:
         return len(self._rows)
 
     def prepare(self, tasks: Sequence[SweepTask], options: Iterable[str]) -> tuple[list[SweepTask], int]:
-        """Make the file ready for the rows of these tasks.
+        """Prepare the file for the rows of these tasks.
 
-        Rows of a source whose jobs are others by now, or that another version computed, are dropped.
+        Rows of a source whose jobs have changed, or of another version, are dropped.
 
         :param options: names of all options of the tasks' predictors.
-        :return: the tasks whose rows are not there yet, and how many rows were dropped.
+        :return: the tasks without a row, and the number of dropped rows.
         :raises SourceError: if the file cannot be written.
         """
         now = {task.source: (task.snapshot.digest, task.version) for task in tasks}
@@ -79,7 +79,7 @@ class Results:
         return [task for task in tasks if (task.source, task.spec, str(task.minimum)) not in there], dropped
 
     def add(self, row: Row) -> None:
-        """Append a row; it is on the disk when this returns.
+        """Append a row and sync it to disk.
 
         :raises SourceError: if the file cannot be written.
         """
@@ -131,7 +131,7 @@ class Results:
         return [*_BEFORE, *self._options, *_AFTER]
 
     def _read(self, again: bool) -> tuple[list[str], list[dict[str, str]]]:
-        """The columns of options and the rows, without a last row that was not written to its end."""
+        """Return the columns of options and the rows, without an incomplete last row."""
         with self._explained(), os.fdopen(os.dup(self._file), encoding="utf-8", errors="surrogateescape") as stream:
             text = stream.read()
         if not text:
@@ -159,10 +159,10 @@ class Results:
         return header[len(_BEFORE) : -len(_AFTER)], rows
 
     def _rewrite(self) -> None:
-        """Replace the file as a whole, so that there is no moment at which a kill would cost rows."""
+        """Replace the file atomically: a kill at any time loses no rows."""
         unfinished = self._path.with_name(f".{self._path.name}.unfinished")
         with self._explained():
-            # No other process writes it: the lock on the results is held.
+            # The lock on the results keeps other processes from writing it.
             unfinished.unlink(missing_ok=True)
             file = _open_locked(unfinished)
             try:
@@ -200,9 +200,9 @@ def _open_locked(path: Path) -> int:
             except BlockingIOError:
                 raise
             except OSError:
-                # Some cluster file systems have no locks: users must not run two sweeps there.
+                # Some cluster file systems have no locks; users must not run two sweeps on one file there.
                 return file
-            # Between opening and locking another process may have replaced the file by a new one.
+            # Another process may have replaced the file between open and lock.
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(file), path.stat()):
                     return file

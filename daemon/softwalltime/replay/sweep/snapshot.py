@@ -1,7 +1,7 @@
-"""A workload in a file, for other processes: read once from its source.
+"""A workload in a file for other processes, read once from its source.
 
-A line of JSON for the states that teach, then one a field of :class:`CompletedJob` with its values for all jobs.  The
-same jobs always give the same text, it holds nothing that could be executed, and pickled jobs are slower to read.
+The file has a line of JSON for the states that teach, then one line per field of :class:`CompletedJob` with its values
+for all jobs.  Equal jobs give equal files.  Unlike pickle, it contains no code, and it is faster to read.
 """
 
 import json
@@ -28,7 +28,7 @@ _READERS: tuple[Callable[[CompletedJob], object], ...] = (
 class Snapshot:
     """The jobs of one source in a file.
 
-    ``digest`` differs between workloads that differ in a job or in what teaches; ``jobs`` is how many there are.
+    ``digest`` depends on all jobs and on the states that teach; ``jobs`` is the number of jobs.
     """
 
     path: Path
@@ -55,7 +55,7 @@ def take(jobs: Sequence[CompletedJob], teaching: Collection[State], path: Path) 
 
 
 def load(path: Path) -> Workload:
-    """The workload of a snapshot.
+    """Read the workload of a snapshot.
 
     :raises OSError: if it cannot be read.
     """

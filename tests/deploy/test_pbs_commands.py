@@ -1,0 +1,151 @@
+"""PBS's commands: find and run qmgr, parse its output, report its errors."""
+
+from pathlib import Path
+
+import pytest
+
+from softwalltime.cli import run
+from softwalltime.deployment import hook, pbs
+from softwalltime.deployment.hook import installed
+from softwalltime.deployment.pbs import HooksHiddenError, PbsError, find, parse
+from tests.deploy.installations import ALL, OLDER
+from tests.deploy.qmgr_scripts import HIDDEN, qmgr
+
+PRINTED = """\
+#
+# Create and define queue short
+#
+create queue short
+set queue short queue_type = Execution
+set queue short resources_max.walltime = 02:00:00
+create queue route_q
+set queue route_q route_destinations = short
+set queue route_q route_destinations += long
+set server managers = root@*
+create hook other
+set hook other event = queuejob
+set hook other event += modifyjob
+import hook other application/x-python base64 -
+aW1wb3J0IHBicw==
+set sched preempt_prio = "express_queue, normal_jobs"
+"""
+
+
+def test_the_output_of_qmgr_is_parsed() -> None:
+    things = parse(PRINTED)
+    assert things["queue", "short"].get("resources_max.walltime") == "02:00:00"
+    assert things["queue", "route_q"].parts("route_destinations") == ("short", "long")
+    assert things["hook", "other"].parts("event") == ("queuejob", "modifyjob")
+    assert things["server", ""].get("managers") == "root@*"
+    assert things["server", ""].get("backfill_depth") == ""
+    assert things["sched", ""].parts("preempt_prio") == ("express_queue", "normal_jobs")
+
+
+@pytest.fixture
+def no_usual_pbs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pbs, "USUAL", Path("/nonexistent"))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+
+
+def test_qmgr_is_found_by_pbs_conf(tmp_path: Path, no_usual_pbs: None) -> None:
+    conf = qmgr(tmp_path, "echo '    pbs_version = 20.0.1'")
+    found = find(conf)
+    assert (found.qmgr, found.home) == (tmp_path / "exec/bin/qmgr", Path("/scratch/pbs"))
+    assert found.version() == "20.0.1"
+
+
+def test_pbs_conf_overrides_the_default_folder(
+    tmp_path: Path, no_usual_pbs: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "old").mkdir()
+    qmgr(tmp_path / "old", "exit 1")
+    monkeypatch.setattr(pbs, "USUAL", tmp_path / "old" / "exec")
+    assert find(qmgr(tmp_path, "exit 0")).qmgr == tmp_path / "exec/bin/qmgr"
+
+
+# Recorded output of qmgr for an unknown event; 22.05 lacks a comma between two names.
+NO_EVENT = (
+    "qmgr obj=softwalltime svr=default: invalid argument (softwalltime_asks) to event. Should be one or more of: "
+)
+OF_20_0_1 = (
+    "queuejob,modifyjob,resvsub,movejob,runjob,provision,periodic,resv_end,execjob_begin,execjob_prologue,"
+    "execjob_epilogue,execjob_preterm,execjob_end,exechost_periodic,execjob_launch,exechost_startup,execjob_attach,"
+    "execjob_resize,execjob_abort,execjob_postsuspend,execjob_preresume"
+)
+OF_22_05 = (
+    "queuejob,modifyjob,modifyvnode,management,resvsub,modifyresv,movejob,jobobit,runjob,provision,periodic,"
+    "resv_confirmresv_begin,resv_end,execjob_begin,execjob_prologue,execjob_epilogue,execjob_preterm,execjob_end,"
+    "exechost_periodic,execjob_launch,exechost_startup,execjob_attach,execjob_resize,execjob_abort,"
+    "execjob_postsuspend,execjob_preresume"
+)
+OF_23_06 = OF_22_05.replace("queuejob,", "queuejob,postqueuejob,", 1).replace("confirmresv", "confirm,resv")
+
+
+@pytest.mark.parametrize(("said", "events"), [(OF_20_0_1, OLDER), (OF_22_05, OLDER), (OF_23_06, ALL)])
+def test_supported_events_are_those_that_qmgr_names(
+    tmp_path: Path, no_usual_pbs: None, said: str, events: frozenset[str]
+) -> None:
+    end = ' or "" for no event\nqmgr: hook error returned from server'
+    conf = qmgr(tmp_path, f"printf '%s' '{NO_EVENT}{said}{end}' >&2; exit 1")
+    assert hook.supported(find(conf)) == events
+
+
+# Recorded standard error of qmgr of OpenPBS 23.06.
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        ("qmgr obj= svr=default: alice@pbs1 is unauthorized to access hooks data from server pbs1", "as root"),
+        ("Unknown Host.\nqmgr: cannot connect to server ", "start the PBS server"),
+        ("Connection refused\nqmgr: cannot connect to server ", "start the PBS server"),
+        ("qmgr obj= svr=default: Unauthorized Request \nqmgr: Error (15007) returned from server", "a manager"),
+    ],
+)
+def test_an_error_of_qmgr_names_who_must_act(tmp_path: Path, no_usual_pbs: None, said: str, advice: str) -> None:
+    conf = qmgr(tmp_path, f"printf '%s' '{said}' >&2; exit 1")
+    with pytest.raises(PbsError, match=advice) as raised:
+        find(conf).execute("list server")
+    assert "\n" not in str(raised.value)
+
+
+def test_hidden_hooks_are_not_missing_hooks(
+    tmp_path: Path, no_usual_pbs: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # A list of all hooks is empty there, without an error.
+    conf = qmgr(tmp_path, HIDDEN)
+    with pytest.raises(HooksHiddenError, match="only to root on the host of the active server"):
+        installed(find(conf))
+    monkeypatch.setenv("PBS_CONF_FILE", str(conf))
+    folder = tmp_path / "hook"
+    assert run(["install", str(folder), "--apply"]) == 1
+    assert not folder.exists()
+    folder.mkdir()
+    (folder / "softwalltime_hook.json").write_text("{}")
+    assert run(["uninstall", str(folder), "--apply"]) == 1
+    assert (folder / "softwalltime_hook.json").exists()
+    assert "unauthorized to access hooks" in capsys.readouterr().err
+
+
+def test_qmgr_has_a_timeout(tmp_path: Path, no_usual_pbs: None) -> None:
+    with pytest.raises(PbsError, match=r"has not answered in 0.2 s"):
+        pbs.run([str(find(qmgr(tmp_path, "exec sleep 20")).qmgr)], 0.2)
+
+
+def test_without_pbs_the_files_are_written(
+    tmp_path: Path, no_usual_pbs: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PBS_CONF_FILE", str(tmp_path / "none"))
+    folder = tmp_path / "hook"
+    assert run(["install", str(folder)]) == 0
+    captured = capsys.readouterr()
+    assert f"to write: {folder}/softwalltime_hook.py" in captured.out
+    assert "nothing was changed; run softwalltime install --apply" in captured.err
+    assert not folder.exists(), "without --apply nothing is written"
+    assert run(["install", str(folder), "--write"]) == 0
+    captured = capsys.readouterr()
+    assert f"written: {folder}/softwalltime_hook.py" in captured.out
+    assert f"to do: import hook softwalltime application/x-python default {folder}/softwalltime_hook.py" in captured.out
+    assert "nothing was changed in PBS" in captured.err
+    assert run(["install", str(folder), "--apply"]) == 1
+    assert "no qmgr on the PATH" in capsys.readouterr().err
+    assert run(["uninstall", str(folder), "--apply"]) == 1
+    assert folder.exists()
