@@ -18,7 +18,8 @@ PAGES = [
     ROOT / name
     for name in (
         "README.md", "CONTRIBUTING.md", "deploy/GUIDE.md", "deploy/OPERATION.md", "deploy/SECURITY.md",
-        "deploy/STORE.md", "hooks/README.md", "sql/README.md", "daemon/softwalltime/experiments/RESULTS.md",
+        "deploy/STORE.md", "deploy/POLICIES.md", "hooks/README.md", "sql/README.md",
+        "daemon/softwalltime/experiments/RESULTS.md",
     )
 ]  # fmt: skip
 

@@ -3,24 +3,32 @@
 import json
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 
+from softwalltime.jobs import CompletedJob
 from softwalltime.simulation.engine import simulate
-from softwalltime.simulation.jobs import Integers, Jobs, jobs_of
-from softwalltime.simulation.metrics import bounded_slowdowns, waits
+from softwalltime.simulation.jobs import Integers, jobs_of
+from softwalltime.simulation.metrics import waits
 from softwalltime.simulation.policies import Policy
 from tests.acceptance.cycles import Cycle, compare
 from tests.acceptance.lab import Lab
-from tests.acceptance.sleeping import Sleeper, recorded, run
+from tests.acceptance.sleeping import Record, Sleeper, recorded, run
 from tests.service.running import Daemon
 
-FORMULA = "(eligible_time + 30.0) / (predicted or walltime or 1e9)"
-"""The formula of the preset order, with an age of 30 s in place of one hour for jobs of seconds."""
+AGE = 30
+"""Age in the formula in seconds, in place of one hour, for jobs of seconds."""
+FORMULA = f"(eligible_time + {AGE}.0) / (predicted or walltime or 1e9)"
+"""The formula of the preset order."""
+UNIT = 1000
+"""Milliseconds: the simulation has a finer clock than the accounting log, whose records of one second have an order."""
+HANDOVER = 500
+"""Milliseconds for which a job that has ended still holds its processors."""
 POLICIES = {
     "fcfs": Policy(backfill="pbs"),
     "safe": Policy(backfill="pbs", waiting="factor:0.5", classes_by_value=True),
@@ -99,26 +107,57 @@ class Compared:
         return sum(cycle.same for cycle in self.cycles)
 
 
+def in_milliseconds(policy: Policy) -> Policy:
+    """The same policy for jobs whose times are in milliseconds."""
+    formula = policy.formula.replace(f"{AGE}.0", f"{AGE * UNIT}.0")
+    return replace(policy, minimum=policy.minimum * UNIT, formula=formula)
+
+
+def spread(completed: Sequence[CompletedJob], records: Sequence[Record]) -> list[CompletedJob]:
+    """The jobs with times in milliseconds: the records of one second follow each other at equal distances.
+
+    pbs_sched runs a cycle after each of them, and a simulation in seconds only one after all of them.
+    """
+    times: dict[tuple[str, int], int] = {}
+    for second, group in groupby(sorted(records, key=lambda record: record.time), key=lambda record: record.time):
+        members = list(group)
+        for place, record in enumerate(members):
+            times[record.kind, record.job] = second * UNIT + UNIT * (2 * place + 1) // (2 * len(members))
+    found = []
+    for index, job in enumerate(completed):
+        start, end = times["S", index], times["E", index]
+        submitted = min(times["Q", index], start)
+        submission = replace(job.submission, submitted=submitted, walltime=(job.submission.walltime or 0) * UNIT)
+        runtime = end - start + HANDOVER
+        found.append(replace(job, submission=submission, start=start, end=start + runtime, runtime=runtime))
+    return found
+
+
 def compared(lab: Lab, sleepers: list[Sleeper], processors: int, policy: Policy, timeout: float) -> Compared:
     """Run the jobs on the server, and simulate them as the accounting log shows them."""
-    completed, records = recorded(lab, run(lab, sleepers, timeout))
-    jobs = jobs_of(completed)
-    outcome = simulate(jobs, processors, policy)
+    return compared_with(*recorded(lab, run(lab, sleepers, timeout)), processors, policy)
+
+
+def compared_with(
+    completed: Sequence[CompletedJob], records: Sequence[Record], processors: int, policy: Policy
+) -> Compared:
+    """Simulate jobs that ran on the server.
+
+    :param records: their records in the order of the log.
+    """
+    jobs = jobs_of(spread(completed, records))
+    outcome = simulate(jobs, processors, in_milliseconds(policy))
     actual = np.array([job.start for job in jobs.completed], np.int64)
+    both = (actual - np.array(jobs.submitted, np.int64)) / UNIT, waits(jobs, outcome) / UNIT
+    duration = outcome.duration / UNIT
+    slowdowns = [float(np.maximum(1.0, (wait + duration) / np.maximum(duration, 10)).mean()) for wait in both]
     return Compared(
         len(jobs),
-        compare(jobs, records, processors, policy),
+        compare(jobs_of(completed), records, processors, policy),
         float(np.corrcoef(_ranks(actual), _ranks(outcome.start))[0, 1]),
-        _both(jobs, actual, waits(jobs, outcome)),
-        tuple(
-            float(bounded_slowdowns(wait, outcome.duration, 10).mean())
-            for wait in (actual - np.array(jobs.submitted, np.int64), waits(jobs, outcome))
-        ),
+        (float(both[0].mean()), float(both[1].mean())),
+        (slowdowns[0], slowdowns[1]),
     )
-
-
-def _both(jobs: Jobs, actual: Integers, simulated: Integers) -> tuple[float, float]:
-    return float((actual - np.array(jobs.submitted, np.int64)).mean()), float(simulated.mean())
 
 
 def _ranks(starts: Integers) -> Integers:
