@@ -73,7 +73,7 @@ def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True, slots=True)
 class SimulationPlan:
-    """What to simulate: policies by name, the first one the baseline, on one workload or several shaken ones."""
+    """The simulations: policies by name, the first one as baseline, on one workload or several shaken ones."""
 
     experiment: Experiment
     policies: dict[str, Policy]

@@ -42,7 +42,7 @@ _RECENT_NAMES = ("time", "event", "job", "user", "action", "soft walltime", "wal
 
 @dataclass(frozen=True, slots=True)
 class StoreSnapshot:
-    """What the store knows, or the reason that it cannot be read."""
+    """The store's overview, or the reason why it cannot be read."""
 
     overview: "Overview | None"
     problem: str = ""

@@ -38,7 +38,7 @@ def writable_by_others(folder: Path, owners: Collection[int] = (ROOT,)) -> Writa
 
 
 def writable_by_others_below(folder: Path, seen: frozenset[Path] = frozenset()) -> WritableByOthers | None:
-    """As :func:`writable_by_others` with root as owner, also of the folder's contents and the targets of its links.
+    """Check a folder, its contents and the targets of its links with :func:`writable_by_others`, with root as owner.
 
     :param seen: folders examined already, because links may form a circle.
     :raises OSError: as :func:`writable_by_others`.

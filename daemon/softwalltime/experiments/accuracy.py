@@ -1,4 +1,4 @@
-"""How well estimates fit runtimes, by replay: estimates of each job at its submission, and their errors."""
+"""Accuracy of estimates by replay: estimates of each job at its submission, and their errors."""
 
 from dataclasses import dataclass
 

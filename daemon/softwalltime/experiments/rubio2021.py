@@ -24,7 +24,7 @@ CORRECTIONS = ("power", "simple")
 PREDICTIONS = {"EASY++": "last2", "regression": "adaboost"}
 """By the paper's name (table 2)."""
 DEFAULT = "constant:600"
-"""What correction alone begins with: 10 min for every job (section 4.4)."""
+"""The estimate of correction without prediction: 10 min for every job (section 4.4)."""
 LONGEST = 7 * DAY
 """Longer jobs are left out (section 5.1)."""
 

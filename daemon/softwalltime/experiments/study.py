@@ -1,4 +1,4 @@
-"""What all experiments are given: the jobs of one trace, the machine, the seeds, the processes."""
+"""Input of all experiments: the jobs of one trace, the machine, the seeds, the processes."""
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -51,7 +51,7 @@ class Study:
         return Workload(self.completed, teaching=self.teaching)
 
     def settings(self) -> dict[str, object]:
-        """What was simulated, for the head of a report."""
+        """The simulated workload, for the head of a report."""
         if not self.shake:
             return {"workload": "as recorded"}
         return {"workload": f"shaken ({self.shake})", "seeds": " ".join(map(str, self.seeds))}

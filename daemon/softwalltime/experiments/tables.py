@@ -10,7 +10,7 @@ from softwalltime.simulation.differences import Interval
 
 Cell = str | int | float | Interval | None
 Kind = Literal["text", "count", "duration", "minutes", "number", "accuracy", "share", "change"]
-"""How a column's values are printed: a share as per cent, a change as signed per cent with its interval."""
+"""Format of a column: a share in per cent, a change in signed per cent with its interval."""
 
 
 @dataclass(frozen=True, slots=True)

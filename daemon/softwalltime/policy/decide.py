@@ -14,7 +14,7 @@ from softwalltime.policy.site import KEEP, WALLTIME, Mode, Terms
 from softwalltime.reasons import Reason, sentence
 
 Action = Literal["set", "shadow", "none"]
-"""What is done about a job: set its soft walltime; record only that it would be set (mode shadow); nothing."""
+"""Action for a job: set its soft walltime; only record it (mode shadow); nothing."""
 Predict = Callable[[str, Submission], Prediction | ColdStart]
 """Returns the prediction of the predictor with this specification for this job, as of now."""
 

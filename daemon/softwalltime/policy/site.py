@@ -24,7 +24,7 @@ KEEP = "keep"
 Mode = Literal["off", "shadow", "on"]
 _MODES: tuple[Mode, ...] = ("off", "shadow", "on")
 Exclusive = Literal["walltime", "waiting"]
-"""What plans a waiting job with exclusive placement: its walltime, or the value for waiting jobs."""
+"""Estimate of a waiting job with exclusive placement: its walltime, or the value for waiting jobs."""
 
 
 class _Model(BaseModel):
@@ -106,7 +106,7 @@ class SitePolicy(_Model):
         return named - {WALLTIME, KEEP}
 
     def terms(self, job: Submission) -> "Terms":
-        """What holds for this job."""
+        """Return the terms for this job."""
         mode, waiting, running, minimum = self.mode, self.waiting, self.running, self.minimum
         ordering, exclusive = self.ordering, self.exclusive
         for rule in self.rules:

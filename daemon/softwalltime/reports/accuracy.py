@@ -1,4 +1,4 @@
-"""Which predictors are worth a simulation: selected by accuracy on the older half of the jobs."""
+"""Select predictors for the simulation by accuracy on the older half of the jobs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ def select_predictors(walltimes: Halves, candidates: Sequence[Halves], target: f
 
 
 def explain_selection(accuracy: Accuracy, target: float) -> tuple[str, ...]:
-    """How the predictors were selected, in sentences that name the population."""
+    """Sentences that describe the selection of the predictors and its population."""
     said = []
     users = accuracy.walltimes.older.accuracy
     if accuracy.cautious is not None:

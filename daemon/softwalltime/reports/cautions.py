@@ -1,4 +1,4 @@
-"""What speaks against a recommendation: shown beside the verdict."""
+"""Cautions against a recommendation, shown with the verdict."""
 
 from collections.abc import Sequence
 

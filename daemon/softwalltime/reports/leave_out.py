@@ -1,6 +1,6 @@
-"""Users and queues that should get no soft walltimes, by rule, from figures over the older half of the jobs.
+"""Exclude users and queues from soft walltimes by rule, from figures over the older half of the jobs.
 
-A user or a queue with at least ``LEAST_JOBS`` jobs there is left out where the setting underestimates more than
+A user or a queue with at least ``LEAST_JOBS`` jobs there is excluded if the setting underestimates more than
 :func:`limit` of these jobs, or is no more accurate than the walltimes.
 """
 
@@ -24,7 +24,7 @@ MOST_UNDERESTIMATED = 0.5
 
 @dataclass(frozen=True, slots=True)
 class ExcludedGroup:
-    """A queue or a user without soft walltimes, its jobs in the older half, and why."""
+    """A queue or a user without soft walltimes, its jobs in the older half, and the reason."""
 
     kind: Kind
     name: str
@@ -34,11 +34,11 @@ class ExcludedGroup:
 
 @dataclass(frozen=True, slots=True)
 class EvaluatedSetting:
-    """A setting's figures, those left out counted with their walltimes.
+    """A setting's figures, with the walltimes for excluded groups.
 
-    ``most_underestimated`` is the limit by which they were left out.
+    ``most_underestimated`` is the limit for exclusion.
 
-    ``users`` and ``queues`` are the recorded names of those left out, which pseudonyms may hide in ``left_out``.
+    ``users`` and ``queues`` are the recorded names of the excluded groups; ``left_out`` may have pseudonyms.
     """
 
     halves: Halves
@@ -66,7 +66,7 @@ def limit(underestimated: float, target: float) -> float:
 
 
 def select(kind: Kind, groups: Sequence[Group], most: float) -> tuple[ExcludedGroup, ...]:
-    """The groups to leave out.
+    """Return the groups to exclude.
 
     :param groups: figures over the older half.
     :param most: greatest share of underestimated jobs.
@@ -88,7 +88,7 @@ def select(kind: Kind, groups: Sequence[Group], most: float) -> tuple[ExcludedGr
 
 
 def evaluate_setting(workload: Workload, table: Columns, spec: str, soft: Integers, target: float) -> EvaluatedSetting:
-    """Find out whom to leave out, and the figures without them.
+    """Determine the groups to exclude, and the figures with their jobs at the walltime.
 
     :param soft: the soft walltime of each job in seconds, -1 for none.
     """
@@ -110,6 +110,6 @@ def evaluate_setting(workload: Workload, table: Columns, spec: str, soft: Intege
 
 
 def _among(codes: Integers, names: Sequence[str], left_out: Sequence[ExcludedGroup]) -> Booleans:
-    """Which jobs are of those left out."""
+    """Return the mask of the jobs of the excluded groups."""
     wanted = {one.name for one in left_out}
     return np.array([name in wanted for name in names], np.bool_)[codes]

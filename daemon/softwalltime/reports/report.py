@@ -61,7 +61,7 @@ class ReportOptions:
 class GroupFigures:
     """One predictor's figures by user, project and queue, over all scored jobs.
 
-    A group of whose jobs more than the share ``most_underestimated`` are underestimated gains nothing.
+    A group does not benefit if more than the share ``most_underestimated`` of its jobs is underestimated.
     """
 
     spec: str
@@ -74,7 +74,7 @@ class GroupFigures:
 
 @dataclass(frozen=True, slots=True)
 class ProductionFigures:
-    """What happened since soft walltimes are set; ``raised`` as in :class:`.analysis.periods.WorkloadPredictions`.
+    """Figures since soft walltimes are set; ``raised`` as in :class:`.analysis.periods.WorkloadPredictions`.
 
     ``adjusted`` jobs had a soft walltime, ``shadow`` jobs were predicted in shadow mode, where nothing is set, and were
     submitted in ``shadow_span``.

@@ -45,7 +45,7 @@ SEEDS = tuple(range(31, 41))
 JOBS = 50_000
 """The newest jobs that are simulated, unless the user asks for another number."""
 MOST_SETTINGS = 8
-"""How many settings are compared at most, with today's."""
+"""Maximum number of settings to compare, with today's."""
 ORDERS = ("fcfs", "wfp")
 _COMPARED = ("wait_mean", "wait_p95", "bsld10_mean", "wait_max", "wide_wait_p99", "weighted_wait")
 _FEW = 100_000
@@ -68,7 +68,7 @@ class SimulationOptions:
 
 @dataclass(frozen=True, slots=True)
 class SimulationSkipped:
-    """Why nothing was simulated, as a sentence without its full stop."""
+    """The reason why nothing was simulated, as a sentence without its full stop."""
 
     reason: str
 
@@ -104,7 +104,7 @@ class CandidateSetting:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What the setting needs and the daemon does not do."""
+        """Features of the setting that the daemon lacks."""
         known = SitePolicy.model_fields
         lacks = []
         if self.policy.guard is not None and "guard" not in known:

@@ -1,1 +1,1 @@
-"""What runs beside PBS: it joins accounting logs, store and predictors."""
+"""The daemon: it connects accounting logs, store and predictors."""

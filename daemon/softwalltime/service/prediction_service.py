@@ -19,7 +19,7 @@ from softwalltime.states import TEACHING, State
 KINDS = {
     "queuejob": Kind.SUBMITTED, "postqueuejob": Kind.SUBMITTED, "modifyjob": Kind.ALTERED, "runjob": Kind.STARTED,
 }  # fmt: skip
-"""What happens to a job, by PBS's name of the event."""
+"""Kinds of events by PBS's names."""
 
 
 class PredictionService:
@@ -48,7 +48,7 @@ class PredictionService:
         self._fitted = {spec for spec, predictor in self._predictors.items() if predictor.fits}
         self._copying = False
         self._missed: list[CompletedJob | Event] | None = None
-        """What was learnt and observed since the predictors were copied for a fit; ``None`` without one."""
+        """Jobs learnt and events observed since the copy for the current fit; ``None`` without a fit."""
 
     def fresh(self) -> "PredictionService":
         """One with the same policy that has learnt nothing yet."""
@@ -71,7 +71,7 @@ class PredictionService:
 
     @property
     def from_the_future(self) -> int:
-        """How many jobs wait to be learnt until the time at which they ended has come."""
+        """Number of jobs with an end in the future, which are learnt at that time."""
         return len(self._future)
 
     def learn(self, jobs: Iterable[CompletedJob]) -> None:

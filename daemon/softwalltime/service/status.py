@@ -1,4 +1,4 @@
-"""What the daemon reports of itself: one frozen value for the protocol, the metrics and the commands."""
+"""The daemon's status: one frozen value for the protocol, the metrics and the commands."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
@@ -18,7 +18,7 @@ class StatusError(SoftwalltimeError):
 
 @dataclass(frozen=True, slots=True)
 class DecisionCount:
-    """How many decisions of this kind were taken since the start."""
+    """Number of decisions of this kind since the start."""
 
     event: str
     mode: str
@@ -49,7 +49,7 @@ class Status:
     learnt: int
     """Jobs that the predictors of this policy have learnt."""
     history: int = 0
-    """How many of them were in the history that was loaded last."""
+    """Number of learnt jobs in the history that was loaded last."""
     loaded: int = 0
     """When it was loaded, epoch seconds; 0: not yet."""
     from_the_future: int
@@ -102,9 +102,9 @@ class Status:
     timeouts: int
     """Requests of the hook that timed out, a lower bound."""
     answer_times: Histogram
-    """How long the daemon took for a response."""
+    """Durations of the daemon's responses."""
     exchange_times: Histogram
-    """How long the hook waited for one."""
+    """Durations of the hook's exchanges."""
 
     @property
     def followed(self) -> bool:

@@ -24,7 +24,7 @@ class Machine(Protocol):
         """Release the resources of a job."""
 
     def kind(self, job: int) -> Hashable:
-        """What the job requests: jobs of one kind fit at the same times."""
+        """Return the job's kind of request: jobs of one kind fit at the same times."""
 
     def calendar(self, now: int, ends: Iterable[tuple[int, int]]) -> Calendar:
         """Return the plan from now on.

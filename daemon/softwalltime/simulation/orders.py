@@ -13,7 +13,7 @@ from softwalltime.simulation.values import Values
 
 
 class _ColumnOrder(Order):
-    """What the orders read: columns of all jobs; ``value`` are the ordering values, which change as jobs arrive."""
+    """Input of the orders: columns of all jobs; ``value`` are the ordering values, which change as jobs arrive."""
 
     def __init__(self, jobs: Jobs, values: Values, policy: Policy) -> None:
         self.submitted = np.array(jobs.submitted, np.int64)

@@ -24,7 +24,7 @@ FIXED = (WALLTIME, RUNTIME, SOFT_WALLTIME)
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How jobs are ordered, backfilled and estimated.
+    """Order, backfilling and estimates of a simulation.
 
     ``order`` and ``backfill`` are names (:mod:`orders`, :mod:`backfilling`).  ``waiting``, ``running`` and
     ``ordering`` are specifications of values: ``walltime``, ``runtime``, ``soft_walltime`` or a predictor.

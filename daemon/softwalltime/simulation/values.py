@@ -193,7 +193,7 @@ class Values:
         return [limit if off else known for known, limit, off in zip(seconds, self.limit, self._off, strict=True)]
 
     def _predicted(self, spec: str, job: int, now: int, elapsed: int) -> Prediction | ColdStart:
-        """What a predictor says; the runtime where that is the specification."""
+        """Return the prediction, or the runtime if the specification is ``runtime``."""
         if spec == RUNTIME:
             return Prediction(float(self._duration[job]), "the runtime")
         if spec == WALLTIME:

@@ -20,7 +20,7 @@ from softwalltime.simulation.jobs import Integers, Jobs
 from softwalltime.simulation.planning import FOREVER
 
 RESOURCES = ("ncpus", "mem", "ngpus")
-"""What vnodes have and chunks request: processors, bytes of memory, GPUs."""
+"""Resources of vnodes and chunks: processors, bytes of memory, GPUs."""
 _UNLIMITED = 1 << 60
 """Bytes of memory of a vnode whose memory is not known."""
 _DOWN = re.compile(r"\b(down|offline|unknown|stale|provisioning|sleep)")
@@ -45,7 +45,7 @@ class Chunks:
 
 
 class ResourceRequest(NamedTuple):
-    """What a job asks for: chunks, their arrangement (free, pack, scatter, vscatter), whether it shares no vnode."""
+    """A job's request: chunks, their arrangement (free, pack, scatter, vscatter), exclusive use of vnodes."""
 
     chunks: tuple[Chunks, ...]
     arrangement: str
@@ -220,7 +220,7 @@ class Vnodes:
 
 
 def _placed(request: ResourceRequest, free: Integers, vnodes: Integers, hosts: Integers) -> Placement | None:
-    """Where a request can be placed on these vnodes."""
+    """Return a placement of a request on these vnodes, if any."""
     left = free[vnodes]
     if request.exclusive:
         # A vnode that another job uses has nothing for an exclusive one.
@@ -253,7 +253,7 @@ def _placed(request: ResourceRequest, free: Integers, vnodes: Integers, hosts: I
 
 
 class VnodeCalendar:
-    """What is planned on each vnode (:class:`.planning.Calendar`): ``free[i]`` holds from ``times[i]`` to the next."""
+    """The plan of each vnode (:class:`.planning.Calendar`): ``free[i]`` applies from ``times[i]`` to the next time."""
 
     def __init__(self, machine: Vnodes, now: int, free: Integers, ends: Iterable[tuple[int, int]]) -> None:
         self._machine = machine
@@ -295,7 +295,7 @@ class VnodeCalendar:
         self._change(vnodes, taken, start, end)
 
     def _least(self, start: int, end: int) -> Integers:
-        """What stays free of each vnode during an interval."""
+        """Return the minimum free resources of each vnode during an interval."""
         steps = [
             free
             for index, free in enumerate(self.free)

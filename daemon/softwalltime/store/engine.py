@@ -190,7 +190,7 @@ _OURS = 0x50425353
 
 
 class Lock(IntEnum):
-    """What only one connection at a time does."""
+    """Operations that only one connection at a time may run."""
 
     WRITE = 1
     MIGRATE = 2

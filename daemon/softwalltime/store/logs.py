@@ -67,7 +67,7 @@ class LogTail:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a log has been read: ``offset`` bytes (of the decompressed contents), ``line_number`` whole lines."""
+    """Position in a log: ``offset`` bytes (of the decompressed contents), ``line_number`` complete lines."""
 
     server: str
     path: str

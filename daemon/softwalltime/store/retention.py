@@ -36,7 +36,7 @@ _NEVER = 253402300799
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What is kept: what is younger than ``days``, and the last ``jobs_per_user`` jobs of each user; 0: all."""
+    """Rows to keep: those younger than ``days``, and the last ``jobs_per_user`` jobs of each user; 0: all."""
 
     days: int
     jobs_per_user: int
@@ -120,9 +120,9 @@ class RetentionRun(Iterator[tuple[str, int]]):
 
 
 def prune(engine: Engine, retention: Retention, now: int, *, force: bool = False) -> RetentionRun:
-    """Delete what is not kept, step by step; the caller may stop between two steps.
+    """Delete rows past their retention, step by step; the caller may stop between two steps.
 
-    Age is measured from the end of the newest stored job, or from ``now`` where that is earlier or no job is stored.
+    Age is measured from the end of the newest stored job, or from ``now`` if that is earlier or no job is stored.
 
     :param now: the host's clock, epoch seconds.
     :param force: delete by age although :func:`refusals` has reasons not to.
@@ -131,14 +131,14 @@ def prune(engine: Engine, retention: Retention, now: int, *, force: bool = False
 
 
 def refusals(connection: Connection, retention: Retention, now: int) -> list[Refusal]:
-    """Return what retention does not delete by age at ``now`` (the host's clock, epoch seconds), and why.
+    """Return the rows that retention refuses to delete by age at ``now`` (the host's clock, epoch seconds), and why.
 
     Empty if nothing is refused.  Reads a few index entries, and as many more as there are rows to delete.
     """
     if not retention.days:
         return []
     reference = _Reference.read(connection, now)
-    # Where the clock is not trusted: what it would have deleted.
+    # With an untrusted clock: the rows that it would have deleted.
     values = {"before": (reference.as_of if reference.trusted else now) - retention.days * _DAY}
     found = []
     for table, old_of, kept_of in (
@@ -158,7 +158,7 @@ def refusals(connection: Connection, retention: Retention, now: int) -> list[Ref
 
 @dataclass(frozen=True, slots=True)
 class _Reference:
-    """What age is measured from."""
+    """Reference time for the age of rows."""
 
     as_of: int
     """Epoch seconds: the end of the newest job, or the clock if that is earlier or there is no job."""

@@ -1,1 +1,1 @@
-"""What the report says, worked out with numpy from columns: nothing here draws or writes."""
+"""Compute the figures of the report from columns, without drawing or writing."""

@@ -94,7 +94,7 @@ class PeriodWaits:
 
 
 def recorded_predictions(columns: Columns) -> WorkloadPredictions:
-    """What the log itself tells: each job's last soft walltime."""
+    """Return the predictions by the log: each job's last soft walltime."""
     soft = np.where(columns.scored, columns.soft_walltime, -1)
     raised = (soft >= 0) & (soft >= columns.walltime)
     soft = np.where(raised | (soft <= 0), -1, soft)
