@@ -12,7 +12,7 @@ from softwalltime.jobs import CompletedJob
 from softwalltime.predictors.registry import make
 from softwalltime.replay.drive import drive
 from softwalltime.replay.metrics import WARM_UP, score
-from softwalltime.replay.sweep.evaluation import Failure, Row, SweepTask, evaluate, option_values
+from softwalltime.replay.sweep.evaluation import SweepFailure, SweepRow, SweepTask, evaluate, option_values
 from softwalltime.replay.sweep.grid import expand, expand_all
 from softwalltime.replay.sweep.snapshot import load, take
 from softwalltime.replay.workload import Workload
@@ -100,7 +100,7 @@ def test_a_task_gives_what_a_replay_gives(task: SweepTask) -> None:
     row = evaluate(task)
     workload = load(task.snapshot.path)
     soft_walltimes = drive(workload, make(task.spec)).soft_walltimes
-    assert isinstance(row, Row)
+    assert isinstance(row, SweepRow)
     assert (row.name, row.options["p"]) == ("percentile", 95.0)
     assert row.scores == score(workload, soft_walltimes)
     assert row.after_warm_up == score(workload, soft_walltimes, WARM_UP)
@@ -113,7 +113,7 @@ def test_a_predictor_that_raises_is_a_failure_of_its_own(task: SweepTask, monkey
 
     monkeypatch.setattr(type(make("v1")), "predict", raising)
     outcome = evaluate(with_spec(task, "v1"))
-    assert isinstance(outcome, Failure)
+    assert isinstance(outcome, SweepFailure)
     assert str(outcome) == "v1 on log: ZeroDivisionError: division by zero"
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from softwalltime.errors import SourceError
 from softwalltime.predictors.registry import make
-from softwalltime.replay.sweep.evaluation import Row, SweepTask, evaluate, option_values
+from softwalltime.replay.sweep.evaluation import SweepRow, SweepTask, evaluate, option_values
 from softwalltime.replay.sweep.results import Results
 from softwalltime.replay.sweep.snapshot import take
 from softwalltime.states import TEACHING
@@ -27,7 +27,7 @@ def sweep(path: Path, *tasks: SweepTask, again: bool = False) -> list[str]:
         todo, _ = results.prepare(tasks, options)
         for task in todo:
             row = evaluate(task)
-            assert isinstance(row, Row)
+            assert isinstance(row, SweepRow)
             results.add(row)
     return [task.spec for task in todo]
 

@@ -11,7 +11,7 @@ import pytest
 
 from softwalltime.errors import SoftwalltimeError, UsageError
 from softwalltime.replay.sweep import workers as workers_module
-from softwalltime.replay.sweep.evaluation import Row, SweepTask, evaluate
+from softwalltime.replay.sweep.evaluation import SweepRow, SweepTask, evaluate
 from softwalltime.replay.sweep.grid import expand
 from softwalltime.replay.sweep.workers import Workers, dask_workers, local_workers
 from tests.dask_cluster import cluster
@@ -21,17 +21,17 @@ from tests.service.running import PATIENT
 GRID = ["request", "v1", "v2", "v3", "v4", *expand("percentile:p=50|95,keys=user|project")]
 
 
-def outcomes(workers: Workers, task: SweepTask) -> dict[str, Row]:
+def outcomes(workers: Workers, task: SweepTask) -> dict[str, SweepRow]:
     found = workers.do(evaluate, [with_spec(task, spec) for spec in GRID])
-    return {row.task.spec: replace(row, seconds=0) for row in found if isinstance(row, Row)}
+    return {row.task.spec: replace(row, seconds=0) for row in found if isinstance(row, SweepRow)}
 
 
 @pytest.fixture
-def alone(task: SweepTask) -> dict[str, Row]:
+def alone(task: SweepTask) -> dict[str, SweepRow]:
     return outcomes(local_workers(1), task)
 
 
-def test_many_processes_give_what_one_gives(task: SweepTask, alone: dict[str, Row]) -> None:
+def test_many_processes_give_what_one_gives(task: SweepTask, alone: dict[str, SweepRow]) -> None:
     assert list(alone) == GRID
     assert outcomes(local_workers(2), task) == alone
     assert list(local_workers(2).do(evaluate, [])) == []
@@ -76,7 +76,9 @@ def scheduler() -> Iterator[str]:
         yield address
 
 
-def test_a_dask_cluster_gives_what_one_process_gives(scheduler: str, task: SweepTask, alone: dict[str, Row]) -> None:
+def test_a_dask_cluster_gives_what_one_process_gives(
+    scheduler: str, task: SweepTask, alone: dict[str, SweepRow]
+) -> None:
     with dask_workers(scheduler) as workers:
         assert workers.words == f"the cluster at {scheduler}, which has 2 workers and 2 threads now"
         assert outcomes(workers, task) == alone

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softwalltime.simulation import queue
-from softwalltime.simulation.engine import Engine, Outcome
+from softwalltime.simulation.engine import Engine, ScheduleOutcome
 from softwalltime.simulation.jobs import Jobs, jobs_of
 from softwalltime.simulation.machine import Processors
 from softwalltime.simulation.policies import Policy
@@ -44,7 +44,7 @@ def columns(jobs: list[oracle.Job]) -> Jobs:
     )
 
 
-def run(jobs: list[oracle.Job], machine: int, **policy: object) -> Outcome:
+def run(jobs: list[oracle.Job], machine: int, **policy: object) -> ScheduleOutcome:
     """The engine's schedule, with the values of these jobs."""
     found = columns(jobs)
     # Two specifications, so that waiting and running values are two lists.

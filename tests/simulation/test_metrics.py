@@ -7,7 +7,7 @@ import pytest
 
 from softwalltime.errors import UsageError
 from softwalltime.simulation.differences import Interval, differences, interval, means, relative_changes
-from softwalltime.simulation.engine import Outcome, simulate
+from softwalltime.simulation.engine import ScheduleOutcome, simulate
 from softwalltime.simulation.jobs import Jobs, jobs_of
 from softwalltime.simulation.metrics import CLASSES, OTHERS, Metrics, classes, measure, measure_classes
 from softwalltime.simulation.policies import Policy
@@ -48,11 +48,11 @@ def test_every_figure_is_right() -> None:
     assert replace(metrics, jobs_per_second=None) == expected
 
 
-def outcome(**columns: list[int]) -> Outcome:
+def outcome(**columns: list[int]) -> ScheduleOutcome:
     nothing = np.zeros(4, np.int64)
     plain = {"start": nothing, "duration": nothing + 1, "promise": nothing - 1, "extensions": nothing}
     arrays = {name: np.array(values) for name, values in columns.items()}
-    return Outcome(**(plain | {"backfilled": nothing > 0, "waiting": nothing} | arrays), seconds=1.0)
+    return ScheduleOutcome(**(plain | {"backfilled": nothing > 0, "waiting": nothing} | arrays), seconds=1.0)
 
 
 def test_a_promise_is_broken_by_any_later_start() -> None:

@@ -23,14 +23,14 @@ from softwalltime.simulation.backfilling import DISCIPLINES
 from softwalltime.simulation.batsim import write_jobs
 from softwalltime.simulation.corrections import CORRECTIONS
 from softwalltime.simulation.differences import differences, means, relative_changes
-from softwalltime.simulation.engine import Outcome, check
+from softwalltime.simulation.engine import ScheduleOutcome, check
 from softwalltime.simulation.jobs import Jobs, jobs_of
 from softwalltime.simulation.metrics import CLASSES, Metrics
 from softwalltime.simulation.orders import ORDERS
 from softwalltime.simulation.policies import Policy, policy_of, read_policies
 from softwalltime.simulation.result_cache import ResultCache
 from softwalltime.simulation.shaking import SHAKES, shaken
-from softwalltime.simulation.tasks import Experiment, Result, evaluate, results, tasks
+from softwalltime.simulation.tasks import Experiment, SimulationResult, evaluate, results, tasks
 from softwalltime.simulation.vnodes import Vnode, read_vnodes, that_fit, vnodes_of
 
 _FEW = 150_000
@@ -254,14 +254,14 @@ def _policies(file: Path | None, given: dict[str, Any], machine: tuple[Vnode, ..
 
 def _simulate(
     plan: SimulationPlan, options: SimulationRun, teaching: tuple[Any, ...]
-) -> dict[tuple[Policy, int], Result]:  # fmt: skip
+) -> dict[tuple[Policy, int], SimulationResult]:  # fmt: skip
     """All results, by policy and seed."""
     jobs_file, keep, scheduler = options.jobs_file, options.keep, options.scheduler
     from softwalltime.replay.sweep.snapshot import take
     from softwalltime.replay.sweep.workers import dask_workers, local_workers
 
     wanted = [(policy, seed) for seed in plan.seeds for policy in dict.fromkeys(plan.policies.values())]
-    found: dict[tuple[Policy, int], Result] = {}
+    found: dict[tuple[Policy, int], SimulationResult] = {}
     with ExitStack() as stack:
         workers = stack.enter_context(dask_workers(scheduler)) if scheduler else local_workers(options.processes)
         here = not scheduler and (
@@ -287,7 +287,7 @@ def _simulate(
         todo = [each for each in wanted if each not in found]
         with progress_bar("simulating", len(todo) * len(plan.jobs)) as progress:
 
-            def add(result: Result) -> None:
+            def add(result: SimulationResult) -> None:
                 found[result.policy, result.seed] = result
                 if kept is not None:
                     kept.add(result)
@@ -313,12 +313,12 @@ def _shallow(experiment: Experiment) -> dict[str, Any]:
     return {name: getattr(experiment, name) for name in experiment.__slots__}
 
 
-def _writer(plan: SimulationPlan, path: Path | None, several: bool) -> Callable[[Policy, Outcome], None]:
+def _writer(plan: SimulationPlan, path: Path | None, several: bool) -> Callable[[Policy, ScheduleOutcome], None]:
     """Write each policy's schedule; without --policies, the one of the options only."""
     names = {policy: name for name, policy in plan.policies.items()}
     last = next(reversed(plan.policies.values()))
 
-    def write(policy: Policy, outcome: Outcome) -> None:
+    def write(policy: Policy, outcome: ScheduleOutcome) -> None:
         if path is None or (not several and policy != last):
             return
         name = names[policy]

@@ -19,7 +19,7 @@ from softwalltime.predictors.registry import BASELINE, make
 from softwalltime.replay.sweep.grid import expand_all
 
 if TYPE_CHECKING:
-    from softwalltime.replay.sweep.evaluation import Failure, SweepTask
+    from softwalltime.replay.sweep.evaluation import SweepFailure, SweepTask
     from softwalltime.replay.sweep.results import Results
     from softwalltime.replay.sweep.workers import Workers
 
@@ -87,7 +87,7 @@ def sweep(
         if dropped:
             click.echo(f"{output}: {dropped:,} outdated rows removed")
         click.echo(f"{output}: {len(todo):,} of {len(tasks):,} rows to do, by {workers.words}")
-        failures: list[Failure] = []
+        failures: list[SweepFailure] = []
         begin = len(results)
         try:
             _do(workers, todo, results, failures)
@@ -157,21 +157,21 @@ def _tasks(
     return tasks, whole
 
 
-def _do(workers: "Workers", tasks: list["SweepTask"], results: "Results", failures: list["Failure"]) -> None:
+def _do(workers: "Workers", tasks: list["SweepTask"], results: "Results", failures: list["SweepFailure"]) -> None:
     """Run the tasks; add each result and failure as it is computed, so an interruption loses none."""
-    from softwalltime.replay.sweep.evaluation import Row, evaluate
+    from softwalltime.replay.sweep.evaluation import SweepRow, evaluate
 
     total = sum(task.snapshot.jobs for task in tasks)
     with closing(workers.do(evaluate, tasks)) as outcomes, progress_bar("sweeping", total) as progress:
         for outcome in outcomes:
-            if isinstance(outcome, Row):
+            if isinstance(outcome, SweepRow):
                 results.add(outcome)
             else:
                 failures.append(outcome)
             progress(outcome.task.snapshot.jobs)
 
 
-def _failure_lines(failures: list["Failure"]) -> Iterator[str]:
+def _failure_lines(failures: list["SweepFailure"]) -> Iterator[str]:
     """Return one line for each failure, and the number of the rest."""
     yield from map(str, failures[:SHOWN])
     if len(failures) > SHOWN:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.replay.metrics import accuracies
-from softwalltime.simulation.engine import Outcome
+from softwalltime.simulation.engine import ScheduleOutcome
 from softwalltime.simulation.jobs import Floats, Jobs
 from softwalltime.simulation.metrics import bounded_slowdowns, measure, waits
 from softwalltime.simulation.policies import Policy
@@ -20,7 +20,7 @@ class Schedule:
     """The schedule of a workload under a policy; ``counted`` says which jobs the figures are of."""
 
     jobs: Jobs
-    outcome: Outcome
+    outcome: ScheduleOutcome
     processors: int
     policy: Policy
     counted: NDArray[np.bool_]

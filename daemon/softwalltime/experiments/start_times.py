@@ -7,7 +7,7 @@ import numpy as np
 
 from softwalltime.jobs import Prediction
 from softwalltime.predictors.base import Predictor
-from softwalltime.simulation.engine import Outcome, simulate
+from softwalltime.simulation.engine import ScheduleOutcome, simulate
 from softwalltime.simulation.jobs import Integers, Jobs
 from softwalltime.simulation.policies import Policy
 
@@ -24,7 +24,7 @@ class QueueState:
     waiting: tuple[int, ...]
 
 
-def states(jobs: Jobs, outcome: Outcome, sample: Sequence[int]) -> list[QueueState]:
+def states(jobs: Jobs, outcome: ScheduleOutcome, sample: Sequence[int]) -> list[QueueState]:
     """The state at the submission of each job of the sample, in a schedule of first come, first served.
 
     :param sample: positions of jobs, ascending.
@@ -46,7 +46,7 @@ def states(jobs: Jobs, outcome: Outcome, sample: Sequence[int]) -> list[QueueSta
 
 
 def predicted_runtimes(
-    jobs: Jobs, outcome: Outcome, sample: Sequence[QueueState], predictor: Predictor | None, minimum: int
+    jobs: Jobs, outcome: ScheduleOutcome, sample: Sequence[QueueState], predictor: Predictor | None, minimum: int
 ) -> list[tuple[list[int], list[int]]]:
     """Seconds that the running jobs of each state will still run, and that its waiting jobs will run.
 
@@ -95,7 +95,7 @@ def predicted_runtimes(
     return found
 
 
-def actual_runtimes(outcome: Outcome, sample: Sequence[QueueState]) -> list[tuple[list[int], list[int]]]:
+def actual_runtimes(outcome: ScheduleOutcome, sample: Sequence[QueueState]) -> list[tuple[list[int], list[int]]]:
     """The same, as no predictor can know it: a bound."""
     end = outcome.start + outcome.duration
     return [
@@ -108,8 +108,8 @@ def actual_runtimes(outcome: Outcome, sample: Sequence[QueueState]) -> list[tupl
 
 
 def forward(
-    jobs: Jobs, outcome: Outcome, state: QueueState, remaining: Sequence[int], runtimes: Sequence[int], processors: int,
-    policy: Policy,
+    jobs: Jobs, outcome: ScheduleOutcome, state: QueueState, remaining: Sequence[int], runtimes: Sequence[int],
+    processors: int, policy: Policy,
 ) -> int:  # fmt: skip
     """The predicted wait of the job that was just submitted, in seconds.
 
@@ -132,7 +132,7 @@ def forward(
     return int(simulate(queue, processors, policy).start[-1]) - state.now
 
 
-def work_ahead(jobs: Jobs, outcome: Outcome, state: QueueState, processors: int) -> float:
+def work_ahead(jobs: Jobs, outcome: ScheduleOutcome, state: QueueState, processors: int) -> float:
     """The wait by a linear scale: processor-seconds requested ahead of the job, over the processors.
 
     What the EDG middleware did according to section 1: walltimes and the jobs in the queue.
@@ -145,6 +145,6 @@ def work_ahead(jobs: Jobs, outcome: Outcome, state: QueueState, processors: int)
     return work / processors
 
 
-def waits_of(outcome: Outcome, sample: Sequence[QueueState]) -> Integers:
+def waits_of(outcome: ScheduleOutcome, sample: Sequence[QueueState]) -> Integers:
     """The actual waits of the submitted jobs."""
     return np.array([int(outcome.start[state.waiting[-1]]) - state.now for state in sample], np.int64)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from softwalltime.forecast.snapshot import DELAYED, QUEUED, SUSPENDED, LiveJob, SchedulerSettings, ServerSnapshot
 from softwalltime.jobs import CompletedJob, Submission
-from softwalltime.simulation.engine import Engine, Outcome
+from softwalltime.simulation.engine import Engine, ScheduleOutcome
 from softwalltime.simulation.jobs import Jobs
 from softwalltime.simulation.machine import Processors
 from softwalltime.simulation.policies import SOFT_WALLTIME, Policy
@@ -40,7 +40,7 @@ class QueueModel:
         """Seconds that a job has run."""
         return self.now - self.starts[job] if job < len(self.starts) else 0
 
-    def run(self, runtimes: Sequence[int], until: Sequence[int] = ()) -> Outcome:
+    def run(self, runtimes: Sequence[int], until: Sequence[int] = ()) -> ScheduleOutcome:
         """Run the scheduler forward, with these runtimes in seconds, until all waiting jobs have started.
 
         :param until: stop when these jobs have started.

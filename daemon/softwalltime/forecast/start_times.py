@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from softwalltime.forecast.queue_model import QueueModel
 from softwalltime.forecast.runtimes import RuntimeDistribution, samples
-from softwalltime.simulation.engine import Outcome
+from softwalltime.simulation.engine import ScheduleOutcome
 
 Integers = NDArray[np.int64]
 
@@ -69,7 +69,7 @@ def forecast(
     return StartForecast(point.start[first:], _ends(point), starts, ends)
 
 
-def _ends(outcome: Outcome) -> Integers:
+def _ends(outcome: ScheduleOutcome) -> Integers:
     return outcome.start + outcome.duration
 
 

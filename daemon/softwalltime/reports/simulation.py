@@ -33,7 +33,7 @@ from softwalltime.simulation.jobs import NO_PROCESSORS, Jobs, jobs_of
 from softwalltime.simulation.metrics import Metrics
 from softwalltime.simulation.policies import Policy
 from softwalltime.simulation.shaking import shaken
-from softwalltime.simulation.tasks import Experiment, Result, evaluate, results, tasks
+from softwalltime.simulation.tasks import Experiment, SimulationResult, evaluate, results, tasks
 from softwalltime.states import TEACHING
 
 HALF = "factor:0.5"
@@ -242,7 +242,7 @@ def simulate_settings(
     minimum = settings[0].policy.minimum if settings else MINIMUM
     baseline = Policy(order=options.order, minimum=minimum)
     policies = list(dict.fromkeys([baseline, *(setting.policy for setting in settings)]))
-    found: dict[tuple[Policy, int], Result] = {}
+    found: dict[tuple[Policy, int], SimulationResult] = {}
     for result in _results(recorded, baseline, policies, options, progress):
         found[result.policy, result.seed] = result
     today = [found[baseline, seed] for seed in options.seeds]
@@ -288,7 +288,7 @@ def _results(
     policies: Sequence[Policy],
     options: SimulationOptions,
     progress: Callable[[int], None],
-) -> Iterable[Result]:
+) -> Iterable[SimulationResult]:
     """The figures of all policies on all workloads, as they come."""
     jobs, seeds = recorded.jobs, options.seeds
     experiment = Experiment("", recorded.processors, baseline, SHAKE, KINDS, largest=LARGEST)

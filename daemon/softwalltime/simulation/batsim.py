@@ -4,7 +4,7 @@ import csv
 from pathlib import Path
 
 from softwalltime.errors import SourceError
-from softwalltime.simulation.engine import Outcome
+from softwalltime.simulation.engine import ScheduleOutcome
 from softwalltime.simulation.jobs import Jobs
 
 COLUMNS = (
@@ -17,7 +17,7 @@ MORE = ("promised_time", "backfilled", "extensions", "waiting_value")
 """Columns of this simulator, after Batsim's."""
 
 
-def write_jobs(path: Path, jobs: Jobs, outcome: Outcome, workload: str) -> None:
+def write_jobs(path: Path, jobs: Jobs, outcome: ScheduleOutcome, workload: str) -> None:
     """Write the schedule, in order of submission; times in epoch seconds, ``promised_time`` empty without a promise.
 
     :param workload: what the column ``workload_name`` holds.

@@ -32,7 +32,7 @@ _STRIDE = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ScheduleOutcome:
     """Start, duration and promise of each job, in the order of the jobs.
 
     ``start`` in epoch seconds; ``duration`` is how long it ran; ``promise`` is the start that was promised when it
@@ -129,7 +129,7 @@ class Engine:
                 running.replan(job, self.started[job] + value)
         self._discipline.discard_plans()
 
-    def run(self, progress: Callable[[int], None] = lambda _: None, until: Iterable[int] = ()) -> Outcome:
+    def run(self, progress: Callable[[int], None] = lambda _: None, until: Iterable[int] = ()) -> ScheduleOutcome:
         """Run to the end of the last job.
 
         :param progress: called with the number of jobs submitted since the last call.
@@ -186,7 +186,7 @@ class Engine:
                 progress(next_job - reported)
                 reported = next_job
         progress(count - reported)
-        return Outcome(
+        return ScheduleOutcome(
             np.array(self.started, np.int64),
             np.array(self.duration, np.int64),
             np.array(self.promise, np.int64),
@@ -223,7 +223,7 @@ def check(policy: Policy) -> None:
 
 def simulate(
     jobs: Jobs, machine: int | Machine, policy: Policy, progress: Callable[[int], None] = lambda _: None
-) -> Outcome:
+) -> ScheduleOutcome:
     """Schedule the jobs on a machine under a policy.
 
     :param jobs: jobs that each fit the empty machine (:meth:`Jobs.that_fit`).

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.errors import UsageError
-from softwalltime.simulation.engine import Outcome
+from softwalltime.simulation.engine import ScheduleOutcome
 from softwalltime.simulation.jobs import Floats, Integers, Jobs
 
 HOUR = 3600
@@ -59,7 +59,7 @@ class Metrics:
     jobs_per_second: float | None = None
 
 
-def waits(jobs: Jobs, outcome: Outcome) -> Integers:
+def waits(jobs: Jobs, outcome: ScheduleOutcome) -> Integers:
     """Seconds that each job waited."""
     return outcome.start - np.array(jobs.submitted, np.int64)
 
@@ -94,7 +94,7 @@ class _Columns:
 
 
 def measure(
-    jobs: Jobs, outcome: Outcome, processors: int, baseline: Outcome | None = None,
+    jobs: Jobs, outcome: ScheduleOutcome, processors: int, baseline: ScheduleOutcome | None = None,
     chosen: NDArray[np.bool_] | None = None,
 ) -> Metrics:  # fmt: skip
     """The figures of a schedule.
@@ -111,8 +111,8 @@ def measure(
 
 
 def measure_classes(
-    jobs: Jobs, outcome: Outcome, processors: int, members: Mapping[str, Mapping[str, Integers]],
-    baseline: Outcome | None = None,
+    jobs: Jobs, outcome: ScheduleOutcome, processors: int, members: Mapping[str, Mapping[str, Integers]],
+    baseline: ScheduleOutcome | None = None,
 ) -> dict[str, dict[str, Metrics]]:  # fmt: skip
     """The figures of each class, by what makes the class, then by the class's name.
 
@@ -125,7 +125,7 @@ def measure_classes(
     }
 
 
-def _columns(jobs: Jobs, outcome: Outcome, baseline: Outcome | None) -> _Columns:
+def _columns(jobs: Jobs, outcome: ScheduleOutcome, baseline: ScheduleOutcome | None) -> _Columns:
     wait = waits(jobs, outcome)
     return _Columns(
         np.array(jobs.submitted, np.int64), np.array(jobs.processors, np.int64), wait, outcome.duration, outcome.start,

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from softwalltime.errors import SourceError
 from softwalltime.simulation.policies import Policy
-from softwalltime.simulation.tasks import Experiment, Result, metrics_of
+from softwalltime.simulation.tasks import Experiment, SimulationResult, metrics_of
 
 
 class ResultCache:
@@ -46,13 +46,13 @@ class ResultCache:
     def __exit__(self, *_exception: object) -> None:
         self._stream.close()
 
-    def find(self, policy: Policy, seed: int) -> Result | None:
+    def find(self, policy: Policy, seed: int) -> SimulationResult | None:
         """The result of this simulation, if the file has it."""
         line = self._lines.get(self._experiment.key(policy, seed))
         if line is None:
             return None
         try:
-            return Result(
+            return SimulationResult(
                 policy,
                 seed,
                 metrics_of(line["metrics"]),
@@ -64,7 +64,7 @@ class ResultCache:
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise SourceError(f"{self._path}: holds a line that is no result: name another file") from error
 
-    def add(self, result: Result) -> None:
+    def add(self, result: SimulationResult) -> None:
         """Append a result; it is in the file when this returns.
 
         :raises SourceError: if the file cannot be written.

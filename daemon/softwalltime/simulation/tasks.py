@@ -10,7 +10,7 @@ from threading import Lock
 from softwalltime import __version__
 from softwalltime.errors import SoftwalltimeError, SourceError
 from softwalltime.replay.sweep.snapshot import load
-from softwalltime.simulation.engine import Outcome, simulate
+from softwalltime.simulation.engine import ScheduleOutcome, simulate
 from softwalltime.simulation.jobs import Jobs, jobs_of
 from softwalltime.simulation.machine import Machine
 from softwalltime.simulation.metrics import Metrics, classes, measure, measure_classes
@@ -65,7 +65,7 @@ class SimulationTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class SimulationResult:
     """The figures of one simulation; ``classes`` by what makes the class, then by the class's name."""
 
     policy: Policy
@@ -91,7 +91,7 @@ def tasks(
     return found
 
 
-def evaluate(task: SimulationTask) -> list[Result]:
+def evaluate(task: SimulationTask) -> list[SimulationResult]:
     """Run a task.
 
     :raises SoftwalltimeError: if this process has another version of the package, or a predictor raises.
@@ -108,8 +108,8 @@ def evaluate(task: SimulationTask) -> list[Result]:
 
 def results(
     workload: Jobs, experiment: Experiment, policies: Sequence[Policy], seed: int, progress: Progress = lambda _: None,
-    outcomes: Callable[[Policy, Outcome], None] = lambda *_: None,
-) -> list[Result]:  # fmt: skip
+    outcomes: Callable[[Policy, ScheduleOutcome], None] = lambda *_: None,
+) -> list[SimulationResult]:  # fmt: skip
     """The figures of each policy on a workload, compared with the baseline.
 
     :param progress: called with the number of jobs submitted since the last call.
@@ -127,11 +127,13 @@ def results(
         # The baseline's own figures have nothing to be compared with.
         other = None if own else baseline
         figures = measure(workload, outcome, processors, other)
-        found.append(Result(policy, seed, figures, measure_classes(workload, outcome, processors, members, other)))
+        found.append(
+            SimulationResult(policy, seed, figures, measure_classes(workload, outcome, processors, members, other))
+        )
     return found
 
 
-def run(workload: Jobs, machine: int | Machine, policy: Policy, progress: Progress = lambda _: None) -> Outcome:
+def run(workload: Jobs, machine: int | Machine, policy: Policy, progress: Progress = lambda _: None) -> ScheduleOutcome:
     """Simulate; an exception of a predictor becomes one line that names the policy.
 
     :raises SoftwalltimeError: if a predictor raises.

@@ -33,7 +33,7 @@ class SweepTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SweepRow:
     """The result of a task: the scores of all scored jobs and of those after the warm-up.
 
     ``name`` is the predictor's name, not an alias; ``options`` are all its options, with defaults.  ``seconds`` of
@@ -49,7 +49,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class SweepFailure:
     """A task whose predictor raised an exception."""
 
     task: SweepTask
@@ -59,7 +59,7 @@ class Failure:
         return f"{self.task.spec} on {self.task.source}: {self.reason}"
 
 
-def evaluate(task: SweepTask) -> Row | Failure:
+def evaluate(task: SweepTask) -> SweepRow | SweepFailure:
     """Run a task.  An exception of the predictor is a failure of the task; any other exception ends the sweep.
 
     :raises SoftwalltimeError: if this process has another version of the package, or cannot read the snapshot.
@@ -75,8 +75,8 @@ def evaluate(task: SweepTask) -> Row | Failure:
         outcome = drive(workload, predictor, task.minimum)
     # A predictor of another package may fail in any way; the other tasks must continue.
     except Exception as error:
-        return Failure(task, " ".join(f"{type(error).__name__}: {error}".split()))
-    return Row(
+        return SweepFailure(task, " ".join(f"{type(error).__name__}: {error}".split()))
+    return SweepRow(
         task,
         predictor.name,
         option_values(predictor.options),

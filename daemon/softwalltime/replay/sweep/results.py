@@ -17,7 +17,7 @@ from typing import Self
 
 from softwalltime.errors import SourceError
 from softwalltime.replay.metrics import Scores
-from softwalltime.replay.sweep.evaluation import Row, SweepTask, Value
+from softwalltime.replay.sweep.evaluation import SweepRow, SweepTask, Value
 
 OPTION = "option_"
 """Prefix of the columns of options, which separates them from other columns."""
@@ -78,7 +78,7 @@ class Results:
         there = {(row["source"], row["predictor"], row["min_soft_walltime"]) for row in kept}
         return [task for task in tasks if (task.source, task.spec, str(task.minimum)) not in there], dropped
 
-    def add(self, row: Row) -> None:
+    def add(self, row: SweepRow) -> None:
         """Append a row and sync it to disk.
 
         :raises SourceError: if the file cannot be written.
