@@ -15,7 +15,7 @@ from softwalltime.reasons import Reason, sentence
 from softwalltime.states import State, state_of
 
 DEFAULT_PROJECT = "_pbs_project_default"
-"""What PBS calls the project of a job that was given none, in its accounting log too."""
+"""PBS's name for the project of a job without one, also in the accounting log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ Values = tuple[Any, ...]
 For millions of jobs on their way from a log to the store, since a tuple is made in a tenth of the time.
 """
 OF_SUBMISSION = len(fields(Submission))
-"""How many of them are the submission's."""
+"""Number of the fields of a submission."""
 
 
 # A frozen dataclass sets each field through object.__setattr__, which takes four times as long as all the rest.  These
@@ -219,7 +219,7 @@ UNSET = -1
 
 @dataclass(frozen=True, slots=True)
 class Alter:
-    """What an alter set, in seconds, of a job that waits or runs; ``None`` if unchanged."""
+    """Values that an alter set for a waiting or running job, in seconds; ``None`` if unchanged."""
 
     job_id: str
     server: str
@@ -228,7 +228,7 @@ class Alter:
 
 
 class Prediction(NamedTuple):
-    """A predicted runtime in seconds, not yet rounded or clamped, and what it rests on.
+    """A predicted runtime in seconds, before rounding and clamping, and its basis.
 
     The basis is kept as a template and its values, because predictions are made far more often than read.  A named
     tuple and no frozen dataclass: it is made in a quarter of the time, and one is made for every job of a replay.
@@ -285,7 +285,7 @@ class ColdStart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DecisionRecord:
-    """What was predicted for one request of the hook, what was answered, and why; stored as one row.
+    """The prediction for one request of the hook, the answer, and the reason; stored as one row.
 
     ``at`` is when (epoch seconds), ``event`` PBS's event.  ``predicted`` is the predictor's bare number in seconds,
     ``soft_walltime`` what the policy made of it.  ``action`` is ``set`` (the response sets it), ``late`` (the

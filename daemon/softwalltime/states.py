@@ -70,5 +70,5 @@ def state_of(exit_status: int | None, runtime: int, walltime: int | None, start:
         if walltime and runtime >= walltime:
             return State.WALLTIME_EXCEEDED
         return State.RERUN if exit_status < 0 else State.DELETED
-    # What PBS does not name below 0 is an end that no script chose.
+    # An exit status below 0 without a name in PBS does not come from the job's script.
     return _BY_CODE.get(exit_status) or (State.FAILED if exit_status > 0 else State.UNKNOWN)

@@ -23,7 +23,7 @@ walltime."""
 
 
 class Daemon(Protocol):
-    """Whoever answers: it predicts WAITING for each waiting job that allows it, and the walltime at a start."""
+    """A daemon that predicts WAITING for waiting jobs, and the walltime at a start."""
 
     socket: Path
 

@@ -1,4 +1,4 @@
-"""Mutated records of a real log, all the way into PostgreSQL: no line is lost, none ends the reading, no job is wrong.
+"""Mutated records of a real log, read into PostgreSQL: every line is counted, none ends the reading, no job is wrong.
 
 The same few logs in each run.  SOFTWALLTIME_TEST_FUZZ_SECONDS says for how long to go on with new ones;
 SOFTWALLTIME_TEST_FUZZ_SEED from which seed on.

@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def fill(engine: Engine) -> list[Submission]:
-    """Put the jobs into the store; returns some of them, to be asked about again."""
+    """Store the jobs; return some of them for requests."""
     jobs = generate(JOBS, users=USERS, processors=4096)
     begin, end = min(job.end for job in jobs), max(job.end for job in jobs)
     now, shrunk = int(time.time()), 29 * 86400 / (end - begin)
@@ -60,7 +60,7 @@ def fill(engine: Engine) -> list[Submission]:
 
 
 def request(asked: Submission) -> bytes:
-    """What a hook asks about such a job."""
+    """Return the hook's request about such a job."""
     job = {
         "job_id": "", "user": asked.user, "group": asked.group, "project": asked.project, "queue": "", "mem": "16gb",
         "job_name": asked.job_name, "walltime": asked.walltime, "ncpus": asked.ncpus, "nodect": asked.nodect,

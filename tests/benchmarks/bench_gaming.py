@@ -1,4 +1,4 @@
-"""How few fake jobs move a user's own prediction, by predictor: the table in deploy/SECURITY.md.
+"""Minimum number of fake jobs that change a user's own prediction, by predictor: the table in deploy/SECURITY.md.
 
 A user has run honest jobs and has another one of the same kind to submit, which would be predicted to run as long as
 they did.  To be backfilled earlier the user first submits fakes that end at once, and so teach that jobs end at once.
@@ -24,7 +24,7 @@ HONEST = 60
 WALLTIME = 24 * HOUR
 RUNTIME = 20 * HOUR
 OTHER = WALLTIME + 60
-"""A walltime that nobody has asked for before."""
+"""A walltime that no job has requested before."""
 MOST = 1000
 PREDICTORS = (
     "v1",
@@ -44,7 +44,7 @@ PREDICTORS = (
 
 @dataclass(frozen=True, slots=True)
 class Gamed:
-    """How many fakes it took, ``None``: more than :data:`MOST`; and how many honest jobs to repair it."""
+    """Return the number of fakes, ``None`` for more than :data:`MOST`, and of honest jobs that undo their effect."""
 
     predictor: str
     walltime: int

@@ -53,7 +53,7 @@ def main() -> None:
         rows: list[tuple[str, float, int]] = []
         # Only as long as it is needed: what else is measured has the machine to itself.
         with empty_store(scratch, durable=True) as (dsn, engine):
-            # What was written to get ready is not to be written to disk meanwhile.
+            # Sync earlier writes, which would otherwise reach the disk during the measurement.
             os.sync()
             runs = [ingest_into_empty(engine, logs, dsn) for _ in range(TIMES)]
             first = sorted(runs, key=lambda run: run.seconds)[TIMES // 2]

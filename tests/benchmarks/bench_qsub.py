@@ -1,4 +1,4 @@
-"""What a qsub costs on a real PBS server: without a hook, with an empty one, and with ours and the daemon.
+"""Duration of a qsub on a real PBS server: without a hook, with an empty hook, and with the hook and the daemon.
 
 All hooks are installed at once, and one at a time is enabled.  In each round every situation has its turn of some
 qsubs, each timed by itself; the difference of two situations is that of their medians within a round.  Printed is the

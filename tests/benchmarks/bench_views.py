@@ -33,7 +33,7 @@ LONGEST_WAIT = 86400
 CURRENT = 20_000
 TIMES = 5
 
-# The same jobs so many seconds earlier, under other ids.
+# The same jobs, shifted into the past, with other ids.
 _COPY_JOBS = """
 INSERT INTO softwalltime.completed_jobs (
     ctime, qtime, etime, start_time, end_time, walltime, runtime, mem, cput, mem_used, ncpus, nodect, exit_status,
@@ -119,7 +119,7 @@ def squeezed(jobs: list[CompletedJob]) -> list[CompletedJob]:
 
 
 def predicted(jobs: list[CompletedJob]) -> Iterator[DecisionRecord]:
-    """What the daemon would have recorded of them at submission, in mode on."""
+    """Return the decisions of the daemon about the jobs at submission, in mode on."""
     workload = Workload(jobs)
     soft_walltimes = drive(workload, make("percentile")).soft_walltimes.tolist()
     for number, (job, seconds) in enumerate(zip(workload.jobs, soft_walltimes, strict=True)):

@@ -1,4 +1,4 @@
-"""What the benchmarks run on: CEA-Curie where it is there, else a generated workload of as many jobs; and a store."""
+"""Input of the benchmarks: CEA-Curie if available, else a synthetic workload of the same size; and a store."""
 
 import subprocess
 import sys
@@ -44,7 +44,7 @@ def scratch_folder() -> Iterator[Path]:
     """A folder that is gone afterwards, for a store and all that belongs to it."""
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
         folder = Path(name)
-        # The unprivileged user can reach it whom PostgreSQL runs as where this runs as root.
+        # If this runs as root, PostgreSQL's unprivileged user must reach it.
         folder.chmod(0o755)
         yield folder
 

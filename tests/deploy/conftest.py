@@ -1,4 +1,4 @@
-"""What the deployment's tests share: packages, built once, and a Debian to install them on."""
+"""Fixtures of the tests of deployment: packages, built once, and a Debian to install them on."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,13 +18,13 @@ def packages() -> Iterator[Packages]:
 
 @pytest.fixture(scope="session")
 def debian() -> Path:
-    """What machines begin as."""
+    """The initial Debian of all machines."""
     return bare_debian()
 
 
 @pytest.fixture(scope="session")
 def bootable(debian: Path) -> Path:
-    """The same, on a host where its systemd comes up; whether ours then does is the tests' question."""
+    """The same Debian; without a host on which its systemd boots, the tests are skipped."""
     reason = why_not_to_be_booted(debian)
     if reason:
         pytest.skip(f"no systemd runs in a Debian here, even without our package: {reason}")

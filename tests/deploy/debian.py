@@ -106,7 +106,7 @@ def _make(suite: str, found: Path) -> None:
         except subprocess.TimeoutExpired:
             pytest.skip(f"debootstrap was not done after {SECONDS:.0f} s: is its mirror slow?")
         if done.returncode != 0:
-            # Nothing of ours is in there yet: what is wrong is the mirror, the disk, or what this host allows.
+            # Nothing is installed yet: the cause is the mirror, the disk, or a restriction of this host.
             said = done.stdout.splitlines()
             errors = [line for line in said if line.startswith(("E:", "W:"))]
             pytest.skip(f"debootstrap {suite} failed: {' / '.join(errors or said[-3:])}")

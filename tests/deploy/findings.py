@@ -1,4 +1,4 @@
-"""What a doctor found, as tests look at it."""
+"""Findings of the doctor in a form for tests."""
 
 from collections.abc import Iterable
 

@@ -24,9 +24,9 @@ from tests.service.running import PATIENT
 
 PACKAGES = "SOFTWALLTIME_TEST_PACKAGES"
 TOOLS = {"deb": ("dpkg-deb",), "rpm": ("rpmbuild", "rpm")}
-"""What it takes to build a package of a kind and to look into it."""
+"""Tools to build and inspect a package of each kind."""
 PYTHON = "/usr/bin/python3"
-"""What deploy/packages/build builds for."""
+"""The interpreter for which deploy/packages/build builds."""
 
 
 class Machine:
@@ -167,10 +167,10 @@ def machine(lower: Path) -> Iterator[Machine]:
 
 
 def why_not_to_be_booted(lower: Path) -> str:
-    """What keeps a systemd from running here, asked of the Debian without anything of ours; nothing if nothing does."""
+    """Return why systemd cannot run here, tested with the plain Debian; empty if it can."""
     if not namespaces():
         return "no namespaces are allowed here"
-    # What units use that are shut in, one of each sort; not those that ours happen to use.
+    # One option of each kind of sandboxing in units, not only those of this package.
     asked = "-p PrivateTmp=yes -p PrivateDevices=yes -p PrivateUsers=yes -p ProtectSystem=yes -p NoNewPrivileges=yes"
     with machine(lower) as probe:
         try:
@@ -191,7 +191,7 @@ class Packages(dict[str, Path]):
 
 @contextmanager
 def built_packages() -> Iterator[Packages]:
-    """Those that can be built here."""
+    """The kinds of packages that can be built here."""
     folder = os.environ.get(PACKAGES)
     if not (folder or os.environ.get(ROOTFS) or os.environ.get(MACHINES)):
         pytest.skip(f"building takes a while: done where {MACHINES}, {ROOTFS} or {PACKAGES} is set (see machine.py)")

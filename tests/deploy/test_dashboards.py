@@ -114,7 +114,7 @@ def test_every_query_of_the_dashboard_runs_as_the_anonymous_role(
         assert times == sorted(times)
         series = [row[: 1 + ("metric" in columns)] for row in found]
         assert len(set(series)) == len(series), "two values of one series at one time"
-    # A panel with a time of its own is not asked about a few days.
+    # A panel with its own time range is not tested with a few days.
     if length == "long" or "timeFrom" not in panel:
         of_now = ("jobs_now", "jobs_overdue", "ingest_lag", "queues_to_leave")
         if not any(view in QUERIES[title] for view in of_now):

@@ -1,4 +1,4 @@
-"""Machines to try packages on: where a host lacks something for them, that is no failure of ours."""
+"""Machines for tests of packages: a missing feature of the host is no failure of the tests."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What deploy/OPERATION.md promises of downgrades, backups and another PBS_HOME, with data, by its own commands."""
+"""The commands of deploy/OPERATION.md for downgrades, backups and another PBS_HOME work with data."""
 
 import re
 from collections.abc import Iterator
@@ -144,7 +144,7 @@ def test_the_acl_makes_logs_readable(host: Machine) -> None:
     (command,) = (block for block in blocks("Processes and users") if "setfacl" in block)
     host.run(command.replace("/var/spool/pbs", "/scratch/pbs"))
     host.run(f"umask 077; head -1 {folder}/{RECORDED_LOG.name} > {folder}/20261121")
-    # Where the daemon is, as nobody but root comes there otherwise.
+    # In the daemon's mount namespace: outside of it only root can reach the folder.
     pid = host.run("systemctl show --property=MainPID --value softwalltime")
     files = f"{folder}/{RECORDED_LOG.name} {folder}/20261121"
     host.run(f"nsenter -t {pid} -m runuser -u softwalltime -- cat {files} > /dev/null")

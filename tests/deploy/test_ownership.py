@@ -1,4 +1,4 @@
-"""Who else may change what root is about to trust: owners, permissions, sticky folders, and links on the way."""
+"""Users who can change files that root trusts: owners, permissions, sticky folders, and links in the path."""
 
 import os
 from pathlib import Path

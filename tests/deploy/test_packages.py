@@ -118,7 +118,7 @@ def rebuilt(package: Path, folder: Path) -> Path:
 def test_an_rpm_is_installed_and_removed(packages: Packages, bare: Machine) -> None:
     if shutil.which("rpm") is None:
         pytest.skip("there is no rpm")
-    # What it requires is there, but rpm's own database, in a Debian, does not know.
+    # The requirements are installed, but rpm's database on a Debian lacks them.
     bare.run_outside("rpm", "--root", "ROOT", "--install", "--nodeps", packages["rpm"])
     assert bare.run(f"stat -c '%a %U %G' {SETTINGS}") == "640 root softwalltime"
     assert bare.run("systemctl is-enabled softwalltime") == "enabled"

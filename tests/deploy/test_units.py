@@ -29,7 +29,7 @@ def analyze() -> str:
 
 
 def options(service: Path) -> dict[str, list[str]]:
-    """What a unit says, by key."""
+    """Return the values of a unit by key."""
     found: dict[str, list[str]] = {}
     for line in service.read_text().replace("\\\n", " ").splitlines():
         if "=" in line and not line.startswith("#"):

@@ -51,7 +51,7 @@ def given(dsn: str) -> Iterator[str]:
 
 
 def setting(dsn: str, **more: object) -> EmulationOptions:
-    """What most tests run with."""
+    """Options of most tests."""
     return EmulationOptions(resources.hook(), lambda _: given(dsn), TEACHING, **more)
 
 

@@ -1,4 +1,4 @@
-"""What the tests of a sweep's parts share: a task."""
+"""Fixture of the tests of a sweep's parts: a task."""
 
 from dataclasses import replace
 from pathlib import Path

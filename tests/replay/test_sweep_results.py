@@ -89,7 +89,7 @@ def test_rows_of_a_source_that_has_changed_are_replaced(task: SweepTask, tmp_pat
     assert new[change] != "older"
 
 
-# What is written goes to the disk at once, and a disk takes the time that it takes.
+# Each write is synced, and the duration depends on the disk.
 @settings(max_examples=50)
 @given(cut=st.integers(1, 10_000))
 def test_wherever_a_write_was_cut_off_only_its_row_is_done_again(

@@ -1,4 +1,4 @@
-"""Who does a sweep's tasks: processes and a Dask cluster, and workers that die."""
+"""Workers of a sweep: processes and a Dask cluster, and workers that crash."""
 
 import operator
 import os

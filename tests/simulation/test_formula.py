@@ -15,7 +15,7 @@ from tests.samples import job
 
 
 def priority(formula: str, waiting: str = "walltime") -> float:
-    """Of a job that asked for 1 h on 4 processors and has waited 30 min."""
+    """Values of a job with a walltime of 1 h and 4 processors that has waited 30 min."""
     workload = jobs_of([job(submitted=0, walltime=3600, ncpus=4, mem=2**30)])
     policy = Policy(order="formula", formula=formula, waiting=waiting, ordering="factor:0.25")
     values = Values(workload, policy, list(workload.runtime), None)

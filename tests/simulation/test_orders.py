@@ -80,7 +80,7 @@ def test_learned_orders_have_the_published_constants(name: str) -> None:
 
 
 def test_the_constants_of_the_learned_orders_are_the_quotients_of_the_regressions() -> None:
-    # What BY_HAND adds to the first term is the constant times 3.
+    # BY_HAND adds the constant times 3 to the first term.
     quotients = {name: submission / product for name, (product, submission) in REGRESSIONS.items()}
     assert {name: round(quotient) for name, quotient in quotients.items()} == {
         "f1": 871, "f2": 25_673, "f3": 6_862_777, "f4": 530_988,

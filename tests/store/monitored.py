@@ -37,7 +37,7 @@ NOW = lately_by_day(int(time.time()))
 
 
 def rows(connection: Connection, query: str, **values: Any) -> list[dict[str, Any]]:
-    """What a query finds; a name alone is a view of ours."""
+    """Return the rows of a query, or of a view by its name."""
     query = query if " " in query else f"SELECT * FROM softwalltime.{query}"
     return [dict(row) for row in connection.execute(text(query), values).mappings()]
 
@@ -87,7 +87,7 @@ def asked(workload: Workload, **policy: Any) -> tuple[list[DecisionRecord], np.n
 
 
 def lately(jobs: Sequence[CompletedJob], days: int = 80) -> list[CompletedJob]:
-    """Jobs whose ends are squeezed into the last so many days, their runtimes and waits kept."""
+    """Return the jobs with ends moved into the last ``days`` days; runtimes and waits are unchanged."""
     first, last = min(job.end for job in jobs), max(job.end for job in jobs)
     factor = days * DAY / max(1, last - first)
     moved = []
@@ -126,6 +126,6 @@ def one(engine: Engine, view: str) -> dict[str, Any]:
 
 
 def found(engine: Engine, query: str) -> list[dict[str, Any]]:
-    """What a query finds, or all of a view."""
+    """Return the rows of a query, or all rows of a view."""
     with engine.connect() as connection:
         return rows(connection, query)

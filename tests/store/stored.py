@@ -1,4 +1,4 @@
-"""What only tests ask of the store: completed jobs as objects, their number, single positions."""
+"""Queries for tests: completed jobs as objects, their number, single positions."""
 
 from collections.abc import Sequence
 

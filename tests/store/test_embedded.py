@@ -257,7 +257,7 @@ def test_an_ordinary_user_runs_it_as_oneself(folder: Path) -> None:
                 assert (folder / "postgres" / "data").stat().st_uid == nobody.pw_uid
 
     assert _as_user("nobody", use) == ""
-    # What is another user's is neither used nor changed.
+    # Files of another user are neither used nor changed.
     with pytest.raises(StoreError, match="belongs to another user: give a --data-dir of your own"):
         embedded_postgres(folder).__enter__()
 

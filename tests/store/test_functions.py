@@ -165,7 +165,7 @@ def large(module_engine: Engine) -> Iterator[Connection]:
     ],
 )
 def test_predictions_read_an_index_and_only_what_they_need(large: Connection, call: str, rows: int, plans: str) -> None:
-    # What a function did, PostgreSQL counts; EXPLAIN would show the call and not the queries within.
+    # PostgreSQL's statistics count the work of a function; EXPLAIN would show only the call.
     counted = text("""
         SELECT seq_scan, coalesce(idx_scan, 0), coalesce(idx_tup_fetch, 0),
             (SELECT sum(pg_stat_get_xact_tuples_returned(indexrelid)) FROM pg_index WHERE indrelid = relid)
@@ -182,7 +182,7 @@ def test_predictions_read_an_index_and_only_what_they_need(large: Connection, ca
     sequential, by_index, fetched, returned = (now - then for now, then in zip(after, before, strict=True))
     assert sequential == 0
     assert by_index >= 1
-    # All that is needed stands in the index: no row of the table is read.
+    # The index contains all values: no row of the table is read.
     assert fetched == 0
     assert 1 <= returned <= rows
 

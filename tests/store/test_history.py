@@ -1,4 +1,4 @@
-"""What a daemon reads of the past when it starts, and what is new since."""
+"""Jobs that a daemon reads at its start, and jobs stored since."""
 
 import pytest
 from sqlalchemy import Connection, text

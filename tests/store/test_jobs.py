@@ -150,7 +150,7 @@ def test_a_number_beyond_its_column_is_a_store_error_and_nothing_is_stored(
     with pytest.raises(StoreError, match=r"^a job cannot be stored: .* line 2001, column "):
         add_jobs(connection, jobs)
     assert count_jobs(connection) == 0
-    # The transaction goes on.
+    # The transaction continues.
     del jobs[2000]
     assert add_jobs(connection, jobs) == len(jobs)
 

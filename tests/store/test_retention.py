@@ -49,7 +49,7 @@ def pruned(
 
 
 def refused(engine: Engine, days: int, now: int = NOW) -> list[tuple[str, RefusalReason, int]]:
-    """What retention refuses; then it deletes nothing."""
+    """Return the refusals of retention, and assert that it deletes nothing."""
     retention = Retention(days, 0)
     with engine.connect() as connection:
         found = refusals(connection, retention, now)
@@ -96,7 +96,7 @@ def test_older_rows_are_pruned_and_the_limit_itself_is_kept(engine: Engine) -> N
 
 
 def of_days(*days: float) -> list[CompletedJob]:
-    """Jobs that ended so many days before ``NOW``."""
+    """Return jobs that ended these numbers of days before ``NOW``."""
     return [job(job_id=f"{number}.srv", end=NOW - int(age * DAY)) for number, age in enumerate(days)]
 
 
@@ -116,7 +116,7 @@ def test_a_clock_four_years_ahead_deletes_nothing(engine: Engine) -> None:
     add(engine, job(job_id="ahead", end=ahead))
     share = [("completed_jobs", RefusalReason.SHARE, 500), ("predictions", RefusalReason.SHARE, 500)]
     assert refused(engine, 1096, ahead) == share
-    # The clock is right again: that job does not count, and retention goes on as if nothing had been.
+    # The clock is correct again: the job does not count, and retention continues as before.
     assert refused(engine, 1096) == []
     assert pruned(engine, 40)["completed_jobs"] == 99
 
@@ -251,7 +251,7 @@ def at_work(*tasks: Callable[[], None]) -> Iterator[Counter[str]]:
 def test_writers_do_not_wait_for_retention(engine: Engine, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "BATCH", 1000)
     with engine.begin() as connection:
-        # What it locks for a moment is not ours.
+        # Autovacuum takes short locks too, which this test must not measure.
         for table in ("completed_jobs", "current_jobs"):
             connection.execute(text(f"ALTER TABLE softwalltime.{table} SET (autovacuum_enabled = false)"))
     begin = NOW - 2000 * DAY
@@ -262,7 +262,7 @@ def test_writers_do_not_wait_for_retention(engine: Engine, database: str, monkey
     waits: Counter[str] = Counter()
 
     def impatient(connection: Connection) -> Connection:
-        # Whoever had to wait for a lock longer than this would fail.
+        # A statement that waits longer for a lock fails.
         connection.execute(text("SET lock_timeout = '60s'"))
         return connection
 

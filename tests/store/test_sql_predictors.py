@@ -16,7 +16,7 @@ from softwalltime.workloads.synthetic import generate
 from tests.samples import events, job, trace
 from tests.store.stored import add_jobs
 
-# What is asked in Python, and the same in SQL for one row of the store.
+# The call in Python, and the same in SQL for one row of the store.
 CALLS = {
     "v1": "last2(user_name, ctime)",
     "v2": "last2_plus(user_name, ctime)",

@@ -1,4 +1,4 @@
-"""What each monitoring view says, in cases done by hand."""
+"""Rows of each monitoring view, in cases computed by hand."""
 
 import time
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What counts as a job's prediction, and that the daily figures are right whatever comes when."""
+"""The prediction that counts for a job; the daily figures are correct for any order of arrival."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

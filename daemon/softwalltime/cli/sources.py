@@ -20,7 +20,7 @@ from softwalltime.replay.job_columns import JobColumns
 
 STORE = "store"
 _RUN = ("server", "job_id", "start")
-"""What tells the runs of jobs apart."""
+"""The key of a run of a job."""
 SHOWN = 10
 """Number of malformed lines to print."""
 

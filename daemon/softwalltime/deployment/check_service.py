@@ -187,7 +187,7 @@ def check_lag(logs: LogProbe | str, store: StoreProbe | str, now: float) -> Iter
 
 
 def check_trial(answer: Mapping[str, Any] | str, user: str, walltime: int) -> Iterator[Finding]:
-    """Report the prediction for a job of a user whom the store knows."""
+    """Report the prediction for a job of a user with stored jobs."""
     check = "trial prediction"
     if isinstance(answer, str):
         yield skipped(check, answer)

@@ -182,7 +182,7 @@ def _lag(settings: Settings, store: StoreProbe | str) -> Iterator[Finding]:
 
 
 def _trial(settings: Settings, daemon: DaemonProbe | str, store: StoreProbe | str) -> Iterator[Finding]:
-    """Predict for the user whose job was stored last, whom the daemon should have learnt."""
+    """Predict a job of the user whose job was stored last, which the daemon should have learnt."""
     known = store if isinstance(store, StoreProbe) else None
     user = known.user if known and known.user else "root"
     walltime = known.walltime if known and known.walltime else TRIAL_WALLTIME

@@ -27,7 +27,7 @@ _THE_WALLTIME = ColdStart(_POLICY_WALLTIME)
 
 
 class Decision(NamedTuple):
-    """What is to be done about one job, and why.
+    """The decision about one job and its reason.
 
     ``spec`` is the predictor that was responsible.  ``soft_walltime`` is in whole seconds and holds for the action
     ``none`` too, if the job has it already; ``None``: the policy gives none.  ``ordering`` is the value for the site's

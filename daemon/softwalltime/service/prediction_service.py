@@ -150,7 +150,7 @@ class PredictionService:
             done += 1
 
     def decide(self, request: Request) -> tuple[int, Decision]:
-        """What to do about the job of a request, and as of when (epoch seconds).
+        """Return the decision about the job of a request, and its time in epoch seconds.
 
         :raises ProtocolError: if the request names no job.
         """

@@ -288,7 +288,7 @@ class Worker:
         self._fitting.start()
 
     def _prune(self, engine: Engine) -> None:
-        """Delete one batch of rows past their retention; begin once a day and go on until none is left."""
+        """Delete one batch of rows past their retention; begin once a day and continue until none is left."""
         if self._pruning is None:
             if self._monotonic() < self._next_pruning:
                 return

@@ -63,7 +63,7 @@ class Jobs:
         return (self._take(chosen), refused) if refused else (self, 0)
 
     def shifted(self, seconds: Sequence[int]) -> "Jobs":
-        """The same jobs, each submitted so many seconds later, in their new order of submission."""
+        """Return the jobs with these delays of their submissions in seconds, in the new order of submission."""
         submitted = [time + shift for time, shift in zip(self.submitted, seconds, strict=True)]
         order = np.argsort(np.array(submitted, np.int64), kind="stable").tolist()
         taken = self._take(order)

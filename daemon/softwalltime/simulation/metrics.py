@@ -72,7 +72,7 @@ def bounded_slowdowns(wait: Integers, duration: Integers, bound: int) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """What the figures are computed from, an entry a job; ``change``: how much longer a job waits than before."""
+    """Input of the metrics, one entry per job; ``change``: additional wait in seconds compared with the baseline."""
 
     submitted: Integers
     size: Integers

@@ -38,7 +38,7 @@ class Vnode:
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """So many equal chunks, each with these resources."""
+    """A number of equal chunks with the resources of each."""
 
     count: int
     resources: tuple[int, int, int]
@@ -57,7 +57,7 @@ Placement = tuple[Integers, Integers]
 
 
 def request_of(job: Submission) -> ResourceRequest:
-    """What a job asks for.
+    """Return the request of a job.
 
     Without a ``select`` that can be read: ``nodect`` equal chunks, or chunks of one processor anywhere.
     """

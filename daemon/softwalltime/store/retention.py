@@ -58,7 +58,7 @@ class RefusalReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What retention does not delete by age, and why; ``str()`` is a sentence that says what to do.
+    """Rows that retention refuses to delete by age, and the reason; ``str()`` is a sentence with the action to take.
 
     ``table`` names the rows, ``old`` is how many of them are older than the site keeps them.  ``kept`` is how many
     are not, for ``SHARE`` only.  ``newest`` is the end of the newest stored job and ``now`` the clock (epoch seconds).

@@ -42,7 +42,7 @@ LOSSY = {"daemon": ("kill-daemon", "suspend-daemon", "garbage"), "postgres": ("s
 
 @dataclass(frozen=True, slots=True)
 class EmulationOptions:
-    """What a replay through the hooks is run with.
+    """Options of a replay through the hooks.
 
     ``hook`` is the hook file, beside which its configuration lies; ``transport`` is the hook's, ``minimum`` the least
     soft walltime in seconds, ``teaching`` how jobs must have ended to teach; ``faults`` are kinds of faults, which come

@@ -30,7 +30,7 @@ class EmulatedServer:
         self._timeline = timeline
         self._script = script
         self._minimum = minimum
-        # What is asked for, and the soft walltime, as both are by now: of what waits, and of running jobs.
+        # The current requests and soft walltimes of waiting submissions and of running jobs.
         self._waiting = list(timeline.submissions)
         self._soft: list[int | None] = [None] * len(timeline.submissions)
         self._running: dict[int, tuple[Submission, int | None]] = {}

@@ -1,4 +1,4 @@
-"""Who does the tasks: processes on this machine, or a Dask cluster; joblib hands them out in either case."""
+"""Workers for tasks: processes on this machine, or a Dask cluster; joblib distributes the tasks to both."""
 
 import logging
 import multiprocessing.resource_tracker
@@ -37,14 +37,14 @@ _IDLE = 10
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Who does the tasks, as joblib knows them, and in words."""
+    """A back end of joblib and its description."""
 
     backend: str | ParallelBackendBase
     processes: int
     words: str
 
     def do(self, function: Callable[[T], R], tasks: Sequence[T]) -> Generator[R]:
-        """What the function gives for each task, in the order in which they are done.
+        """Yield the function's result for each task, in the order of completion.
 
         :raises SoftwalltimeError: what the function raises, or that the workers cannot go on, and why; the tasks that
             are left are not done then.
@@ -90,7 +90,7 @@ def dask_workers(address: str) -> Iterator[Workers]:
         from distributed.comm.addressing import get_address_host_port
     except ImportError as error:
         raise UsageError("a Dask cluster needs Dask: pip install 'pbs-softwalltime[dask]'") from error
-    # What Dask itself tells of lost connections and workers says nothing that an error does not say, and says it often.
+    # Dask logs lost connections and workers often, without more information than the error.
     for name in ("distributed", "distributed.client"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
