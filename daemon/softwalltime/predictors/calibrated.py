@@ -1,0 +1,223 @@
+"""The most accurate prediction at a given rate of underestimation, from the distribution of similar past runtimes."""
+
+import math
+from bisect import insort
+from collections import OrderedDict
+from typing import ClassVar, Literal
+from zlib import crc32
+
+import numpy as np
+from pydantic import Field
+
+from softwalltime.events import Deleted, Ended, Event, Started
+from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.predictors.base import History, Options, Predictor
+from softwalltime.predictors.learned.distribution import (
+    MIDDLE,
+    SIZE,
+    Floats,
+    Quantiles,
+    best_bin,
+    bin_of,
+    remaining,
+    seconds_of,
+)  # fmt: skip
+from softwalltime.predictors.learned.evidence import Evidence
+from softwalltime.predictors.learned.priors import ProjectJobs
+from softwalltime.predictors.learned.similarity import Known, estimate_runtime
+from softwalltime.predictors.learned.user_jobs import END, LEAST, ROW, RUNTIME, SHARE, START, SUBMITTED, UserJobs
+from softwalltime.reasons import Reason
+
+LATENESS = 86400
+"""Seconds by which a job may become known late without a change of any later answer."""
+DAYS = 400
+"""Days of history from which a new predictor learns."""
+RUNNING = 64
+"""Running jobs of one user that count, the last ones to become known."""
+SUBMISSIONS = 600
+"""Completed jobs of one user among which the submissions since a past job are counted."""
+PROJECTS = 8192
+"""Combinations of project, queue and walltime kept; those that have waited longest for a job are forgotten."""
+LENGTH_PRICE = 0.25
+"""Loss of utility of a prediction as long as the walltime."""
+FEW, EACH = 2000, 3
+"""After so many jobs, one of so many adjusts the price, by a hash of its id: each job would cost more than it helps."""
+
+_NONE: Floats = np.empty((ROW, 0))
+
+Key = tuple[str, str, int]
+Row = tuple[float, ...]
+Pending = tuple[int, str, str, Row, str, Key]
+
+
+class CalibratedOptions(Options):
+    """Options of ``calibrated``."""
+
+    target: float = Field(default=0.05, gt=0, lt=0.5, description="share of the jobs to underestimate")
+    statistic: Literal["target", "mean", "median", "quantile"] = Field(
+        default="target",
+        description="target: the most accurate prediction at the target; or mean, median or quantile q",
+    )
+    q: float = Field(default=0.9, gt=0, lt=1, description="the quantile, for statistic=quantile")
+    minimum: float = Field(default=1.0, ge=1, description="least prediction in seconds")
+
+
+class Calibrated(Predictor):
+    """The runtime's distribution from similar past jobs, and of it the number with the highest expected utility.
+
+    The utility is the accuracy less a price for an underestimate.  The price rises with each job that it would have
+    let be underestimated, and falls with each other one, until the target is met.  For this the predictor estimates
+    each job again when it has ended, from what was known at its submission.  It does so ``LATENESS`` after the end and
+    in order of end, so that the answers depend neither on what was asked nor on the order in which jobs became known.
+    """
+
+    name: ClassVar[str] = "calibrated"
+    summary: ClassVar[str] = "most accurate prediction at a target rate of underestimation, from similar past jobs"
+    source: ClassVar[str] = "this project; Kaplan & Meier 1958 (censoring), Gibbs & Candès 2021 (calibration online)"
+    options_type: ClassVar[type[Options]] = CalibratedOptions
+    censoring: ClassVar[bool] = True
+
+    def __init__(self, options: CalibratedOptions) -> None:
+        super().__init__(options)
+        self._target = options.target
+        self._statistic = options.statistic
+        self._q = {"median": 0.5, "quantile": options.q}.get(options.statistic)
+        self._minimum = options.minimum
+        self._users: dict[str, UserJobs] = {}
+        self._projects: OrderedDict[Key, ProjectJobs] = OrderedDict()
+        self._everybody: Floats = np.zeros(SIZE)
+        # End, job id, server, the row, the user and the project's key of jobs that have not adjusted the price.
+        self._pending: list[Pending] = []
+        self._newest = 0
+        # About where the price ends on public traces.
+        self._log_price = -0.6 * math.log(options.target / 0.085)
+        self._settled = 0
+
+    @property
+    def history(self) -> History:
+        """The last jobs of each user, and all of the last ``DAYS``."""
+        return History(per_user=LEAST, seconds=DAYS * 86400)
+
+    def observe(self, event: Event) -> None:
+        """Note which jobs wait and run."""
+        if isinstance(event, Ended):
+            user = self._users.get(event.job.submission.user)
+            if user is not None:
+                user.leave(event.job.submission.job_id)
+            return
+        submission = event.submission
+        if not submission.walltime:
+            return
+        user = self._users.get(submission.user) or self._new_user(submission.user)
+        if isinstance(event, Deleted):
+            user.leave(submission.job_id)
+            return
+        user.present[submission.job_id] = submission.submitted
+        if isinstance(event, Started):
+            user.running[submission.job_id] = (0.0, event.time, submission.submitted, *_asked(submission), 0, 0, 0)
+
+    def learn(self, job: CompletedJob) -> None:
+        """Add the job to its user's and its project's; let a job that ended ``LATENESS`` before adjust the price."""
+        submission, end, runtime = job.submission, job.end, job.runtime
+        walltime = submission.walltime
+        if not walltime or runtime <= 0:
+            return
+        log, asked = math.log(min(runtime, walltime)), _asked(submission)
+        killed = runtime > walltime or (runtime == walltime and job.exit_status != 0)
+        start = end - runtime if job.start is None else job.start
+        found = bin_of(log - asked[0])
+        row = (end, start, submission.submitted, *asked, log, killed, found)
+        (self._users.get(submission.user) or self._new_user(submission.user)).add(row, submission.job_id)
+        key = (submission.group, submission.queue, walltime)
+        (self._projects.get(key) or self._new_project(key)).add(end, found)
+        self._projects.move_to_end(key)
+        insort(self._pending, (end, submission.job_id, job.server, row, submission.user, key))
+        self._newest = max(self._newest, end)
+        if self._pending[0][0] <= self._newest - LATENESS:
+            self._settle()
+
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+        """The number that the options ask for, and the distribution."""
+        walltime = submission.walltime
+        if not walltime:
+            return ColdStart(Reason.NO_WALLTIME)
+        if not self._newest:
+            return ColdStart(Reason.NO_COMPLETED_JOBS, (submission.user,))
+        user = self._users.get(submission.user) or UserJobs()
+        running = [row for job_id, row in user.running.items() if job_id != submission.job_id and row[START] < now]
+        key = (submission.group, submission.queue, walltime)
+        present = [then for job_id, then in user.present.items() if job_id != submission.job_id]
+        submitted = np.concatenate([user.columns[SUBMITTED, -SUBMISSIONS:], present])
+        known = Known(
+            now,
+            (0.0, 0.0, 0.0, *_asked(submission)),
+            user.columns[:, : user.columns[END].searchsorted(now, "right")],
+            np.array(running[-RUNNING:]).T if running else _NONE,
+            np.sort(submitted[submitted < now]),
+            self._projects.get(key),
+            self._everybody,
+        )
+        estimate = estimate_runtime(known)
+        shares, least = estimate.shares, 0.0
+        if elapsed > 0:
+            shares, least = remaining(shares, math.log(elapsed / walltime)), (elapsed + 1) / walltime
+        quantiles = Quantiles(shares, least)
+        seconds = max(self._number(shares, quantiles, walltime), self._minimum, float(elapsed))
+        evidence = Evidence(user.ids, estimate, quantiles, walltime)
+        return Prediction(seconds, "{}", (evidence,), quantiles, walltime)
+
+    def _number(self, shares: Floats, quantiles: Quantiles, walltime: int) -> float:
+        """The statistic of a distribution, in seconds."""
+        if self._q is not None:
+            return Prediction(0.0, "", (), quantiles, walltime).quantile(self._q)
+        if self._statistic == "mean":
+            return float(shares @ MIDDLE) * walltime
+        return seconds_of(best_bin(shares, math.exp(self._log_price), LENGTH_PRICE, 0), walltime)
+
+    def _settle(self) -> None:
+        """Let the job that ended first adjust the price.
+
+        After a time without jobs many are due: two for each job that is learnt, because an answer may be waiting.
+        """
+        job, self._settled = self._pending.pop(0), self._settled + 1
+        if self._settled < FEW or crc32(job[1].encode("utf-8", "replace")) % EACH == 0:
+            self._adjust(job)
+        if self._settled % 2 and self._pending and self._pending[0][0] <= self._newest - LATENESS:
+            self._settle()
+
+    def _adjust(self, job: Pending) -> None:
+        """Adjust the price by whether it would have let this job be underestimated, by what is known by its end."""
+        end, _, _, row, user, key = job
+        number = self._settled if self._settled < FEW else FEW + (self._settled - FEW) // EACH
+        columns, now = self._users[user].columns, int(row[SUBMITTED])
+        then, last = columns[END].searchsorted((now, end), "right")
+        running = columns[:, then:last]
+        submitted = columns[SUBMITTED, max(last - SUBMISSIONS, 0) : last]
+        running, submitted = running[:, running[START] < now], submitted[submitted < now]
+        submitted.sort()
+        project = self._projects.get(key)
+        known = Known(now, row, columns[:, :then], running, submitted, project, self._everybody)
+        price, walltime = math.exp(self._log_price), key[2]
+        found = seconds_of(best_bin(estimate_runtime(known).shares, price, LENGTH_PRICE, 0), walltime)
+        missed = found < math.exp(row[RUNTIME]) - 1e-6
+        step = 0.005 * (1 if self._settled < FEW else EACH) + 0.02 / (1 + self._settled / 50)
+        self._log_price = min(max(self._log_price + step * (missed - self._target), -8.0), 8.0)
+        weight = max(1 / number, 1 / 2048)
+        self._everybody *= 1 - weight
+        self._everybody[int(row[SHARE])] += weight
+
+    def _new_user(self, name: str) -> UserJobs:
+        user = self._users[name] = UserJobs()
+        return user
+
+    def _new_project(self, key: Key) -> ProjectJobs:
+        jobs = self._projects[key] = ProjectJobs()
+        if len(self._projects) > PROJECTS:
+            self._projects.popitem(last=False)
+        return jobs
+
+
+def _asked(submission: Submission) -> tuple[float, float, float, float]:
+    """What similarity depends on: logarithms of walltime and processors, hashes of queue and job name."""
+    queue, name = submission.queue.encode("utf-8", "replace"), submission.job_name.encode("utf-8", "replace")
+    return math.log(submission.walltime or 1), math.log(submission.ncpus or 1), crc32(queue), crc32(name)

@@ -1,0 +1,137 @@
+"""Runtime distributions on a grid: shares of the walltime in equal steps of their logarithm.
+
+Bin k below the last one holds runtimes t with ``UPPER[k - 1] <= t / walltime < UPPER[k]``.  The last bin, ``REACHES``,
+holds the jobs that reach their walltime.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+STEPS = 16
+"""Bins for each factor e."""
+SIZE = 13 * STEPS + 2
+REACHES = SIZE - 1
+UPPER: Floats = np.exp(np.minimum(np.arange(SIZE) - SIZE + 2, 0) / STEPS)
+"""Upper end of each bin as a share of the walltime."""
+MIDDLE: Floats = np.exp(np.minimum(np.arange(SIZE) - SIZE + 1.5, 0) / STEPS)
+"""The runtime that stands for each bin, as a share of the walltime."""
+SAMPLE = 400
+"""Quantiles that represent a distribution."""
+
+_SUMS: Floats = np.stack([MIDDLE, 1 / MIDDLE, np.ones(SIZE)])
+_PER_UPPER: Floats = 1 / UPPER
+_LEVELS: Floats = (np.arange(SAMPLE) + 0.5) / SAMPLE
+
+
+def bin_of(log_share: float) -> int:
+    """Return the bin of a runtime by the logarithm of its share of the walltime."""
+    return min(max(math.floor(log_share * STEPS) + REACHES, 0), REACHES)
+
+
+def bins_of(log_shares: Floats) -> NDArray[np.int64]:
+    """Return the bins of several runtimes."""
+    # In floating point: to convert an infinite number to an integer is an error.
+    found: NDArray[np.int64] = np.minimum(np.maximum(np.floor(log_shares * STEPS) + REACHES, 0), REACHES).astype(
+        np.int64
+    )
+    return found
+
+
+def seconds_of(place: int, walltime: float) -> float:
+    """Return the longest runtime in a bin, in whole seconds."""
+    return walltime if place == REACHES else max(math.ceil(float(UPPER[place]) * walltime) - 1.0, 1.0)
+
+
+def estimate(ended: Floats, censored: Floats) -> Floats:
+    """Return the distribution of the runtime by the weighted Kaplan-Meier estimator (Kaplan & Meier 1958).
+
+    :param ended: weight of the jobs that ended, by bin.
+    :param censored: weight of the jobs that ran at least into this bin.  What the last bins leave over reaches the
+        walltime.
+    """
+    at_risk = (ended + censored)[::-1].cumsum()[::-1]
+    hazard: Floats = np.minimum(ended / np.maximum(at_risk, 1e-300), 1.0)
+    surviving = (1.0 - hazard).cumprod()
+    hazard[1:] *= surviving[:-1]
+    hazard[REACHES] += surviving[REACHES]
+    return hazard
+
+
+def remaining(shares: Floats, log_share: float) -> Floats:
+    """Return the distribution of a job that has run already, by the logarithm of its share of the walltime so far."""
+    first = bin_of(log_share)
+    found = shares.copy()
+    found[:first] = 0.0
+    total = float(found.sum())
+    if total <= 1e-9:
+        found[:] = 0.0
+        found[REACHES] = total = 1.0
+    return found / total
+
+
+def best_bin(shares: Floats, price: float, length_price: float, first: int) -> int:
+    """Return the bin whose upper end is the prediction with the highest expected utility.
+
+    The utility of a prediction p for a runtime t is the accuracy min(p, t) / max(p, t), minus ``price`` if p < t, minus
+    ``length_price`` x p / walltime.
+
+    :param first: the first bin to choose from.
+    """
+    short, long, below = (shares * _SUMS).cumsum(axis=1)
+    utility = short * _PER_UPPER + (long[REACHES] - length_price - long) * UPPER + price * below
+    return first + int(utility[first:].argmax())
+
+
+class Quantiles(Sequence[float]):
+    """A distribution as a sample: the middle quantiles of equal parts, in shares of the walltime, ascending.
+
+    They are computed when they are first used, because most predictions are used as one number.
+    """
+
+    __slots__ = ("__dict__", "_least", "_shares")
+
+    def __init__(self, shares: Floats, least: float = 0.0) -> None:
+        """Take over a distribution.
+
+        :param least: share of the walltime that the job has run already.
+        """
+        self._shares = shares
+        self._least = least
+
+    @cached_property
+    def _values(self) -> list[float]:
+        below = self._shares.cumsum()
+        below /= below[REACHES]
+        # Linear in the logarithm within a bin.
+        place = np.minimum(np.searchsorted(below, _LEVELS), REACHES)
+        before = np.where(place > 0, below[place - 1], 0.0)
+        part = (_LEVELS - before) / np.maximum(below[place] - before, 1e-300)
+        logs = np.where(place == REACHES, 0.0, (place - REACHES + np.minimum(part, 1.0)) / STEPS)
+        return np.maximum(np.exp(logs), self._least).tolist()  # type: ignore[no-any-return]
+
+    def __len__(self) -> int:
+        return SAMPLE
+
+    @overload
+    def __getitem__(self, index: int) -> float: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[float]: ...
+    def __getitem__(self, index: int | slice) -> float | list[float]:
+        return self._values[index]
+
+    def __iter__(self) -> Iterator[float]:
+        return iter(self._values)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Quantiles):
+            return NotImplemented
+        return self._least == other._least and np.array_equal(self._shares, other._shares)
+
+    __hash__ = None  # type: ignore[assignment]

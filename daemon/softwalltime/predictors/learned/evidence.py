@@ -1,0 +1,53 @@
+"""What a prediction rests on, as a sentence that is made only when it is read."""
+
+from collections.abc import Sequence
+
+from softwalltime.predictors.learned.distribution import Quantiles
+from softwalltime.predictors.learned.similarity import Estimate
+
+NAMED = 3
+"""Past jobs that the sentence names."""
+
+
+class Evidence:
+    """The past jobs that an estimate rests on, with their weights, and the distribution that follows from them.
+
+    :param ids: job ids of the user's past jobs, in the order that the estimate's places refer to.
+    :param walltime: in seconds.
+    """
+
+    __slots__ = ("_estimate", "_ids", "_quantiles", "_walltime")
+
+    def __init__(self, ids: Sequence[str], estimate: Estimate, quantiles: Quantiles, walltime: float) -> None:
+        self._ids = ids
+        self._estimate = estimate
+        self._quantiles = quantiles
+        self._walltime = walltime
+
+    @property
+    def jobs(self) -> list[tuple[str, float]]:
+        """Job ids and shares of the whole weight, to which the prior adds 1; the greatest first."""
+        weights = self._estimate.weights
+        total = float(weights.sum()) + 1.0
+        order = (-weights).argsort(kind="stable")
+        return [(self._ids[self._estimate.jobs[place]], float(weights[place]) / total) for place in order.tolist()]
+
+    def range(self, share: float) -> tuple[float, float]:
+        """Return the middle range in seconds that holds this share of the distribution."""
+        low, high = (self._quantiles[int(len(self._quantiles) * q)] for q in ((1 - share) / 2, (1 + share) / 2))
+        return low * self._walltime, high * self._walltime
+
+    def __str__(self) -> str:
+        jobs = self.jobs
+        named = ", ".join(f"{job_id} {share:.0%}" for job_id, share in jobs[:NAMED])
+        past = f"{len(jobs)} past jobs of the user ({named})" if jobs else "no past jobs of the user"
+        running = f" and {self._estimate.running} running" if self._estimate.running else ""
+        (low, high), (least, most) = self.range(0.5), self.range(0.9)
+        return (
+            f"{past}{running}; half of such jobs run {low:.0f} to {high:.0f} s, 90% of them {least:.0f} to {most:.0f} s"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Evidence) and str(self) == str(other)
+
+    __hash__ = None  # type: ignore[assignment]

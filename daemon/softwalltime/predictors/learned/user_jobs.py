@@ -1,0 +1,78 @@
+"""The last jobs of one user in columns, in order of end, and those that wait or run."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Row = Sequence[float]
+
+END, START, SUBMITTED, WALLTIME, NCPUS, QUEUE, NAME, RUNTIME, KILLED, SHARE = range(10)
+"""Places in a row: times in epoch seconds; logarithms of walltime and processors; hashes of queue and job name;
+logarithm of the runtime, at most the walltime; 1 if killed at the walltime; bin of runtime / walltime."""
+ROW = 10
+LEAST = 256
+"""Jobs kept in any case."""
+MOST = 1024
+"""Jobs kept at most."""
+KEPT = 14 * 86400
+"""Seconds before the user's last end of which all jobs are kept, up to ``MOST``."""
+
+
+class UserJobs:
+    """One user's completed jobs in order of end and job id, and the present ones."""
+
+    __slots__ = ("_columns", "_count", "ids", "present", "running")
+
+    def __init__(self) -> None:
+        self._columns: Floats = np.empty((ROW, 16))
+        self._count = 0
+        self.ids: list[str] = []
+        """Job ids in order of end; a list that was handed out changes only at its end."""
+        self.running: dict[str, Row] = {}
+        """Running jobs by id."""
+        self.present: dict[str, int] = {}
+        """When each waiting or running job was submitted."""
+
+    @property
+    def columns(self) -> Floats:
+        """The completed jobs, one column each; valid until the next one is added."""
+        return self._columns[:, : self._count]
+
+    def add(self, row: Row, job_id: str) -> None:
+        """Add a completed job; forget the oldest ones if there are too many."""
+        if self._count == self._columns.shape[1]:
+            self._make_room()
+        count, columns = self._count, self._columns
+        self._count += 1
+        if not count or columns[END, count - 1] < row[END]:
+            columns[:, count] = row
+            self.ids.append(job_id)
+        else:
+            self._insert(row, job_id, count)
+
+    def leave(self, job_id: str) -> None:
+        """Note that a job ended or was deleted."""
+        self.running.pop(job_id, None)
+        self.present.pop(job_id, None)
+
+    def _insert(self, row: Row, job_id: str, count: int) -> None:
+        columns, end = self._columns, row[END]
+        place = int(columns[END, :count].searchsorted(end, "right"))
+        key = (job_id, tuple(row))
+        while place and columns[END, place - 1] == end and (self.ids[place - 1], tuple(columns[:, place - 1])) > key:
+            place -= 1
+        columns[:, place + 1 : count + 1] = columns[:, place:count].copy()
+        columns[:, place] = row
+        self.ids = [*self.ids[:place], job_id, *self.ids[place:]]
+
+    def _make_room(self) -> None:
+        count = self._count
+        old = int(self._columns[END].searchsorted(self._columns[END, -1] - KEPT))
+        first = max(0, min(old, count - LEAST), MOST // 4 if count >= MOST else 0)
+        if first < count // 4:
+            first = 0
+        columns = np.empty((ROW, count if first else 2 * count))
+        columns[:, : count - first] = self._columns[:, first:]
+        self._columns, self._count, self.ids = columns, count - first, self.ids[first:]

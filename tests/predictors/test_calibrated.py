@@ -1,0 +1,234 @@
+"""The calibrated predictor: its target, its distribution, what it rests on, and the same answers after a restart."""
+
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from softwalltime.accounting.reader import read_jobs
+from softwalltime.accounting.tally import Tally
+from softwalltime.events import Ended, Started, Submitted
+from softwalltime.jobs import ColdStart, CompletedJob, Prediction
+from softwalltime.predictors.base import Predictor
+from softwalltime.predictors.learned.distribution import (
+    MIDDLE,
+    REACHES,
+    SIZE,
+    UPPER,
+    Quantiles,
+    best_bin,
+    bin_of,
+    bins_of,
+    estimate,
+    remaining,
+    seconds_of,
+)
+from softwalltime.predictors.registry import make
+from softwalltime.replay.drive import drive
+from softwalltime.replay.workload import Workload
+from softwalltime.workloads.synthetic import generate
+from tests.samples import job, trace
+
+DAY = 86400
+"""Seconds."""
+masses = st.lists(st.floats(0, 10), min_size=SIZE, max_size=SIZE).map(np.array)
+
+
+def taught(spec: str, jobs: list[CompletedJob]) -> Predictor:
+    model = make(spec)
+    for each in sorted(jobs, key=lambda completed: completed.end):
+        model.learn(each)
+    return model
+
+
+def predicted(model: Predictor, now: int, elapsed: int = 0, **asked: object) -> Prediction:
+    answer = model.predict(job(**asked).submission, now, elapsed)
+    assert isinstance(answer, Prediction)
+    return answer
+
+
+def history(count: int = 300) -> list[CompletedJob]:
+    chance = Random(5)
+    runtimes = [int(100 * (1 + n % 3) * chance.uniform(0.8, 1.2)) for n in range(count)]
+    asked = {"walltime": 3600, "ncpus": 4, "queue": "q"}
+    return [
+        job(f"user{n % 3}", job_id=f"{n}.srv", submitted=n * 600, runtime=runtime, **asked)
+        for n, runtime in enumerate(runtimes)
+    ]
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**6))
+def test_a_bin_holds_the_runtimes_up_to_the_seconds_that_stand_for_it(runtime: int, walltime: int) -> None:
+    runtime = min(runtime, walltime)
+    place = bin_of(np.log(runtime) - np.log(walltime))
+    assert place == bins_of(np.array([np.log(runtime) - np.log(walltime)]))[0]
+    assert (place == REACHES) == (runtime == walltime)
+    # The logarithms may put a runtime at the end of a bin into the next one.
+    assert runtime <= seconds_of(place, walltime) + 1 + 1e-9 * walltime
+
+
+@given(masses, masses)
+def test_the_estimate_is_a_distribution_and_censored_jobs_move_it_up(ended: object, censored: object) -> None:
+    assert isinstance(ended, np.ndarray)
+    assert isinstance(censored, np.ndarray)
+    plain, moved = estimate(ended, np.zeros(SIZE)), estimate(ended, censored)
+    for shares in (plain, moved):
+        assert shares.min() >= -1e-12
+        assert shares.sum() == pytest.approx(1)
+    assert (moved.cumsum() <= plain.cumsum() + 1e-9).all()
+
+
+def test_the_estimate_is_kaplan_and_meiers() -> None:
+    # Ends at 1, 3 and 4, censored at 2: of those at risk at 3, half end there.
+    ended, censored = np.zeros(SIZE), np.zeros(SIZE)
+    ended[[1, 3, 4]] = 1
+    censored[2] = 1
+    assert estimate(ended, censored)[[1, 2, 3, 4]] == pytest.approx([0.25, 0, 0.375, 0.375])
+
+
+@given(masses, st.floats(0, 5), st.floats(0, 1))
+def test_the_best_bin_has_the_highest_expected_utility(shares: object, price: float, length_price: float) -> None:
+    assert isinstance(shares, np.ndarray)
+    shares = (shares + 1e-3) / (shares + 1e-3).sum()
+    accuracy = np.minimum(UPPER[:, None], MIDDLE) / np.maximum(UPPER[:, None], MIDDLE)
+    tail = 1 - shares.cumsum()
+    utility = accuracy @ shares - price * tail - length_price * UPPER
+    assert utility[best_bin(shares, price, length_price, 0)] == pytest.approx(utility.max(), abs=1e-9)
+
+
+@given(masses, st.floats(0, 0.99))
+def test_quantiles_ascend_and_lie_beyond_what_the_job_has_run(shares: object, elapsed: float) -> None:
+    assert isinstance(shares, np.ndarray)
+    shares = (shares + 1e-6) / (shares + 1e-6).sum()
+    left = remaining(shares, np.log(max(elapsed, 1e-9)))
+    assert left.sum() == pytest.approx(1)
+    values = list(Quantiles(left, elapsed))
+    assert values == sorted(values)
+    assert elapsed <= values[0]
+    assert values[-1] <= 1
+
+
+def test_a_higher_target_gives_shorter_predictions_and_less_than_the_target_is_underestimated() -> None:
+    workload = Workload(generate(4000, seed=3))
+    shares = {}
+    lengths = {}
+    for target in (0.05, 0.15):
+        result = drive(workload, make(f"calibrated:target={target}"), 1)
+        p = np.where(result.soft_walltimes < 0, workload.walltime, result.soft_walltimes)
+        late = workload.scored & (np.arange(len(p)) > 1000)
+        shares[target] = float((p < np.minimum(workload.runtime, workload.walltime))[late].mean())
+        lengths[target] = float(p[late].mean())
+    assert shares[0.05] == pytest.approx(0.05, abs=0.02)
+    assert shares[0.15] == pytest.approx(0.15, abs=0.04)
+    assert lengths[0.15] < lengths[0.05]
+
+
+def test_the_statistics_are_those_of_the_distribution() -> None:
+    jobs = history()
+    answers = {
+        spec: predicted(taught(spec, jobs), 200_000, user="user1", walltime=3600, ncpus=4, queue="q")
+        for spec in ("calibrated:statistic=mean", "calibrated:statistic=median", "calibrated:statistic=quantile,q=0.8")
+    }
+    mean, median, quantile = answers.values()
+    assert mean.seconds == pytest.approx(mean.mean, rel=0.03)
+    assert median.seconds == median.quantile(0.5)
+    assert quantile.seconds == quantile.quantile(0.8)
+    assert 150 < median.seconds < 250
+    assert median.seconds < quantile.seconds
+    assert predicted(taught("calibrated:statistic=median,minimum=500", jobs), 200_000, user="user1").seconds >= 500
+
+
+def test_a_running_job_runs_longer_than_it_has_run() -> None:
+    model = taught("calibrated", history())
+    for elapsed in (1, 100, 250, 3599, 3600, 5000):
+        answer = predicted(model, 200_000, elapsed, user="user1", walltime=3600, ncpus=4, queue="q")
+        assert answer.seconds >= elapsed
+        assert answer.quantile(0) > elapsed
+
+
+def test_it_names_the_jobs_that_it_rests_on() -> None:
+    jobs = [*history(), job("user1", job_id="last.srv", submitted=190_000, walltime=3600, ncpus=4, queue="q")]
+    basis = predicted(taught("calibrated", jobs), 200_000, user="user1", walltime=3600, ncpus=4, queue="q").basis
+    assert "past jobs of the user (last.srv " in basis
+    assert "half of such jobs run " in basis
+    unknown = predicted(taught("calibrated", jobs), 200_000, user="nobody", walltime=3600)
+    assert unknown.basis.startswith("no past jobs of the user; half of")
+
+
+def test_a_job_killed_at_its_walltime_ran_at_least_so_long() -> None:
+    jobs = [each for each in history() if each.submission.user == "user1"]
+    killed = [replace(each, runtime=3600, end=each.end + 3600, exit_status=-29) for each in jobs]
+    asked = {"user": "user1", "walltime": 7200, "ncpus": 4, "queue": "q"}
+    spec = "calibrated:statistic=quantile,q=0.3"
+    now = 400_000
+    finished = [replace(each, exit_status=0) for each in killed]
+    assert (
+        predicted(taught(spec, killed), now, **asked).seconds > predicted(taught(spec, finished), now, **asked).seconds
+    )
+
+
+def test_running_jobs_count_as_long_as_they_run() -> None:
+    model = taught("calibrated:statistic=median", history())
+    asked = {"user": "user1", "walltime": 3600, "ncpus": 4, "queue": "q"}
+    before = predicted(model, 200_000, **asked)
+    running = [job(job_id=f"r{n}.srv", submitted=197_000, runtime=2900, end=200_100, **asked) for n in range(20)]
+    for each in running:
+        model.observe(Submitted(197_000, each.submission))
+        model.observe(Started(197_200, each.submission))
+    meanwhile = predicted(model, 200_000, **asked)
+    assert meanwhile.seconds > before.seconds
+    assert " and 20 running" in meanwhile.basis
+    for each in running:
+        model.observe(Ended(200_000, each))
+    assert predicted(model, 200_000, **asked) == before
+
+
+def test_after_a_restart_the_answers_are_the_same() -> None:
+    """A daemon that answered, learnt and observed as jobs came, and one that learns the history and what runs."""
+    workload = Workload(generate(3000, seed=11))
+    lived = make("calibrated")
+    middle = int(workload.submitted[2500])
+    open_jobs = {}
+    for stride in workload.stream(everything=True):
+        for kind, number, each in zip(*stride, strict=True):
+            if workload.time(kind, number) >= middle:
+                continue
+            event = workload.event(kind, number, each)
+            if isinstance(event, Submitted):
+                lived.predict(each.submission, event.time)
+            lived.observe(event)
+            if isinstance(event, Submitted | Started):
+                open_jobs.setdefault(number, []).append(event)
+            else:
+                open_jobs.pop(number, None)
+            if isinstance(event, Ended) and workload.teaches[number]:
+                lived.learn(each)
+    restarted = make("calibrated")
+    for number in workload.ends():
+        if workload.ended[number] < middle and workload.teaches[number]:
+            restarted.learn(workload.jobs[int(number)])
+    for events in open_jobs.values():
+        for event in events:
+            restarted.observe(event)
+    asked = [workload.jobs[number].submission for number in range(2500, 2800)]
+    assert open_jobs
+    assert [restarted.predict(each, middle) for each in asked] == [lived.predict(each, middle) for each in asked]
+
+
+def test_without_walltime_there_is_no_prediction() -> None:
+    answer = taught("calibrated", history()).predict(job(walltime=None).submission, 200_000)
+    assert isinstance(answer, ColdStart)
+    assert answer.basis == "the job has no walltime"
+
+
+def test_it_is_as_accurate_on_kth_sp2_as_documented() -> None:
+    workload = Workload(list(read_jobs([trace("KTH")], Tally())), 9000)
+    result = drive(workload, make("calibrated"), 1)
+    chosen = workload.scored & (workload.submitted >= workload.submitted[0] + 30 * DAY)
+    p = np.where(result.soft_walltimes < 0, workload.walltime, result.soft_walltimes)[chosen]
+    t = np.minimum(workload.runtime, workload.walltime)[chosen]
+    assert float((p < t).mean()) == pytest.approx(0.05, abs=0.01)
+    assert float((np.minimum(p, t) / np.maximum(p, t)).mean()) > 0.5
