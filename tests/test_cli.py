@@ -32,13 +32,33 @@ def accounting(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("arguments", [["--version"], ["frobnicate"]], ids=" ".join)
-def test_a_command_imports_what_it_needs_alone(arguments: list[str]) -> None:
+@pytest.mark.parametrize("arguments", [["--version"], ["frobnicate"], ["--help"], []], ids=" ".join)
+def test_what_runs_no_command_imports_none(arguments: list[str]) -> None:
     script = f"from softwalltime.cli import run; run({arguments}); import sys; print(*sys.modules)"
     output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    heavy = {"numpy", "sqlalchemy", "pydantic", "psycopg", "joblib", "structlog"}
-    assert not heavy & set(output.split())
-    assert "softwalltime.cli" in output.split()
+    imported = set(output.split())
+    heavy = {"numpy", "sqlalchemy", "pydantic", "psycopg", "joblib", "structlog", "rich"}
+    assert not heavy & imported
+    assert {name for name in imported if name.startswith("softwalltime.")} == {
+        "softwalltime.cli", "softwalltime.cli.interruption", "softwalltime.cli.lazy", "softwalltime.errors",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_the_list_of_commands_has_the_summaries_of_the_commands(columns: int) -> None:
+    lazy = click.HelpFormatter(width=columns)
+    eager = click.HelpFormatter(width=columns)
+    cli.format_commands(click.Context(cli), lazy)
+    click.Group.format_commands(cli, click.Context(cli), eager)
+    assert lazy.getvalue() == eager.getvalue()
+
+
+@pytest.mark.parametrize("incomplete", ["", "re", "--", "frobnicate"])
+def test_completion_is_that_of_the_commands(incomplete: str) -> None:
+    lazy = cli.shell_complete(click.Context(cli), incomplete)
+    eager = click.Group.shell_complete(cli, click.Context(cli), incomplete)
+    assert [(item.value, item.help) for item in lazy] == [(item.value, item.help) for item in eager]
+    assert bool(lazy) is (incomplete != "frobnicate")
 
 
 @pytest.mark.parametrize("command", list(commands()), ids=" ".join)

@@ -7,37 +7,40 @@ import click
 
 from softwalltime import __version__
 from softwalltime.cli.interruption import handle_signals, interrupted
-from softwalltime.cli.lazy import LazyCommands
+from softwalltime.cli.lazy import LazyCommand, LazyGroup
 from softwalltime.errors import SoftwalltimeError
 
 _COMMANDS = {
-    "replay": "softwalltime.cli.replay",
-    "report": "softwalltime.cli.report",
-    "sweep": "softwalltime.cli.sweep",
-    "ingest": "softwalltime.cli.store",
-    "predictors": "softwalltime.cli.predictors",
-    "convert": "softwalltime.cli.workloads",
-    "generate": "softwalltime.cli.workloads",
-    "db": "softwalltime.cli.store",
-    "serve": "softwalltime.cli.daemon",
-    "status": "softwalltime.cli.daemon",
-    "top": "softwalltime.cli.top",
-    "predict": "softwalltime.cli.daemon",
-    "explain": "softwalltime.cli.daemon",
-    "simulate": "softwalltime.cli.simulate",
-    "policy": "softwalltime.cli.policy",
-    "experiment": "softwalltime.cli.experiment",
-    "install": "softwalltime.cli.install",
-    "uninstall": "softwalltime.cli.install",
-    "doctor": "softwalltime.cli.doctor",
-    "snapshot": "softwalltime.cli.snapshot",
-    "starts": "softwalltime.cli.starts",
-    "replay-starts": "softwalltime.cli.replay_starts",
+    "replay": ("replay", "Measure predictors on recorded jobs."),
+    "report": ("report", "Write a page that recommends whether to enable soft walltimes."),
+    "sweep": ("sweep", "Measure a grid of predictors on recorded jobs."),
+    "ingest": ("store", "Store the completed jobs of accounting logs."),
+    "predictors": ("predictors", "List the predictors with rule, source and options."),
+    "convert": ("workloads", "Write a trace as accounting logs."),
+    "generate": ("workloads", "Write a synthetic workload as accounting logs."),
+    "db": ("store", "Create, upgrade, check and prune the store's tables."),
+    "serve": ("daemon", "Run the daemon, which answers the PBS hook."),
+    "status": ("daemon", "Print the daemon's status, problems first."),
+    "top": ("top", "Show the daemon's status and decisions live."),
+    "predict": ("daemon", "Print the soft walltime of such a job, in seconds."),
+    "explain": ("daemon", "Print the soft walltime of such a job and the reason for it."),
+    "simulate": ("simulate", "Schedule recorded jobs under a policy."),
+    "policy": ("policy", "Switch to a policy, and compare the policies."),
+    "experiment": ("experiment", "Repeat a paper's experiment on recorded jobs."),
+    "install": ("install", "Install the hook in PBS, or bring it up to date."),
+    "uninstall": ("install", "Take the hook out of PBS, and remove its files from FOLDER."),
+    "doctor": ("doctor", "Check PBS, hook, daemon and store."),
+    "snapshot": ("snapshot", "Print the state of the PBS server as JSON."),
+    "starts": ("starts", "Forecast when waiting jobs will start."),
+    "replay-starts": ("replay_starts", "Measure forecasts of start times on recorded jobs."),
 }
+"""Module of each command, and the first sentence of its help."""
 
 
 @click.group(
-    commands=LazyCommands(_COMMANDS), context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=LazyGroup,
+    lazy={name: LazyCommand(f"softwalltime.cli.{module}", summary) for name, (module, summary) in _COMMANDS.items()},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, "-V", "--version", prog_name="softwalltime")
 def cli() -> None:
