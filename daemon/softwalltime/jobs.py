@@ -164,11 +164,16 @@ _OpenSubmission = make_dataclass("_OpenSubmission", [field.name for field in fie
 _OpenJob = make_dataclass("_OpenJob", [field.name for field in fields(CompletedJob)], slots=True)
 
 
+def submission_of(*values: Any) -> Submission:
+    """The submission with these values of its fields, all of them in their order."""
+    submission: Submission = _OpenSubmission(*values)
+    submission.__class__ = Submission
+    return submission
+
+
 def job_of(values: Sequence[Any]) -> CompletedJob:
     """The job with these values."""
-    submission = _OpenSubmission(*values[:OF_SUBMISSION])
-    submission.__class__ = Submission
-    job: CompletedJob = _OpenJob(submission, *values[OF_SUBMISSION:])
+    job: CompletedJob = _OpenJob(submission_of(*values[:OF_SUBMISSION]), *values[OF_SUBMISSION:])
     job.__class__ = CompletedJob
     return job
 
