@@ -2,12 +2,17 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from softwalltime.events import Kind
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.policy.clamp import soft_walltime
 from softwalltime.policy.decide import decide
 from softwalltime.policy.site import KEEP, WALLTIME, Terms
 from softwalltime.predictors.registry import make
+from softwalltime.reasons import Reason
+from softwalltime.replay.clamp_all import clamp_all
 from softwalltime.replay.drive import drive, drive_specs
 from softwalltime.replay.workload import Workload
 from softwalltime.simulation.engine import simulate
@@ -99,6 +104,29 @@ def test_every_soft_walltime_is_the_decision_of_the_policy(workload: Workload, w
     assert found.at_start.tolist() == running_now.tolist()
     if waiting not in ("request",):
         assert (found.soft_walltimes >= 0).sum() > 100
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.one_of(st.none(), st.floats(), st.integers(-5, 10**12)),
+            st.sampled_from([None, 0, 1, 59, 60, 61, 3600, 10**12]),
+            st.sampled_from([None, None, 10]),
+        )
+    ),
+    st.sampled_from([1, 60, 86400]),
+)
+def test_clamping_all_predictions_is_clamping_each(
+    cases: list[tuple[float | None, int | None, int | None]], minimum: int
+) -> None:
+    jobs = [job(walltime=walltime, min_walltime=least) for _, walltime, least in cases]
+    seconds = np.array([np.nan if value is None else value for value, _, _ in cases], np.float64)
+    expected = [
+        soft_walltime(ColdStart(Reason.BASELINE) if value is None else Prediction(value, ""), each.submission, minimum)
+        for (value, _, _), each in zip(cases, jobs, strict=True)
+    ]
+    found = clamp_all(Workload(jobs), seconds, minimum).tolist()
+    assert found == [-1 if value is None else value for value in expected]
 
 
 def test_all_jobs_count_as_progress_once(workload: Workload) -> None:

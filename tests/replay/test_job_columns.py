@@ -83,6 +83,38 @@ def test_a_job_takes_less_than_200_bytes() -> None:
     assert size / len(jobs) < 200
 
 
+def test_a_field_is_replaced_for_each_job_also_where_jobs_are_there_twice() -> None:
+    jobs = [job(f"user{n % 3}", job_id=str(n), submitted=n) for n in range(1000)]
+    columns, order = JobColumns.of(jobs), np.array([5, 5, 700, 1])
+    twice = columns.select(order).replaced("job_id", ["a", "b", "c", "d"]).replaced("submitted", [1, 2, 3, 4])
+    expected = [
+        replace(jobs[index], submission=replace(jobs[index].submission, job_id=name, submitted=n + 1))
+        for n, (index, name) in enumerate(zip(order.tolist(), "abcd", strict=True))
+    ]
+    assert list(twice) == [twice[n] for n in range(4)] == expected
+    assert twice[-1] == expected[-1]
+    assert list(twice[1:3]) == expected[1:3]
+    assert list(twice.select(np.array([3, 0]))) == [expected[3], expected[0]]
+    assert twice.numbers("submitted").tolist() == [1, 2, 3, 4]
+    assert list(twice.values("job_id")) == list("abcd")
+    assert twice == JobColumns.of(expected) != columns
+    assert list(columns) == jobs
+
+
+def test_jobs_by_index_are_kept_as_objects_in_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_columns, "BLOCK", 10)
+    monkeypatch.setattr(job_columns, "BLOCKS", 3)
+    jobs = [job(job_id=str(n)) for n in range(205)]
+    columns = JobColumns.of(jobs)
+    assert columns[7] is columns[7]
+    for index in (*range(205), *range(204, -1, -1), 0, 100, 200, -1, -205):
+        assert columns[index] == jobs[index]
+    assert sum(map(len, columns._blocks.values())) <= 30
+    for index in (205, -206):
+        with pytest.raises(IndexError):
+            columns[index]
+
+
 def test_without_jobs_there_are_columns_too() -> None:
     empty = JobColumns.of([])
     assert (len(empty), list(empty), list(empty.rows("user"))) == (0, [], [])

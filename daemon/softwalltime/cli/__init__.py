@@ -12,7 +12,7 @@ from softwalltime.errors import SoftwalltimeError
 
 _COMMANDS = {
     "replay": ("replay", "Measure predictors on recorded jobs."),
-    "report": ("report", "Write a page that recommends whether to enable soft walltimes."),
+    "report": ("report", "Write a page that recommends soft walltimes, or not."),
     "sweep": ("sweep", "Measure a grid of predictors on recorded jobs."),
     "ingest": ("store", "Store the completed jobs of accounting logs."),
     "predictors": ("predictors", "List the predictors with rule, source and options."),
@@ -23,7 +23,7 @@ _COMMANDS = {
     "status": ("daemon", "Print the daemon's status, problems first."),
     "top": ("top", "Show the daemon's status and decisions live."),
     "predict": ("daemon", "Print the soft walltime of such a job, in seconds."),
-    "explain": ("daemon", "Print the soft walltime of such a job and the reason for it."),
+    "explain": ("daemon", "Print the soft walltime of such a job, and why."),
     "simulate": ("simulate", "Schedule recorded jobs under a policy."),
     "policy": ("policy", "Switch to a policy, and compare the policies."),
     "experiment": ("experiment", "Repeat a paper's experiment on recorded jobs."),

@@ -8,7 +8,7 @@ import click
 
 from softwalltime.cli.options import LazySettings, Seeds, minimum_option, predictors_options, store_options
 from softwalltime.cli.progress import progress_bar
-from softwalltime.cli.sources import STORE, load_jobs, problems
+from softwalltime.cli.sources import STORE, load_columns, problems
 from softwalltime.errors import SourceError
 from softwalltime.jobs import DecisionRecord
 from softwalltime.replay.workload import Workload
@@ -111,7 +111,7 @@ def report(
     from softwalltime.reports.simulation import SimulationOptions
 
     rename = Pseudonyms(read_key(pseudonyms), queues=pseudonymous_queues) if pseudonyms is not None else None
-    jobs, tally = load_jobs(sources, settings)
+    jobs, tally = load_columns(sources, settings)
     decisions = _decisions(settings) if STORE in sources else []
     workload = Workload(jobs, limit)
     options = reports.ReportOptions(

@@ -14,10 +14,10 @@ import click
 
 from softwalltime.cli.options import LazySettings, Seeds, minimum_option, store_options
 from softwalltime.cli.progress import progress_bar
-from softwalltime.cli.sources import load_jobs, problems
+from softwalltime.cli.sources import load_columns, problems
 from softwalltime.errors import SourceError, UsageError
 from softwalltime.formatting import plural
-from softwalltime.jobs import CompletedJob
+from softwalltime.replay.job_columns import JobColumns
 from softwalltime.reports.schedule_table import CHANGES_LEGEND, LEGEND, changes_table, schedules_table
 from softwalltime.simulation.backfilling import DISCIPLINES
 from softwalltime.simulation.batsim import write_jobs
@@ -79,7 +79,7 @@ class SimulationPlan:
     policies: dict[str, Policy]
     seeds: tuple[int, ...]
     jobs: Jobs
-    completed: list[CompletedJob]
+    completed: JobColumns
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ def simulate_policies(
 ) -> int:
     """Simulate the policies on the jobs of the sources, print figures and changes; return the exit status."""
     machine, processors = options.vnodes, options.processors
-    completed, tally = load_jobs(sources, settings)
+    completed, tally = load_columns(sources, settings)
     teaching = settings().teaching
     jobs = jobs_of(completed, teaching)
     if not len(jobs):

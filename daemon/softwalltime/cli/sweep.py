@@ -13,7 +13,7 @@ import click
 
 from softwalltime.cli.options import LazySettings, minimum_option, named_specs, store_options
 from softwalltime.cli.progress import progress_bar
-from softwalltime.cli.sources import load_jobs, problems
+from softwalltime.cli.sources import load_columns, problems
 from softwalltime.errors import SourceError, UsageError
 from softwalltime.predictors.registry import BASELINE, make
 from softwalltime.replay.sweep.grid import expand_all
@@ -148,7 +148,7 @@ def _tasks(
     tasks: list[SweepTask] = []
     whole = True
     for number, source in enumerate(sources):
-        jobs, tally = load_jobs((source,), settings)
+        jobs, tally = load_columns((source,), settings)
         snapshot = take(jobs, teaching, folder / f"{number}.json")
         tasks.extend(SweepTask(source, snapshot, spec, minimum) for spec in specs)
         for line in problems(tally):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from softwalltime.forecast.snapshot import DELAYED, QUEUED, SUSPENDED, LiveJob, SchedulerSettings, ServerSnapshot
 from softwalltime.jobs import CompletedJob, Submission
+from softwalltime.replay.job_columns import JobColumns
 from softwalltime.simulation.engine import Engine, ScheduleOutcome
 from softwalltime.simulation.jobs import Jobs
 from softwalltime.simulation.machine import Processors
@@ -164,7 +165,7 @@ def _columns(live: Sequence[LiveJob], now: int) -> Jobs:
         soft = job.soft_walltime
         records.append(CompletedJob(submission, "", None, now, 1, soft_walltime=soft))
     return Jobs(
-        tuple(records),
+        JobColumns.of(records),
         tuple(record.submission.submitted for record in records),
         tuple(job.submission.ncpus or 1 for job in live),
         tuple(limit(job.submission) for job in live),

@@ -60,7 +60,7 @@ def forecast(
     starts = np.empty((runs, len(model.jobs) - first), np.int64)
     ends = np.empty((runs, first), np.int64)
     if runs:
-        users = [job.submission.user for job in model.jobs.completed]
+        users = list(model.jobs.completed.values("user"))
         drawn = samples(distributions, users, runs, seed)
         for run in range(runs):
             outcome = model.run(_whole(model, drawn[run]), until)

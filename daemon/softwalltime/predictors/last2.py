@@ -39,7 +39,7 @@ class Last2(Predictor):
     def __init__(self, options: Last2Options) -> None:
         super().__init__(options)
         self._margin = options.margin
-        self._jobs: dict[str, LastJobs[int]] = {}
+        self._jobs: dict[str, LastJobs[int, Prediction]] = {}
 
     @property
     def history(self) -> History:
@@ -61,9 +61,13 @@ class Last2(Predictor):
         jobs = self._jobs.get(submission.user)
         if jobs is None:
             return ColdStart(Reason.NO_COMPLETED_JOBS, (submission.user,))
-        runtimes = jobs.values
-        count = len(runtimes)
-        return Prediction(sum(runtimes) / count + self._margin, self.basis, (count, submission.user, self._margin))
+        if (prediction := jobs.summary) is None:
+            runtimes = jobs.values
+            count = len(runtimes)
+            prediction = jobs.summary = Prediction(
+                sum(runtimes) / count + self._margin, self.basis, (count, submission.user, self._margin)
+            )
+        return prediction
 
 
 class Last2Plus(Last2):

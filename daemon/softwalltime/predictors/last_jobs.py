@@ -6,9 +6,10 @@ from typing import Generic, TypeVar
 from softwalltime.jobs import CompletedJob
 
 T = TypeVar("T", int, float)
+S = TypeVar("S")
 
 
-class LastJobs(Generic[T]):
+class LastJobs(Generic[T, S]):
     """A number for each of the jobs that ended last, in order of end.
 
     Jobs that ended in the same second are in order of job id and server (:func:`_tie_break`).  The daemon learns new
@@ -16,21 +17,21 @@ class LastJobs(Generic[T]):
     that comes late, must give the same answers both ways.
     """
 
-    __slots__ = ("_keys", "greatest", "values")
+    __slots__ = ("_keys", "summary", "values")
 
     def __init__(self, limit: int) -> None:
         """Create an empty list of at most ``limit`` jobs."""
         self._keys: deque[tuple[int, str, str]] = deque(maxlen=limit)
         self.values: deque[T] = deque(maxlen=limit)
-        self.greatest: T | None = None
-        """The greatest number; ``None``: it must be computed again."""
+        self.summary: S | None = None
+        """What the predictor computed from the numbers; ``None``: it must be computed again."""
 
     def add(self, job: CompletedJob, value: T) -> None:
         """Replace the oldest job's number by this one, unless the job is older than all."""
         end = job.end
         key = (end, job.submission.job_id, job.server)
         keys, values = self._keys, self.values
-        self.greatest = None
+        self.summary = None
         if not keys or keys[-1][0] < end:
             keys.append(key)
             values.append(value)

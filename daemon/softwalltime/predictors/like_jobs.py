@@ -102,7 +102,9 @@ class RecentJobs:
         insort(like.sorted, value)
         _insert(like.by_end, (end, value))
         _insert(self.by_end, (end, like))
-        self.remove_before(end - self.window)
+        oldest = end - self.window
+        if self.by_end[0][0] < oldest:
+            self.remove_before(oldest)
 
     def remove_before(self, oldest: int) -> None:
         """Remove the jobs that ended before ``oldest``."""
@@ -116,7 +118,10 @@ class RecentJobs:
     def values(self, key: Hashable, now: int) -> list[float]:
         """Return the values of the jobs with this key in the window before ``now``, ascending; read-only."""
         like = self.like.get(key)
-        return like.since(now - self.window) if like is not None else []
+        if like is None:
+            return []
+        oldest = now - self.window
+        return like.sorted if like.by_end[0][0] >= oldest else like.since(oldest)
 
 
 class LikeJobsPredictor(Predictor):
@@ -135,11 +140,9 @@ class LikeJobsPredictor(Predictor):
         """All jobs of the window."""
         return History(seconds=self._recent.window)
 
-    def _too_few(self, count: int) -> ColdStart | None:
-        """Return a cold start if there are fewer like jobs than the option ``least``."""
-        if count < self._least:
-            return ColdStart(Reason.TOO_FEW_JOBS, (count, self._alike, self._days, self._least))
-        return None
+    def _too_few(self, count: int) -> ColdStart:
+        """Return the cold start for fewer like jobs than the option ``least``."""
+        return ColdStart(Reason.TOO_FEW_JOBS, (count, self._alike, self._days, self._least))
 
 
 def _insert(by_end: deque[tuple[int, T]], entry: tuple[int, T]) -> None:

@@ -41,8 +41,8 @@ class Memorizer(LikeJobsPredictor):
         if elapsed:
             runtimes = [seconds for seconds in runtimes if seconds > elapsed] or runtimes
         count = len(runtimes)
-        if cold_start := self._too_few(count):
-            return cold_start
+        if count < self._least:
+            return self._too_few(count)
         return Prediction(
             quantile(runtimes, 0.5),
             "median runtime of the {} jobs with the same {} of the last {:g} days",

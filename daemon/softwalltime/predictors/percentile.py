@@ -58,8 +58,8 @@ class Percentile(LikeJobsPredictor):
             return ColdStart(Reason.NO_WALLTIME)
         shares = self._recent.values(self._key(submission), now)
         count = len(shares)
-        if cold_start := self._too_few(count):
-            return cold_start
+        if count < self._least:
+            return self._too_few(count)
         if elapsed:
             shares = shares[bisect_right(shares, elapsed / walltime) :] or shares
         share = quantile(shares, self._p)

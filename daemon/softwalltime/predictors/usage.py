@@ -34,7 +34,7 @@ class Usage(Predictor):
         super().__init__(options)
         self._last = options.last
         self._margin = options.margin
-        self._jobs: dict[str, LastJobs[float]] = {}
+        self._jobs: dict[str, LastJobs[float, float]] = {}
 
     @property
     def history(self) -> History:
@@ -58,9 +58,8 @@ class Usage(Predictor):
             return ColdStart(Reason.NO_COMPLETED_JOBS_WITH_WALLTIME, (submission.user,))
         if not submission.walltime:
             return ColdStart(Reason.NO_WALLTIME)
-        share = jobs.greatest
-        if share is None:
-            share = jobs.greatest = max(jobs.values)
+        if (share := jobs.summary) is None:
+            share = jobs.summary = max(jobs.values)
         return self._predict(share, len(jobs.values), submission, submission.walltime)
 
     def _predict(self, share: float, count: int, submission: Submission, walltime: int) -> Prediction:

@@ -4,6 +4,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from itertools import accumulate, islice, repeat
+from operator import attrgetter
 from typing import Any, overload
 
 import numpy as np
@@ -13,6 +14,8 @@ from softwalltime.jobs import CompletedJob, Submission, Values, jobs_of_columns,
 
 CHUNK = 8192
 """Jobs that are objects or rows at one time."""
+BLOCK, BLOCKS = 256, 256
+"""Access by index creates the objects of a block of so many jobs; the last so many blocks are kept."""
 
 Integers = NDArray[np.int64] | NDArray[np.int32]
 
@@ -21,6 +24,7 @@ NAMES = tuple(field.name for field in (*fields(Submission), *fields(CompletedJob
 _TEXTS = frozenset(
     {"job_id", "user", "group", "project", "account", "job_name", "queue", "select", "place", "interactive", "server"}
 )
+_OF_SUBMISSION = frozenset(field.name for field in fields(Submission))
 _SMALLEST = {"i": -(2**31), "q": -(2**63)}
 """The value for ``None`` in an array of this type."""
 
@@ -145,10 +149,16 @@ _Column = _IntegerColumn | _CategoryColumn | _TextColumn
 class JobColumns(Sequence[CompletedJob]):
     """Many completed jobs; a job becomes an object when it is accessed."""
 
-    def __init__(self, columns: dict[str, _Column], which: Integers) -> None:
-        """Use finished columns and select the jobs with these indexes; :meth:`of` makes the columns."""
+    def __init__(self, columns: dict[str, _Column], which: Integers, own: dict[str, _Column] | None = None) -> None:
+        """Use finished columns and select the jobs with these indexes; :meth:`of` makes the columns.
+
+        :param own: columns that replace shared ones, with one value for each of the selected jobs.
+        """
         self._columns = columns
         self._which = which
+        self._own = own or {}
+        self._blocks: dict[int, list[CompletedJob]] = {}
+        """Objects of the jobs that were accessed by index, by block."""
 
     @classmethod
     def of(cls, rows: Iterable[Values | CompletedJob]) -> "JobColumns":
@@ -164,7 +174,17 @@ class JobColumns(Sequence[CompletedJob]):
                 columns[name].extend(column)
             count += len(chunk)
         for name in NAMES:
-            columns.setdefault(name, _IntegerColumn() if name not in _TEXTS else _CategoryColumn()).finish()
+            columns.setdefault(name, _kind(name, ())).finish()
+        return cls(columns, np.arange(count, dtype=np.int32))
+
+    @classmethod
+    def of_fields(cls, fields: Iterable[Sequence[Any]]) -> "JobColumns":
+        """Create the columns from the values of each field, in the order of :data:`NAMES`."""
+        columns: dict[str, _Column] = {}
+        count = 0
+        for name, values in zip(NAMES, fields, strict=True):
+            columns[name] = _column(name, values)
+            count = len(values)
         return cls(columns, np.arange(count, dtype=np.int32))
 
     def __len__(self) -> int:
@@ -176,36 +196,108 @@ class JobColumns(Sequence[CompletedJob]):
     def __getitem__(self, index: slice) -> "JobColumns": ...
     def __getitem__(self, index: int | slice) -> "CompletedJob | JobColumns":
         if isinstance(index, slice):
-            return JobColumns(self._columns, self._which[index])
-        return self.take(np.array([index]))[0]
+            return self.select(np.arange(len(self))[index])
+        if index < 0:
+            index += len(self)
+        number, place = divmod(index, BLOCK)
+        block = self._blocks.get(number)
+        if block is None:
+            if not 0 <= index < len(self):
+                raise IndexError(index)
+            if len(self._blocks) == BLOCKS:
+                del self._blocks[next(iter(self._blocks))]
+            block = self._blocks[number] = self.take(np.arange(number * BLOCK, min((number + 1) * BLOCK, len(self))))
+        return block[place]
 
     def __iter__(self) -> Iterator[CompletedJob]:
         for first in range(0, len(self), CHUNK):
-            yield from self._take(self._which[first : first + CHUNK])
+            yield from self.take(np.arange(first, min(first + CHUNK, len(self))))
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both have equal jobs in the same order."""
+        return isinstance(other, JobColumns) and list(self.rows(*NAMES)) == list(other.rows(*NAMES))
 
     def take(self, which: Integers) -> list[CompletedJob]:
         """Return the jobs with these indexes as objects, in this order."""
-        return self._take(self._which[which])
+        return jobs_of_columns(self._values(NAMES, which))
 
-    def _take(self, which: Integers) -> list[CompletedJob]:
-        return jobs_of_columns([self._columns[name].take(which) for name in NAMES])
+    def _values(self, names: Iterable[str], which: Integers) -> list[Iterable[Any]]:
+        shared = self._which[which]
+        return [
+            self._own[name].take(which) if name in self._own else self._columns[name].take(shared) for name in names
+        ]
 
     def select(self, which: Integers) -> "JobColumns":
         """Return the jobs with these indexes in this order; they share the columns."""
-        return JobColumns(self._columns, self._which[which])
+        own = {name: _column(name, list(column.take(which))) for name, column in self._own.items()}
+        return JobColumns(self._columns, self._which[which], own)
+
+    def replaced(self, name: str, values: Sequence[Any]) -> "JobColumns":
+        """Return the same jobs with other values of a field, one for each job."""
+        return JobColumns(self._columns, self._which, {**self._own, name: _column(name, values)})
 
     def numbers(self, name: str, missing: int = -1) -> NDArray[np.int64]:
         """Return all values of a field, with ``missing`` for ``None``."""
-        column = self._columns[name]
+        own = self._own.get(name)
+        column, which = (own, np.arange(len(self))) if own is not None else (self._columns[name], self._which)
         if not isinstance(column, _IntegerColumn):
             raise KeyError(f"{name} is not a field of numbers")
-        return column.filled(self._which, missing)
+        return column.filled(which, missing)
 
     def rows(self, *names: str) -> Iterator[tuple[Any, ...]]:
         """Return the values of these fields, one tuple per job."""
         for first in range(0, len(self), CHUNK):
-            which = self._which[first : first + CHUNK]
-            yield from zip(*(self._columns[name].take(which) for name in names), strict=True)
+            yield from zip(*self._values(names, np.arange(first, min(first + CHUNK, len(self)))), strict=True)
+
+    def values(self, name: str) -> Iterator[Any]:
+        """Return the values of one field."""
+        for first in range(0, len(self), CHUNK):
+            yield from self._values((name,), np.arange(first, min(first + CHUNK, len(self))))[0]
+
+
+class JobObjects:
+    """Jobs as objects, with the interface of :class:`JobColumns`."""
+
+    def __init__(self, jobs: Sequence[CompletedJob]) -> None:
+        self.jobs = jobs
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+    def numbers(self, name: str, missing: int = -1) -> NDArray[np.int64]:
+        """Return all values of a field, with ``missing`` for ``None``."""
+        numbers = (missing if value is None else value for value in self.values(name))
+        return np.fromiter(numbers, np.int64, len(self.jobs))
+
+    def rows(self, *names: str) -> Iterator[tuple[Any, ...]]:
+        """Return the values of these fields, one tuple per job."""
+        return zip(*map(self.values, names), strict=True)
+
+    def values(self, name: str) -> Iterator[Any]:
+        """Return the values of one field."""
+        return map(attrgetter(f"submission.{name}" if name in _OF_SUBMISSION else name), self.jobs)
+
+    def take(self, which: Integers) -> list[CompletedJob]:
+        """Return the jobs with these indexes, in this order."""
+        return [self.jobs[index] for index in which.tolist()]
+
+    def select(self, which: Integers) -> "JobObjects":
+        """Return the jobs with these indexes in this order."""
+        return JobObjects(self.take(which))
+
+
+def fields_of(jobs: Sequence[CompletedJob]) -> JobColumns | JobObjects:
+    """Wrap the jobs, so that the values of a field can be read."""
+    return jobs if isinstance(jobs, JobColumns) else JobObjects(jobs)
+
+
+def _column(name: str, values: Sequence[Any]) -> _Column:
+    """Return a finished column with these values."""
+    column = _kind(name, values[:CHUNK])
+    for first in range(0, len(values), CHUNK):
+        column.extend(values[first : first + CHUNK])
+    column.finish()
+    return column
 
 
 def _kind(name: str, first: Sequence[Any]) -> _Column:

@@ -1,24 +1,21 @@
 """Recorded jobs with the stream of their events."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import fields
 from itertools import starmap
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.events import Deleted, Ended, Event, Kind, Started, Submitted
-from softwalltime.jobs import CompletedJob, Submission
-from softwalltime.replay.job_columns import JobColumns
+from softwalltime.jobs import CompletedJob
+from softwalltime.replay.job_columns import JobColumns, fields_of
 from softwalltime.states import TEACHING, State, state_of
 
 NEVER_RAN = "never ran (no runtime)"
 NO_WALLTIME = "no walltime"
-_OF_SUBMISSION = frozenset(field.name for field in fields(Submission))
-STRIDE = 20_000
-"""Events between two reports of progress."""
+STRIDE = 4_000
+"""Events at once, whose jobs fit into the processor's cache, and events between two reports of progress."""
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -32,36 +29,13 @@ class Stride(NamedTuple):
     jobs: list[CompletedJob]
 
 
-class _JobObjects:
-    """Jobs as objects, with the interface of :class:`JobColumns`."""
-
-    def __init__(self, jobs: Sequence[CompletedJob]) -> None:
-        self.jobs = jobs
-
-    def __len__(self) -> int:
-        return len(self.jobs)
-
-    def numbers(self, name: str, missing: int = -1) -> Integers:
-        values = (value for (value,) in self.rows(name))
-        return np.fromiter((missing if value is None else value for value in values), np.int64, len(self.jobs))
-
-    def rows(self, *names: str) -> Iterator[tuple[Any, ...]]:
-        read = [attrgetter(f"submission.{name}" if name in _OF_SUBMISSION else name) for name in names]
-        return zip(*(map(each, self.jobs) for each in read), strict=True)
-
-    def take(self, which: Integers) -> list[CompletedJob]:
-        return [self.jobs[index] for index in which.tolist()]
-
-    def select(self, which: Integers) -> "_JobObjects":
-        return _JobObjects(self.take(which))
-
-
 class Workload:
     """Jobs in order of submission, and their events in order of time.
 
     ``started`` and ``ended`` are when each job started (-1: never) and ended, in epoch seconds.  Wrong times are
     corrected: a job ends at least one second after its submission and starts before its end, because its runtime must
-    not be known at its own prediction.  ``teaches`` is true for jobs that predictors learn from.
+    not be known at its own prediction.  ``teaches`` is true for jobs that predictors learn from.  ``walltime`` is 0 for
+    jobs without one; ``scored`` jobs ran and have a walltime.  ``shrink_to_fit`` jobs get no soft walltime.
     """
 
     def __init__(
@@ -71,7 +45,7 @@ class Workload:
         :param limit: only the first so many jobs, in order of submission.
         :param teaching: how jobs must have ended to teach.
         """
-        source = jobs if isinstance(jobs, JobColumns) else _JobObjects(jobs)
+        source = fields_of(jobs)
         submitted = source.numbers("submitted")
         first = np.argsort(submitted, kind="stable")[:limit]
         # Jobs with equal ends are in file order, so the sort by submission must keep it.
@@ -89,9 +63,22 @@ class Workload:
         self.teaches: Flags = np.fromiter((state in teaching for state in states), np.bool_, len(chosen))
         self.walltime: Integers = chosen.numbers("walltime", 0)
         self.runtime: Integers = chosen.numbers("runtime")
+        self.shrink_to_fit: Flags = chosen.numbers("min_walltime") != -1
         self.scored: Flags = (self.runtime > 0) & (self.walltime > 0)
         # Nearly every replay needs these events; the others are sorted on demand.
         self._submissions_and_ends = self._events(starts=False, everything=False)
+
+    def numbers(self, name: str, missing: int = -1) -> Integers:
+        """Return the values of a numeric field of all jobs, with ``missing`` for ``None``."""
+        return self._chosen.numbers(name, missing)
+
+    def values(self, name: str) -> Iterator[Any]:
+        """Return the values of a field of all jobs; no job becomes an object."""
+        return self._chosen.values(name)
+
+    def rows(self, *names: str) -> Iterator[tuple[Any, ...]]:
+        """Return the values of these fields, one tuple for each job; no job becomes an object."""
+        return self._chosen.rows(*names)
 
     def stream(
         self, *, starts: bool = False, everything: bool = False, progress: Callable[[int], None] = lambda _: None
@@ -113,16 +100,30 @@ class Workload:
         last = np.zeros(len(self.jobs), np.int32)
         last[numbers] = np.arange(len(numbers), dtype=np.int32)
         there: dict[int, CompletedJob] = {}
-        done = 0
-        for begin in range(0, len(kinds), STRIDE):
-            some, which = kinds[begin : begin + STRIDE], numbers[begin : begin + STRIDE]
+        begin = 0
+        for some, which in self._strides(kinds, numbers, progress):
             new = which[some == Kind.SUBMITTED]
             there.update(zip(new.tolist(), self._chosen.take(new), strict=True))
             indexes = which.tolist()
             yield Stride(some.tolist(), indexes, [there[index] for index in indexes])
             for index in which[last[which] == np.arange(begin, begin + len(which))].tolist():
                 del there[index]
-            reached = len(self.jobs) * (begin + len(which)) // len(kinds)
+            begin += len(which)
+
+    def submissions_and_ends(
+        self, progress: Callable[[int], None] = lambda _: None
+    ) -> Iterator[tuple[NDArray[np.int8], NDArray[np.int32]]]:
+        """Yield kinds and job indexes of the events that :meth:`stream` yields without options, many at once."""
+        yield from self._strides(*self._submissions_and_ends, progress)
+
+    def _strides(
+        self, kinds: NDArray[np.int8], numbers: NDArray[np.int32], progress: Callable[[int], None]
+    ) -> Iterator[tuple[NDArray[np.int8], NDArray[np.int32]]]:
+        done = 0
+        for begin in range(0, len(kinds), STRIDE):
+            some = slice(begin, begin + STRIDE)
+            yield kinds[some], numbers[some]
+            reached = len(self.jobs) * min(begin + STRIDE, len(kinds)) // len(kinds)
             progress(reached - done)
             done = reached
 

@@ -62,23 +62,14 @@ class Columns:
 
 def make_columns(workload: Workload, rename: Rename = lambda kind, name: name) -> Columns:
     """Return the columns of a workload, with names mapped by ``rename``."""
-    jobs = workload.jobs
-
-    def numbers(values: Iterable[int]) -> Integers:
-        return np.fromiter(values, np.int64, len(jobs))
-
-    submitted = numbers(job.submission.submitted for job in jobs)
-    start = numbers(-1 if job.start is None else job.start for job in jobs)
-    etime = numbers(job.etime or 0 for job in jobs)
+    submitted = workload.submitted
+    start = workload.numbers("start")
+    etime = workload.numbers("etime", 0)
     # A held job, or one that waits for another, could not have run.
     eligible = np.where((etime >= submitted) & (etime <= start), etime, submitted)
     wait = np.where(start >= 0, np.maximum(start - eligible, 0), -1)
-    fields = {
-        "project": [job.submission.project for job in jobs],
-        "account": [job.submission.account for job in jobs],
-        "group": [job.submission.group for job in jobs],
-    }
-    project_field = next((name for name, values in fields.items() if len(set(values)) > 1), "project")
+    fields = ("project", "account", "group")
+    project_field = next((name for name in fields if len(set(workload.values(name))) > 1), "project")
 
     def named(kind: str, values: Iterable[str]) -> Names:
         codes, names = encode(values)
@@ -87,19 +78,19 @@ def make_columns(workload: Workload, rename: Rename = lambda kind, name: name) -
 
     return Columns(
         submitted=submitted,
-        end=numbers(job.end for job in jobs),
+        end=workload.numbers("end"),
         wait=wait,
         runtime=workload.runtime,
         walltime=workload.walltime,
         t=np.minimum(workload.runtime, workload.walltime),
-        ncpus=numbers(job.submission.ncpus or 0 for job in jobs),
-        soft_walltime=numbers(-1 if job.soft_walltime is None else job.soft_walltime for job in jobs),
+        ncpus=workload.numbers("ncpus", 0),
+        soft_walltime=workload.numbers("soft_walltime"),
         scored=workload.scored,
-        user=named("user", (job.submission.user for job in jobs)),
+        user=named("user", workload.values("user")),
         project=named(
-            project_field, ("" if name == DEFAULT_PROJECT else name for name in fields[project_field])
+            project_field, ("" if name == DEFAULT_PROJECT else name for name in workload.values(project_field))
         ),
-        queue=named("queue", (job.submission.queue for job in jobs)),
+        queue=named("queue", workload.values("queue")),
         project_field=project_field,
     )  # fmt: skip
 

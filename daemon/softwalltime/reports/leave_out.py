@@ -99,14 +99,18 @@ def evaluate_setting(workload: Workload, table: Columns, spec: str, soft: Intege
     in_queues = _among(table.queue.codes, table.queue.names, queues)
     of_users = _among(table.user.codes, table.user.names, users)
     without = evaluate_halves(table, spec, np.where(in_queues | of_users, -1, soft))
-    jobs = workload.jobs
     return EvaluatedSetting(
         without,
         queues + users,
         most,
-        tuple(sorted({jobs[index].submission.user for index in np.flatnonzero(of_users).tolist()})),
-        tuple(sorted({jobs[index].submission.queue for index in np.flatnonzero(in_queues).tolist()})),
+        _recorded(workload, "user", of_users),
+        _recorded(workload, "queue", in_queues),
     )
+
+
+def _recorded(workload: Workload, field: str, which: Booleans) -> tuple[str, ...]:
+    """The recorded names in this field of some of the jobs, sorted."""
+    return tuple(sorted({name for name, chosen in zip(workload.values(field), which.tolist(), strict=True) if chosen}))
 
 
 def _among(codes: Integers, names: Sequence[str], left_out: Sequence[ExcludedGroup]) -> Booleans:

@@ -7,7 +7,7 @@ from softwalltime.formatting import DAY
 from softwalltime.jobs import DecisionRecord
 from softwalltime.policy.clamp import MINIMUM
 from softwalltime.predictors.registry import BASELINE, make
-from softwalltime.replay.drive import drive
+from softwalltime.replay.drive import drive, drive_specs
 from softwalltime.replay.metrics import WARM_UP, Scores, score
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.accuracy import Accuracy, select_predictors
@@ -136,7 +136,8 @@ def make_report(
     :param progress: called with each amount of work done, in total :func:`total_work`.
     """
     table = make_columns(workload, rename)
-    soft = {spec: drive(workload, make(spec), options.minimum, progress).soft_walltimes for spec in options.specs}
+    replayed = drive_specs(workload, options.specs, minimum=options.minimum, progress=progress)
+    soft = {spec: result.soft_walltimes for spec, result in replayed.items()}
     grid = settings.evaluate_settings(workload, table, options.minimum, progress) if options.grid else []
 
     tried = {spec: evaluate_halves(table, spec, each) for spec, each in soft.items()} if has_both_halves(table) else {}

@@ -172,7 +172,7 @@ def prepare(workload: Workload, options: SimulationOptions) -> SimulationInput |
         )
     if not len(jobs):
         return SimulationSkipped("no job has a runtime, a walltime and processors")
-    known = sum(job.start is not None for job in jobs.completed)
+    known = int((jobs.completed.numbers("start") != -1).sum())
     if options.processors is None and 2 * known < len(jobs):
         return SimulationSkipped(
             f"{len(jobs) - known:,} of {len(jobs):,} records hold no start, so waits are unknown and the machine's "
@@ -184,9 +184,9 @@ def prepare(workload: Workload, options: SimulationOptions) -> SimulationInput |
         return SimulationSkipped(f"every job is larger than the {size:,} processors of --processors")
     newest = fitting.chosen(range(max(0, len(fitting) - options.jobs), len(fitting)))
     waits = [
-        max(0, job.start - submitted)
-        for job, submitted in zip(newest.completed, newest.submitted, strict=True)
-        if job.start is not None
+        max(0, start - submitted)
+        for start, submitted in zip(newest.completed.values("start"), newest.submitted, strict=True)
+        if start is not None
     ]
     mean = float(np.mean(waits)) if 2 * len(waits) >= len(newest) else None
     return SimulationInput(newest, len(fitting), refused, size, options.processors is None, mean)

@@ -35,14 +35,15 @@ def write_jobs(path: Path, jobs: Jobs, outcome: ScheduleOutcome, workload: str) 
         with path.open("w", newline="", encoding="utf-8", errors="surrogateescape") as stream:
             writer = csv.writer(stream, lineterminator="\n")
             writer.writerow([*COLUMNS, *MORE])
-            for index, row in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
-                start, duration, promise, backfilled, extensions, waiting = row
+            rows = zip(jobs.completed.values("job_id"), *(column.tolist() for column in columns), strict=True)
+            for index, row in enumerate(rows):
+                job_id, start, duration, promise, backfilled, extensions, waiting = row
                 submitted, walltime = jobs.submitted[index], jobs.walltime[index]
                 killed = duration >= walltime and jobs.runtime[index] >= walltime
                 turnaround = start + duration - submitted
                 writer.writerow(
                     [
-                        jobs.completed[index].submission.job_id, workload, "", submitted, jobs.processors[index],
+                        job_id, workload, "", submitted, jobs.processors[index],
                         walltime, int(not killed),
                         "COMPLETED_WALLTIME_REACHED" if killed else "COMPLETED_SUCCESSFULLY",
                         start, duration, start + duration, start - submitted, turnaround,

@@ -26,8 +26,8 @@ class FairShare(Order):
     changes_on_start: ClassVar[bool] = True
 
     def __init__(self, jobs: Jobs, values: Values, policy: Policy) -> None:
-        users = {user: index for index, user in enumerate(dict.fromkeys(job.submission.user for job in jobs.completed))}
-        self._user = np.array([users[job.submission.user] for job in jobs.completed], np.int64)
+        users: dict[str, int] = {}
+        self._user = np.array([users.setdefault(user, len(users)) for user in jobs.completed.values("user")], np.int64)
         self._processors = np.array(jobs.processors, np.float64)
         self._requested = self._processors * values.limit_array
         self._usage = np.full(len(users), _LEAST)

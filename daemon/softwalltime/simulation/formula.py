@@ -61,14 +61,10 @@ class Formula(Order):
         self._evaluate = compiled(policy.formula)
         self._submitted = np.array(jobs.submitted, np.int64)
         self._values = values
-        submissions = [job.submission for job in jobs.completed]
         self._columns = {
             "walltime": values.limit_array.astype(np.float64),
             "ncpus": np.array(jobs.processors, np.float64),
-            **{
-                name: np.array([getattr(each, name) or 0 for each in submissions], np.float64)
-                for name in ("nodect", "ngpus", "mem")
-            },
+            **{name: jobs.completed.numbers(name, 0).astype(np.float64) for name in ("nodect", "ngpus", "mem")},
         }
 
     def priorities(self, waiting: Integers, now: int) -> Floats:

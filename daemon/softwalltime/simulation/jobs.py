@@ -2,17 +2,21 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import starmap
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.jobs import CompletedJob
-from softwalltime.states import TEACHING, State
+from softwalltime.replay.job_columns import JobColumns
+from softwalltime.states import TEACHING, State, state_of
 
 NO_RUNTIME = "no runtime"
 NO_WALLTIME = "no walltime"
 NO_PROCESSORS = "no processors"
+_UNKNOWN = -(2**62)
+"""In place of a time that is not recorded."""
 
 T = TypeVar("T")
 
@@ -31,7 +35,7 @@ class Jobs:
     learn from the job's end.
     """
 
-    completed: tuple[CompletedJob, ...]
+    completed: JobColumns
     submitted: tuple[int, ...]
     processors: tuple[int, ...]
     walltime: tuple[int, ...]
@@ -48,7 +52,7 @@ class Jobs:
 
     def peak(self) -> int:
         """The most processors in use at one time as recorded, and at least the largest job; 0 without jobs."""
-        starts = np.array([_start(job) for job in self.completed], np.int64)
+        starts = _starts(self.completed)
         ends = starts + np.array(self.runtime, np.int64)
         size = np.array(self.processors, np.int64)
         times, change = np.concatenate([ends, starts]), np.concatenate([-size, size])
@@ -60,26 +64,24 @@ class Jobs:
         """The jobs that a machine of this size can run, and the number of jobs that it refuses."""
         chosen = [index for index, size in enumerate(self.processors) if size <= processors]
         refused = len(self) - len(chosen)
-        return (self._take(chosen), refused) if refused else (self, 0)
+        return (self.chosen(chosen), refused) if refused else (self, 0)
 
     def shifted(self, seconds: Sequence[int]) -> "Jobs":
         """Return the jobs with these delays of their submissions in seconds, in the new order of submission."""
         submitted = [time + shift for time, shift in zip(self.submitted, seconds, strict=True)]
         order = np.argsort(np.array(submitted, np.int64), kind="stable").tolist()
-        taken = self._take(order)
-        completed = tuple(_moved(job, seconds[index]) for job, index in zip(taken.completed, order, strict=True))
-        return replace(taken, completed=completed, submitted=tuple(submitted[index] for index in order))
+        recorded = (self.completed.numbers("submitted") + np.array(seconds, np.int64)).tolist()
+        moved = replace(self, completed=self.completed.replaced("submitted", recorded), submitted=tuple(submitted))
+        return moved.chosen(order)
 
     def chosen(self, indexes: Sequence[int]) -> "Jobs":
         """The jobs at these positions, in this order, which must be one of submission."""
-        return self._take(indexes)
 
-    def _take(self, indexes: Sequence[int]) -> "Jobs":
         def take(column: tuple[T, ...]) -> tuple[T, ...]:
             return tuple(column[index] for index in indexes)
 
         return Jobs(
-            take(self.completed),
+            self.completed.select(np.array(indexes, np.int64)),
             take(self.submitted),
             take(self.processors),
             take(self.walltime),
@@ -94,40 +96,41 @@ def jobs_of(completed: Sequence[CompletedJob], teaching: Collection[State] = TEA
 
     :param teaching: how jobs must have ended to teach.
     """
-    kept: list[CompletedJob] = []
-    left_out = {NO_RUNTIME: 0, NO_WALLTIME: 0, NO_PROCESSORS: 0}
-    for job in completed:
-        submission = job.submission
-        if job.runtime <= 0:
-            left_out[NO_RUNTIME] += 1
-        elif (submission.walltime or 0) <= 0:
-            left_out[NO_WALLTIME] += 1
-        elif (submission.ncpus or 0) <= 0:
-            left_out[NO_PROCESSORS] += 1
-        else:
-            kept.append(job)
-    kept.sort(key=_eligible)
+    records = completed if isinstance(completed, JobColumns) else JobColumns.of(completed)
+    lacking = {
+        NO_RUNTIME: records.numbers("runtime") <= 0,
+        NO_WALLTIME: records.numbers("walltime") <= 0,
+        NO_PROCESSORS: records.numbers("ncpus") <= 0,
+    }
+    left_out: dict[str, int] = {}
+    kept = np.ones(len(records), np.bool_)
+    for reason, lacks in lacking.items():
+        if count := int((kept & lacks).sum()):
+            left_out[reason] = count
+        kept &= ~lacks
+    records = records.select(np.flatnonzero(kept))
+    eligible = _eligible(records)
+    order = np.argsort(eligible, kind="stable")
+    records = records.select(order)
+    states = starmap(state_of, records.rows("exit_status", "runtime", "walltime", "start"))
     return Jobs(
-        tuple(kept),
-        tuple(map(_eligible, kept)),
-        tuple(job.submission.ncpus or 0 for job in kept),
-        tuple(job.submission.walltime or 0 for job in kept),
-        tuple(job.runtime for job in kept),
-        tuple(job.state in teaching for job in kept),
-        {reason: count for reason, count in left_out.items() if count},
+        records,
+        tuple(eligible[order].tolist()),
+        tuple(records.numbers("ncpus").tolist()),
+        tuple(records.numbers("walltime").tolist()),
+        tuple(records.numbers("runtime").tolist()),
+        tuple(state in teaching for state in states),
+        left_out,
     )
 
 
-def _start(job: CompletedJob) -> int:
-    return job.end - job.runtime if job.start is None else job.start
+def _starts(records: JobColumns) -> Integers:
+    """When each job started, from its end and its runtime where the record does not say."""
+    starts = records.numbers("start", _UNKNOWN)
+    return np.where(starts == _UNKNOWN, records.numbers("end") - records.numbers("runtime"), starts)
 
 
-def _eligible(job: CompletedJob) -> int:
-    submitted = job.submission.submitted
+def _eligible(records: JobColumns) -> Integers:
+    submitted, etime = records.numbers("submitted"), records.numbers("etime", _UNKNOWN)
     # An etime after the start is of another run of the job, or wrong.
-    return job.etime if job.etime is not None and submitted < job.etime <= _start(job) else submitted
-
-
-def _moved(job: CompletedJob, seconds: int) -> CompletedJob:
-    submission = replace(job.submission, submitted=job.submission.submitted + seconds)
-    return replace(job, submission=submission)
+    return np.where((submitted < etime) & (etime <= _starts(records)), etime, submitted)

@@ -184,9 +184,9 @@ def classes(jobs: Jobs, by: str, processors: int, largest: int | None = None) ->
         names = ["1 processor", "up to 1/8 of the machine", "up to 1/2 of the machine", "more than 1/2 of the machine"]
         return _grouped([names[_size(size, processors)] for size in jobs.processors], names)
     if by == "queue":
-        return _largest(_grouped([job.submission.queue or NAMELESS for job in jobs.completed]), largest)
+        return _largest(_grouped([queue or NAMELESS for queue in jobs.completed.values("queue")]), largest)
     if by == "user":
-        return _largest(_grouped([job.submission.user or NAMELESS for job in jobs.completed]), largest)
+        return _largest(_grouped([user or NAMELESS for user in jobs.completed.values("user")]), largest)
     if by == "month":
         return _grouped([datetime.fromtimestamp(time, UTC).strftime("%Y-%m") for time in jobs.submitted])
     raise UsageError(f"no class is called {by!r}; there are {', '.join(CLASSES)}")

@@ -29,12 +29,12 @@ def shaken(jobs: Jobs, shake: str, seed: int) -> Jobs:
     """
     draw = np.random.default_rng(seed)
     if shake == "week":
-        users = dict.fromkeys(job.submission.user for job in jobs.completed)
+        users = dict.fromkeys(jobs.completed.values("user"))
         shifts = {
             user: int(draw.integers(-_WEEKS, _WEEKS + 1)) * WEEK + int(draw.integers(-_MINUTES * 60, _MINUTES * 60 + 1))
             for user in users
         }
-        return jobs.shifted([shifts[job.submission.user] for job in jobs.completed])
+        return jobs.shifted([shifts[user] for user in jobs.completed.values("user")])
     if shake == "jitter":
         return jobs.shifted(draw.integers(-_MINUTES * 60, _MINUTES * 60 + 1, len(jobs)).tolist())
     if shake == "resample":
@@ -57,9 +57,8 @@ def _resampled(jobs: Jobs, draw: np.random.Generator) -> Jobs:
         shifts.extend([(place - drawn) * WEEK] * len(members))
     drawn_jobs = jobs.chosen(indexes)
     times: dict[int, int] = {}
-    completed = []
-    for index, job in zip(indexes, drawn_jobs.completed, strict=True):
+    job_ids: list[str] = []
+    for index, job_id in zip(indexes, drawn_jobs.completed.values("job_id"), strict=True):
         again = times[index] = times.get(index, 0) + 1
-        new_id = replace(job.submission, job_id=f"{job.submission.job_id}#{again}")
-        completed.append(job if again == 1 else replace(job, submission=new_id))
-    return replace(drawn_jobs, completed=tuple(completed)).shifted(shifts)
+        job_ids.append(job_id if again == 1 else f"{job_id}#{again}")
+    return replace(drawn_jobs, completed=drawn_jobs.completed.replaced("job_id", job_ids)).shifted(shifts)

@@ -56,7 +56,7 @@ class Values:
         self._at_start = not self._same and policy.running in self._predictors
         users, queues = frozenset(policy.off_users), frozenset(policy.off_queues)
         self._off = (
-            [job.submission.user in users or job.submission.queue in queues for job in jobs.completed]
+            [user in users or queue in queues for user, queue in jobs.completed.rows("user", "queue")]
             if users or queues
             else [False] * len(jobs)
         )

@@ -5,23 +5,17 @@ for all jobs.  Equal jobs give equal files.  Unlike pickle, it contains no code,
 """
 
 import json
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
-from operator import attrgetter
+from itertools import chain
 from pathlib import Path
 
 from softwalltime.errors import SourceError
-from softwalltime.jobs import CompletedJob, Submission
+from softwalltime.jobs import CompletedJob
+from softwalltime.replay.job_columns import NAMES, JobColumns, fields_of
 from softwalltime.replay.workload import Workload
 from softwalltime.states import State
-
-_SUBMISSION = tuple(field.name for field in fields(Submission))
-_COMPLETION = tuple(field.name for field in fields(CompletedJob) if field.name != "submission")
-_READERS: tuple[Callable[[CompletedJob], object], ...] = (
-    *(attrgetter(f"submission.{name}") for name in _SUBMISSION),
-    *(attrgetter(name) for name in _COMPLETION),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +39,8 @@ def take(jobs: Sequence[CompletedJob], teaching: Collection[State], path: Path) 
     digest = sha256()
     try:
         with path.open("xb") as stream:
-            for values in (sorted(teaching), *([read(job) for job in jobs] for read in _READERS)):
+            table = fields_of(jobs)
+            for values in chain([sorted(teaching)], (list(table.values(name)) for name in NAMES)):
                 line = json.dumps(values).encode() + b"\n"
                 digest.update(line)
                 stream.write(line)
@@ -61,16 +56,4 @@ def load(path: Path) -> Workload:
     """
     with path.open("rb") as stream:
         teaching = frozenset(map(State, json.loads(stream.readline())))
-        columns = [_column(line) for line in stream]
-    submissions = map(Submission, *columns[: len(_SUBMISSION)])
-    jobs = list(map(CompletedJob, submissions, *columns[len(_SUBMISSION) :]))
-    return Workload(jobs, teaching=teaching)
-
-
-def _column(line: bytes) -> list[object]:
-    values: list[object] = json.loads(line)
-    if values and type(values[0]) is str:
-        # Users, projects and queues are few; each text once takes less memory than one for every job.
-        texts: dict[object, object] = {}
-        return [texts.setdefault(value, value) for value in values]
-    return values
+        return Workload(JobColumns.of_fields(map(json.loads, stream)), teaching=teaching)

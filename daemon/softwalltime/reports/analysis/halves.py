@@ -47,19 +47,20 @@ def older_half(columns: Columns) -> slice:
 def evaluate_halves(columns: Columns, spec: str, soft: Integers) -> Halves:
     """Evaluate soft walltimes (-1 for none); :func:`has_both_halves` must be true."""
     older = older_half(columns)
-    chosen = np.flatnonzero(columns.scored)
-    parts = (chosen[older.start :], chosen[older], chosen[older.stop :])
-    return Halves(spec, *(_part(columns, soft, part) for part in parts))
-
-
-def _part(columns: Columns, soft: Integers, chosen: Integers) -> SubsetScores:
+    chosen = np.flatnonzero(columns.scored)[older.start :]
     errors = Errors.of(soft[chosen], columns.walltime[chosen], columns.t[chosen])
-    accuracy = errors.accuracy
-    return SubsetScores(
-        len(chosen),
-        float(accuracy.mean()),
-        share(errors.under),
-        share(errors.badly),
-        float(np.abs(errors.error).mean()),
-        weighted_mean(accuracy, columns.cpu_seconds[chosen]),
-    )
+    accuracy, under, badly = errors.accuracy, errors.under, errors.badly
+    absolute, weights = np.abs(errors.error), columns.cpu_seconds[chosen]
+    half = older.stop - older.start
+
+    def part(which: slice) -> SubsetScores:
+        return SubsetScores(
+            len(accuracy[which]),
+            float(accuracy[which].mean()),
+            share(under[which]),
+            share(badly[which]),
+            float(absolute[which].mean()),
+            weighted_mean(accuracy[which], weights[which]),
+        )
+
+    return Halves(spec, part(slice(None)), part(slice(half)), part(slice(half, None)))

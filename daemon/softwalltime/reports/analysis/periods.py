@@ -208,12 +208,11 @@ def from_decisions(
     if first is None:
         # No store: skip the index of jobs.
         return known
-    jobs = workload.jobs
+    submitted, end = workload.submitted.tolist(), workload.numbers("end").tolist()
     # A reinstalled server reuses job ids, so a decision belongs to the run at that time.  A decision about an array
     # (5[].srv) applies to all its subjobs (5[3].srv).
     runs: dict[str, list[int]] = {}
-    for index, job in enumerate(jobs):
-        own = job.submission.job_id
+    for index, own in enumerate(workload.values("job_id")):
         for job_id in {own, _SUBJOB.sub("[]", own, count=1)}:
             runs.setdefault(job_id, []).append(index)
     nameless = _Nameless(workload)
@@ -223,11 +222,10 @@ def from_decisions(
     for decision in chain((first,), made):
         if decision.event == "runjob":
             for index in runs.get(decision.submission.job_id, ()):
-                job = jobs[index]
-                if index in told and job.submission.submitted - SKEW <= decision.at <= job.end + SKEW:
+                if index in told and submitted[index] - SKEW <= decision.at <= end[index] + SKEW:
                     told.remove(index)
                     had = decision.had or 0
-                    soft[index] = had if 0 < had < (job.submission.walltime or 0) else -1
+                    soft[index] = had if 0 < had < workload.walltime[index] else -1
                     applied[index] = soft[index] >= 0
             continue
         if decision.soft_walltime is None:
@@ -239,8 +237,7 @@ def from_decisions(
         name = f"{decision.predictor} (shadow)" if decision.action == "shadow" else decision.predictor
         named = decision.submission.job_id != ""
         for index in runs.get(decision.submission.job_id, ()) if named else nameless.become(decision):
-            job = jobs[index]
-            if job.submission.submitted - SKEW <= decision.at <= job.end + SKEW and job.scored:
+            if submitted[index] - SKEW <= decision.at <= end[index] + SKEW and workload.scored[index]:
                 if named:
                     nameless.known(index)
                 if name not in names:
@@ -256,11 +253,10 @@ class _Nameless:
     """Matches decisions about jobs without id to jobs."""
 
     def __init__(self, workload: Workload) -> None:
-        self._jobs = workload.jobs
+        self._projects = list(workload.values("project"))
         self._alike: dict[tuple[str, int | None, int], list[int]] = {}
-        for index, job in enumerate(self._jobs):
-            of = job.submission
-            self._alike.setdefault((of.user, of.walltime, of.submitted), []).append(index)
+        for index, alike in enumerate(workload.rows("user", "walltime", "submitted")):
+            self._alike.setdefault(alike, []).append(index)
         self._nearest: dict[int, tuple[bool, int]] = {}
 
     def known(self, index: int) -> None:
@@ -272,7 +268,7 @@ class _Nameless:
         of = decision.submission
         for distance in range(-AT_ONCE, AT_ONCE + 1):
             for index in self._alike.get((of.user, of.walltime, decision.at + distance), ()):
-                near = (self._jobs[index].submission.project != of.project, abs(distance))
+                near = (self._projects[index] != of.project, abs(distance))
                 if index not in self._nearest or near < self._nearest[index]:
                     self._nearest[index] = near
                     yield index
