@@ -20,7 +20,7 @@ from tests.hooks.peer import Peer
 Run = Callable[..., HookOutcome]
 
 
-def unasked(site: Site) -> list[Event]:
+def events_without_request(site: Site) -> list[Event]:
     """Events at which the hook connects and sends no request."""
     shrink_to_fit = submission(min_walltime=600)
     return [
@@ -55,7 +55,7 @@ def test_a_connection_without_a_request_is_closed(
     index: int, run: Run, tmp_path: Path, listener: socket.socket, site: Site
 ) -> None:
     before = sockets()
-    run(unasked(site)[index], socket=str(tmp_path / "s"))
+    run(events_without_request(site)[index], socket=str(tmp_path / "s"))
     assert sockets() == before
     connection, _ = listener.accept()
     with connection:

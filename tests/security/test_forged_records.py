@@ -55,7 +55,7 @@ FORGED = [
 """Return complete records of another user's jobs at several times."""
 
 
-def fakes(kind: str) -> dict[str, str]:
+def forged_ends(kind: str) -> dict[str, str]:
     """Ends of the injected text, before PBS's closing quotation mark."""
     own = record(kind, 0, 9, "mallory", account="y").partition('account="y')[0] + 'account="y'
     bobs = record(kind, 0, 777_777, "bob", account="y").partition('account="y')[0] + 'account="y'
@@ -72,7 +72,7 @@ def fakes(kind: str) -> dict[str, str]:
     }
 
 
-def beginnings(kind: str) -> dict[str, str]:
+def imitated_starts(kind: str) -> dict[str, str]:
     """Starts of the injected text, which imitate the end of the user's own record."""
     rest = record(kind, 0, 9, "mallory", account="x").partition('account="x')[2]
     return {
@@ -93,12 +93,12 @@ def jobs(tmp_path: Path, content: str) -> tuple[list[CompletedJob], Tally]:
 
 
 def injections(kind: str) -> list[tuple[str, str, str]]:
-    return [(kind, begin, end) for begin, end in product(beginnings(kind), fakes(kind))]
+    return [(kind, begin, end) for begin, end in product(imitated_starts(kind), forged_ends(kind))]
 
 
 @pytest.mark.parametrize(("kind", "begin", "end"), [each for kind in "QSER" for each in injections(kind)])
 def test_an_account_with_line_breaks_adds_no_job(tmp_path: Path, kind: str, begin: str, end: str) -> None:
-    account = beginnings(kind)[begin] + "".join(FORGED) + fakes(kind)[end]
+    account = imitated_starts(kind)[begin] + "".join(FORGED) + forged_ends(kind)[end]
     honest, _ = jobs(tmp_path, day([]))
     read, tally = jobs(tmp_path, day([record(kind, 0, 9, "mallory", account=account)]))
     assert read == honest
@@ -133,7 +133,7 @@ def test_forged_texts_in_any_record_do_not_affect_the_records_around_it(tmp_path
 
 
 def test_another_users_prediction_does_not_change(tmp_path: Path) -> None:
-    account = "x\n" + "".join(FORGED) + fakes("Q")["another user's record"]
+    account = "x\n" + "".join(FORGED) + forged_ends("Q")["another user's record"]
     predictions = []
     for injected in ([], [record("Q", 950, 9, "mallory", account=account)]):
         predictor = make("v1")
@@ -147,7 +147,7 @@ def test_another_users_prediction_does_not_change(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [100, 3000, 10**6])
 def test_block_boundaries_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(files, "BLOCK", size)
-    account = "x\n" + "".join(FORGED) * 30 + fakes("E")["another user's record"]
+    account = "x\n" + "".join(FORGED) * 30 + forged_ends("E")["another user's record"]
     honest, _ = jobs(tmp_path, day([]))
     assert jobs(tmp_path, day([record("E", 0, 9, "mallory", account=account)]))[0] == honest
 
@@ -174,7 +174,7 @@ def test_accounts_without_line_breaks_are_not_set_aside(tmp_path: Path, account:
 def test_a_forgery_after_a_complete_record_is_not_detected(tmp_path: Path) -> None:
     """SECURITY.md documents this limit: each line of such a log is a valid record of PBS."""
     own = record("E", 0, 9, "mallory", account="x").partition('account="x')[2]
-    account = "x" + own + fakes("E")["another user's record"]
+    account = "x" + own + forged_ends("E")["another user's record"]
     written = record("E", 0, 9, "mallory", account=account)
     honest = record("E", 0, 9, "mallory", account="x") + record("E", 0, 777_777, "bob", account="y")
     assert written == honest

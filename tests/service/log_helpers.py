@@ -40,7 +40,7 @@ def append(log: Path, content: bytes) -> None:
         stream.write(content)
 
 
-def jobs(engine: Engine) -> int:
+def count_stored(engine: Engine) -> int:
     with engine.connect() as connection:
         return count_jobs(connection)
 

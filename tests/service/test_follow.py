@@ -24,7 +24,7 @@ from softwalltime.store.engine import connect
 from softwalltime.store.jobs import read_jobs as read_stored
 from softwalltime.store.logs import read_malformed
 from tests.samples import job
-from tests.service.log_helpers import RECORDED, append, command, ended, jobs, logged_errors
+from tests.service.log_helpers import RECORDED, append, command, count_stored, ended, logged_errors
 from tests.service.running import until
 from tests.service.stored import assert_as_the_log
 
@@ -33,10 +33,10 @@ pytestmark = pytest.mark.postgres
 
 def test_new_records_are_stored_while_the_log_is_written(folder: Path, database: str, engine: Engine) -> None:
     with command(folder, database):
-        until(lambda: jobs(engine) == 42)
+        until(lambda: count_stored(engine) == 42)
         for number in range(100, 104):
             append(folder / "20261120", ended(number))
-            until(lambda: jobs(engine) == number - 57)  # noqa: B023 - called within this iteration
+            until(lambda: count_stored(engine) == number - 57)  # noqa: B023 - called within this iteration
 
 
 def test_it_polls_twice_a_second(folder: Path, engine: Engine) -> None:
@@ -46,7 +46,7 @@ def test_it_polls_twice_a_second(folder: Path, engine: Engine) -> None:
         """Appends a record instead of waiting."""
 
         def wait(self, timeout: float | None = None) -> bool:
-            assert jobs(engine) == 42 + len(waited)
+            assert count_stored(engine) == 42 + len(waited)
             waited.append(timeout)
             append(folder / "20261120", ended(100 + len(waited)))
             if len(waited) == 4:
@@ -124,7 +124,7 @@ def test_it_continues_from_the_position_of_another_process(folder: Path, engine:
     assert (follower.tally.stored, follower.tally.lines) == (43, RECORDED.count(b"\n") + 1)
     append(folder / "20261120", ended(103))
     assert other.poll(engine) == 1
-    assert jobs(engine) == 45
+    assert count_stored(engine) == 45
 
 
 def test_an_unexpected_error_is_logged_and_following_continues(
@@ -145,7 +145,7 @@ def test_an_unexpected_error_is_logged_and_following_continues(
     thread = Thread(target=follow, args=[Follower(folder), open_engine, TEACHING, stopping])
     thread.start()
     try:
-        until(lambda: jobs(engine) == 42)
+        until(lambda: count_stored(engine) == 42)
     finally:
         stopping.set()
         thread.join()

@@ -16,7 +16,7 @@ from softwalltime.service.follow import Follower
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.service.open_logs import HELD
 from softwalltime.service.reading import KnownPositions, ProgressOnce, new_blocks
-from tests.service.log_helpers import RECORDED, append, ended, jobs
+from tests.service.log_helpers import RECORDED, append, count_stored, ended
 
 pytestmark = pytest.mark.postgres
 
@@ -51,7 +51,7 @@ def test_a_truncated_log_is_read_from_its_start_and_nothing_is_stored_twice(fold
     assert follower.poll(engine) == 0
     append(log, ended(101))
     assert follower.poll(engine) == 1
-    assert jobs(engine) == 43
+    assert count_stored(engine) == 43
     assert follower.behind_bytes == 0
 
 
@@ -65,7 +65,7 @@ def test_a_truncated_log_that_grew_beyond_its_old_size_is_read_from_its_start(fo
     log.write_bytes(kept + more)
     # Reading from the old position would miss the records before it.
     assert follower.poll(engine) == 200
-    assert jobs(engine) == 242
+    assert count_stored(engine) == 242
 
 
 @pytest.mark.parametrize("replaced", ["by another log", "by itself", "by an older copy", "and put back"])

@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 from softwalltime.errors import SourceError
 from softwalltime.service.follow import RETRY, UNKNOWN_AFTER, Follower
 from tests.service.histories import history, random_plans
-from tests.service.log_helpers import RECORDED, Clock, append, command, ended, jobs, logged_errors
+from tests.service.log_helpers import RECORDED, Clock, append, command, count_stored, ended, logged_errors
 from tests.service.running import until
 
 pytestmark = pytest.mark.postgres
@@ -156,12 +156,12 @@ def test_following_continues_after_the_folder_was_missing(folder: Path, engine: 
 
 def test_the_process_waits_for_a_missing_folder(folder: Path, database: str, engine: Engine) -> None:
     with command(folder, database) as output:
-        until(lambda: jobs(engine) == 42)
+        until(lambda: count_stored(engine) == 42)
         folder.rename(folder.parent / "away")
         until(lambda: "No such file" in output.read_text())
         time.sleep(1)
         append(folder.parent / "away" / "20261120", ended(101))
         (folder.parent / "away").rename(folder)
-        until(lambda: jobs(engine) == 43)
+        until(lambda: count_stored(engine) == 43)
         until(lambda: "reading again after an error" in output.read_text())
     assert output.read_text().count("No such file") == 1
