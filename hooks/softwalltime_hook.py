@@ -7,14 +7,15 @@ this folder describes the events, the configuration and the protocol.
 It runs inside pbs_server, as root, on an embedded interpreter.  The whole server waits while it runs.  Therefore:
 
 - It uses Python 3.6 and the standard library only: every pbs_server has them, and they survive the restarts of its
-  interpreter.  The functions below, the configuration and the state of the breaker persist between two runs.
+  interpreter.  The functions below, the configuration, the state of the breaker and the soft walltimes set by
+  managers persist between two runs.
 - It accepts every request.  An unhandled exception would reject the user's qsub.
 - One deadline, on a monotonic clock, limits the total wait.
 - It validates every value that it sets.  PBS validates none at postqueuejob and runjob, and a soft walltime of 0 kills
   the scheduler.
 """
 
-# ruff: noqa: PTH114, PTH116, PTH118, PTH120, PTH123, UP041 - on Python 3.6 socket.timeout is not TimeoutError; pathlib loads slowly.
+# ruff: noqa: PTH105, PTH114, PTH116, PTH118, PTH120, PTH123, UP041 - on Python 3.6 socket.timeout is not TimeoutError; pathlib loads slowly.
 
 import contextlib
 import sys
@@ -50,6 +51,9 @@ import socket
 from json.encoder import encode_basestring_ascii as quoted
 
 PROTOCOL = 1
+"""Version of a request, and lowest version of an answer."""
+NEWEST = 2
+"""Highest version of an answer.  The request names it; older daemons ignore that."""
 MAX_LINE = 65536
 """Maximum length of a request or an answer in bytes, with its newline."""
 NO_LIMIT = 5 * 365 * 24 * 3600
@@ -60,6 +64,14 @@ TIMEOUTS = "SOFTWALLTIME_HOOK_TIMEOUTS"
 Its value is "COUNT TIME PEER": the number of timeouts in a row, the monotonic time of the last change, and the peer.
 "slow" precedes the peer if slow answers opened the breaker.
 """
+ORDERED = "SOFTWALLTIME_HOOK_ORDERING"
+"""Environment variable of pbs_server with the state of the ordering value.
+
+Its value is the name of the resource after it was set.  After it could not be set, the value is "TIME NAME" with the
+monotonic time of the last warning.
+"""
+WARNING_INTERVAL = 600
+"""Seconds between two warnings that the ordering value cannot be set."""
 
 
 # ---- Configuration -------------------------------------------------------------------------------------------------
@@ -73,13 +85,15 @@ DEFAULTS = {
     "breaker_budget_ms": 0,
     "breaker_seconds": 30,
     "minimum": 60,
+    "ordering": "predicted",
+    "daemon_user": "softwalltime",
     "events": {"queuejob": True, "postqueuejob": False, "modifyjob": True, "runjob": True},
     "runjob": "always",
     "runjob_fallback": "walltime",
     "jobs_without_walltime": False,
     "clean_texts": True,
     "log": "all",
-    "postgres": {"dsn": "", "psycopg_path": "", "waiting": "usage", "running": "walltime"},
+    "postgres": {"dsn": "", "psycopg_path": "", "waiting": "usage", "running": "walltime", "exclusive": "walltime"},
 }
 
 
@@ -118,6 +132,11 @@ def absolute_path(value):
     return text(value) and value.startswith("/")
 
 
+def custom_resource(value):
+    """Accept a name that a custom resource may have, and the empty text."""
+    return text(value) and re.match(r"([A-Za-z][A-Za-z0-9_-]*)?\Z", value) is not None and value not in BUILT_IN
+
+
 def start_rule(value):
     """Accept a value of the key ``runjob``: at which job starts the hook sends a request."""
     if isinstance(value, dict):
@@ -125,6 +144,11 @@ def start_rule(value):
     return one_of("always", "never", "if-none")(value)
 
 
+BUILT_IN = (
+    "walltime", "soft_walltime", "min_walltime", "max_walltime", "cput", "pcput", "mem", "vmem", "pmem", "pvmem",
+    "ncpus", "nodes", "nodect", "ngpus", "select", "place", "host", "vnode", "nice", "file", "arch", "software", "site",
+)  # fmt: skip
+"""Resources with a meaning in PBS, which cannot hold the ordering value."""
 CHECKS = {
     "transport": one_of("daemon", "postgres"),
     "socket": absolute_path,
@@ -134,6 +158,8 @@ CHECKS = {
     "breaker_budget_ms": integer(0, 5000000),
     "breaker_seconds": integer(0, 86400),
     "minimum": integer(60, 86400),
+    "ordering": custom_resource,
+    "daemon_user": text,
     "events": {"queuejob": boolean, "postqueuejob": boolean, "modifyjob": boolean, "runjob": boolean},
     "runjob": start_rule,
     "runjob_fallback": one_of("walltime", "keep"),
@@ -145,6 +171,7 @@ CHECKS = {
         "psycopg_path": lambda value: value == "" or absolute_path(value),
         "waiting": text,
         "running": text,
+        "exclusive": one_of("walltime", "waiting"),
     },
 }
 """The check of each key's value."""
@@ -233,7 +260,7 @@ NUMBER_FIELDS = (
     "submitted", "walltime", "soft_walltime", "min_walltime", "max_walltime", "ncpus", "nodect", "ngpus", "interactive",
 )  # fmt: skip
 REQUEST_LINE = (
-    '{"v":1,"op":"predict","event":"%s","now":%d,"job":{'
+    '{"v":1,"accepts":2,"op":"predict","event":"%s","now":%d,"job":{'
     + ",".join(f'"{name}":%s' for name in TEXT_FIELDS + NUMBER_FIELDS)
     + '},"timeouts":%d,"previous_us":%s}\n'
 )
@@ -331,6 +358,8 @@ def ask_postgres(config, make_request, deadline):
     job = request["job"]
     settings = config["postgres"]
     predictor = settings["running" if request["event"] == "runjob" else "waiting"]
+    if request["event"] != "runjob" and settings["exclusive"] == "walltime" and is_exclusive(job["place"]):
+        predictor = "walltime"
     if job["walltime"] is None:
         return {"v": PROTOCOL, "action": "none", "basis": "no walltime"}
     if predictor == "walltime":
@@ -552,21 +581,24 @@ class Exchange:
 
 
 def parse_answer(answer):
-    """Return the seconds to set, or None, and the basis.
+    """Return the seconds to set, or None, the basis, and the ordering value, or None.
 
     :raises NoAnswerError: if the answer is an error or violates the protocol.
     """
-    if not isinstance(answer, dict) or type(answer.get("v")) is not int or answer["v"] != PROTOCOL:
-        raise NoAnswerError(f"invalid answer: not of protocol version {PROTOCOL}")
+    if not isinstance(answer, dict) or type(answer.get("v")) is not int or not PROTOCOL <= answer["v"] <= NEWEST:
+        raise NoAnswerError(f"invalid answer: not of protocol versions {PROTOCOL} to {NEWEST}")
     if "error" in answer:
         raise NoAnswerError(f"the daemon reports: {answer['error']}")
     basis = answer.get("basis")
     basis = basis if isinstance(basis, str) else ""
     seconds = answer.get("soft_walltime")
+    ordering = answer.get("ordering")
+    if ordering is not None and (type(ordering) is not int or ordering < 1):
+        raise NoAnswerError("invalid answer: ordering is not a number of seconds")
     if answer.get("action") == "none":
-        return None, basis
+        return None, basis, ordering
     if answer.get("action") == "set" and type(seconds) is int and seconds > 0:
-        return seconds, basis
+        return seconds, basis, ordering
     raise NoAnswerError("invalid answer: neither none nor a number of seconds")
 
 
@@ -656,7 +688,7 @@ def queue_facts(pbs, queue):
     (measured).
 
     :return: the name of the queue, "" if unknown; whether the default walltime is known; the default walltime in
-        seconds, None if there is none.
+        seconds, None if there is none; the default placement if it is exclusive in one of the possible queues.
     """
     now = time.monotonic()
     if QUEUES.get("pbs") is not pbs or now - QUEUES["at"] > QUEUES_AGE:
@@ -673,16 +705,26 @@ def read_queue_facts(pbs, queue):
     queue = queue or text_of(server.default_queue)
     names = destinations(pbs, server, queue, 0)
     limits = []
+    places = []
     for name in names:
         found = server.queue(name) if name else None
         if found is None:
-            return queue.partition("@")[0], False, None
+            return queue.partition("@")[0], False, None, ""
         lists = (found.resources_default, server.resources_default, found.resources_max, server.resources_max)
         walltimes = [seconds_of(resources["walltime"]) for resources in lists if resources is not None]
         limits.append(next((walltime for walltime in walltimes if walltime is not None), None))
+        defaults = [text_of(resources["place"]) for resources in lists[:2] if resources is not None]
+        places.append(next((place for place in defaults if place), ""))
+    place = next((place for place in places if is_exclusive(place)), "")
     # Limits, access lists and load select the destination, so the result is known only if all destinations agree.
     name = names[0] if len(set(names)) == 1 else queue.partition("@")[0]
-    return (name, True, limits[0]) if limits and len(set(limits)) == 1 else (name, False, None)
+    return (name, True, limits[0], place) if limits and len(set(limits)) == 1 else (name, False, None, place)
+
+
+def is_exclusive(place):
+    """Return whether the scheduler compares only the soft walltime of a job with this placement to a reservation."""
+    words = place.split(":")
+    return ("excl" in words or "exclhost" in words) and "pack" not in words
 
 
 def destinations(pbs, server, queue, depth):
@@ -765,10 +807,85 @@ def clean_value(thing, field, value, assign, cleaned):
     cleaned.append(field + " (not possible)")
 
 
+# ---- Soft walltimes set by managers ---------------------------------------------------------------------------------
+
+MANAGERS = {}
+"""Soft walltimes set by managers, in seconds: a dictionary of lists by job id, by the path of the file."""
+MAX_MANAGERS = 1000
+"""Maximum number of jobs in the file; if there are more, the older half is dropped."""
+
+
+def managers_file(pbs):
+    """Return the path of the file with the soft walltimes set by managers, beside the configuration; None if none.
+
+    Only root can write there.  The file survives restarts of interpreter and server, and a failover.
+    """
+    path = getattr(pbs, "hook_config_filename", None)
+    return path.rpartition(".")[0] + ".kept" if path else None
+
+
+def managers_values(pbs):
+    """Return the soft walltimes set by managers, by job id; read the file once per interpreter."""
+    path = managers_file(pbs)
+    if path not in MANAGERS:
+        values = {}
+        with contextlib.suppress(OSError, ValueError, TypeError), open(path) as file:
+            for line in file:
+                job_id, seconds = line.split()
+                values.setdefault(job_id, []).append(int(seconds))
+        MANAGERS.clear()
+        MANAGERS[path] = values
+    return MANAGERS[path]
+
+
+def remember(pbs, job_id, seconds):
+    """Store the soft walltime that a manager sets on a job; with None remove those of the job.
+
+    PBS may still refuse the alter.  Therefore earlier values stay, and a value counts only while the job has it.
+    """
+    values = managers_values(pbs)
+    path = managers_file(pbs)
+    if path is None or (seconds is None and job_id not in values):
+        return
+    if seconds is not None:
+        values.setdefault(job_id, []).append(seconds)
+        if len(values) <= MAX_MANAGERS:
+            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                file.write(f"{job_id} {seconds}\n")
+            return
+        for old in list(values)[: len(values) // 2]:
+            del values[old]
+    else:
+        del values[job_id]
+    descriptor = os.open(path + ".new", os.O_WRONLY | os.O_TRUNC | os.O_CREAT, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.writelines(f"{job_id} {each}\n" for job_id, given in values.items() for each in given)
+    os.replace(path + ".new", path)
+
+
+def is_manager(pbs, event):
+    """Return whether PBS lets the requestor set a soft walltime: root, and users in the server's ``managers``."""
+    user, host = text_of(event.requestor), text_of(event.requestor_host)
+    if user == "root":
+        return True
+    for entry in text_of(pbs.server().managers).split(","):
+        name, _, place = entry.strip().partition("@")
+        if name == user and (
+            place in ("", "*", host)
+            or (place.startswith("*") and host.endswith(place[1:]))
+            or place.partition(".")[0] == host.partition(".")[0]
+        ):
+            return True
+    return False
+
+
 # ---- The events ----------------------------------------------------------------------------------------------------
 
 LEAVE, REMOVE = "leave", "remove"
 """Values of a decision besides a number of seconds."""
+LEAST, UNCHANGED, RAISED = "least", "unchanged", "raised"
+"""In the rows of modifyjob: the lowest valid soft walltime, the one before the alter, and the walltime."""
 VALID = "valid"
 """In the table: the valid soft walltime nearest to the job's; in most cases they are equal."""
 
@@ -796,26 +913,32 @@ DECISIONS = {
     "postqueuejob": (
         ("shrink_to_fit", LEAVE, STOP, "shrink_to_fit"),
         ("has_valid", LEAVE, STOP, "has_valid"),
+        ("managers_own", VALID, STOP, "managers_own"),
         # After a move into a queue with a lower default walltime, PBS leaves the soft walltime above it.
         ("no_walltime", VALID, STOP, "no_walltime"),
         ("always", VALID, ASK, ""),
     ),
     # A user's alter would fail: PBS refuses a walltime below the soft walltime, and shrink-to-fit with a soft walltime.
     "modifyjob": (
-        ("gives_zero", REMOVE, STOP, "zero"),
+        ("gives_too_little", LEAST, STOP, "below_minimum"),
+        ("overrides_manager", UNCHANGED, STOP, "managers_own"),
         ("gives_soft_walltime", LEAVE, STOP, "requested"),
         ("job_unknown", REMOVE, STOP, "job_unknown"),
         ("shrink_to_fit", REMOVE, STOP, "shrink_to_fit"),
-        ("keeps_walltime", LEAVE, STOP, ""),
+        ("keeps_walltime_and_place", LEAVE, STOP, ""),
         ("loses_walltime", REMOVE, STOP, "no_walltime"),
         # Predictions for waiting jobs may be too low for a running job, on which promised starts already depend.
         ("runs", VALID, STOP, "running"),
+        ("managers_own", VALID, STOP, "managers_own"),
+        # With a lower soft walltime the scheduler would start the job into a confirmed reservation.
+        ("becomes_exclusive", RAISED, ASK, ""),
         ("always", VALID, ASK, ""),
     ),
     # The value set at the start counts from then on; it may be more careful than that for the waiting job.
     "runjob": (
         ("shrink_to_fit", LEAVE, STOP, "shrink_to_fit"),
         ("no_walltime", LEAVE, STOP, "no_walltime"),
+        ("managers_own", VALID, STOP, "managers_own"),
         ("no_request_at_start", VALID, STOP, "no_request_at_start"),
         ("always", VALID, ASK_AT_START, ""),
     ),
@@ -828,7 +951,8 @@ REASONS = {
     "shrink_to_fit": "a shrink-to-fit job may have no soft walltime",
     "requested": "the request gives a soft walltime",
     "has_valid": "the job has a valid soft walltime",
-    "zero": "a soft walltime of 0 would kill the scheduler",
+    "below_minimum": "the request gives less than the minimum, and a soft walltime of 0 would kill the scheduler",
+    "managers_own": "a manager set this soft walltime",
     "job_unknown": "PBS does not show the job",
     "destination_unknown": "the walltime depends on where the job is routed",
     "running": "the job runs",
@@ -836,6 +960,10 @@ REASONS = {
     "unanswered": "no answer",
 }
 """The sentence of each reason."""
+
+
+SUBJOB = re.compile(r"\[[0-9]+\]")
+"""The index in the id of a subjob."""
 
 
 class Facts:
@@ -849,8 +977,12 @@ class Facts:
 
     def __init__(self, hook):
         self.pbs = hook.pbs
+        self.event = hook.event
         self.config = hook.config
         self.now = hook.now
+        # The ordering value of the answer, and that of the job if it may have to change with the walltime.
+        self.ordering = None
+        self.ordered = None
         # The functions to look attributes and requested resources up with, in this order.
         self.attributes = (hook.attributes,)
         self.resources = (resources_of(hook.event.job),)
@@ -863,16 +995,25 @@ class Facts:
         """Determine the default walltime; return whether it is unknown because the destination queue is."""
         if self.walltime is not None:
             return False
-        _, known, self.walltime = queue_facts(self.pbs, text_of(first("queue", self.attributes)))
+        _, known, self.walltime, _ = queue_facts(self.pbs, text_of(first("queue", self.attributes)))
         return not known
 
     def gives_soft_walltime(self):
         """The request sets or unsets a soft walltime, which only managers may."""
         return self.requested is not None
 
-    def gives_zero(self):
-        """The request sets a soft walltime of 0."""
-        return self.requested is not None and self.soft_walltime == 0
+    def managers_own(self):
+        """A manager set the soft walltime that the job has."""
+        return self.is_managers(self.soft_walltime)
+
+    def is_managers(self, seconds):
+        """Return whether a manager set this soft walltime on the job or on its array."""
+        given = managers_values(self.pbs)
+        if not given or seconds is None:
+            return False
+        job_id = text_of(self.event.job.id)
+        array = SUBJOB.sub("[]", job_id, 1)
+        return seconds in given.get(job_id, ()) or seconds in given.get(array, ())
 
     def shrink_to_fit(self):
         """The scheduler may shorten the job's walltime."""
@@ -923,6 +1064,8 @@ class AlterFacts(Facts):
         # The request's own value: "" unsets it.
         self.requested = request("soft_walltime")
         self.changes_walltime = request("walltime") is not None
+        self.place = request("place")
+        self.previous = None
         if self.original is None:
             self.soft_walltime = self.soft_walltime if self.requested is not None else self.UNKNOWN
             return
@@ -930,22 +1073,42 @@ class AlterFacts(Facts):
         had = (resources_of(self.original),)
         self.attributes += job
         self.resources += had
+        self.previous = seconds_of(first("soft_walltime", had))
         if self.requested is None:
-            self.soft_walltime = seconds_of(first("soft_walltime", had))
+            self.soft_walltime = self.previous
         self.has_min_walltime = self.has_min_walltime or first("min_walltime", had) is not None
         self.before = seconds_of(first("walltime", had))
         self.state = first("job_state", job)
-        if self.changes_walltime and self.walltime is None:
+        # PBS refuses to alter a custom resource of a running job: the user's request would fail.
+        if self.changes_walltime and self.config["ordering"] and not self.runs():
+            self.ordered = integer_of(first(self.config["ordering"], had))
+        if not self.changes_walltime:
+            self.walltime = self.before
+        elif self.walltime is None:
             # After qalter -l walltime= the job gets the default of its queue again.
             self.walltime = queue_facts(self.pbs, text_of(first("queue", job)))[2]
+
+    def gives_too_little(self):
+        """The request sets a soft walltime below the minimum."""
+        given = self.requested is not None and self.soft_walltime is not None
+        return given and self.soft_walltime < self.config["minimum"]
+
+    def overrides_manager(self):
+        """The daemon would replace a soft walltime that a manager set."""
+        ours = self.requested is not None and text_of(self.event.requestor) == self.config["daemon_user"]
+        return ours and self.is_managers(self.previous)
+
+    def becomes_exclusive(self):
+        """The request makes the job's placement exclusive."""
+        return self.place is not None and self.soft_walltime is not None and is_exclusive(text_of(self.place))
 
     def job_unknown(self):
         """PBS does not show the job before the alter."""
         return self.original is None
 
-    def keeps_walltime(self):
-        """The request does not change the walltime."""
-        return not self.changes_walltime
+    def keeps_walltime_and_place(self):
+        """The request changes neither the walltime nor the placement."""
+        return not self.changes_walltime and self.place is None
 
     def loses_walltime(self):
         """The job will have no walltime."""
@@ -956,6 +1119,21 @@ class AlterFacts(Facts):
         pbs = self.pbs
         waits = (pbs.JOB_STATE_QUEUED, pbs.JOB_STATE_HELD, pbs.JOB_STATE_WAITING, pbs.JOB_STATE_BEGUN)
         return self.state not in waits
+
+    def least(self):
+        """Return the lowest soft walltime that PBS accepts for the job; None if none."""
+        if self.original is None or self.has_min_walltime:
+            return None
+        least = self.config["minimum"]
+        return self.fitted(least, NO_LIMIT if self.walltime is None else self.walltime)
+
+    def unchanged(self):
+        """Return the soft walltime before the alter; None if none."""
+        return self.previous
+
+    def raised(self):
+        """Return the walltime."""
+        return self.walltime
 
     def valid(self):
         """As for any job, but a soft walltime that was raised to the walltime at the start follows the walltime."""
@@ -1040,7 +1218,7 @@ class Hook:
     def modifyjob(self):
         """Handle the alter of a job."""
         request = resources_of(self.event.job)
-        if all(request(name) is None for name in ("walltime", "min_walltime", "soft_walltime")):
+        if all(request(name) is None for name in ("walltime", "min_walltime", "soft_walltime", "place")):
             return None
         return AlterFacts(self)
 
@@ -1064,12 +1242,15 @@ class Hook:
         """Look up the decision in DECISIONS, send a request if the row requires it, apply and return the decision."""
         row = next(row for row in DECISIONS[self.name] if getattr(facts, row[0])())
         _, value, then, reason = row
-        if value == VALID:
-            valid = facts.valid()
-            value = LEAVE if valid == facts.soft_walltime else REMOVE if valid is None else valid
+        if value not in (LEAVE, REMOVE):
+            seconds = getattr(facts, value)()
+            value = LEAVE if seconds == facts.soft_walltime else REMOVE if seconds is None else seconds
         decision = Decision(value, reason, REASONS.get(reason, ""))
         self.apply(decision, facts)
         if then == STOP:
+            self.order(facts)
+            if self.name == "modifyjob" and reason in ("requested", "below_minimum", "managers_own"):
+                self.remember(facts)
             return decision
         try:
             decision = self.ask(facts)
@@ -1079,7 +1260,56 @@ class Hook:
                 value = self.start_fallback(facts, value)
             decision = Decision(value, "unanswered", f"no answer: {error}")
         self.apply(decision, facts)
+        self.order(facts)
         return decision
+
+    def remember(self, facts):
+        """Remember the soft walltime that a manager sets, and its new value if the walltime lowers it."""
+        if facts.requested is not None:
+            if text_of(self.event.requestor) == self.config["daemon_user"] or not is_manager(self.pbs, self.event):
+                return
+        elif not self.changed:
+            return
+        try:
+            remember(self.pbs, text_of(self.event.job.id), facts.soft_walltime)
+        except OSError as error:
+            log(self.pbs, self.pbs.LOG_WARNING, f"cannot store the soft walltime set by a manager: {error}")
+
+    def order(self, facts):
+        """Set the ordering value, by which job_sort_formula may order the job.
+
+        It is the answer's.  Without one, the job's own value stays, but at most the walltime; a new job gets the
+        walltime if the request failed and other jobs have ordering values.
+        """
+        name = self.config["ordering"]
+        value, previous, facts.ordering = facts.ordering, facts.ordered, None
+        if not name or self.name == "runjob":
+            return
+        if value is None and previous is not None and facts.walltime is not None:
+            value = min(previous, facts.walltime)
+        elif value is None and self.failed and os.environ.get(ORDERED) == name:
+            value = facts.walltime
+        if value is None or value == previous:
+            return
+        try:
+            self.event.job.Resource_List[name] = value
+        except Exception as error:  # The resource does not exist, or has another type.
+            self.warn_of_ordering(name, error)
+        else:
+            facts.ordering, self.changed = value, True
+            if os.environ.get(ORDERED) != name:
+                os.environ[ORDERED] = name
+
+    def warn_of_ordering(self, name, error):
+        """Log that the ordering value cannot be set, but not for each job."""
+        now = time.monotonic()
+        last, _, of = os.environ.get(ORDERED, "").partition(" ")
+        if of == name and 0 <= now - float(last) < WARNING_INTERVAL:
+            return
+        os.environ[ORDERED] = f"{now} {name}"
+        if self.config["log"] != "off":
+            message = f"resource {name}: cannot be set: {error}; jobs get no ordering value"
+            log(self.pbs, self.pbs.LOG_WARNING, message)
 
     def ask(self, facts):
         """Return the decision of the daemon or of PostgreSQL.
@@ -1088,11 +1318,12 @@ class Hook:
         """
         if self.exchange is None:
             self.exchange = Exchange(self.config, self.deadline)
-        seconds, basis = parse_answer(self.exchange.ask(lambda: self.request(facts)))
+        seconds, basis, ordering = parse_answer(self.exchange.ask(lambda: self.request(facts)))
+        limit = NO_LIMIT if facts.walltime is None else facts.walltime
+        if (seconds or 0) > limit or (ordering or 0) > limit:
+            raise NoAnswerError("invalid answer: more than the walltime")
+        facts.ordering = ordering
         if seconds is not None:
-            limit = NO_LIMIT if facts.walltime is None else facts.walltime
-            if seconds > limit:
-                raise NoAnswerError("invalid answer: more than the walltime")
             seconds = facts.fitted(seconds, limit)
         if seconds in (None, facts.soft_walltime) or (facts.soft_walltime is None and seconds == facts.walltime):
             return Decision(LEAVE, "answered", basis)
@@ -1124,8 +1355,12 @@ class Hook:
         """Return the request about the job; ``encode`` needs ``timeouts`` and ``previous_us`` too."""
         attributes, resources = facts.attributes, facts.resources
         queue = text_of(first("queue", attributes))
+        place = text_of(first("place", resources))
         if self.name == "queuejob":
-            queue = queue_facts(self.pbs, queue)[0] or queue
+            name, _, _, default = queue_facts(self.pbs, queue)
+            queue = name or queue
+            # PBS converts an old node specification after this event.
+            place = place or ("scatter:excl" if "#excl" in text_of(first("nodes", resources)) else default)
             user = text_of(self.event.requestor)
             group = text_of(first("group_list", attributes)).partition(",")[0].partition("@")[0]
         else:
@@ -1153,7 +1388,7 @@ class Hook:
                 "ngpus": integer_of(first("ngpus", resources)),
                 "mem": text_of(first("mem", resources)) or None,
                 "select": text_of(first("select", resources)),
-                "place": text_of(first("place", resources)),
+                "place": place,
                 "array_indices": text_of(first("array_indices_submitted", attributes)),
                 "interactive": bool(integer_of(first("interactive", attributes))),
             },
@@ -1166,6 +1401,8 @@ def describe(decision, before, facts):
         what = "left without" if facts.soft_walltime is None else f"left at {facts.soft_walltime}"
     else:
         what = "removed" if facts.soft_walltime is None else f"set {facts.soft_walltime} of {facts.walltime}"
+    if facts.ordering is not None:
+        what += f", ordering {facts.ordering}"
     return what + (": " + decision.basis if decision.basis else "")
 
 

@@ -23,7 +23,7 @@ LINE = 65536
 class Peer:
     """Controls the server from a test.  Behaviours; the first that is set applies:
 
-    ``set=N``, ``share=0.5`` (of the walltime) or ``none=True``: a valid answer;
+    ``set=N``, ``share=0.5`` (of the walltime) or ``none=True``: a valid answer, with ``ordering=N`` of version 2;
     ``raw=TEXT``: that text; ``base64=TEXT``: those bytes;
     ``close=True``: closes at once; ``hang=True``: reads, never answers; ``flood=True``: endless bytes on one line;
     ``trickle=SECONDS``: a valid answer of thousands of bytes, one byte in this interval.
@@ -170,6 +170,8 @@ def _respond(client: socket.socket, behaviour: Mapping[str, Any], request: Mappi
     elif "share" in behaviour and request["job"]["walltime"]:
         seconds = int(request["job"]["walltime"] * behaviour["share"])
         answer = {"v": 1, "action": "set", "soft_walltime": seconds, "basis": "a share of the walltime"}
+    if behaviour.get("ordering") is not None:
+        answer |= {"v": 2, "ordering": behaviour["ordering"]}
     if "trickle" in behaviour:
         answer["basis"] = "a long story " * 600
     line = json.dumps(answer).encode() + b"\n"

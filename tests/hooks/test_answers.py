@@ -89,7 +89,7 @@ INVALID = {
     "an empty line": "\n",
     "a number": "1800\n",
     "a list": "[1, 2]\n",
-    "another version": '{"v": 2, "action": "set", "soft_walltime": 600, "basis": ""}\n',
+    "another version": '{"v": 3, "action": "set", "soft_walltime": 600, "basis": ""}\n',
     "true for a version": '{"v": true, "action": "set", "soft_walltime": 600, "basis": ""}\n',
     "no action": '{"v": 1, "soft_walltime": 600}\n',
     "another action": '{"v": 1, "action": "delete", "soft_walltime": 600}\n',

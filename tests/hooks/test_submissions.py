@@ -43,6 +43,7 @@ def test_a_request_has_all_fields_of_the_job(run: Run, peer: Peer, site: Site) -
     assert [asked] == [
         {
             "v": 1,
+            "accepts": 2,
             "op": "predict",
             "timeouts": 0,
             "event": "postqueuejob",

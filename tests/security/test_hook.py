@@ -61,7 +61,8 @@ def test_the_hook_opens_only_its_configuration_and_its_socket(
             assert not outcome.error
         seen = list(audited)
     files = {str(arguments[0]) for name, arguments in seen if name == "open"}
-    assert files <= {str(configuration)}
+    # What managers gave is kept beside the configuration, where only root can write.
+    assert files <= {str(configuration), str(configuration.with_suffix(".kept"))}
     connected = {arguments[1] for name, arguments in seen if name == "socket.connect"}
     assert connected == {str(peer.socket)}
     assert {name for name, _ in seen} <= {"open", "socket.connect", "socket.__new__", "exec", "import", "os.putenv"}
@@ -166,11 +167,25 @@ def test_texts_of_users_are_neither_executed_nor_paths() -> None:
         if isinstance(node, ast.Call)
         and (
             ast.unparse(node.func)
-            in ("open", "exec", "eval", "compile", "__import__", "os.stat", "os.lstat", "peer.connect", "connect")
+            in (
+                "open",
+                "os.open",
+                "exec",
+                "eval",
+                "compile",
+                "__import__",
+                "os.stat",
+                "os.lstat",
+                "peer.connect",
+                "connect",
+            )
         )
     }
     assert calls == {
         "open(path, 'rb')",
+        "open(path)",
+        "os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 384)",
+        "os.open(path + '.new', os.O_WRONLY | os.O_TRUNC | os.O_CREAT, 384)",
         "os.stat(path)",
         "os.lstat(each)",
         "exec(_code, _kept.__dict__)",

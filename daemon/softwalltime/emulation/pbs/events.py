@@ -12,6 +12,7 @@ Attributes: TypeAlias = Mapping[str, str | Mapping[str, str]]
 Name: TypeAlias = Literal["queuejob", "postqueuejob", "modifyjob", "runjob"]
 
 NAMES: Final[tuple[Name, ...]] = ("queuejob", "postqueuejob", "modifyjob", "runjob")
+_NOTHING: Final[Mapping[str, str]] = {}
 _MAYBE_EMPTY: Final = ("Job_Name", "queue", "Account_Name", "interactive", "euser", "egroup")
 
 
@@ -76,12 +77,20 @@ def queued(submission: Submission, *, site: Site, array_indices: str = "", now: 
 
 
 def postqueued(
-    submission: Submission, *, site: Site, now: int | None = None, soft_walltime: int | None = None
+    submission: Submission,
+    *,
+    site: Site,
+    now: int | None = None,
+    soft_walltime: int | None = None,
+    own: Mapping[str, str] = _NOTHING,
 ) -> Event:
-    """Return the postqueuejob event of a job in its execution queue, with the soft walltime set at queuejob."""
+    """Return the postqueuejob event of a job in its execution queue, with the soft walltime set at queuejob.
+
+    :param own: custom resources that it has.
+    """
     return Event(
         "postqueuejob",
-        _attributes(submission, soft_walltime),
+        _attributes(submission, soft_walltime, own),
         submission.job_id,
         site=site,
         requestor="root",
@@ -99,9 +108,13 @@ def altered(
     soft_walltime: int | None = None,
     state: str = "Q",
     requestor: str = "",
+    own: Mapping[str, str] = _NOTHING,
 ) -> Event:
-    """Return the modifyjob event of a job that requests these resources; ``""`` unsets one."""
-    original = {**_attributes(submission, soft_walltime), "job_state": state}
+    """Return the modifyjob event of a job that requests these resources; ``""`` unsets one.
+
+    :param own: custom resources that it has.
+    """
+    original = {**_attributes(submission, soft_walltime, own), "job_state": state}
     return Event(
         "modifyjob",
         {"Resource_List": resources},
@@ -114,11 +127,21 @@ def altered(
     )
 
 
-def started(submission: Submission, *, site: Site, now: int, soft_walltime: int | None = None) -> Event:
-    """Return the runjob event of a job with its current soft walltime."""
+def started(
+    submission: Submission,
+    *,
+    site: Site,
+    now: int,
+    soft_walltime: int | None = None,
+    own: Mapping[str, str] = _NOTHING,
+) -> Event:
+    """Return the runjob event of a job with its current soft walltime.
+
+    :param own: custom resources that it has.
+    """
     return Event(
         "runjob",
-        _attributes(submission, soft_walltime),
+        _attributes(submission, soft_walltime, own),
         submission.job_id,
         site=site,
         requestor="Scheduler",
@@ -127,9 +150,11 @@ def started(submission: Submission, *, site: Site, now: int, soft_walltime: int 
     )
 
 
-def _attributes(submission: Submission, soft_walltime: int | None = None) -> dict[str, str | Mapping[str, str]]:
+def _attributes(
+    submission: Submission, soft_walltime: int | None = None, own: Mapping[str, str] = _NOTHING
+) -> dict[str, str | Mapping[str, str]]:
     """The job's attributes, in PBS's words; written out, since this is done for each of millions of events."""
-    resources: dict[str, str] = {}
+    resources = dict(own)
     if submission.walltime is not None:
         resources["walltime"] = clock(submission.walltime)
     if soft_walltime is not None:

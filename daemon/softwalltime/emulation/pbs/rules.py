@@ -80,6 +80,9 @@ def _refused_alter(event: Event, resources: Mapping[str, object]) -> str:
     request = _together(requested(event), resources)
     if "soft_walltime" in request and "soft_walltime" not in resources and event.requestor not in event.site.managers:
         return READ_ONLY
+    running = (event.original or {}).get("job_state") not in ("Q", "H", "W", "B")
+    if running and (own := event.site.resources.keys() & request.keys()):
+        return f"Cannot modify attribute while job running  Resource_List.{min(own)}"
     result = {**existing(event), **request}
     soft, walltime = as_seconds(result.get("soft_walltime")), as_seconds(result.get("walltime"))
     if soft is None:

@@ -1,0 +1,188 @@
+"""Soft walltimes that managers give are kept; none that could stop the scheduler is."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from softwalltime.emulation.pbs.events import Event, Site, altered, postqueued, started
+from softwalltime.emulation.pbs.hook import HookOutcome, HookScript
+from tests.hooks.conftest import PATIENT
+from tests.hooks.jobs import NOBODY, NOW, submission
+from tests.hooks.peer import Peer
+
+Server = Callable[[Event], HookOutcome]
+"""Runs the hook for an event, each time with the same configuration file."""
+
+
+@pytest.fixture
+def configuration(configured: Callable[..., Path], peer: Peer) -> Path:
+    return configured(socket=str(peer.socket), deadline_ms=PATIENT)
+
+
+@pytest.fixture
+def server(script: HookScript, configuration: Path) -> Server:
+    def run(event: Event) -> HookOutcome:
+        outcome = script.run(event, configuration)
+        assert not outcome.error, outcome.error
+        assert outcome.hook_accepted
+        return outcome
+
+    return run
+
+
+def alter(
+    site: Site, requestor: str = "root", state: str = "Q", soft: int | None = 1800, job_id: str = "7.pbs1",
+    own: dict[str, str] | None = None, **resources: str,
+) -> Event:  # fmt: skip
+    """The alter of a job of an hour."""
+    job = submission(job_id=job_id)
+    return altered(
+        job, resources, site=site, now=NOW, soft_walltime=soft, state=state, requestor=requestor, own=own or {}
+    )
+
+
+def start(site: Site, soft: int, job_id: str = "7.pbs1") -> Event:
+    return started(submission(job_id=job_id), site=site, now=NOW, soft_walltime=soft)
+
+
+@pytest.mark.parametrize("state", ["Q", "R"])
+@pytest.mark.parametrize("given", ["0", "1", "00:00:59"])
+def test_a_soft_walltime_of_0_or_below_the_minimum_is_raised_to_it_whoever_asks(
+    given: str, state: str, server: Server, peer: Peer, site: Site
+) -> None:
+    """A manager's ``qalter -l soft_walltime=0`` on a running job would kill the scheduler."""
+    for requestor in ("root", "softwalltime"):
+        outcome = server(alter(site, requestor, state, soft_walltime=given))
+        assert (outcome.accepted, outcome.soft_walltime) == (True, 60)
+        assert "a soft walltime of 0 would kill the scheduler" in outcome.log[0][1]
+    outcome = server(alter(site, soft=None, soft_walltime=given, walltime="00:00:30"))
+    assert (outcome.accepted, outcome.soft_walltime) == (True, None), "the walltime leaves no valid one"
+    short = replace(
+        alter(site, soft_walltime=given), original={"job_state": state, "Resource_List": {"walltime": "30"}}
+    )
+    assert (server(short).accepted, server(short).soft_walltime) == (True, None)
+    assert server(alter(site, soft_walltime="00:01:00")).soft_walltime == 60
+    assert peer.asked() == []
+
+
+@pytest.mark.parametrize("answer", [{"share": 1}, NOBODY], ids=["answered", "unanswered"])
+def test_a_managers_soft_walltime_is_kept_at_the_start_with_the_daemon_and_without(
+    answer: dict[str, Any], server: Server, peer: Peer, site: Site
+) -> None:
+    peer.behave(**answer)
+    assert server(start(site, 1800)).soft_walltime == 3600, "nobody has given it"
+    server(alter(site, soft_walltime="00:40:00"))
+    asked = len(peer.asked())
+    outcome = server(start(site, 2400))
+    assert (outcome.soft_walltime, outcome.resources) == (2400, {})
+    assert "left at 2400: a manager set this soft walltime" in outcome.log[0][1]
+    assert len(peer.asked()) == asked
+    assert server(start(site, 2400, "8.pbs1")).soft_walltime == 3600, "another job"
+    assert server(start(site, 1800)).soft_walltime == 3600, "another value is not the manager's"
+
+
+def test_it_outlives_the_interpreter_and_the_server_and_only_root_may_read_it(
+    server: Server, configuration: Path, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    server(alter(site, soft_walltime="00:40:00"))
+    server(alter(site, job_id="9.pbs1", soft_walltime="00:50:00"))
+    kept = configuration.with_suffix(".kept")
+    assert kept.read_text() == "7.pbs1 2400\n9.pbs1 3000\n"
+    assert kept.stat().st_mode & 0o777 == 0o600
+    monkeypatch.delitem(sys.modules, "softwalltime_hook_kept")
+    assert server(start(site, 2400)).soft_walltime == 2400
+    monkeypatch.delitem(sys.modules, "softwalltime_hook_kept")
+    kept.write_text("half a line\n7.pbs1\n")
+    assert server(start(site, 2400)).accepted
+
+
+def test_that_of_an_array_is_that_of_its_subjobs(server: Server, peer: Peer, site: Site) -> None:
+    peer.behave(share=1)
+    server(alter(site, job_id="5[].pbs1", soft_walltime="00:40:00"))
+    assert server(start(site, 2400, "5[3].pbs1")).soft_walltime == 2400
+    assert server(start(site, 2400, "6[3].pbs1")).soft_walltime == 3600
+
+
+def test_it_follows_the_walltime_down_and_stays_the_managers(server: Server, peer: Peer, site: Site) -> None:
+    peer.behave(share=1)
+    server(alter(site, soft_walltime="00:40:00"))
+    assert server(alter(site, "alice", soft=2400, walltime="00:50:00")).soft_walltime == 2400
+    assert server(alter(site, "alice", soft=2400, walltime="00:30:00")).soft_walltime == 1800
+    assert server(start(site, 1800)).soft_walltime == 1800
+    assert server(postqueued(submission(walltime=1200), site=site, soft_walltime=1800)).soft_walltime == 1200, "moved"
+    assert peer.asked() == []
+
+
+def test_a_manager_gives_a_job_back_by_taking_the_soft_walltime_away(server: Server, peer: Peer, site: Site) -> None:
+    peer.behave(share=1)
+    server(alter(site, soft_walltime="00:40:00"))
+    outcome = server(alter(site, soft=2400, soft_walltime=""))
+    assert (outcome.accepted, outcome.soft_walltime) == (True, None)
+    assert server(start(site, 2400)).soft_walltime == 3600
+
+
+def test_what_a_user_asks_for_in_vain_is_not_remembered(server: Server, peer: Peer, site: Site) -> None:
+    """Or users could keep the bold value for waiting jobs once their jobs run."""
+    peer.behave(share=1)
+    managed = replace(site, server={**site.server, "managers": "carol@*,dave@pbs1,erin@other.example.org"})
+    for user in ("alice", "erin"):
+        outcome = server(alter(managed, user, soft_walltime="00:30:00"))
+        assert not outcome.accepted
+        assert server(start(managed, 1800)).soft_walltime == 3600
+    for job_id, user in (("21.pbs1", "carol"), ("22.pbs1", "dave")):
+        server(alter(managed, user, job_id=job_id, soft_walltime="00:30:00"))
+        assert server(start(managed, 1800, job_id)).soft_walltime == 1800
+
+
+def test_the_daemons_own_alters_are_no_managers_and_never_replace_one(server: Server, peer: Peer, site: Site) -> None:
+    peer.behave(share=1)
+    site = replace(site, managers=frozenset({"root", "softwalltime"}), server={"managers": "softwalltime@*"})
+    assert server(alter(site, "softwalltime", soft_walltime="00:20:00")).soft_walltime == 1200
+    assert server(start(site, 1200)).soft_walltime == 3600
+    server(alter(site, soft_walltime="00:40:00"))
+    outcome = server(alter(site, "softwalltime", soft=2400, soft_walltime="00:20:00"))
+    assert (outcome.accepted, outcome.soft_walltime) == (True, 2400)
+    assert server(start(site, 2400)).soft_walltime == 2400
+
+
+def test_only_the_newest_thousand_jobs_are_remembered(
+    server: Server, script: HookScript, configuration: Path, site: Site
+) -> None:
+    kept = configuration.with_suffix(".kept")
+    kept.write_text("".join(f"{number}.pbs1 100\n" for number in range(100, 1100)))
+    server(alter(site, soft_walltime="00:40:00"))
+    lines = kept.read_text().splitlines()
+    assert (len(lines), lines[0], lines[-1]) == (501, "600.pbs1 100", "7.pbs1 2400")
+
+
+def test_where_it_cannot_be_remembered_the_alter_passes_with_a_warning(
+    server: Server, configuration: Path, site: Site
+) -> None:
+    configuration.with_suffix(".kept").mkdir()
+    outcome = server(alter(site, soft_walltime="00:40:00"))
+    assert (outcome.accepted, outcome.soft_walltime) == (True, 2400)
+    assert any("cannot store the soft walltime set by a manager: " in line for _, line in outcome.log)
+
+
+@pytest.mark.parametrize(
+    ("place", "answer", "expected"),
+    [
+        ("excl", NOBODY, 3600),
+        ("excl", {"set": 600}, 600),
+        ("scatter:excl", {"none": True}, 3600),
+        ("pack:excl", NOBODY, 1800),
+        ("free", {"set": 600}, 600),
+        ("free", NOBODY, 1800),
+    ],
+)
+def test_an_alter_to_exclusive_placement_takes_a_short_soft_walltime_back(
+    place: str, answer: dict[str, Any], expected: int, server: Server, peer: Peer, site: Site
+) -> None:
+    """The scheduler would start the job into a confirmed reservation; only the daemon knows a site without any."""
+    peer.behave(**answer)
+    assert server(alter(site, "alice", place=place)).soft_walltime == expected
