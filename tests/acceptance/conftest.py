@@ -54,6 +54,15 @@ class ServedDaemon:
     def start(self) -> None:
         self._daemon.start()
 
+    def configure(self, policy: str) -> None:
+        """Replace the policy in the settings file."""
+        self._daemon.configure(policy)
+
+    def reload(self, done: Callable[[dict[str, Any]], bool]) -> None:
+        """Let it read its settings again, until its policy is as expected."""
+        self._daemon.send(signal.SIGHUP)
+        service.until(lambda: done(self._daemon.status()["policy"]) and self._daemon.status()["ready"])
+
     def stop(self) -> None:
         self._daemon.end(signal.SIGTERM)
 

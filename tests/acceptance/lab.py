@@ -81,6 +81,11 @@ class Lab:
         assert done.ok, f"{command}: {done.error or done.output}"
         return done.output
 
+    def json(self, *command: str) -> dict[str, Any]:
+        """Run a command that prints JSON; the document."""
+        document: dict[str, Any] = json.loads(self.must(*command))
+        return document
+
     def qmgr(self, statement: str) -> str:
         """Run a statement of qmgr."""
         return self.must("qmgr", "-c", statement)

@@ -42,7 +42,11 @@ def test_the_walltime_can_be_lowered_and_raised_again(job: str, lab: Lab) -> Non
 
 
 @both
-def test_the_walltime_can_be_unset(answers: bool, job: str, lab: Lab, daemon: Daemon) -> None:
+def test_the_walltime_can_be_unset(
+    answers: bool, job: str, lab: Lab, daemon: Daemon, install: Callable[..., None]
+) -> None:
+    # What root sets is not a manager's here, which would be kept.
+    install(daemon_user="root")
     lab.qalter(job, "-l", "walltime=01:00:00")
     lab.must("qalter", "-l", "soft_walltime=3000", job)
     if not answers:

@@ -33,7 +33,7 @@ from softwalltime.errors import SourceError
 from softwalltime.events import Kind
 from softwalltime.jobs import CompletedJob
 from softwalltime.predictors.registry import make
-from softwalltime.replay.drive import ReplayResult, drive, drive_specs
+from softwalltime.replay.drive import ReplayResult, drive, drive_ordering, drive_specs
 from softwalltime.replay.workload import Workload
 from softwalltime.states import TEACHING
 from softwalltime.store.embedded.server import embedded_postgres
@@ -134,6 +134,33 @@ def test_the_prediction_at_start_is_that_of_the_fast_replay_too(database: str, t
     assert ((fast.at_start != fast.soft_walltimes) & (workload.started >= 0)).any() == (running != "keep")
     report.replayed.at_start[0] += 1
     assert compare(workload, report, fast).differing == 1
+
+
+@pytest.mark.parametrize("postqueuejob", [True, False])
+def test_every_ordering_value_is_that_of_the_fast_replay(database: str, postqueuejob: bool) -> None:
+    workload = part("SDSC-SP2-1998", 0, 300)
+    fast = drive_specs(workload, ["factor:0.5"])["factor:0.5"]
+    ordering = drive_ordering(workload, "v1")
+    lives = Timeline(workload, now=int(time.time()), postqueuejob=postqueuejob)
+    report = run(lives, "factor:0.5", setting(database, ordering="v1"))
+    assert compare(workload, report, fast, ordering=ordering) == Comparison(0, 0, (), True)
+    walltimes = workload.walltime
+    assert ((ordering == walltimes) & (walltimes > 0)).sum() > 20, "cold starts"
+    assert ((ordering > 0) & (ordering < walltimes)).sum() > 20
+    report.ordering[0] += 1
+    assert compare(workload, report, fast, ordering=ordering).differing == 1
+
+
+def test_a_fault_replaces_ordering_values_by_walltimes_or_none(database: str) -> None:
+    workload = part("SDSC-SP2-1998", 0, 600)
+    fast = drive_specs(workload, ["factor:0.5"])["factor:0.5"]
+    ordering = drive_ordering(workload, "v1")
+    report = passed(workload, "factor:0.5", setting(database, ordering="v1", faults=("garbage",)))
+    comparison = compare(workload, report, fast, ordering=ordering)
+    assert (comparison.sound, comparison.shown) == (True, ())
+    lost = (report.ordering != ordering).sum()
+    assert 0 < lost <= comparison.lost
+    assert (report.ordering[report.ordering != ordering] == workload.walltime[report.ordering != ordering]).any()
 
 
 def test_the_daemon_tells_a_predictor_exactly_what_has_ended_when_the_hook_asks(

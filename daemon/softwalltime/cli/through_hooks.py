@@ -16,8 +16,8 @@ from softwalltime.cli.options import LazySettings
 from softwalltime.cli.progress import progress_bar
 from softwalltime.errors import UsageError
 from softwalltime.policy.site import KEEP, WALLTIME
-from softwalltime.predictors.registry import BASELINE
-from softwalltime.replay.drive import ReplayResult
+from softwalltime.predictors.registry import BASELINE, make
+from softwalltime.replay.drive import ReplayResult, drive_ordering
 from softwalltime.replay.workload import Workload
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class HooksOptions:
     faults: tuple[str, ...]
     seed: int
     postqueuejob: bool
+    ordering: str | None = None
 
 
 def hooks_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -60,19 +61,25 @@ def hooks_options(command: Callable[..., Any]) -> Callable[..., Any]:
         is_flag=True,
         help="Emulate a server before OpenPBS 23, which has no postqueuejob event.",
     )
+    @click.option("--ordering", metavar="SPEC", help="Set and compare an ordering value too, by this predictor.")
     @wraps(command)
     def wrapped(
-        *args: Any, through_hooks: bool, transport: str, kinds: str, seed: int, without_postqueuejob: bool, **more: Any
-    ) -> Any:
+        *args: Any, through_hooks: bool, transport: str, kinds: str, seed: int, without_postqueuejob: bool,
+        ordering: str | None, **more: Any,
+    ) -> Any:  # fmt: skip
         faults = tuple(dict.fromkeys(filter(None, (kind.strip() for kind in kinds.split(",")))))
         for kind in faults:
             if kind not in _KINDS[transport]:
                 raise UsageError(f"--faults: {kind!r}: with the transport {transport} {_among(_KINDS[transport])}")
         if through_hooks and more["minimum"] < LEAST:
             raise UsageError(f"--min-soft-walltime {more['minimum']}: the hook sets none below {LEAST} s")
-        hooks = HooksOptions(transport, faults, seed, not without_postqueuejob)
+        hooks = HooksOptions(transport, faults, seed, not without_postqueuejob, ordering)
         if not through_hooks and hooks != HooksOptions("daemon", (), seed, True):
-            raise UsageError("--transport, --faults and --without-postqueuejob need --through-hooks")
+            raise UsageError("--transport, --faults, --ordering and --without-postqueuejob need --through-hooks")
+        if ordering is not None and transport == "postgres":
+            raise UsageError("--ordering: only the daemon answers with an ordering value: use --transport daemon")
+        if ordering not in (None, WALLTIME):
+            make(ordering)
         return command(*args, hooks=hooks if through_hooks else None, **more)
 
     return wrapped
@@ -165,8 +172,10 @@ def replay_through_hooks(
     teaching = settings().teaching
     running = running or WALLTIME
     options = EmulationOptions(
-        resources.hook(), postgres, teaching, hooks.transport, minimum, hooks.faults, hooks.seed, running=running
-    )
+        resources.hook(), postgres, teaching, hooks.transport, minimum, hooks.faults, hooks.seed, running=running,
+        ordering=hooks.ordering,
+    )  # fmt: skip
+    ordering = None if hooks.ordering is None else drive_ordering(workload, hooks.ordering)
     alters = read_alters(expand(Path(source) for source in sources if source != STORE))
     results = {}
     # The baseline never predicts.
@@ -181,5 +190,6 @@ def replay_through_hooks(
         for spec in specs:
             timeline = Timeline(workload, alters, now=int(time.time()), postqueuejob=hooks.postqueuejob)
             result = run(timeline, spec, options, interruptible)
-            results[spec] = HooksResult(result, compare(workload, result, fast[spec], at_start=running != KEEP))
+            comparison = compare(workload, result, fast[spec], at_start=running != KEEP, ordering=ordering)
+            results[spec] = HooksResult(result, comparison)
     return results

@@ -83,6 +83,20 @@ def drive_specs(
     return dict(zip(specs, _drive_all(workload, pairs, minimum, progress), strict=True))
 
 
+def drive_ordering(
+    workload: Workload, spec: str, progress: Callable[[int], None] = lambda _: None
+) -> NDArray[np.int64]:
+    """Return the ordering value of each job at its submission, in seconds, by a fresh predictor; -1 for none.
+
+    :param spec: the predictor for the value; may also be ``walltime``.
+    """
+    run = _Ordering(workload, spec)
+    starts, everything = run.needs
+    for stride in workload.stream(starts=starts, everything=everything, progress=progress):
+        run.go(stride)
+    return run.values()
+
+
 def _drive_all(
     workload: Workload,
     pairs: Sequence[tuple[Predictor, Predictor | str]],
@@ -208,6 +222,48 @@ class _EventDriver:
         """The soft walltimes."""
         waits, runs = (np.frombuffer(each, np.int64) for each in (self._waits, self._runs))
         return ReplayResult(waits, _at_start(self._workload, runs), self.seconds)
+
+
+class _Ordering:
+    """The predictor for the ordering value, asked at submission."""
+
+    def __init__(self, workload: Workload, spec: str) -> None:
+        self._workload = workload
+        self._predictor = None if spec == WALLTIME else make(spec)
+        self._terms = Terms("on", KEEP, KEEP, MINIMUM, spec)
+        self._values = _none(len(workload.jobs))
+        self._next_fit = -1
+        observes = self._predictor is not None and self._predictor.observes
+        self.needs = (observes, observes)
+
+    def go(self, stride: Stride) -> None:
+        """Go through some events."""
+        workload, predictor = self._workload, self._predictor
+        for kind, number, job in zip(*stride, strict=True):
+            now = workload.time(kind, number)
+            if predictor is not None and predictor.fits and now >= self._next_fit:
+                self._next_fit = now + predictor.fit_seconds
+                predictor.fit(now)
+            # The hook sends no request about a shrink-to-fit job.
+            if kind == _SUBMITTED and not job.submission.shrink_to_fit:
+                decision = decide(self._terms, kind, job.submission, None, partial(self._predict, now))
+                if decision.ordering_seconds is not None:
+                    self._values[number] = decision.ordering_seconds
+            if predictor is None:
+                continue
+            if predictor.observes:
+                predictor.observe(workload.event(kind, number, job))
+            if kind == _ENDED and workload.teaches[number]:
+                predictor.learn(job)
+
+    def _predict(self, now: int, _spec: str, submission: Submission) -> Prediction | ColdStart:
+        if self._predictor is None:
+            raise AssertionError("the walltime needs no predictor")
+        return self._predictor.predict(submission, now)
+
+    def values(self) -> NDArray[np.int64]:
+        """The values by job."""
+        return np.frombuffer(self._values, np.int64)
 
 
 def _none(count: int) -> "array[int]":

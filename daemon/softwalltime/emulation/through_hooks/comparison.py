@@ -29,7 +29,14 @@ class Comparison:
     sound: bool
 
 
-def compare(workload: Workload, result: EmulationResult, fast: ReplayResult, *, at_start: bool = True) -> Comparison:
+def compare(
+    workload: Workload,
+    result: EmulationResult,
+    fast: ReplayResult,
+    *,
+    at_start: bool = True,
+    ordering: Integers | None = None,
+) -> Comparison:
     """Whether every event was accepted, every soft walltime valid, and each the one of the fast replay.
 
     A job that was submitted, or started, while a fault lasted may have none instead, but no other one.  The fast replay
@@ -37,6 +44,7 @@ def compare(workload: Workload, result: EmulationResult, fast: ReplayResult, *, 
 
     :param at_start: compare the soft walltimes from the start on too; not for the policy ``keep``, under which these
         are what the hook had set before.
+    :param ordering: the ordering values of the fast replay.  During a fault the hook sets the walltime, or none.
     """
     replayed = result.replayed
     different, lost = _differing(replayed.soft_walltimes, fast.soft_walltimes, result.disturbed)
@@ -45,16 +53,24 @@ def compare(workload: Workload, result: EmulationResult, fast: ReplayResult, *, 
         later, lost_later = _differing(replayed.at_start, fast.at_start, result.disturbed_at_start, ~result.altered)
         shown += _shown(workload, later, replayed.at_start, fast.at_start, " at its start")
         different, lost = different + later, lost + lost_later
+    if ordering is not None:
+        order, lost_order = _differing(result.ordering, ordering, result.disturbed, fallback=workload.walltime)
+        shown += _shown(workload, order, result.ordering, ordering, " as ordering value")
+        different, lost = different + order, lost + lost_order
     sound = not different and result.accepted == result.events and not result.invalid
     return Comparison(len(different), lost, tuple(shown[:SHOWN]), sound)
 
 
 def _differing(
-    found: Integers, expected: Integers, disturbed: Flags, compared: Flags | bool = True
+    found: Integers,
+    expected: Integers,
+    disturbed: Flags,
+    compared: Flags | bool = True,
+    fallback: Integers | int = -1,
 ) -> tuple[list[int], int]:
     """Return the jobs that differ without a fault, and the number of soft walltimes lost by a fault."""
     unequal = (found != expected) & compared
-    lost = unequal & disturbed & (found < 0)
+    lost = unequal & disturbed & ((found < 0) | (found == fallback))
     return np.flatnonzero(unequal & ~lost).tolist(), int(lost.sum())
 
 

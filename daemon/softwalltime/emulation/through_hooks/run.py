@@ -20,7 +20,7 @@ from softwalltime.emulation.pbs.hook import HookScript
 from softwalltime.emulation.through_hooks.daemon import Daemon
 from softwalltime.emulation.through_hooks.faults import FaultInjector, FaultInterval, plan
 from softwalltime.emulation.through_hooks.log_writer import LogWriter
-from softwalltime.emulation.through_hooks.server import TIMEOUTS, EmulatedServer
+from softwalltime.emulation.through_hooks.server import ORDERED, TIMEOUTS, EmulatedServer
 from softwalltime.emulation.through_hooks.store import OpenPostgres, Store
 from softwalltime.emulation.through_hooks.timeline import Timeline
 from softwalltime.errors import SourceError
@@ -46,7 +46,8 @@ class EmulationOptions:
 
     ``hook`` is the hook file, beside which its configuration lies; ``transport`` is the hook's, ``minimum`` the least
     soft walltime in seconds, ``teaching`` how jobs must have ended to teach; ``faults`` are kinds of faults, which come
-    by ``seed``; ``portion`` is how many jobs' ends are written at once; ``running`` is the predictor for running jobs.
+    by ``seed``; ``portion`` is how many jobs' ends are written at once; ``running`` is the predictor for running jobs,
+    ``ordering`` the one for the ordering value, ``None`` for none.
     """
 
     hook: Path
@@ -58,6 +59,7 @@ class EmulationOptions:
     seed: int = 1
     portion: int = PORTION
     running: str = WALLTIME
+    ordering: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,8 @@ class EmulationResult:
     ``disturbed_at_start`` say which jobs were submitted, or started, during a fault that may prevent their
     soft walltime; ``altered`` which were altered while they waited.  ``events`` were fired, of which ``accepted``
     passed, ``invalid`` left the job with a soft walltime that PBS must not be given, and ``unanswered`` got no answer,
-    ``timeouts`` of them within the deadline; ``faults`` were injected.
+    ``timeouts`` of them within the deadline; ``faults`` were injected.  ``ordering`` is the ordering value of every job
+    at its submission in seconds, -1 for none.
     """
 
     replayed: ReplayResult
@@ -81,6 +84,7 @@ class EmulationResult:
     unanswered: int
     timeouts: int
     faults: int
+    ordering: NDArray[np.int64]
 
 
 def run(
@@ -98,7 +102,13 @@ def run(
         store = Store(folder / "store", options.postgres)
         stack.callback(store.stop)
         dsn = store.start()
-        policy = {"mode": "on", "waiting": spec, "running": options.running, "minimum": options.minimum}
+        # The fast replay measures the predictor on every job.
+        policy: dict[str, object] = {
+            "mode": "on", "waiting": spec, "running": options.running, "minimum": options.minimum,
+            "exclusive": "waiting",
+        }  # fmt: skip
+        if options.ordering is not None:
+            policy["ordering"] = options.ordering
         daemon = Daemon(folder, dsn, policy, options.teaching)
         stack.callback(daemon.stop)
         daemon.prepare()
@@ -133,6 +143,7 @@ def run(
             server.unanswered,
             server.timeouts,
             faults,
+            _ordering(timeline, server),
         )
 
 
@@ -142,6 +153,11 @@ def _replayed(timeline: Timeline, server: EmulatedServer, seconds: float) -> Rep
     at_start = _numbers(server.at_start)
     at_start[at_start == timeline.workload.walltime] = -1
     return ReplayResult(_numbers(waits), at_start, seconds)
+
+
+def _ordering(timeline: Timeline, server: EmulatedServer) -> NDArray[np.int64]:
+    """The ordering values by job; subjobs have that of their array."""
+    return _numbers([server.ordering[number] for number in timeline.of_job])
 
 
 def _numbers(values: Sequence[int | None]) -> NDArray[np.int64]:
@@ -193,7 +209,13 @@ def _configurations(
         **shipped,
         "transport": options.transport,
         "socket": str(daemon),
-        "postgres": {"dsn": dsn, "psycopg_path": "", "waiting": spec, "running": options.running},
+        "postgres": {
+            "dsn": dsn,
+            "psycopg_path": "",
+            "waiting": spec,
+            "running": options.running,
+            "exclusive": "waiting",
+        },
         "minimum": options.minimum,
         "breaker_seconds": PAUSE,
         # A slow machine must not change the result.
@@ -215,6 +237,7 @@ def _quiet() -> Iterator[None]:
 
     def reset() -> None:
         os.environ.pop(TIMEOUTS, None)
+        os.environ.pop(ORDERED, None)
         sys.modules.pop("softwalltime_hook_kept", None)
 
     reset()

@@ -7,10 +7,12 @@ from pathlib import Path
 from softwalltime.accounting.values import duration
 from softwalltime.emulation.pbs.events import Event, altered, postqueued, queued, started
 from softwalltime.emulation.pbs.hook import HookOutcome, HookScript
-from softwalltime.emulation.through_hooks.timeline import TimedEvent, Timeline
+from softwalltime.emulation.through_hooks.timeline import ORDERING, TimedEvent, Timeline
 from softwalltime.events import Kind
 from softwalltime.jobs import Submission
 
+ORDERED = "SOFTWALLTIME_HOOK_ORDERING"
+"""Environment variable in which the hook stores that jobs have ordering values."""
 TIMEOUTS = "SOFTWALLTIME_HOOK_TIMEOUTS"
 """Environment variable with the hook's number of timeouts in a row."""
 
@@ -27,12 +29,15 @@ class EmulatedServer:
         """The soft walltime of each submission in seconds."""
         self.at_start: list[int | None] = [None] * len(timeline.jobs)
         """The soft walltime of each job after its start in seconds."""
+        self.ordering: list[int | None] = [None] * len(timeline.submissions)
+        """The ordering value of each submission in seconds."""
         self._timeline = timeline
         self._script = script
         self._minimum = minimum
         # The current requests and soft walltimes of waiting submissions and of running jobs.
         self._waiting = list(timeline.submissions)
         self._soft: list[int | None] = [None] * len(timeline.submissions)
+        self._ordering: list[int | None] = [None] * len(timeline.submissions)
         self._running: dict[int, tuple[Submission, int | None]] = {}
         # The timeline has no further alters of other running jobs.
         self._altered_later = {alter.job for alter in timeline.alters}
@@ -50,18 +55,28 @@ class EmulatedServer:
     def _submit(self, number: int, configuration: Path) -> None:
         submission, site = self._waiting[number], self._timeline.site
         event = queued(submission, site=site, array_indices=self._timeline.indices.get(number, ""))
-        soft = self._fire(event, submission, configuration).soft_walltime
+        outcome = self._fire(event, submission, configuration)
+        ordering = _ordering(outcome, None)
         if site.postqueuejob:
-            event = postqueued(submission, site=site, soft_walltime=soft)
-            soft = self._fire(event, submission, configuration).soft_walltime
-        self.at_submission[number] = self._soft[number] = soft
+            own = _own(ordering)
+            event = postqueued(submission, site=site, soft_walltime=outcome.soft_walltime, own=own)
+            outcome = self._fire(event, submission, configuration)
+            ordering = _ordering(outcome, ordering)
+        self.at_submission[number] = self._soft[number] = outcome.soft_walltime
+        self.ordering[number] = self._ordering[number] = ordering
 
     def _start(self, number: int, now: int, configuration: Path) -> None:
         submitted_as = self._timeline.of_job[number]
         submission = self._waiting[submitted_as]
         if submitted_as in self._timeline.indices:
             submission = replace(submission, job_id=self._timeline.jobs[number].submission.job_id)
-        event = started(submission, site=self._timeline.site, now=now, soft_walltime=self._soft[submitted_as])
+        event = started(
+            submission,
+            site=self._timeline.site,
+            now=now,
+            soft_walltime=self._soft[submitted_as],
+            own=_own(self._ordering[submitted_as]),
+        )
         self.at_start[number] = soft = self._fire(event, submission, configuration).soft_walltime
         if number in self._altered_later:
             self._running[number] = submission, soft
@@ -79,6 +94,7 @@ class EmulatedServer:
             now=now,
             soft_walltime=soft,
             state="Q" if alter.job is None else "R",
+            own=_own(self._ordering[alter.submission]),
         )
         new = _altered(submission, alter.resources)
         outcome = self._fire(event, new, configuration)
@@ -86,6 +102,7 @@ class EmulatedServer:
             return
         if alter.job is None:
             self._waiting[alter.submission], self._soft[alter.submission] = new, outcome.soft_walltime
+            self._ordering[alter.submission] = _ordering(outcome, self._ordering[alter.submission])
         else:
             self._running[alter.job] = new, outcome.soft_walltime
 
@@ -96,7 +113,9 @@ class EmulatedServer:
         self.events += 1
         self.accepted += outcome.accepted and outcome.hook_accepted and not outcome.error
         soft = outcome.soft_walltime
-        if soft is not None and not self._valid(soft, submission):
+        ordering = _ordering(outcome, None)
+        ordered = ordering is None or 0 < ordering <= (submission.walltime or 0)
+        if not ordered or (soft is not None and not self._valid(soft, submission)):
             self.invalid += 1
         # The hook logs errors only.
         self.unanswered += len(outcome.log)
@@ -107,6 +126,17 @@ class EmulatedServer:
     def _valid(self, soft: int, submission: Submission) -> bool:
         walltime = submission.walltime
         return walltime is not None and not submission.shrink_to_fit and self._minimum <= soft <= walltime
+
+
+def _own(ordering: int | None) -> dict[str, str]:
+    """Return the resources of the site's own that a job with this ordering value has."""
+    return {} if ordering is None else {ORDERING: str(ordering)}
+
+
+def _ordering(outcome: HookOutcome, before: int | None) -> int | None:
+    """Return the ordering value of the job after the hook; ``before`` is the one that it had."""
+    value = outcome.resources.get(ORDERING)
+    return before if value is None else int(value)
 
 
 def _altered(submission: Submission, resources: dict[str, str]) -> Submission:

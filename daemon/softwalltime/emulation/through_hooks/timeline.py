@@ -14,6 +14,8 @@ from softwalltime.jobs import DEFAULT_PROJECT, CompletedJob, Submission
 from softwalltime.replay.workload import Workload
 
 HOST = "replay"
+ORDERING = "predicted"
+"""Resource for the ordering value, as the hook is shipped."""
 AHEAD = 86_400
 """Seconds from now to the first submission; longer than any replay."""
 NOBODY = "user-1"
@@ -73,6 +75,7 @@ class Timeline:
             host=HOST,
             server={"default_queue": "workq"},
             queues={submission.queue: {"queue_type": "Execution"} for submission in self.submissions},
+            resources={ORDERING: "pbs_int"},
             postqueuejob=postqueuejob,
         )
 
