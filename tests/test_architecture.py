@@ -37,11 +37,13 @@ ALLOWED = {
         "states",
     },
     "emulation": {"accounting", "errors", "events", "jobs", "policy", "replay", "service", "states"},
+    "live": {"accounting", "errors", "jobs", "policy"},
     "service": {
         "accounting",
         "errors",
         "events",
         "jobs",
+        "live",
         "policy",
         "predictors",
         "reasons",

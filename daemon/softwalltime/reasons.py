@@ -27,6 +27,8 @@ class Reason(StrEnum):
     """For predictors of other packages.  Value: a sentence."""
     EXCLUSIVE = "exclusive"
     """The job has exclusive placement, and the policy protects reservations from such jobs."""
+    GUARD = "guard"
+    """The top job of the queue is later than promised, so waiting jobs are planned with their walltimes."""
 
 
 _SENTENCES = {
@@ -45,6 +47,7 @@ _SENTENCES = {
     Reason.OTHER: "{}",
     Reason.EXCLUSIVE: "a waiting job with exclusive placement is planned with its walltime, because PBS would start it "
     "into a reservation otherwise",
+    Reason.GUARD: "the top job is late, so waiting jobs are planned with their walltimes",
 }
 
 

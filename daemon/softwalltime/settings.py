@@ -63,6 +63,7 @@ class Settings(BaseSettings):
         default=None, description="address for Prometheus, such as 127.0.0.1:9105; default: no metrics"
     )
     policy: dict[str, Any] = Field(default_factory=dict, description="the site policy: which predictor for which jobs")
+    live: dict[str, Any] = Field(default_factory=dict, description="live values: alters of jobs that wait and run")
 
     @property
     def metrics_address(self) -> tuple[str, int] | None:

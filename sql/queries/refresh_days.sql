@@ -30,7 +30,7 @@ WITH ended AS (
         SELECT made.mode, made.predictor, made.walltime, made.soft_walltime, made.action
         FROM softwalltime.predictions AS made
         WHERE made.job_id = ANY (ARRAY[job.job_id, regexp_replace(job.job_id, '\[\d+\]', '[]')])
-            AND made.job_id <> '' AND made.event <> 'runjob'
+            AND made.job_id <> '' AND made.event NOT IN ('runjob', 'live_run')
             AND made.predicted_at + 0 BETWEEN job.ctime - 60 AND job.start_time
         ORDER BY made.predicted_at + 0 DESC, made.id DESC
         LIMIT 1

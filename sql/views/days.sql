@@ -100,7 +100,7 @@ SELECT
     sum(requests)::bigint AS requests,
     sum(requests)::double precision / sum(sum(requests)) OVER (PARTITION BY day, mode, predictor) AS share
 FROM softwalltime.daily_decisions
-WHERE event <> 'runjob'
+WHERE event NOT IN ('runjob', 'live_run')
 GROUP BY day, mode, predictor, reason;
 
 COMMENT ON VIEW softwalltime.cold_starts IS 'Requests for waiting jobs by reason code.';

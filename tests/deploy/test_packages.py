@@ -17,6 +17,8 @@ SHIPPED = (
     "/usr/bin/swt",
     "/usr/lib/systemd/system/softwalltime.service",
     "/usr/lib/systemd/system/softwalltime-ingest.service",
+    "/usr/lib/systemd/system/softwalltime-live.socket",
+    "/usr/lib/systemd/system/softwalltime-live@.service",
     "/usr/lib/sysusers.d/softwalltime.conf",
     "/usr/lib/tmpfiles.d/softwalltime.conf",
     "/usr/share/doc/pbs-softwalltime/deploy/GUIDE.md",

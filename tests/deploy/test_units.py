@@ -15,7 +15,9 @@ from tests.deploy.machine import Machine, Packages, machine
 from tests.samples import RECORDED_LOG, ROOT
 
 UNITS = ROOT / "deploy" / "systemd"
-SERVICES = sorted(UNITS.glob("*.service"))
+LIVE = UNITS / "softwalltime-live@.service"
+SERVICES = sorted(set(UNITS.glob("*.service")) - {LIVE})
+"""Those in the full sandbox."""
 PROGRAM = "/opt/softwalltime/bin/softwalltime"
 ACCOUNTING = "/var/spool/pbs/server_priv/accounting"
 
@@ -87,9 +89,11 @@ def test_only_root_and_the_daemons_user_can_read_the_settings(tmp_path: Path) ->
     settings.parent.mkdir(parents=True)
     settings.touch(mode=0o644)
     subprocess.run(["systemd-sysusers", f"--root={tmp_path}", UNITS / "softwalltime.sysusers"], check=True)
-    account = (tmp_path / "etc" / "passwd").read_text().split(":")
-    assert account[0] == "softwalltime"
-    assert account[6].strip() == "/usr/sbin/nologin"
+    accounts = [line.split(":") for line in (tmp_path / "etc" / "passwd").read_text().splitlines()]
+    assert {account[0]: account[6] for account in accounts} == dict.fromkeys(
+        ("softwalltime", "softwalltime-live"), "/usr/sbin/nologin"
+    )
+    (account,) = (account for account in accounts if account[0] == "softwalltime")
     if os.geteuid() != 0:
         pytest.skip("only root can give files to another user")
     subprocess.run(["systemd-tmpfiles", f"--root={tmp_path}", "--create", UNITS / "softwalltime.tmpfiles"], check=True)
@@ -241,3 +245,23 @@ def test_the_ingest_unit_follows_the_log_without_the_daemon(configured: Machine)
     assert show(configured, "ActiveState", "softwalltime-ingest") == "active"
     configured.run("systemctl start softwalltime")
     configured.until(lambda: show(configured, "ActiveState", "softwalltime-ingest") == "inactive")
+
+
+def test_the_agent_for_pbs_is_for_the_daemon_only_and_may_run_pbs_iff(analyze: str, tmp_path: Path) -> None:
+    for each in (LIVE, UNITS / "softwalltime-live.socket"):
+        (tmp_path / each.name).write_text(each.read_text().replace("/opt/softwalltime/bin/python", sys.executable))
+    done = subprocess.run(
+        [analyze, "verify", "--man=no", *tmp_path.iterdir()], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    said, listens = options(LIVE), options(UNITS / "softwalltime-live.socket")
+    assert (listens["SocketUser"], listens["SocketMode"]) == (["softwalltime"], ["0600"])
+    assert said["User"] == ["softwalltime-live"]
+    # Each of these implies NoNewPrivileges for a user that is not root (systemd.exec).
+    implying = {
+        "NoNewPrivileges", "SystemCallFilter", "SystemCallArchitectures", "RestrictAddressFamilies", "PrivateDevices",
+        "RestrictNamespaces", "ProtectKernelTunables", "ProtectKernelModules", "ProtectKernelLogs", "ProtectClock",
+        "MemoryDenyWriteExecute", "RestrictRealtime", "RestrictSUIDSGID", "DynamicUser", "LockPersonality",
+        "ProtectHostname",
+    }  # fmt: skip
+    assert not implying & said.keys()

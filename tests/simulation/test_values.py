@@ -6,6 +6,7 @@ import pytest
 from softwalltime.errors import OptionError
 from softwalltime.events import Event, Kind
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.policy.steering import Steering
 from softwalltime.predictors.base import Options, Predictor
 from softwalltime.predictors.registry import make
 from softwalltime.reasons import Reason
@@ -13,7 +14,6 @@ from softwalltime.simulation.engine import Engine, simulate
 from softwalltime.simulation.jobs import Jobs, jobs_of
 from softwalltime.simulation.machine import Processors
 from softwalltime.simulation.policies import Policy
-from softwalltime.simulation.steering import Steering
 from tests.samples import job
 
 

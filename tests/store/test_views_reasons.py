@@ -18,11 +18,11 @@ from tests.store.monitored import HOUR, NOW, found, fresh, store
 pytestmark = pytest.mark.postgres
 
 
-def handler(taught: bool, ready: bool = True, **policy: Any) -> RequestHandler:
+def handler(taught: bool, ready: bool = True, guarded: bool = False, **policy: Any) -> RequestHandler:
     predictions = PredictionService(SitePolicy(**{"mode": "on", "waiting": "v1", **policy}), clock=lambda: float(NOW))
     if taught:
         predictions.learn([job(end=NOW - 10, runtime=600), job(end=NOW - 10, runtime=600)])
-    predictions.ready = ready
+    predictions.ready, predictions.guarded = ready, guarded
     return RequestHandler(predictions, dict)
 
 
@@ -39,6 +39,7 @@ REASONS = [
     (handler(True, ready=False), {}, Reason.HISTORY_LOADING),
     (handler(True, mode="off"), {}, Reason.POLICY_OFF),
     (handler(True), {"place": "scatter:excl"}, Reason.EXCLUSIVE),
+    (handler(True, guarded=True), {}, Reason.GUARD),
 ]
 RUNNING = [
     (handler(True), Reason.POLICY_WALLTIME),

@@ -6,7 +6,7 @@ from typing import Any
 
 from softwalltime.formatting import percent, plural
 from softwalltime.service.latency import Histogram
-from softwalltime.service.status import OK, DecisionCount, Status
+from softwalltime.service.status import OK, DecisionCount, LiveStatus, Status
 
 LATE = 300
 """Lag of the log, in seconds, above which it is a problem."""
@@ -19,6 +19,7 @@ MODES = {
     "shadow": "predicted and recorded, nothing is set",
     "on": "soft walltimes are set",
 }
+LIVE_MODES = {"shadow": "alters are recorded, none is made", "on": "jobs that wait and run are altered"}
 SHARES = (0.5, 0.95, 0.99)
 _MAGNITUDE = 1000
 
@@ -54,6 +55,8 @@ def problems(status: Status) -> Iterator[str]:
         yield f"predictions: {status.to_record:,} waiting to be stored"
     if malformed := status.malformed:
         yield f"log: {plural(malformed, 'malformed line')}: see the table softwalltime.malformed_lines"
+    if status.live.problem:
+        yield f"live values: {status.live.problem}"
     if status.from_the_future:
         yield f"clock: {plural(status.from_the_future, 'job')} recorded with an end in the future"
     if status.refused_users:
@@ -124,6 +127,7 @@ def overview(status: Status, now: float) -> dict[str, dict[str, str]]:
             "round trip": latency(status.exchange_times),
             "timeouts": f"{status.timeouts:,}",
         },
+        "live values": _live(status.live),
         "store": {
             "store": status.store,
             "predictions": f"{status.recorded:,} stored, {status.to_record:,} waiting",
@@ -143,6 +147,19 @@ def overview(status: Status, now: float) -> dict[str, dict[str, str]]:
         },
     }  # fmt: skip
     return {name: lines for name, lines in groups.items() if lines}
+
+
+def _live(live: LiveStatus) -> dict[str, str]:
+    if live.mode == "off":
+        return {}
+    recorded = f", {live.shadowed:,} in shadow" if live.shadowed else ""
+    postponed = f", {live.postponed:,} beyond the budget" if live.postponed else ""
+    return {
+        "mode": f"{live.mode}: {LIVE_MODES[live.mode]}",
+        "queue": f"{plural(live.jobs, 'job')} at the last of {plural(live.looks, 'look')}",
+        "alters": f"{live.altered:,} made{recorded}, {live.refused:,} refused{postponed}",
+        "guard": f"on, {live.late_job} is late" if live.late_job else "off",
+    }
 
 
 def _exceptions(policy: Mapping[str, Any]) -> str:

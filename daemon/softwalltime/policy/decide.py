@@ -22,7 +22,7 @@ Predict = Callable[[str, Submission], Prediction | ColdStart]
 _ALTERED, _STARTED = int(Kind.ALTERED), int(Kind.STARTED)
 _PREDICTED, _NOT_BELOW_WALLTIME = Reason.PREDICTED, Reason.NOT_BELOW_WALLTIME
 _POLICY_WALLTIME, _HISTORY_LOADING = Reason.POLICY_WALLTIME, Reason.HISTORY_LOADING
-_EXCLUSIVE = Reason.EXCLUSIVE
+_EXCLUSIVE, _GUARD = Reason.EXCLUSIVE, Reason.GUARD
 _THE_WALLTIME = ColdStart(_POLICY_WALLTIME)
 
 
@@ -70,7 +70,7 @@ def decide(terms: Terms, kind: int, submission: Submission, has: int | None, pre
     :param has: the job's soft walltime now, in seconds; ``None`` for none.
     :param predict: called at most once for each value that the terms ask for.
     """
-    mode, waiting, running, minimum, ordering, exclusive = terms
+    mode, waiting, running, minimum, ordering, exclusive, guarded = terms
     spec = running if kind == _STARTED else waiting
     walltime = submission.walltime
     if mode == "off":
@@ -91,6 +91,8 @@ def decide(terms: Terms, kind: int, submission: Submission, has: int | None, pre
     reason = _POLICY_WALLTIME
     if exclusive and kind != _STARTED and has_exclusive_placement(submission.place):
         reason = _EXCLUSIVE
+    elif guarded and kind != _STARTED:
+        reason = _GUARD
     elif spec != WALLTIME:
         prediction = predict(spec, submission)
         seconds = soft_walltime(prediction, submission, minimum)

@@ -148,7 +148,8 @@ class Terms(NamedTuple):
     ``waiting``, ``running`` and ``ordering`` are specifications of predictors, for the soft walltime while the job
     waits, for the soft walltime from its start on, and for the value that orders the queue (``None``: no such value).
     Each may also be ``walltime``, ``waiting`` and ``running`` ``keep``.  ``minimum`` is in seconds.  ``exclusive``:
-    jobs with exclusive placement are planned with their walltime while they wait.
+    jobs with exclusive placement are planned with their walltime while they wait.  ``guarded``: all waiting jobs are,
+    because the top job is late (:mod:`softwalltime.policy.guard`).
     """
 
     mode: Mode
@@ -157,6 +158,7 @@ class Terms(NamedTuple):
     minimum: int
     ordering: str | None = None
     exclusive: bool = False
+    guarded: bool = False
 
 
 def user_rank(user: str) -> float:

@@ -17,9 +17,11 @@ from types import FrameType
 
 from softwalltime.accounting.tally import Tally
 from softwalltime.errors import SoftwalltimeError
+from softwalltime.live.options import live_options
 from softwalltime.policy.presets import unused
 from softwalltime.policy.site import SitePolicy, site_policy
 from softwalltime.service.follow import Follower
+from softwalltime.service.live_thread import LiveThread
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
@@ -123,6 +125,9 @@ class PredictionDaemon:
             self.handler, open_engine, self.follower, self.recorder,
             self.monitor, retention, clock, settings.refresh_seconds, monotonic,
         )  # fmt: skip
+        self.live = LiveThread(
+            live_options(settings.live), lambda: self.handler.predictions, self.handler.queue, clock=clock
+        )
         self.server = SocketServer(settings.socket, self.handler.answer, allowed_users(), self.handler.note)
         self._refused = ""
         self._version = version
@@ -135,9 +140,12 @@ class PredictionDaemon:
         """Start the threads."""
         self.recorder.start()
         self.worker.start()
+        self.live.start()
 
     def stop(self) -> None:
         """End the threads, after the waiting predictions were stored."""
+        if not self.live.stop(LEAVING_WORKER):
+            log.info("stopped while PBS was asked")
         self.recorder.stop(LEAVING)
         if lost := len(self.handler.decisions):
             state = self._store_state()
@@ -195,6 +203,7 @@ class PredictionDaemon:
             timeouts=handler.metrics.timeouts,
             answer_times=handler.metrics.answers.histogram(),
             exchange_times=handler.metrics.exchanges.histogram(),
+            live=self.live.status(),
         )
 
     def _store_state(self) -> str:
@@ -241,6 +250,7 @@ class PredictionDaemon:
         try:
             settings = load()
             policy = site_policy(settings.policy)
+            live = live_options(settings.live)
         except SoftwalltimeError as error:
             self._refused = str(error)
             log.error("the configuration is wrong, the old policy stays: %s", error)
@@ -248,6 +258,7 @@ class PredictionDaemon:
         self._refused = ""
         log.info("reloaded: %s", policy)
         log_unused(settings)
+        self.live.change(live)
         self.worker.change(PredictionService(policy, settings.teaching, self._clock))
 
 

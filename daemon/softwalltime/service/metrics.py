@@ -181,6 +181,18 @@ def families(status: Status) -> Iterator[Metric]:
     yield decisions
     yield _histogram("softwalltime_answer_seconds", "Time for a response to the hook", status.answer_times)
     yield _histogram("softwalltime_exchange_seconds", "Duration of an exchange of the hook", status.exchange_times)
+    live = status.live
+    if live.mode != "off":
+        yield GaugeMetricFamily("softwalltime_live_up", "Whether PBS's queue can be read and altered", not live.problem)
+        guard = "Whether the top job is late, so that waiting jobs are planned with their walltimes"
+        yield GaugeMetricFamily("softwalltime_guard_on", guard, bool(live.late_job))
+        yield GaugeMetricFamily("softwalltime_live_postponed", "Alters beyond the last look's budget", live.postponed)
+        alters = CounterMetricFamily(
+            "softwalltime_live_alters", "Alters of waiting and running jobs", labels=["result"]
+        )
+        for result, count in (("altered", live.altered), ("shadow", live.shadowed), ("refused", live.refused)):
+            alters.add_metric([result], count)
+        yield alters
     for field, (name, description) in COUNTERS.items():
         yield CounterMetricFamily(name, description, getattr(status, field))
     for field, (name, description) in GAUGES.items():

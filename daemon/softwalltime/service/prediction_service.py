@@ -39,6 +39,8 @@ class PredictionService:
         self.policy = policy
         self.teaching = frozenset(teaching)
         self.ready = False
+        self.guarded = False
+        """Whether waiting jobs are planned with their walltimes, because the top job is late."""
         self.learnt = 0
         self._clock = clock
         self._lock = Lock()
@@ -159,15 +161,31 @@ class PredictionService:
             raise ProtocolError("job: an object is expected")
         now = request.now or int(self._clock())
 
+        kind = KINDS[request.event]
+        return now, self._decide(kind, submission, request.soft_walltime, now, 0)
+
+    def revise(self, submission: Submission, has: int | None, elapsed: int | None, now: int) -> Decision:
+        """Decide anew about a job that waits or runs.
+
+        :param has: the soft walltime that it has, seconds; ``None`` for none.
+        :param elapsed: seconds that it has run; ``None`` while it waits.
+        :param now: epoch seconds.
+        """
+        kind = Kind.ALTERED if elapsed is None else Kind.STARTED
+        return self._decide(kind, submission, has, now, elapsed or 0)
+
+    def _decide(self, kind: Kind, submission: Submission, has: int | None, now: int, elapsed: int) -> Decision:
         def predict(spec: str, submission: Submission) -> Prediction | ColdStart:
             if not self.ready:
                 return ColdStart(Reason.HISTORY_LOADING)
             with self._lock:
                 self._come_to(now)
-                return self._predictors[spec].predict(submission, now)
+                return self._predictors[spec].predict(submission, now, elapsed)
 
         terms = self.policy.terms(submission)
-        return now, decide(terms, KINDS[request.event], submission, request.soft_walltime, predict)
+        if self.guarded:
+            terms = terms._replace(guarded=True)
+        return decide(terms, kind, submission, has, predict)
 
 
 def _show(what: CompletedJob | Event, predictors: Iterable[Predictor]) -> None:

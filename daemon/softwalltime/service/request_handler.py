@@ -79,9 +79,13 @@ class RequestHandler:
             record = _record(*sent, delivered)
             self.counts[f"{record.event} {record.action}"] += 1
             self.metrics.add(record)
-            if len(self.decisions) == KEPT:
-                self.dropped += 1
-            self.decisions.append(record)
+            self.queue(record)
+
+    def queue(self, record: DecisionRecord) -> None:
+        """Queue a decision to be stored; safe from any thread."""
+        if len(self.decisions) == KEPT:
+            self.dropped += 1
+        self.decisions.append(record)
 
 
 def _record(request: Request, at: int, decision: Decision, basis: str, took: int, delivered: bool) -> DecisionRecord:

@@ -26,6 +26,27 @@ class DecisionCount:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class LiveStatus:
+    """What the daemon does to jobs that wait and run; counters begin at its start."""
+
+    mode: str = "off"
+    problem: str = ""
+    """Why PBS cannot be read or altered; empty: it can."""
+    late_job: str = ""
+    """The late top job for which the guard is on; empty: it is off."""
+    looks: int = 0
+    jobs: int = 0
+    """Jobs that waited and ran at the last look."""
+    altered: int = 0
+    shadowed: int = 0
+    """Alters that were recorded only."""
+    refused: int = 0
+    """Alters that PBS refused."""
+    postponed: int = 0
+    """Alters beyond the budget of the last look."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
     """State and counters of the daemon; counters begin at its start.
@@ -106,6 +127,8 @@ class Status:
     exchange_times: Histogram
     """Durations of the hook's exchanges."""
 
+    live: LiveStatus = LiveStatus()
+
     @property
     def followed(self) -> bool:
         """Whether this daemon reads the accounting log."""
@@ -136,6 +159,7 @@ class Status:
             given["decisions"] = tuple(DecisionCount(**each) for each in given["decisions"])
             for name in ("answer_times", "exchange_times"):
                 given[name] = Histogram(**given[name])
+            given["live"] = LiveStatus(**given.get("live", {}))
         except TypeError as error:
             raise StatusError(_of_another_version(response, str(error))) from error
         return cls(**given)

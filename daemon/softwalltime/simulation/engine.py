@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.errors import OptionError, UsageError
+from softwalltime.policy.steering import Steering
 from softwalltime.simulation.backfilling import DISCIPLINES
 from softwalltime.simulation.corrections import CORRECTIONS, Estimates
 from softwalltime.simulation.jobs import Integers, Jobs, jobs_of
@@ -22,7 +23,6 @@ from softwalltime.simulation.orders import ORDERS
 from softwalltime.simulation.policies import Policy
 from softwalltime.simulation.queue import WaitingQueue
 from softwalltime.simulation.running import RunningJobs
-from softwalltime.simulation.steering import Steering
 from softwalltime.simulation.values import Values
 
 T = TypeVar("T")

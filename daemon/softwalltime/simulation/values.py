@@ -13,11 +13,11 @@ from softwalltime.events import Ended, Event, Kind, Started, Submitted
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.policy.decide import decide
 from softwalltime.policy.site import KEEP, Terms
+from softwalltime.policy.steering import Steering
 from softwalltime.predictors.base import History
 from softwalltime.predictors.registry import make
 from softwalltime.simulation.jobs import Jobs
 from softwalltime.simulation.policies import FIXED, RUNTIME, SOFT_WALLTIME, WALLTIME, Policy
-from softwalltime.simulation.steering import Steering
 
 NOTHING = History()
 

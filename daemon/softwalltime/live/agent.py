@@ -1,0 +1,68 @@
+"""The process that talks to PBS for the daemon: one JSON object per line in, one per line out, until the input ends.
+
+    {"op": "jobs", "names": ["job_state", ...], "ids": ["7.pbs1", ...]}  ->  {"jobs": {"7.pbs1": {...}, ...}}
+    {"op": "alter", "id": "7.pbs1", "soft_walltime": 600}                ->  {}
+    any                                                                  ->  {"error": "...", "code": 15007}
+
+``server`` in a request names the PBS server; without it that of ``/etc/pbs.conf`` is asked.
+
+It is a process of its own for two reasons.  A call of PBS's library cannot be interrupted, and a fault in it ends the
+process.  And PBS lets a user in through a setuid program, which the sandbox of the daemon forbids: systemd starts this
+process outside that sandbox (softwalltime-live.socket).  It does nothing for the daemon but read jobs and set soft
+walltimes of a minute or more.
+"""
+
+import json
+import signal
+import sys
+from typing import Any
+
+from softwalltime.live.ifl import NO_JOB, Ifl, IflError
+
+LEAST = 60
+"""Least soft walltime in seconds: 0 on a running job kills OpenPBS's scheduler."""
+
+
+class Agent:
+    """Carries out requests on one connection, which is opened at the first request."""
+
+    def __init__(self) -> None:
+        self._ifl: Ifl | None = None
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Carry out one request; an error is an answer too."""
+        try:
+            if request["op"] == "alter":
+                seconds = int(request["soft_walltime"])
+                if seconds < LEAST:
+                    return {"error": f"a soft walltime of {seconds} s is below {LEAST} s", "code": 0}
+                self._connected(request).alter(request["id"], {"soft_walltime": str(seconds)})
+                return {}
+            return {"jobs": dict(self._connected(request).jobs(request["names"], request.get("ids", ())))}
+        except IflError as error:
+            # The connection may be lost.  Another one takes 3 ms.
+            if error.code not in NO_JOB and self._ifl is not None:
+                self._ifl.close()
+                self._ifl = None
+            return {"error": str(error), "code": error.code}
+        except (KeyError, TypeError, ValueError) as error:
+            return {"error": f"the request is not understood: {error!r}", "code": 0}
+
+    def _connected(self, request: dict[str, Any]) -> Ifl:
+        self._ifl = self._ifl or Ifl(request.get("server", ""))
+        return self._ifl
+
+
+def main() -> None:
+    """Answer until the input ends."""
+    # The daemon ends this process by closing its input, after the request in hand.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    agent = Agent()
+    for line in sys.stdin.buffer:
+        sys.stdout.buffer.write(json.dumps(agent.answer(json.loads(line))).encode() + b"\n")
+        sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""The table ``[live]`` of the settings."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from softwalltime.errors import UsageError
+
+
+class LiveOptions(BaseModel):
+    """What the daemon may alter in PBS, how often, and how much; the descriptions are printed to users."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    mode: Literal["off", "shadow", "on"] = Field(
+        default="off", description="off: PBS is not asked; shadow: record what would be altered; on: alter"
+    )
+    server: str = Field(default="", description="host of the PBS server; empty: as in /etc/pbs.conf")
+    agent: Path | None = Field(
+        default=None, description="socket of softwalltime-live.socket; default: the daemon starts the agent itself"
+    )
+    every: int = Field(default=60, ge=5, le=86400, description="seconds between two looks at the queue")
+    alters_per_minute: int = Field(default=120, ge=1, le=60000, description="most alters in a minute")
+    change_seconds: int = Field(
+        default=300, ge=1, description="least change of a soft walltime that is worth an alter, seconds"
+    )
+    change_share: float = Field(
+        default=0.2, ge=0, le=10, description="least change that is worth an alter, as a share of the soft walltime"
+    )
+    lead: int = Field(
+        default=120, ge=0, description="a running job is extended that many seconds before its soft walltime ends"
+    )
+    guard: int | None = Field(
+        default=None, ge=0,
+        description="seconds; while the top job is later than promised by more, waiting jobs get their walltime",
+    )  # fmt: skip
+
+    @property
+    def alters_per_look(self) -> int:
+        """The budget of one look."""
+        return max(1, self.alters_per_minute * self.every // 60)
+
+
+def live_options(values: Mapping[str, object]) -> LiveOptions:
+    """The options of the table ``[live]``.
+
+    :raises UsageError: names the key and what is wrong with its value.
+    """
+    try:
+        return LiveOptions.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(("live", *map(str, first["loc"])))
+        if first["type"] == "extra_forbidden":
+            raise UsageError(f"{key}: unknown key; there are {', '.join(LiveOptions.model_fields)}") from error
+        raise UsageError(f"{key}: {first['msg']} ({str(first['input'])[:60]!r})") from error

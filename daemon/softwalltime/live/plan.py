@@ -1,0 +1,83 @@
+"""Which jobs to alter: a pure function of the queue, the predictions and the options."""
+
+from collections.abc import Callable, Iterable, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from softwalltime.jobs import Submission
+from softwalltime.live.jobs import ServerJob
+from softwalltime.live.options import LiveOptions
+from softwalltime.policy.decide import Decision
+
+
+class Urgency(IntEnum):
+    """Which changes come first when there are more than the budget allows."""
+
+    RUNNING_OUT = 0
+    """A running job whose soft walltime ends soon: the plan for all others rests on it."""
+    TOP_JOB = 1
+    """A waiting job with a promised start."""
+    RUNNING = 2
+    WAITING = 3
+
+
+class LiveChange(NamedTuple):
+    """A soft walltime to set: the job, the value in seconds, and the decision that it follows from."""
+
+    urgency: Urgency
+    job: ServerJob
+    seconds: int
+    decision: Decision
+
+
+Revise = Callable[[Submission, int | None, int | None], Decision]
+"""Decides anew about a job: (submission, soft walltime it has, seconds that it has run or ``None`` while it waits)."""
+
+
+def plan_changes(jobs: Iterable[ServerJob], now: int, options: LiveOptions, revise: Revise) -> list[LiveChange]:
+    """Return the changes that are worth an alter, the most urgent ones first, older jobs before younger ones.
+
+    A waiting job gets what it would get if it were submitted now.  A running job gets the prediction given the time
+    that it has run.  Where a running job has outlived its prediction nothing is changed: PBS extends its soft walltime
+    by whole multiples.
+    """
+    changes = []
+    for job in jobs:
+        change = _waiting(job, options, revise) if job.waits else _running(job, now, options, revise)
+        if change is not None:
+            changes.append(change)
+    return sorted(changes, key=lambda change: (change.urgency, change.job.submission.submitted, change.job.job_id))
+
+
+def _waiting(job: ServerJob, options: LiveOptions, revise: Revise) -> LiveChange | None:
+    decision = revise(job.submission, job.soft_walltime, None)
+    seconds = decision.soft_walltime
+    if decision.action == "none" or seconds is None or not _worth(job, seconds, options):
+        return None
+    return LiveChange(Urgency.TOP_JOB if job.promised else Urgency.WAITING, job, seconds, decision)
+
+
+def _running(job: ServerJob, now: int, options: LiveOptions, revise: Revise) -> LiveChange | None:
+    # PBS alters whole arrays and single jobs, but no subjob that runs; suspended jobs keep what they have.
+    if not job.runs or job.state == "S" or "[" in job.job_id or job.started is None:
+        return None
+    elapsed = max(0, now - job.started)
+    decision = revise(job.submission, job.soft_walltime, elapsed)
+    seconds = decision.soft_walltime
+    if decision.action == "none" or seconds is None or seconds < elapsed + options.lead:
+        return None
+    ends_soon = job.soft_walltime is not None and job.soft_walltime < elapsed + options.lead < seconds
+    if not ends_soon and not _worth(job, seconds, options):
+        return None
+    return LiveChange(Urgency.RUNNING_OUT if ends_soon else Urgency.RUNNING, job, seconds, decision)
+
+
+def _worth(job: ServerJob, seconds: int, options: LiveOptions) -> bool:
+    """Whether the change is large enough; a job without a soft walltime is planned with its walltime."""
+    has = job.soft_walltime or job.submission.walltime
+    return has is None or abs(seconds - has) >= max(options.change_seconds, options.change_share * has)
+
+
+def within_budget(changes: Sequence[LiveChange], budget: int) -> tuple[Sequence[LiveChange], int]:
+    """Return the changes of this look, and how many must wait for the next one."""
+    return changes[:budget], max(0, len(changes) - budget)

@@ -1,0 +1,121 @@
+"""The thread of live values: a look at PBS's queue every so many seconds, and longer pauses while PBS is away."""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from threading import Event, Thread
+
+from softwalltime.jobs import DecisionRecord
+from softwalltime.live.connection import PbsConnection
+from softwalltime.live.ifl import IflError
+from softwalltime.live.options import LiveOptions
+from softwalltime.service.live_values import LiveCounts, LiveValues
+from softwalltime.service.prediction_service import PredictionService
+from softwalltime.service.status import LiveStatus
+
+LONGEST_PAUSE = 600.0
+"""Seconds between two attempts while PBS refuses or cannot be reached, at most."""
+
+log = logging.getLogger(__name__)
+
+
+class LiveThread:
+    """Keeps soft walltimes current while the daemon runs; does nothing in mode off.
+
+    :param predictions: returns the prediction service in use.
+    :param record: takes in a decision to be stored.
+    :param connect: opens a connection to a server by name, through the agent at this socket.
+    :param clock: the time, epoch seconds.
+    """
+
+    def __init__(
+        self,
+        options: LiveOptions,
+        predictions: Callable[[], PredictionService],
+        record: Callable[[DecisionRecord], None],
+        connect: Callable[[str, Path | None], PbsConnection] = PbsConnection,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.options = options
+        self.counts = LiveCounts()
+        self.problem = ""
+        self.late_job = ""
+        """The late top job for which the guard is on; empty: it is off."""
+        self._predictions = predictions
+        self._record = record
+        self._connect = connect
+        self._clock = clock
+        self._changed = Event()
+        self._stopping = False
+        self._thread = Thread(target=self._run, name="live", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self, timeout: float) -> bool:
+        """End after the request in hand; return whether that was within ``timeout`` seconds."""
+        self._stopping = True
+        self._changed.set()
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def change(self, options: LiveOptions) -> None:
+        """Work with other options from now on."""
+        self.options = options
+        self._changed.set()
+
+    def status(self) -> LiveStatus:
+        """Return state and counters; safe from any thread."""
+        return LiveStatus(self.options.mode, self.problem, self.late_job, **asdict(self.counts))
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self._changed.clear()
+            options = self.options
+            if options.mode == "off":
+                self._guard_off()
+                self.problem = ""
+                if not self._stopping:
+                    self._changed.wait()
+                continue
+            connection = self._connect(options.server, options.agent)
+            try:
+                self._work(options, connection)
+            # The daemon continues to answer, whatever the error is.
+            except Exception:
+                log.exception("live values: unexpected error; trying again")
+                self.problem = "an unexpected error, see the log"
+                self._guard_off()
+                self._changed.wait(LONGEST_PAUSE)
+            finally:
+                connection.close()
+
+    def _work(self, options: LiveOptions, connection: PbsConnection) -> None:
+        """Look at the queue again and again until the options change."""
+        values = LiveValues(options, connection, self._predictions, self._record, self.counts)
+        pause = float(options.every)
+        while not self._changed.is_set() and not self._stopping:
+            begin = time.monotonic()
+            try:
+                values.look(int(self._clock()), stopping=self._changed.is_set)
+            except IflError as error:
+                if self.problem != str(error):
+                    log.error("live values: %s; trying again", error)
+                self.problem = str(error)
+                # Without a view of the queue nobody can say whether the top job is late.
+                self._guard_off()
+                pause = min(2 * pause, LONGEST_PAUSE)
+            else:
+                if self.problem:
+                    log.info("live values: PBS answers again")
+                self.problem, pause = "", float(options.every)
+                self.late_job = "" if values.guard is None else values.guard.late
+            self._changed.wait(max(0.0, pause - (time.monotonic() - begin)))
+
+    def _guard_off(self) -> None:
+        self.late_job = ""
+        self._predictions().guarded = False

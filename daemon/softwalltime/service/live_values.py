@@ -1,0 +1,160 @@
+"""One look at PBS's queue: predict anew, alter the jobs whose value has changed, and record what was done.
+
+In mode shadow the same is recorded and nothing altered.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from softwalltime.jobs import DecisionRecord, Submission
+from softwalltime.live.connection import PbsConnection
+from softwalltime.live.ifl import NO_JOB, NO_PERMISSION, IflError
+from softwalltime.live.jobs import QueueWatch
+from softwalltime.live.options import LiveOptions
+from softwalltime.live.plan import LiveChange, Revise, plan_changes, within_budget
+from softwalltime.policy.decide import Decision
+from softwalltime.policy.guard import Guard
+from softwalltime.service.prediction_service import PredictionService
+
+PREDICTIONS_IN_A_ROW = 10
+PAUSE = 0.002
+"""Seconds after so many predictions in which the thread that answers the hook works undisturbed."""
+EVENT_WAITING, EVENT_RUNNING = "live", "live_run"
+"""What a decision about a waiting and about a running job is recorded as."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class LiveCounts:
+    """What was done since the start of the daemon.
+
+    ``jobs``: those that waited and ran at the last look.  ``postponed``: changes beyond the budget of the last look.
+    """
+
+    looks: int = 0
+    jobs: int = 0
+    altered: int = 0
+    shadowed: int = 0
+    refused: int = 0
+    postponed: int = 0
+
+
+class LiveValues:
+    """Keeps the soft walltimes of one server's jobs current.
+
+    :param predictions: returns the prediction service in use.
+    :param record: takes in a decision to be stored.
+    :param counts: counts what is done.
+    """
+
+    def __init__(
+        self,
+        options: LiveOptions,
+        connection: PbsConnection,
+        predictions: Callable[[], PredictionService],
+        record: Callable[[DecisionRecord], None],
+        counts: LiveCounts,
+    ) -> None:
+        self.guard = None if options.guard is None else Guard(options.guard)
+        self._options = options
+        self._connection = connection
+        self._watch = QueueWatch(connection)
+        self._predictions = predictions
+        self._record = record
+        self._counts = counts
+        self._shadowed: dict[str, int] = {}
+        """What would have been set for jobs in mode shadow, so that each value is recorded once."""
+        self._refused: dict[str, int] = {}
+        """What PBS has refused for a job; it is not asked for the same value again."""
+
+    def look(self, now: int, *, stopping: Callable[[], bool] = lambda: False) -> None:
+        """Look at the queue once, as of ``now`` (epoch seconds).
+
+        :param stopping: asked before each alter; true ends the look.
+        :raises IflError: if PBS cannot be reached, or nothing may be altered.
+        """
+        jobs = self._watch.look()
+        counts, predictions = self._counts, self._predictions()
+        counts.looks += 1
+        counts.jobs = len(jobs)
+        guard = self.guard
+        if guard is not None:
+            before = guard.late
+            guard.look({job.job_id: job.promised for job in jobs if job.waits}, now)
+            if guard.late != before:
+                log.info("live values: guard %s", f"on, {guard.late} is late" if guard.on else "off")
+        predictions.guarded = guard is not None and guard.on
+        if not predictions.ready:
+            return
+        there = {job.job_id for job in jobs}
+        for remembered in (self._shadowed, self._refused):
+            for job_id in remembered.keys() - there:
+                del remembered[job_id]
+        changes = [
+            change
+            for change in plan_changes(jobs, now, self._options, _revising(predictions, now))
+            if self._refused.get(change.job.job_id) != change.seconds
+        ]
+        self._shadow((change for change in changes if self._in_shadow(change)), now)
+        wanted = [change for change in changes if not self._in_shadow(change)]
+        chosen, counts.postponed = within_budget(wanted, self._options.alters_per_look)
+        for change in chosen:
+            if stopping():
+                return
+            self._alter(change, now)
+
+    def _in_shadow(self, change: LiveChange) -> bool:
+        return self._options.mode == "shadow" or change.decision.action == "shadow"
+
+    def _shadow(self, changes: Iterable[LiveChange], now: int) -> None:
+        for change in changes:
+            if self._shadowed.get(change.job.job_id) != change.seconds:
+                self._shadowed[change.job.job_id] = change.seconds
+                self._counts.shadowed += 1
+                self._record(_decision_record(change, now, "shadow"))
+
+    def _alter(self, change: LiveChange, now: int) -> None:
+        """Alter one job.
+
+        :raises IflError: if nothing can be altered for now.
+        """
+        try:
+            self._connection.alter(change.job.job_id, change.seconds)
+        except IflError as error:
+            if error.code in NO_JOB:
+                return
+            if not error.code or error.code in NO_PERMISSION:
+                raise
+            self._counts.refused += 1
+            self._refused[change.job.job_id] = change.seconds
+            log.warning("live values: PBS refuses %d s: %s", change.seconds, error)
+            self._record(_decision_record(change, now, "none"))
+        else:
+            self._counts.altered += 1
+            self._watch.altered(change.job, change.seconds)
+            self._record(_decision_record(change, now, "set"))
+
+
+def _revising(predictions: PredictionService, now: int) -> Revise:
+    """Return a function that decides anew, and pauses at times for the thread that answers the hook."""
+    made = 0
+
+    def revise(submission: Submission, has: int | None, elapsed: int | None) -> Decision:
+        nonlocal made
+        made += 1
+        if made % PREDICTIONS_IN_A_ROW == 0:
+            time.sleep(PAUSE)
+        return predictions.revise(submission, has, elapsed, now)
+
+    return revise
+
+
+def _decision_record(change: LiveChange, now: int, action: str) -> DecisionRecord:
+    job, decision = change.job, change.decision
+    return DecisionRecord(
+        now, EVENT_WAITING if job.waits else EVENT_RUNNING, job.submission, decision.mode, decision.spec,
+        decision.predicted, change.seconds, action, decision.basis, reason=decision.reason, had=job.soft_walltime or 0,
+    )  # fmt: skip

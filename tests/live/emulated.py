@@ -1,0 +1,57 @@
+"""A server of jobs in a file, reached through the emulated agent."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from softwalltime.live.connection import PbsConnection
+from tests.live.emulated_agent import replace
+
+AGENT = Path(__file__).with_name("emulated_agent.py")
+SUBMITTED = 1_795_300_000
+
+
+class EmulatedServer:
+    """Jobs in a file; the agent process reads and alters them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "jobs.json"
+        self.path.write_text("{}")
+
+    def add(self, job_id: str, **attributes: str) -> None:
+        """Add a job, or change its attributes; two underscores in a name stand for a dot."""
+        jobs = self.all()
+        job = jobs.setdefault(
+            job_id,
+            {
+                "job_state": "Q", "mtime": "1", "euser": "alice", "ctime": str(SUBMITTED + len(jobs)), "queue": "short",
+                "Resource_List.walltime": "10:00:00",
+            },
+        )  # fmt: skip
+        job |= {name.replace("__", "."): value for name, value in attributes.items()}
+        job["mtime"] = str(int(job["mtime"]) + 1)
+        replace(self.path, json.dumps(jobs))
+
+    def remove(self, job_id: str) -> None:
+        """Let a job end."""
+        replace(self.path, json.dumps({name: job for name, job in self.all().items() if name != job_id}))
+
+    def all(self) -> dict[str, Any]:
+        """Return the attributes of all jobs."""
+        jobs: dict[str, Any] = json.loads(self.path.read_text())
+        return jobs
+
+    def soft(self, job_id: str) -> str | None:
+        """Return a job's soft walltime, as it was set."""
+        value: str | None = self.all()[job_id].get("Resource_List.soft_walltime")
+        return value
+
+    def requests(self) -> list[str]:
+        """Return what the agent was asked."""
+        log = self.path.with_suffix(".requests")
+        return log.read_text().splitlines() if log.exists() else []
+
+    def connect(self, server: str = "", agent: Path | None = None, timeout: float = 60.0) -> PbsConnection:
+        """Open a connection to it."""
+        return PbsConnection(server, agent, timeout, (sys.executable, str(AGENT), str(self.path)))

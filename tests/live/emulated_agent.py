@@ -1,0 +1,58 @@
+"""An agent that speaks the protocol of softwalltime.live.agent about jobs in a file, where there is no PBS.
+
+    python emulated_agent.py JOBS.json
+
+The file holds the attributes of each job by job id.  An alter changes the file, and fails with the error code under
+``refuse`` of the job, if it has one.  A job with ``hang`` makes the agent sleep for ever, one with ``die`` end.
+"""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+
+def replace(path: Path, text: str) -> None:
+    """Write a file that another process may read at the same time."""
+    new = path.with_suffix(f".{os.getpid()}")
+    new.write_text(text)
+    new.replace(path)
+
+
+def answer(path: Path, request: dict) -> dict:
+    jobs = json.loads(path.read_text())
+    if request["op"] == "jobs":
+        ids = request["ids"] or jobs
+        wanted = {
+            job_id: {
+                name: value
+                for name, value in jobs[job_id].items()
+                if name in request["names"] or name.split(".")[0] in request["names"]
+            }
+            for job_id in ids
+            if job_id in jobs
+        }
+        with path.with_suffix(".requests").open("a") as log:
+            log.write(f"jobs {','.join(request['ids'])}\n")
+        return {"jobs": wanted}
+    job = jobs.get(request["id"])
+    if job is None:
+        return {"error": "Unknown Job Id", "code": 15001}
+    if "hang" in job:
+        time.sleep(3600)
+    if "die" in job:
+        sys.exit(1)
+    if "refuse" in job:
+        return {"error": "refused", "code": job["refuse"]}
+    job["Resource_List.soft_walltime"] = str(request["soft_walltime"])
+    job["mtime"] = str(int(job["mtime"]) + 1)
+    replace(path, json.dumps(jobs))
+    with path.with_suffix(".requests").open("a") as log:
+        log.write(f"alter {request['id']} {request['soft_walltime']}\n")
+    return {}
+
+
+if __name__ == "__main__":
+    for line in sys.stdin:
+        print(json.dumps(answer(Path(sys.argv[1]), json.loads(line))), flush=True)

@@ -1,0 +1,85 @@
+"""Jobs as PBS reports them."""
+
+from collections.abc import Iterable
+
+from softwalltime.live.ifl import Attributes
+from softwalltime.live.jobs import DETAILS, STATE, QueueWatch, live_job
+
+ATTRIBUTES = {
+    "job_state": "R", "mtime": "1795316655", "stime": "1795316650", "ctime": "1795316600", "queue": "short",
+    "Job_Owner": "alice@pbs1.cluster", "euser": "alice", "egroup": "staff", "project": "_pbs_project_default",
+    "Job_Name": "STDIN", "Resource_List.ncpus": "12", "Resource_List.mem": "4gb", "Resource_List.nodect": "1",
+    "Resource_List.place": "free", "Resource_List.select": "1:ncpus=12", "Resource_List.walltime": "00:10:00",
+    "Resource_List.soft_walltime": "00:02:00",
+}  # fmt: skip
+
+
+def test_a_running_job() -> None:
+    job = live_job("7.pbs1", ATTRIBUTES)
+    assert job.runs
+    assert not job.waits
+    assert (job.soft_walltime, job.started, job.promised) == (120, 1795316650, None)
+    submission = job.submission
+    assert (submission.user, submission.group, submission.walltime) == ("alice", "staff", 600)
+    assert (submission.ncpus, submission.mem, submission.submitted) == (12, 4 * 2**30, 1795316600)
+
+
+def test_a_waiting_job_with_a_promise() -> None:
+    job = live_job("7.pbs1", {**ATTRIBUTES, "job_state": "Q", "estimated.start_time": "1795317000"})
+    assert job.waits
+    # A job that was requeued still has the start of its last run.
+    assert (job.started, job.promised) == (None, 1795317000)
+
+
+def test_without_euser_the_owner_is_the_user() -> None:
+    attributes = {name: value for name, value in ATTRIBUTES.items() if name != "euser"}
+    assert live_job("7.pbs1", attributes).submission.user == "alice"
+
+
+def test_what_cannot_be_read_counts_as_missing() -> None:
+    job = live_job(
+        "7.pbs1", {"job_state": "Q", "mtime": "x", "Resource_List.walltime": "soon", "Resource_List.mem": "?"}
+    )
+    assert (job.submission.walltime, job.modified) == (None, 0)
+
+
+class Recorded:
+    """Jobs in memory, and the requests for them."""
+
+    def __init__(self, jobs: dict[str, Attributes]) -> None:
+        self.there = jobs
+        self.asked: list[tuple[str, ...]] = []
+
+    def jobs(self, names: Iterable[str], ids: tuple[str, ...] = ()) -> dict[str, Attributes]:
+        self.asked.append(ids)
+        wanted = set(names)
+        return {
+            job_id: {name: value for name, value in attributes.items() if name.split(".")[0] in wanted}
+            for job_id, attributes in self.there.items()
+            if not ids or job_id in ids
+        }
+
+
+def test_details_are_read_again_only_for_jobs_that_were_modified() -> None:
+    source = Recorded({f"{number}.pbs1": dict(ATTRIBUTES, job_state="Q") for number in range(3)})
+    watch = QueueWatch(source)
+    assert len(watch.look()) == 3
+    source.asked.clear()
+    assert len(watch.look()) == 3
+    assert source.asked == [()]
+    source.there["1.pbs1"] |= {"mtime": "1795316700", "Resource_List.walltime": "01:00:00"}
+    walltimes = [job.submission.walltime for job in watch.look()]
+    assert walltimes == [600, 3600, 600]
+    assert source.asked[1:] == [(), ("1.pbs1",)]
+
+
+def test_jobs_that_are_held_have_ended_or_are_gone_are_left_out() -> None:
+    source = Recorded({state: dict(ATTRIBUTES, job_state=state) for state in "QRSBHFXETW"})
+    watch = QueueWatch(source)
+    assert sorted(job.state for job in watch.look()) == ["B", "Q", "R", "S"]
+    del source.there["Q"]
+    assert sorted(job.state for job in watch.look()) == ["B", "R", "S"]
+
+
+def test_state_and_details_are_different_attributes() -> None:
+    assert not set(STATE) & set(DETAILS)

@@ -1,0 +1,107 @@
+"""Which jobs are altered, and in which order."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from softwalltime.jobs import Prediction, Submission
+from softwalltime.live.jobs import ServerJob
+from softwalltime.live.options import LiveOptions
+from softwalltime.live.plan import Revise, Urgency, plan_changes, within_budget
+from softwalltime.policy.decide import Decision
+from softwalltime.reasons import Reason
+
+NOW = 1_000_000
+OPTIONS = LiveOptions(mode="on", change_seconds=300, change_share=0.2, lead=120)
+
+
+def job(
+    number: int = 1, *, state: str = "Q", soft: int | None = None, started: int | None = None,
+    promised: int | None = None, walltime: int = 36000, job_id: str = "",
+) -> ServerJob:  # fmt: skip
+    submission = Submission(job_id or f"{number}.pbs1", "alice", number, walltime)
+    return ServerJob(submission, state, soft, started, promised, 0)
+
+
+def predicting(seconds: int) -> Revise:
+    """Decide as the policy does with a predictor that always says this."""
+
+    def revise(_: Submission, has: int | None, __: int | None) -> Decision:
+        action = "none" if has == seconds else "set"
+        return Decision("on", "v3", action, Reason.PREDICTED, seconds, Prediction(seconds, ""))
+
+    return revise
+
+
+@pytest.mark.parametrize(
+    ("has", "predicted", "changed"),
+    [
+        (None, 3600, True),
+        (3600, 3600, False),
+        (3600, 3899, False),  # less than 300 s
+        (3600, 4320, True),
+        (3600, 4319, False),  # less than 20%
+        (600, 899, False),
+        (600, 900, True),
+        (3600, 2880, True),
+        (None, 35000, False),  # without a soft walltime it is planned with its walltime
+    ],
+)
+def test_a_waiting_job_is_altered_if_its_value_changes_enough(has: int | None, predicted: int, changed: bool) -> None:
+    changes = plan_changes([job(soft=has)], NOW, OPTIONS, predicting(predicted))
+    assert [change.seconds for change in changes] == ([predicted] if changed else [])
+
+
+def test_a_running_job_is_extended_before_its_soft_walltime_ends() -> None:
+    running = job(state="R", soft=1000, started=NOW - 900)
+    (change,) = plan_changes([running], NOW, OPTIONS, predicting(1100))
+    assert (change.urgency, change.seconds) == (Urgency.RUNNING_OUT, 1100)
+
+
+def test_a_running_job_with_time_left_needs_a_change_that_is_worth_it() -> None:
+    running = job(state="R", soft=1000, started=NOW - 100)
+    assert not plan_changes([running], NOW, OPTIONS, predicting(1100))
+    (change,) = plan_changes([running], NOW, OPTIONS, predicting(1300))
+    assert change.urgency is Urgency.RUNNING
+
+
+def test_pbs_extends_a_job_that_has_outlived_its_prediction() -> None:
+    assert not plan_changes([job(state="R", soft=1000, started=NOW - 990)], NOW, OPTIONS, predicting(1000))
+    assert not plan_changes([job(state="R", soft=1000, started=NOW - 5000)], NOW, OPTIONS, predicting(2000))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [job(state="S", soft=1000, started=NOW - 900), job(state="R", soft=1000, started=NOW - 900, job_id="5[1].pbs1")],
+)
+def test_suspended_jobs_and_subjobs_that_run_are_left_alone(other: ServerJob) -> None:
+    assert not plan_changes([other], NOW, OPTIONS, predicting(5000))
+
+
+def test_the_most_urgent_changes_come_first_and_older_jobs_before_younger_ones() -> None:
+    jobs = [
+        job(1),
+        job(2, state="R", soft=9000, started=NOW - 10),
+        job(3, promised=NOW + 10),
+        job(4, state="R", soft=1000, started=NOW - 900),
+        job(5, promised=NOW + 5),
+    ]
+    changes = plan_changes(jobs, NOW, OPTIONS, predicting(5000))
+    assert [change.job.job_id[0] for change in changes] == ["4", "3", "5", "2", "1"]
+    chosen, postponed = within_budget(changes, 2)
+    assert ([change.job.job_id[0] for change in chosen], postponed) == (["4", "3"], 3)
+
+
+@given(
+    has=st.none() | st.integers(60, 36000),
+    elapsed=st.none() | st.integers(0, 40000),
+    predicted=st.integers(60, 36000),
+)
+def test_no_value_ends_before_now_or_is_set_twice(has: int | None, elapsed: int | None, predicted: int) -> None:
+    state, started = ("Q", None) if elapsed is None else ("R", NOW - elapsed)
+    for change in plan_changes([job(state=state, soft=has, started=started)], NOW, OPTIONS, predicting(predicted)):
+        assert change.seconds >= (elapsed or 0) + (OPTIONS.lead if elapsed is not None else 0)
+        assert change.seconds != has
+        assert not plan_changes(
+            [job(state=state, soft=change.seconds, started=started)], NOW, OPTIONS, predicting(predicted)
+        )

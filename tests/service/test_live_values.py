@@ -1,0 +1,173 @@
+"""Live values against an emulated server: what is altered, what is recorded, and what stops it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from softwalltime.jobs import DecisionRecord
+from softwalltime.live.connection import PbsConnection
+from softwalltime.live.ifl import IflError
+from softwalltime.live.options import LiveOptions
+from softwalltime.policy.site import SitePolicy
+from softwalltime.reasons import Reason
+from softwalltime.service.live_thread import LiveThread
+from softwalltime.service.live_values import LiveCounts, LiveValues
+from softwalltime.service.prediction_service import PredictionService
+from softwalltime.service.protocol import Request
+from tests.live.emulated import SUBMITTED, EmulatedServer
+from tests.samples import job as completed
+from tests.service.running import until
+
+NOW = SUBMITTED + 100_000
+
+
+class Site:
+    """An emulated server and a prediction service that has learnt."""
+
+    def __init__(self, folder: Path) -> None:
+        self.server = EmulatedServer(folder)
+        self.now = NOW
+        self.records: list[DecisionRecord] = []
+        self.counts = LiveCounts()
+        self.predictions = PredictionService(
+            SitePolicy(mode="on", waiting="v1", running="v1"), clock=lambda: float(self.now)
+        )
+        self.predictions.ready = True
+        self.connection: PbsConnection = self.server.connect()
+        self.ended = NOW - 1000
+        self.learn(1000)
+
+    def learn(self, runtime: int) -> None:
+        """Let alice's next prediction be this runtime."""
+        for _ in range(2):
+            self.ended += 1
+            self.predictions.learn([completed(end=self.ended, runtime=runtime, walltime=36_000)])
+
+    def values(self, **options: object) -> LiveValues:
+        """Live values with these options."""
+        return LiveValues(
+            LiveOptions.model_validate({"mode": "on"} | options), self.connection, lambda: self.predictions,
+            self.records.append, self.counts,
+        )  # fmt: skip
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    made = Site(tmp_path)
+    yield made
+    made.connection.close()
+
+
+def test_a_waiting_job_follows_what_ends_meanwhile(site: Site) -> None:
+    site.server.add("1.pbs1")
+    values = site.values()
+    values.look(site.now)
+    assert site.server.soft("1.pbs1") == "1000"
+    site.learn(5000)
+    values.look(site.now)
+    assert site.server.soft("1.pbs1") == "5000"
+    first, second = site.records
+    assert (first.event, first.action, first.soft_walltime, first.had) == ("live", "set", 1000, 0)
+    assert (second.soft_walltime, second.had, second.submission.job_id) == (5000, 1000, "1.pbs1")
+    values.look(site.now + 60)
+    assert len(site.records) == site.counts.altered == 2
+
+
+def test_a_running_job_is_extended_before_its_soft_walltime_ends(site: Site) -> None:
+    site.server.add("1.pbs1", job_state="R", stime=str(NOW - 900), Resource_List__soft_walltime="00:16:40")
+    site.learn(1500)
+    site.values().look(site.now)
+    assert site.server.soft("1.pbs1") == "1500"
+    assert site.records[0].event == "live_run"
+
+
+def test_shadow_records_each_value_once_and_alters_nothing(site: Site) -> None:
+    site.server.add("1.pbs1")
+    values = site.values(mode="shadow")
+    values.look(site.now)
+    values.look(site.now + 60)
+    site.learn(5000)
+    values.look(site.now)
+    assert [(record.action, record.soft_walltime) for record in site.records] == [("shadow", 1000), ("shadow", 5000)]
+    assert not any(request.startswith("alter") for request in site.server.requests())
+
+
+def test_the_policys_mode_shadow_alters_nothing_either(site: Site) -> None:
+    site.server.add("1.pbs1")
+    site.predictions.policy = SitePolicy(mode="shadow", waiting="v1", running="v1")
+    site.values().look(site.now)
+    assert [record.action for record in site.records] == ["shadow"]
+    assert site.server.soft("1.pbs1") is None
+
+
+def test_the_budget_bounds_the_alters_of_a_look_and_the_next_look_goes_on(site: Site) -> None:
+    for number in range(5):
+        site.server.add(f"{number}.pbs1")
+    values = site.values(alters_per_minute=2)
+    for altered, postponed in ((2, 3), (4, 1), (5, 0), (5, 0)):
+        values.look(site.now)
+        assert (site.counts.altered, site.counts.postponed) == (altered, postponed)
+
+
+def test_a_refused_value_is_recorded_and_not_tried_again(site: Site) -> None:
+    site.server.add("1.pbs1", refuse=15004)  # type: ignore[arg-type]  # a number in the file
+    site.server.add("2.pbs1")
+    values = site.values()
+    values.look(site.now)
+    values.look(site.now + 60)
+    assert site.counts.refused == 1
+    assert {(record.submission.job_id, record.action) for record in site.records} == {
+        ("1.pbs1", "none"),
+        ("2.pbs1", "set"),
+    }
+
+
+def test_without_the_right_to_alter_the_look_ends(site: Site) -> None:
+    for number in range(3):
+        site.server.add(f"{number}.pbs1", refuse=15007)  # type: ignore[arg-type]
+    with pytest.raises(IflError, match="refused"):
+        site.values().look(site.now)
+    assert not site.records
+
+
+def test_the_guard_gives_waiting_jobs_their_walltimes_and_takes_them_back(site: Site) -> None:
+    site.server.add("1.pbs1", estimated__start_time=str(NOW + 100), Resource_List__ncpus="64")
+    site.server.add("2.pbs1")
+    values = site.values(guard=600)
+    values.look(NOW)
+    assert [site.server.soft(job) for job in ("1.pbs1", "2.pbs1")] == ["1000", "1000"]
+    values.look(NOW + 701)
+    assert [site.server.soft(job) for job in ("1.pbs1", "2.pbs1")] == ["36000", "36000"]
+    assert site.records[-1].reason is Reason.GUARD
+    submitted = Request("predict", "queuejob", NOW + 702, site.records[-1].submission)
+    assert site.predictions.decide(submitted)[1].reason is Reason.GUARD
+    site.server.add("1.pbs1", job_state="R", stime=str(NOW + 720))
+    values.look(NOW + 760)
+    assert site.server.soft("2.pbs1") == "1000"
+    assert site.predictions.decide(submitted)[1].reason is Reason.PREDICTED
+
+
+def test_a_requeued_job_gets_its_waiting_value_back(site: Site) -> None:
+    site.server.add("1.pbs1", Resource_List__soft_walltime="10:00:00")
+    site.values().look(site.now)
+    assert site.server.soft("1.pbs1") == "1000"
+
+
+def test_the_thread_goes_on_after_pbs_was_away_and_stops_when_it_is_told_to(site: Site) -> None:
+    site.server.add("1.pbs1", refuse=15007)  # type: ignore[arg-type]
+    thread = LiveThread(
+        LiveOptions(mode="on", every=5), lambda: site.predictions, site.records.append, site.server.connect,
+        lambda: float(site.now),
+    )  # fmt: skip
+    thread.start()
+    until(lambda: thread.problem)
+    site.server.remove("1.pbs1")
+    site.server.add("1.pbs1")
+    thread.change(LiveOptions(mode="on", every=5))
+    until(lambda: site.server.soft("1.pbs1") == "1000")
+    until(lambda: not thread.problem)
+    thread.change(LiveOptions(mode="off"))
+    site.learn(9000)
+    assert thread.stop(60)
+    assert site.server.soft("1.pbs1") == "1000"
