@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from softwalltime.accounting.queue_limits import OTHERS, read_queue_limits, with_queue_limits
 from softwalltime.cli.options import LazySettings, minimum_option, policy_options, store_options
 from softwalltime.cli.progress import progress_bar
+from softwalltime.cli.selection import JobSelection, selection_options
 from softwalltime.cli.sources import load_columns, problems
 from softwalltime.cli.through_hooks import HooksOptions, hooks_options, replay_through_hooks
 from softwalltime.errors import SourceError
@@ -46,12 +47,14 @@ QUEUES = 8
     metavar="PAIRS|FILE",
     help="Walltimes of jobs that have none, by queue: queue=HH:MM:SS,...; * for other queues; or a file of such lines.",
 )
+@selection_options
 @minimum_option
 @hooks_options
 @store_options
 def replay(
     sources: tuple[str, ...], specs: tuple[str, ...], running: str | None, form: str, dump: Path | None,
-    limit: int | None, limits: str | None, minimum: int, hooks: HooksOptions | None, settings: LazySettings,
+    limit: int | None, limits: str | None, minimum: int, hooks: HooksOptions | None, selection: JobSelection,
+    settings: LazySettings,
 ) -> int:  # fmt: skip
     """Measure predictors on recorded jobs.
 
@@ -77,7 +80,7 @@ def replay(
     if dump is not None and not os.access(dump.parent, os.W_OK):
         raise SourceError(f"{dump}: cannot be written: the folder does not exist or is not writable")
     by_queue = {} if limits is None else read_queue_limits(limits)
-    jobs, tally = load_columns(sources, settings)
+    jobs, tally = load_columns(sources, settings, selection=selection)
     if by_queue:
         jobs = JobColumns.of(with_queue_limits(jobs, by_queue))
     workload = Workload(jobs, limit, settings().teaching)
@@ -91,15 +94,15 @@ def replay(
         at_start = {spec: _scores(workload, result.at_start) for spec, result in results.items() if spec != BASELINE}
     if dump is not None:
         _dump(dump, workload, {spec: result for spec, result in results.items() if spec != BASELINE}, running)
-    source = " ".join(sources)
+    source, label = " ".join(sources), selection.label(sources)
     if form == "json":
         through_hooks = {spec: one.figures() for spec, one in hooked.items()}
-        document = _document(source, workload, scores, results)
+        document = _document(source, workload, scores, results) | {"selection": str(selection) or None}
         if running is not None:
             document |= {"running": {"predictor": running, **_both(at_start)}}
         click.echo(json.dumps(document | ({"through_hooks": through_hooks} if hooks else {})))
     else:
-        click.echo(f"{source}: {len(workload.jobs):,} jobs, {int(workload.scored.sum()):,} scored{_left_out(workload)}")
+        click.echo(f"{label}: {len(workload.jobs):,} jobs, {int(workload.scored.sum()):,} scored{_left_out(workload)}")
         click.echo(f"\n{scores_table(scores)}\n")
         if running is not None:
             click.echo(f"From the start on, running jobs by {running}:\n\n{scores_table(at_start)}\n")

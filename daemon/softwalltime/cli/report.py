@@ -8,6 +8,7 @@ import click
 
 from softwalltime.cli.options import LazySettings, Seeds, minimum_option, predictors_options, store_options
 from softwalltime.cli.progress import progress_bar
+from softwalltime.cli.selection import JobSelection, Period, selection_options
 from softwalltime.cli.sources import STORE, load_columns, problems
 from softwalltime.errors import SourceError
 from softwalltime.jobs import DecisionRecord
@@ -67,6 +68,13 @@ TITLE = "Report on soft walltimes"
     metavar="DATE",
     help="Compare waits before and from this day on (UTC).  Default: the first soft walltime.",
 )
+@click.option(
+    "--compare",
+    nargs=2,
+    type=Period(),
+    metavar="A..B C..D",
+    help="Compare waits in these two periods, such as 2026-01-01..2026-03-31 2026-04-01..2026-06-30 (UTC).",
+)
 @click.option("--title", default=TITLE, show_default=True, help="Title of the page.")
 @click.option(
     "--pseudonyms",
@@ -76,13 +84,15 @@ TITLE = "Report on soft walltimes"
 )
 @click.option("--pseudonymous-queues", is_flag=True, help="With --pseudonyms: also replace the names of queues.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Use only the first N submitted jobs.")
+@selection_options
 @minimum_option
 @store_options
 def report(
     sources: tuple[str, ...], output: Path, specs: tuple[str, ...], target: float, no_settings: bool,
     no_simulation: bool, processors: int | None, order: str, seeds: tuple[int, ...], simulated_jobs: int,
-    processes: int | None, split: datetime | None, title: str, pseudonyms: Path | None, pseudonymous_queues: bool,
-    limit: int | None, minimum: int, settings: LazySettings,
+    processes: int | None, split: datetime | None, compare: tuple[tuple[int, int], tuple[int, int]] | None,
+    title: str, pseudonyms: Path | None,
+    pseudonymous_queues: bool, limit: int | None, minimum: int, selection: JobSelection, settings: LazySettings,
 ) -> int:  # fmt: skip
     """Write a page that recommends soft walltimes, or not.
 
@@ -95,11 +105,16 @@ def report(
     Example:
       softwalltime report /var/spool/pbs/server_priv/accounting -o report.html
       softwalltime report store --pseudonyms ~/report.key --split 2026-10-01
+      softwalltime report store --queue batch --compare 2026-01-01..2026-03-31 2026-04-01..2026-06-30
     """
     if pseudonymous_queues and pseudonyms is None:
         raise click.UsageError("--pseudonymous-queues needs --pseudonyms KEYFILE")
     if len(seeds) < 2:
         raise click.UsageError("--seeds needs at least two: a single schedule says nothing about a policy")
+    if compare is not None and split is not None:
+        raise click.UsageError("--compare and --split both name the periods to compare: give one of them")
+    if compare is not None and compare[0][1] > compare[1][0]:
+        raise click.UsageError("--compare: the first period must end before the second one begins")
     # Fail before minutes of work.
     if not os.access(output.parent, os.W_OK):
         raise SourceError(f"{output}: cannot be written: the folder does not exist or is not writable")
@@ -111,18 +126,19 @@ def report(
     from softwalltime.reports.simulation import SimulationOptions
 
     rename = Pseudonyms(read_key(pseudonyms), queues=pseudonymous_queues) if pseudonyms is not None else None
-    jobs, tally = load_columns(sources, settings)
+    jobs, tally = load_columns(sources, settings, selection=selection)
     decisions = _decisions(settings) if STORE in sources else []
     workload = Workload(jobs, limit)
     options = reports.ReportOptions(
         specs, target / 100, minimum, not no_settings, int(split.replace(tzinfo=UTC).timestamp()) if split else None,
-        None if no_simulation else SimulationOptions(order, processors, seeds, simulated_jobs, processes),
+        None if no_simulation else SimulationOptions(order, processors, seeds, simulated_jobs, processes), compare,
     )  # fmt: skip
     with progress_bar("analyzing", reports.total_work(options, len(workload.jobs))) as progress:
         found = reports.make_report(workload, options, rename or (lambda kind, name: name), decisions, progress)
     # A folder name may identify a user.
     shown = () if rename else sources
-    text = page.render(found, page.Origin(title, shown, tally.malformed, rename is not None))
+    selected = str(selection.renamed(rename) if rename else selection)
+    text = page.render(found, page.Origin(title, shown, tally.malformed, rename is not None, selected))
     _write(output, text)
     click.echo(f"{output}: {len(workload.jobs):,} jobs, {found.scored:,} scored\n{found.recommendation.sentence}")
     for line in problems(tally):

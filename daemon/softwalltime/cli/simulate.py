@@ -14,6 +14,7 @@ import click
 
 from softwalltime.cli.options import LazySettings, Seeds, minimum_option, store_options
 from softwalltime.cli.progress import progress_bar
+from softwalltime.cli.selection import ALL_JOBS, JobSelection, selection_options
 from softwalltime.cli.sources import load_columns, problems
 from softwalltime.errors import SourceError, UsageError
 from softwalltime.formatting import plural
@@ -100,6 +101,7 @@ class SimulationRun:
     keep: Path | None = None
     processes: int | None = None
     scheduler: str | None = None
+    selection: JobSelection = ALL_JOBS
 
 
 @click.command()
@@ -142,13 +144,15 @@ class SimulationRun:
 )
 @click.option("--processes", type=click.IntRange(1), metavar="N", help="Processes.  Default: one a core.")
 @click.option("--scheduler", metavar="ADDRESS", help="Simulate on a Dask cluster: its scheduler, as tcp://host:8786.")
+@selection_options
 @minimum_option
 @store_options
 def simulate(
     sources: tuple[str, ...], processors: int | None, vnodes: str | None, pbsnodes: Path | None, file: Path | None,
     run_as_recorded: bool, shake: str | None,
     seeds: tuple[int, ...] | None, by: tuple[str, ...], form: str, jobs_file: Path | None, keep: Path | None,
-    processes: int | None, scheduler: str | None, minimum: int, settings: LazySettings, **policy: Any,
+    processes: int | None, scheduler: str | None, minimum: int, selection: JobSelection,
+    settings: LazySettings, **policy: Any,
 ) -> int:  # fmt: skip
     """Schedule recorded jobs under a policy.
 
@@ -190,7 +194,7 @@ def simulate(
     policies = _policies(file, given, machine)
     options = SimulationRun(
         processors, machine, shake, seeds, tuple(dict.fromkeys(by)), form, jobs_file, file is not None, keep, processes,
-        scheduler,
+        scheduler, selection,
     )  # fmt: skip
     return simulate_policies(sources, policies, options, settings)
 
@@ -200,7 +204,7 @@ def simulate_policies(
 ) -> int:
     """Simulate the policies on the jobs of the sources, print figures and changes; return the exit status."""
     machine, processors = options.vnodes, options.processors
-    completed, tally = load_columns(sources, settings)
+    completed, tally = load_columns(sources, settings, selection=options.selection)
     teaching = settings().teaching
     jobs = jobs_of(completed, teaching)
     if not len(jobs):
@@ -225,10 +229,11 @@ def simulate_policies(
         for kind in by
     }
     document = _document(" ".join(sources), plan, refused, metrics, classes)
+    document["selection"] = str(options.selection) or None
     if options.form == "json":
         click.echo(json.dumps(document))
     else:
-        _print(" ".join(sources), plan, refused, metrics, classes)
+        _print(options.selection.label(sources), plan, refused, metrics, classes)
     for line in problems(tally):
         click.echo(line, err=True)
     return 1 if tally.broken else 0

@@ -14,6 +14,7 @@ from softwalltime.accounting.reader import read_values
 from softwalltime.accounting.tally import Tally
 from softwalltime.cli.options import LazySettings
 from softwalltime.cli.progress import progress_bar
+from softwalltime.cli.selection import ALL_JOBS, JobSelection
 from softwalltime.errors import SoftwalltimeError, SourceError
 from softwalltime.jobs import CompletedJob, Values, values_of
 from softwalltime.replay.job_columns import JobColumns
@@ -25,15 +26,20 @@ SHOWN = 10
 """Number of malformed lines to print."""
 
 
-def load_jobs(sources: tuple[str, ...], settings: LazySettings, server: str = "") -> tuple[list[CompletedJob], Tally]:
-    """All completed jobs of the sources as objects, which need much memory; otherwise as :func:`load_columns`."""
-    columns, tally = load_columns(sources, settings, server)
+def load_jobs(
+    sources: tuple[str, ...], settings: LazySettings, server: str = "", selection: JobSelection = ALL_JOBS
+) -> tuple[list[CompletedJob], Tally]:
+    """The completed jobs of the sources as objects, which need much memory; otherwise as :func:`load_columns`."""
+    columns, tally = load_columns(sources, settings, server, selection)
     return list(columns), tally
 
 
-def load_columns(sources: tuple[str, ...], settings: LazySettings, server: str = "") -> tuple[JobColumns, Tally]:
-    """All completed jobs of the sources, each run of a job once however many sources hold it.
+def load_columns(
+    sources: tuple[str, ...], settings: LazySettings, server: str = "", selection: JobSelection = ALL_JOBS
+) -> tuple[JobColumns, Tally]:
+    """The completed jobs of the sources, each run of a job once however many sources hold it.
 
+    :param selection: which of them.
     :raises SourceError: if a source is not there or there is no job in any of them.
     :raises SoftwalltimeError: if there is no job, and a file cannot be read.
     """
@@ -56,7 +62,7 @@ def load_columns(sources: tuple[str, ...], settings: LazySettings, server: str =
             click.echo(line, err=True)
         message = f"no completed job in {' '.join(sources)}"
         raise SoftwalltimeError(message) if tally.broken else SourceError(message)
-    return jobs, tally
+    return selection.of(jobs, " ".join(sources)), tally
 
 
 def each_run_once(jobs: JobColumns) -> JobColumns:

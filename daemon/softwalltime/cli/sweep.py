@@ -13,6 +13,7 @@ import click
 
 from softwalltime.cli.options import LazySettings, minimum_option, named_specs, store_options
 from softwalltime.cli.progress import progress_bar
+from softwalltime.cli.selection import JobSelection, selection_options
 from softwalltime.cli.sources import load_columns, problems
 from softwalltime.errors import SourceError, UsageError
 from softwalltime.predictors.registry import BASELINE, make
@@ -47,11 +48,13 @@ SHOWN = 10
     "--scheduler", metavar="ADDRESS", help="Run on a Dask cluster: address of its scheduler, such as tcp://host:8786."
 )
 @click.option("--again", is_flag=True, help="Discard the results in the file.")
+@selection_options
 @minimum_option
 @store_options
 def sweep(
     sources: tuple[str, ...], output: Path, listed: str | None, single: tuple[str, ...], processes: int | None,
-    scheduler: str | None, again: bool, minimum: int, settings: LazySettings,
+    scheduler: str | None, again: bool, minimum: int, selection: JobSelection,
+    settings: LazySettings,
 ) -> int:  # fmt: skip
     """Measure a grid of predictors on recorded jobs.
 
@@ -82,7 +85,7 @@ def sweep(
         workers = stack.enter_context(dask_workers(scheduler)) if scheduler else local_workers(processes)
         results = stack.enter_context(Results(table, again=again))
         folder = stack.enter_context(_scratch(table))
-        tasks, whole = _tasks(list(dict.fromkeys(sources)), specs, minimum, settings, folder)
+        tasks, whole = _tasks(list(dict.fromkeys(sources)), specs, minimum, settings, selection, folder)
         todo, dropped = results.prepare(tasks, _options(specs))
         if dropped:
             click.echo(f"{output}: {dropped:,} outdated rows removed")
@@ -138,7 +141,7 @@ def _scratch(table: Path) -> Iterator[Path]:
 
 
 def _tasks(
-    sources: list[str], specs: list[str], minimum: int, settings: LazySettings, folder: Path
+    sources: list[str], specs: list[str], minimum: int, settings: LazySettings, selection: JobSelection, folder: Path
 ) -> tuple[list["SweepTask"], bool]:
     """Return every predictor on every source, and whether every source was read to its end."""
     from softwalltime.replay.sweep.evaluation import SweepTask
@@ -148,7 +151,7 @@ def _tasks(
     tasks: list[SweepTask] = []
     whole = True
     for number, source in enumerate(sources):
-        jobs, tally = load_columns((source,), settings)
+        jobs, tally = load_columns((source,), settings, selection=selection)
         snapshot = take(jobs, teaching, folder / f"{number}.json")
         tasks.extend(SweepTask(source, snapshot, spec, minimum) for spec in specs)
         for line in problems(tally):

@@ -17,13 +17,14 @@ SCHEMA = 1
 _DIGITS = 6
 
 
-def to_document(report: Report, title: str, sources: list[str]) -> dict[str, Any]:
+def to_document(report: Report, title: str, sources: list[str], selection: str = "") -> dict[str, Any]:
     """Return all figures as plain values: shares between 0 and 1, times and durations in seconds."""
     plain: dict[str, Any] = {
         "schema": SCHEMA,
         "program": f"softwalltime {__version__}",
         "title": title,
         "sources": sources,
+        "selection": selection or None,
     }
     plain |= _plain(report)
     for spec, (overall, warmed_up) in report.scores.items():

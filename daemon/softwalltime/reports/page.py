@@ -37,12 +37,13 @@ KINDS = {"runtime": "runtime", "size": "size", "queue": "queue", "user": "user",
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Title and sources of the page; ``malformed`` lines are not included."""
+    """Title and sources of the page; ``malformed`` lines are not included; ``selection`` says which jobs are."""
 
     title: str
     sources: tuple[str, ...]
     malformed: int = 0
     pseudonyms: bool = False
+    selection: str = ""
 
 
 def render(report: Report, origin: Origin) -> str:
@@ -57,7 +58,7 @@ def render(report: Report, origin: Origin) -> str:
         "breakable": _breakable, "change": recommendation.change,
         "interval": _interval,
     }  # fmt: skip
-    found = to_document(report, origin.title, list(origin.sources))
+    found = to_document(report, origin.title, list(origin.sources), origin.selection)
     # matplotlib has escaped all text.
     pictures = {
         section: [(picture, Markup(picture.svg)) for picture in drawn]  # noqa: S704 - drawn by ourselves

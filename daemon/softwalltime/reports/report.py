@@ -46,7 +46,8 @@ class ReportOptions:
     ``target``: greatest share of promised starts that a recommended setting may break in the simulation, and of jobs
     that a predictor may underestimate to be selected by accuracy.  ``minimum``: least soft walltime in seconds.
     ``split``: epoch second between before and after, ``None`` for the first soft walltime.  ``grid``: whether to
-    evaluate the settings of the percentile predictor.  ``simulation``: ``None`` to simulate no waits.
+    evaluate the settings of the percentile predictor.  ``simulation``: ``None`` to simulate no waits.  ``compare``: two
+    periods to compare instead, each from its first epoch second to before its last.
     """
 
     specs: tuple[str, ...]
@@ -55,6 +56,7 @@ class ReportOptions:
     grid: bool = True
     split: int | None = None
     simulation: SimulationOptions | None = None
+    compare: tuple[tuple[int, int], tuple[int, int]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +185,7 @@ def make_report(
         for_whom=_for_whom(table, judged[focus], options.target) if focus in judged else None,
         settings=grid,
         best=settings.best_setting(grid, options.target),
-        happened=_since(workload, table, options.split, decisions),
+        happened=_since(workload, table, options, decisions),
         simulation=simulation,
         recommendation=advice,
     )
@@ -256,11 +258,13 @@ def _for_whom(table: Columns, focus: Evaluation, target: float) -> GroupFigures:
 
 
 def _since(
-    workload: Workload, table: Columns, split: int | None, decisions: Iterable[DecisionRecord]
+    workload: Workload, table: Columns, options: ReportOptions, decisions: Iterable[DecisionRecord]
 ) -> ProductionFigures:
     predicted = periods.from_decisions(workload, decisions, periods.recorded_predictions(table))
-    both = periods.split_spans(table, predicted, split)
-    found = [periods.summarize_period(table, span) for span in both or ()]
+    both = periods.split_spans(table, predicted, options.split)
+    if options.compare is not None:
+        both = Span(*options.compare[0]), Span(*options.compare[1])
+    found = [periods.summarize_period(table, span, predicted) for span in both or ()]
     pair = (found[0], found[1]) if len(found) == 2 and found[0] is not None and found[1] is not None else None
     return ProductionFigures(
         int(predicted.applied.sum()), int(predicted.shadow.sum()), periods.shadow_span(table, predicted),

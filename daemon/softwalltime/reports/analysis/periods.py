@@ -83,13 +83,19 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class PeriodWaits:
-    """Jobs submitted in one period.  ``load``: used CPU hours per day."""
+    """Jobs submitted in one period.
+
+    ``load``: used CPU hours per day; ``mean_r``: mean used share of the walltime, of the jobs that had one;
+    ``adjusted``: share of the jobs that had a soft walltime.
+    """
 
     span: Span
     jobs: int
     users: int
     load: float
     mean_runtime: float
+    mean_r: float | None
+    adjusted: float
     classes: tuple[Waits, ...]
 
 
@@ -142,7 +148,7 @@ def shadow_span(columns: Columns, predicted: WorkloadPredictions) -> Span | None
     return Span(int(submitted.min()), int(submitted.max()) + 1) if len(submitted) else None
 
 
-def summarize_period(columns: Columns, span: Span) -> PeriodWaits | None:
+def summarize_period(columns: Columns, span: Span, predicted: WorkloadPredictions) -> PeriodWaits | None:
     """Return the waits of the jobs submitted in a span; ``None`` if none ran with a known start."""
     chosen = np.flatnonzero(
         (columns.submitted >= span.since)
@@ -158,12 +164,15 @@ def summarize_period(columns: Columns, span: Span) -> PeriodWaits | None:
         if of_class.any():
             classes.append(_waits(name, wait[of_class], runtime[of_class]))
     days = max((span.until - span.since) / DAY, 1 / 24)
+    limited = chosen[columns.scored[chosen]]
     return PeriodWaits(
         span,
         len(chosen),
         len(np.unique(columns.user.codes[chosen])),
         float(columns.cpu_seconds[chosen].sum() / 3600 / days),
         float(runtime.mean()),
+        float((columns.t[limited] / columns.walltime[limited]).mean()) if len(limited) else None,
+        float(predicted.applied[chosen].mean()),
         tuple(classes),
     )
 
