@@ -10,6 +10,7 @@ import pytest
 from softwalltime.jobs import CompletedJob
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.pseudonyms import Pseudonyms
+from softwalltime.reports.recommendation import Verdict
 from softwalltime.reports.report import Report, ReportOptions, make_report, total_work
 from softwalltime.reports.simulation import SimulationFigures, SimulationOptions
 from softwalltime.simulation.differences import Interval
@@ -307,6 +308,23 @@ def test_who_waits_longer_and_who_shorter_is_in_a_table_for_each_kind_of_class(c
     found = document["settings"][0]["classes"]["queue"][0]
     assert found["name"] == "q0"
     assert found["change"]["low"] <= found["change"]["mean"] <= found["change"]["high"]
+
+
+def test_an_order_by_prediction_names_what_pbs_needs_for_it(crowded: Report) -> None:
+    simulation = crowded.simulation
+    assert isinstance(simulation, SimulationFigures)
+    first = simulation.settings[0]
+    newer = first.setting.evaluated.halves.newer
+    policy = replace(first.setting.policy, order="xf", ordering="v3")
+    for setting in (first.setting, replace(first.setting, policy=policy)):
+        chosen = replace(first, setting=setting)
+        advice = replace(
+            crowded.recommendation, verdict=Verdict.ON, predictor="v3", waits=chosen, expected=newer, walltimes=newer
+        )
+        text = Elements(page(replace(crowded, recommendation=advice))).text
+        ordered = not setting.keeps_order
+        assert ("softwalltime install --preset order" in text) is ordered
+        assert ('ordering = "v3"' in text) is ordered
 
 
 def test_each_figure_names_its_jobs(html: str) -> None:

@@ -231,9 +231,10 @@ def test_who_waits_longer_and_an_estimated_machine_stand_beside_the_verdict() ->
 def test_the_settings_are_compared_without_and_with_the_guard_then_ordered() -> None:
     found = settings_to_simulate(evaluated(HALF), evaluated("v3"), evaluated("v1"), "wfp")
     assert [(one.policy.waiting, one.policy.guard) for one in found] == [
-        (HALF, None), (HALF, GUARD), ("v3", None), ("v3", GUARD), ("v1", None), ("v1", GUARD), ("v3", GUARD),
+        (HALF, None), (HALF, GUARD), ("v3", None), ("v3", GUARD), ("v1", None), ("v1", GUARD), ("v3", None),
+        ("v3", GUARD),
     ]  # fmt: skip
-    assert [one.policy.order for one in found] == ["wfp"] * 6 + ["xf"]
+    assert [one.policy.order for one in found] == ["wfp"] * 6 + ["xf"] * 2
     assert {one.policy.running for one in found} == {"walltime"}
     assert len(settings_to_simulate(evaluated(HALF), None, None, "fcfs")) == 2
 

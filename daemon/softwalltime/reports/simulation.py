@@ -44,9 +44,10 @@ SHAKE = "week"
 SEEDS = tuple(range(31, 41))
 JOBS = 50_000
 """The newest jobs that are simulated, unless the user asks for another number."""
-MOST_SETTINGS = 8
+MOST_SETTINGS = 9
 """Maximum number of settings to compare, with today's."""
 ORDERS = ("fcfs", "wfp")
+_GUARDS = ((None, ""), (GUARD, ", with guard"))
 _COMPARED = ("wait_mean", "wait_p95", "bsld10_mean", "wait_max", "wide_wait_p99", "weighted_wait")
 _FEW = 100_000
 """Simulated jobs up to which this process does everything: starting others takes longer."""
@@ -209,7 +210,7 @@ def settings_to_simulate(
     for evaluated in (half, cautious, bold):
         if evaluated is not None:
             name = "half the walltime" if evaluated is half else evaluated.spec
-            for guard, suffix in ((None, ""), (GUARD, ", with guard")):
+            for guard, suffix in _GUARDS:
                 policy = Policy(
                     order=order, waiting=evaluated.spec, guard=guard, minimum=minimum,
                     off_users=evaluated.users, off_queues=evaluated.queues,
@@ -217,11 +218,12 @@ def settings_to_simulate(
                 found.append(CandidateSetting(name + suffix, policy, evaluated))
     predicted = cautious or bold
     if predicted is not None:
-        policy = Policy(
-            order="xf", waiting=predicted.spec, ordering=predicted.spec, guard=GUARD, minimum=minimum,
-            off_users=predicted.users, off_queues=predicted.queues,
-        )  # fmt: skip
-        found.append(CandidateSetting(f"queue ordered by {predicted.spec}, with guard", policy, predicted))
+        for guard, suffix in _GUARDS:
+            policy = Policy(
+                order="xf", waiting=predicted.spec, ordering=predicted.spec, guard=guard, minimum=minimum,
+                off_users=predicted.users, off_queues=predicted.queues,
+            )  # fmt: skip
+            found.append(CandidateSetting(f"queue ordered by {predicted.spec}{suffix}", policy, predicted))
     return found
 
 
