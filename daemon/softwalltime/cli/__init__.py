@@ -13,6 +13,7 @@ from softwalltime.errors import SoftwalltimeError
 _COMMANDS = {
     "replay": ("replay", "Measure predictors on recorded jobs."),
     "report": ("report", "Write a page that recommends soft walltimes, or not."),
+    "advise": ("advise", "Suggest shorter walltimes to a user."),
     "sweep": ("sweep", "Measure a grid of predictors on recorded jobs."),
     "ingest": ("store", "Store the completed jobs of accounting logs."),
     "predictors": ("predictors", "List the predictors with rule, source and options."),

@@ -1,0 +1,188 @@
+"""``softwalltime advise``: tell users which walltime would have been enough."""
+
+import csv
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import click
+
+from softwalltime.cli.options import LazySettings, Seeds, store_options
+from softwalltime.cli.progress import progress_bar
+from softwalltime.cli.selection import Instant, JobSelection
+from softwalltime.cli.sources import STORE, load_columns, problems
+from softwalltime.errors import SourceError, UsageError
+from softwalltime.formatting import day, duration, percent, plural, printable, walltime
+from softwalltime.replay.workload import Workload
+from softwalltime.reports.advice import LEAST_JOBS, RequestAdvice, UserAdvice, advise_users, measure_earlier_starts
+from softwalltime.reports.simulation import ORDERS, SimulationInput, SimulationOptions, SimulationSkipped, prepare
+from softwalltime.reports.table import table
+
+COLUMNS = (
+    "user", "jobs", "requested_s", "used", "suggested_s", "requested", "suggested", "earlier_s", "earlier_low_s",
+    "earlier_high_s", "message",
+)  # fmt: skip
+"""Columns of the mail-merge file."""
+
+
+@click.command()
+@click.argument("user", required=False)
+@click.option("--log", "sources", multiple=True, metavar="SOURCE", help="A log, folder or trace.  Default: the store.")
+@click.option(
+    "--mail-merge",
+    "merge",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a CSV file with a line for each user who requests too much.",
+)
+@click.option("--since", type=Instant(), metavar="TIME", help="Only jobs submitted from this day or time on (UTC).")
+@click.option("--until", type=Instant(end=True), metavar="TIME", help="Only jobs submitted up to this day or time.")
+@click.option("--processors", type=click.IntRange(1), metavar="N", help="Machine size.  Default: the most in use.")
+@click.option(
+    "--order", type=click.Choice(ORDERS), default="fcfs", show_default=True, help="Order of the site's queue."
+)
+@click.option(
+    "--seeds", type=Seeds(), default="31-35", show_default=True, metavar="LIST", help="A shaken workload for each."
+)
+@click.option(
+    "--simulated-jobs", type=click.IntRange(1), default=50_000, show_default=True, metavar="N",
+    help="Use the newest N jobs.",
+)  # fmt: skip
+@click.option(
+    "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Output format."
+)
+@store_options
+def advise(
+    user: str | None, sources: tuple[str, ...], merge: Path | None, since: int | None, until: int | None,
+    processors: int | None, order: str, seeds: tuple[int, ...], simulated_jobs: int, form: str, settings: LazySettings,
+) -> int:  # fmt: skip
+    """Suggest shorter walltimes to a user.
+
+    For each walltime that USER requests, the command suggests a shorter one that would have been enough for the user's
+    jobs, and simulates how much earlier they would have started.  A suggestion must also hold on jobs that it was not
+    made from: the newer half of the jobs.  With --mail-merge it does the same for all users and writes a CSV file; the
+    simulation then has all of them follow their advice.  Nothing else is changed.
+
+    \b
+    Example:
+      softwalltime advise alice --log /var/spool/pbs/server_priv/accounting
+      softwalltime advise --mail-merge advice.csv --log KTH-SP2.swf.gz --processors 100
+    """
+    if (user is None) == (merge is None):
+        raise UsageError("name a USER, or write a file for all users with --mail-merge FILE")
+    if merge is not None and not os.access(merge.parent, os.W_OK):
+        raise SourceError(f"{merge}: cannot be written: the folder does not exist or is not writable")
+    sources = sources or (STORE,)
+    columns, tally = load_columns(sources, settings, selection=JobSelection(since, until))
+    options = SimulationOptions(order, processors, seeds, simulated_jobs)
+    prepared = prepare(Workload(columns), options)
+    if isinstance(prepared, SimulationSkipped):
+        raise SourceError(f"no advice: {prepared.reason}")
+    advice = advise_users(prepared.jobs)
+    if user is not None and user not in advice:
+        raise SourceError(f"no job of {printable(user)} in {' '.join(sources)} has a runtime and a walltime")
+    chosen = [one for one in advice.values() if one.suggestions and (user is None or one.user == user)]
+    with progress_bar("simulating", 2 * len(prepared.jobs) * len(seeds) if chosen else 0) as progress:
+        earlier = (
+            measure_earlier_starts(prepared.jobs, prepared.processors, chosen, order, seeds, progress) if chosen else {}
+        )
+    chosen = [replace(one, earlier=earlier[one.user]) for one in chosen]
+    if merge is not None:
+        _write(merge, chosen)
+    if form == "json":
+        shown = chosen if user is None else [chosen[0] if chosen else advice[user]]
+        click.echo(json.dumps(_document(shown, prepared, options)))
+    elif user is None:
+        click.echo(f"{merge}: {plural(len(chosen), 'user')} of {len(advice):,} with a suggestion")
+    else:
+        click.echo(_text(chosen[0] if chosen else advice[user], prepared, options))
+    for line in problems(tally):
+        click.echo(line, err=True)
+    return 1 if tally.broken else 0
+
+
+def _text(advice: UserAdvice, prepared: SimulationInput, options: SimulationOptions) -> str:
+    submitted = prepared.jobs.submitted
+    span = f"{day(submitted[0])} to {day(submitted[-1])}"
+    header = ("requested walltime", "jobs", "used", "99% end within", "request instead")
+    rows = [
+        [
+            walltime(one.walltime), f"{one.jobs:,}", percent(one.used, 0), duration(one.longest),
+            walltime(one.suggested) if one.suggested is not None else one.reason,
+        ]
+        for one in sorted(advice.requests, key=lambda one: -one.jobs)
+        if one.jobs >= LEAST_JOBS
+    ]  # fmt: skip
+    few = [one.jobs for one in advice.requests if one.jobs < LEAST_JOBS]
+    if few:
+        rows.append([plural(len(few), "other"), f"{sum(few):,}", "", "", f"fewer than {LEAST_JOBS} jobs each"])
+    parts = [f"{printable(advice.user)}: {plural(advice.jobs, 'job')}, {span}", table(header, rows), _message(advice)]
+    if advice.suggestions:
+        size = plural(prepared.processors, "processor")
+        parts.append(
+            f"Simulated on {size}{' (estimated)' if prepared.estimated else ''}, order {options.order}, EASY "
+            f"backfilling, {plural(len(options.seeds), 'shaken workload')}.  A job that ran longer keeps its walltime."
+        )
+    return "\n\n".join(parts)
+
+
+def _message(advice: UserAdvice) -> str:
+    """What to tell the user, in sentences."""
+    if not advice.suggestions:
+        return "No suggestion: no walltime with enough jobs is much longer than the jobs need."
+    lines = [_suggestion(one) for one in advice.suggestions]
+    earlier = advice.earlier
+    if earlier is not None and earlier.mean is not None:
+        between = "" if earlier.low is None or earlier.high is None else (
+            f" (95% interval {duration(earlier.low)} to {duration(earlier.high)})"
+        )  # fmt: skip
+        if (earlier.mean if earlier.low is None else earlier.low) > 0:
+            lines.append(f"These jobs would have started {duration(earlier.mean)} earlier in the median{between}.")
+        else:
+            lines.append(
+                f"Whether these jobs would have started earlier cannot be told from chance: "
+                f"{duration(earlier.mean)} in the median{between}."
+            )
+    return " ".join(lines)
+
+
+def _suggestion(one: RequestAdvice) -> str:
+    return (
+        f"You request {walltime(one.walltime)} and use {percent(one.used, 0)}: request "
+        f"{walltime(one.suggested or one.walltime)}."
+    )
+
+
+def _document(
+    advice: Sequence[UserAdvice], prepared: SimulationInput, options: SimulationOptions
+) -> dict[str, object]:  # fmt: skip
+    return {
+        "processors": prepared.processors,
+        "estimated": prepared.estimated,
+        "jobs": len(prepared.jobs),
+        "order": options.order,
+        "seeds": list(options.seeds),
+        "users": [asdict(one) | {"message": _message(one)} for one in advice],
+    }
+
+
+def _write(path: Path, advice: Sequence[UserAdvice]) -> None:
+    try:
+        with path.open("w", newline="", encoding="utf-8", errors="backslashreplace") as stream:
+            writer = csv.writer(stream)
+            writer.writerow(COLUMNS)
+            for one in sorted(advice, key=lambda one: -one.requests[0].saved):
+                first, earlier = one.requests[0], one.earlier
+                suggested = first.suggested or first.walltime
+                seconds = (earlier.mean, earlier.low, earlier.high) if earlier is not None else (None, None, None)
+                writer.writerow(
+                    [
+                        printable(one.user), one.jobs, first.walltime, f"{first.used:.3f}", suggested,
+                        walltime(first.walltime), walltime(suggested),
+                        *("" if each is None else round(each) for each in seconds), _message(one),
+                    ]
+                )  # fmt: skip
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be written: {error.strerror}") from error

@@ -1,0 +1,156 @@
+"""Advice for users: a shorter walltime that would have been enough, and how much earlier jobs would have started."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from softwalltime.formatting import DAY, HOUR, MINUTE
+from softwalltime.simulation.differences import Interval, interval
+from softwalltime.simulation.engine import simulate
+from softwalltime.simulation.jobs import Integers, Jobs
+from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.shaking import shaken
+
+LEAST_JOBS = 20
+"""Jobs with one walltime that a user needs for advice about it."""
+QUANTILE, MARGIN = 0.99, 1.2
+"""The suggestion is this quantile of the runtimes, times this margin, rounded up to a usual walltime."""
+MOST = 0.75
+"""Share of the walltime up to which a suggestion is worth giving."""
+MOST_KILLED = 0.02
+"""Share of the newer half of the jobs that may run longer than a suggestion made from the older half."""
+SHAKE = "week"
+USUAL = tuple(minutes * MINUTE for minutes in (5, 10, 15, 20, 30, 45, 60, 90)) + tuple(
+    hours * HOUR for hours in (2, 3, 4, 6, 8, 12, 18, 24, 36, 48)
+)
+"""Walltimes to suggest, in seconds; then whole days."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestAdvice:
+    """A user's jobs with one requested walltime, in seconds.
+
+    ``used`` is the mean used share of it; ``longest`` the 99th percentile of the runtimes.  ``suggested`` is ``None``
+    where ``reason`` says why.  ``killed``: share of the newer half of the jobs that ran longer than a suggestion made
+    from the older half.  ``saved``: processor-seconds that would not have been requested.
+    """
+
+    walltime: int
+    jobs: int
+    used: float
+    longest: float
+    suggested: int | None
+    reason: str
+    killed: float
+    saved: float
+
+
+@dataclass(frozen=True, slots=True)
+class UserAdvice:
+    """A user's requests, the one with most to save first; ``earlier``: median seconds by which jobs start earlier."""
+
+    user: str
+    jobs: int
+    requests: tuple[RequestAdvice, ...]
+    earlier: Interval | None = None
+
+    @property
+    def suggestions(self) -> tuple[RequestAdvice, ...]:
+        """The requests for which a shorter walltime is suggested."""
+        return tuple(one for one in self.requests if one.suggested is not None)
+
+
+def advise_users(jobs: Jobs) -> dict[str, UserAdvice]:
+    """Return the advice for each user by name."""
+    groups: dict[str, dict[int, list[int]]] = {}
+    for index, (user,) in enumerate(jobs.completed.rows("user")):
+        groups.setdefault(user, {}).setdefault(jobs.walltime[index], []).append(index)
+    runtime = np.minimum(jobs.runtime, jobs.walltime).astype(np.int64)
+    size = np.array(jobs.processors, np.float64)
+    found = {}
+    for user, requests in groups.items():
+        advice = [_advise(walltime, runtime[which], size[which]) for walltime, which in requests.items()]
+        ordered = tuple(sorted(advice, key=lambda one: (-one.saved, -one.jobs, one.walltime)))
+        found[user] = UserAdvice(user, sum(map(len, requests.values())), ordered)
+    return found
+
+
+def measure_earlier_starts(
+    jobs: Jobs,
+    processors: int,
+    advice: Sequence[UserAdvice],
+    order: str,
+    seeds: Sequence[int],
+    progress: Callable[[int], None] = lambda _: None,
+) -> dict[str, Interval]:
+    """Return by how many seconds each user's jobs start earlier if all these users follow their advice.
+
+    The median over the jobs whose walltime changes, as mean over shaken workloads with its 95% interval.  A job that
+    ran longer than the suggestion keeps its walltime.
+
+    :param order: the site's queue order; backfilling is EASY, with walltimes.
+    :param progress: called with the number of simulated jobs since the last call.
+    """
+    changed = replace(jobs, walltime=tuple(_followed(jobs, advice).tolist()))
+    policy = Policy(order=order)
+    medians: dict[str, list[float]] = {one.user: [] for one in advice}
+    for seed in seeds:
+        before, after = shaken(jobs, SHAKE, seed), shaken(changed, SHAKE, seed)
+        gain = (
+            simulate(before, processors, policy, progress).start - simulate(after, processors, policy, progress).start
+        )
+        shorter = np.array(after.walltime) < np.array(before.walltime)
+        users = np.array([user for (user,) in before.completed.rows("user")])
+        for user, found in medians.items():
+            mine = gain[shorter & (users == user)]
+            if len(mine):
+                found.append(float(np.median(mine)))
+    return {user: interval(found) for user, found in medians.items()}
+
+
+def suggest(runtimes: Integers) -> int:
+    """Return the usual walltime, in seconds, that is enough for these runtimes with a margin.
+
+    >>> suggest(np.array([100, 200, 3000])), suggest(np.array([40 * 3600])), suggest(np.array([1]))
+    (3600, 172800, 300)
+    """
+    needed = MARGIN * float(np.quantile(runtimes, QUANTILE, method="higher"))
+    return next((usual for usual in USUAL if usual >= needed), DAY * math.ceil(needed / DAY))
+
+
+def _advise(walltime: int, runtime: Integers, size: np.ndarray) -> RequestAdvice:
+    """:param runtime: of the jobs with this walltime, in order of submission, at most the walltime."""
+    jobs = len(runtime)
+    used, longest = float(runtime.mean() / walltime), float(np.quantile(runtime, QUANTILE))
+    suggested, reason, killed = None, "", 0.0
+    if jobs < LEAST_JOBS:
+        reason = f"fewer than {LEAST_JOBS} jobs"
+    elif (found := suggest(runtime)) > MOST * walltime:
+        reason = "fits"
+    else:
+        half = jobs // 2
+        killed = float((runtime[half:] > suggest(runtime[:half])).mean())
+        if killed > MOST_KILLED:
+            reason = "runtimes change too much"
+        else:
+            suggested = found
+    saved = float(size.sum() * (walltime - suggested)) if suggested is not None else 0.0
+    return RequestAdvice(walltime, jobs, used, longest, suggested, reason, killed, saved)
+
+
+def _followed(jobs: Jobs, advice: Sequence[UserAdvice]) -> Integers:
+    """The walltimes of all jobs if these users follow their advice."""
+    suggested: Mapping[tuple[str, int], int] = {
+        (one.user, request.walltime): request.suggested
+        for one in advice
+        for request in one.suggestions
+        if request.suggested is not None
+    }
+    walltimes = np.array(jobs.walltime, np.int64)
+    for index, (user,) in enumerate(jobs.completed.rows("user")):
+        new = suggested.get((user, jobs.walltime[index]))
+        if new is not None and jobs.runtime[index] <= new:
+            walltimes[index] = new
+    return walltimes
