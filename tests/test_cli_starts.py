@@ -95,22 +95,14 @@ def test_without_pbs_the_snapshot_says_what_to_do(
     assert "no qmgr on the PATH" in capsys.readouterr().err
 
 
-def test_replay_starts_compares_forecasts_with_baselines(accounting: str, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = [
-        "replay-starts",
-        accounting,
-        "--processors",
-        "128",
-        "--sample",
-        "20",
-        "--runs",
-        "3",
-        "--every",
-        "20000",
-    ]
-    assert run(arguments) == 0
+def test_replay_starts_compares_forecasts_with_baselines_and_calibrates_live_ones(
+    accounting: str, queue: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calibration = str(tmp_path / "calibration.json")
+    arguments = f"replay-starts {accounting} --processors 128 --sample 50 --runs 3 --every 20000".split()
+    assert run([*arguments, "--save-calibration", calibration]) == 0
     text = capsys.readouterr().out
-    for name in ("walltimes", "like jobs", "predicted runtimes", "predicted, calibrated", "combined"):
+    for name in ("walltimes", "like jobs", "predicted runtimes", "combined"):
         assert f"| {name} " in text
     assert "at submission: " in text
     assert "18.9% of the mean wait" in text
@@ -118,3 +110,11 @@ def test_replay_starts_compares_forecasts_with_baselines(accounting: str, capsys
     document = json.loads(capsys.readouterr().out)
     assert document["schedule"] == "recorded"
     assert document["forecasts"]["at submission"]["combined"]["forecasts"] > 0
+    live = ["starts", "--snapshot", queue, "--log", accounting, "--runs", "20", "--format", "json"]
+    rows = []
+    for more in ((), ("--calibration", calibration)):
+        assert run([*live, *more]) == 0
+        rows.append({row["job"]: row for row in json.loads(capsys.readouterr().out)["jobs"]})
+    plain, corrected = rows
+    assert plain["4.pbs1"] == corrected["4.pbs1"], "it starts at once"
+    assert plain["3.pbs1"]["range90"] != corrected["3.pbs1"]["range90"]

@@ -1,11 +1,14 @@
 """Forecasts held against what happened, and the ranges that their past errors correct."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from softwalltime.forecast.calibration import Calibration, Weights
+from softwalltime.errors import SourceError
+from softwalltime.forecast.calibration import Calibration, Corrections, WaitForecast
+from softwalltime.forecast.calibration_file import CalibrationFile, load_calibration, save_calibration
 from softwalltime.forecast.judgement import (
     COMBINED,
     LIKE,
@@ -36,39 +39,58 @@ def judged(jobs: Jobs, count: int = 15) -> list[Judged]:
     return list(judge(made, RuntimeModel(make("last2")), sampled(made, count), runs=3, every=HOURS))
 
 
-def test_calibration_makes_ranges_hold_what_they_promise() -> None:
+def test_calibration_makes_ranges_hold_what_they_promise_and_expected_waits_unbiased() -> None:
     random = np.random.default_rng(1)
-    levels = (0.05, 0.25, 0.5, 0.75, 0.95)
-    calibration = Calibration(levels)
+    calibration = Calibration()
     inside = {"raw": 0, "corrected": 0}
-    for _ in range(3000):
-        expected = float(np.exp(random.uniform(5, 10)))
-        # Too sure of itself, and too early.
-        quantiles = expected * np.array([0.9, 0.95, 1.0, 1.05, 1.1])
-        actual = 1.5 * expected * float(np.exp(random.normal(0, 0.7)))
-        for name, found in (("raw", quantiles), ("corrected", calibration.corrected(expected, quantiles))):
-            inside[name] += bool(found[0] <= actual <= found[-1])
-        calibration.add(expected, quantiles, actual)
-    assert inside["raw"] < 0.3 * 3000
-    assert 0.87 * 3000 < inside["corrected"] < 0.93 * 3000
+    errors = {"raw": 0.0, "corrected": 0.0}
+    for _ in range(1500):
+        wait = float(np.exp(random.uniform(8, 10)))
+        # The simulation is too early and too sure of itself, walltimes are too late, like jobs know nothing.
+        ranges = tuple(wait * share for share in (0.5, 0.55, 0.65, 0.7))
+        found = WaitForecast(0.6 * wait, 1.6 * wait, 20_000.0, ranges)
+        actual = wait * float(np.exp(random.normal(0, 0.3)))
+        corrections = calibration.corrections_for(found.mean)
+        low, _, expected, _, high = corrections.corrected(found)
+        for name, (begin, middle, end) in {
+            "raw": (ranges[0], found.mean, ranges[-1]), "corrected": (low, expected, high)
+        }.items():  # fmt: skip
+            inside[name] += bool(begin <= actual <= end)
+            errors[name] += abs(middle - actual)
+        calibration.add(found, corrections.mixed(found)[1], actual)
+    assert inside["raw"] < 0.3 * 1500
+    assert 0.87 * 1500 < inside["corrected"] < 0.94 * 1500
+    assert errors["corrected"] < 0.7 * errors["raw"]
+    weights = calibration.corrections().weights
+    assert all(walltimes == pytest.approx(0.4, abs=0.15) for walltimes, _ in weights)
 
 
-def test_corrected_quantiles_do_not_cross_and_are_untouched_while_little_is_known() -> None:
-    calibration = Calibration((0.25, 0.75))
-    assert calibration.corrected(100, [10, 20]).tolist() == [10, 20]
-    for actual in range(1, 60):
-        calibration.add(100, [500.0, 20.0], actual)
-    low, high = calibration.corrected(100, [500, 20])
-    assert 0 <= low <= high
+def test_a_forecast_is_left_as_it_is_while_little_is_known() -> None:
+    found = WaitForecast(100.0, 200.0, 300.0, (50.0, 80.0, 120.0, 150.0))
+    assert Calibration().corrections().corrected(found) == pytest.approx([50, 80, 100, 120, 150])
 
 
-def test_the_better_forecast_of_late_gets_the_weight() -> None:
-    weights = Weights((0.0, 0.5, 1.0))
-    assert weights.best(100) == 1.0
-    for _ in range(50):
-        weights.add(100, first=300, second=110, actual=100)
-    assert weights.best(100) == 0.0
-    assert weights.best(10_000) == 1.0, "another class knows nothing yet"
+def test_corrected_quantiles_do_not_cross_and_hold_the_expected_wait() -> None:
+    shifts = (3.0, -3.0, 1.0, -5.0)
+    found = Corrections(((0.0, 0.0),) * 6, (shifts,) * 6).corrected(
+        WaitForecast(5000.0, 6000.0, 7000.0, (4000.0, 4500.0, 5500.0, 6000.0))
+    )
+    assert found.tolist() == sorted(found.tolist())
+    assert found[2] == 5000
+
+
+def test_a_calibration_is_the_same_from_its_file_and_another_file_is_refused(tmp_path: Path) -> None:
+    corrections = Corrections(((0.3, 0.1),) * 6, ((0.1, 0.2, 0.3, 0.4), *[()] * 5))
+    path = tmp_path / "calibration.json"
+    kept = CalibrationFile(corrections, "logs", "last2", 100)
+    save_calibration(path, kept)
+    assert load_calibration(path) == kept
+    for text in ("", "{}", path.read_text().replace("0.4", "0.4, 0.5")):
+        path.write_text(text)
+        with pytest.raises(SourceError, match="--save-calibration"):
+            load_calibration(path)
+    with pytest.raises(SourceError, match="No such file"):
+        load_calibration(tmp_path / "none")
 
 
 def test_forecasts_are_made_at_submission_and_every_hour_until_the_start(jobs: Jobs) -> None:

@@ -1,8 +1,10 @@
 """``softwalltime replay-starts``: how good would forecasts of start times have been?"""
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 import click
 import numpy as np
@@ -12,6 +14,8 @@ from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.runtime_history import PREDICTOR
 from softwalltime.cli.sources import load_jobs, problems
 from softwalltime.errors import SourceError
+from softwalltime.forecast.calibration import Calibration
+from softwalltime.forecast.calibration_file import CalibrationFile, save_calibration
 from softwalltime.forecast.judgement import METHODS, GivenSchedule, StartScores, judge, sampled, scores
 from softwalltime.forecast.runtimes import RuntimeModel
 from softwalltime.formatting import duration, percent, plural
@@ -26,9 +30,9 @@ WARM_UP = 0.1
 PUBLISHED = "Li et al. 2004 published an error of 18.9% of the mean wait (NIKHEF, 2003)."
 LEGEND = """\
 error: mean absolute error of the expected start; bias: mean of expected - actual, below 0 if too early; 50%, 90% range:
-share of the starts within it; width: mean width of the 90% range.  walltimes: the same simulation with the users'
-walltimes; like jobs: mean of what like jobs waited lately; calibrated: corrected by its own past errors; combined:
-calibrated, and like jobs, by what was better of late."""
+share of the starts within it; width: mean width of the 90% range.  walltimes: the simulation with the users' walltimes;
+like jobs: mean of what like jobs waited lately; predicted runtimes: the simulation with medians, ranges of the drawn
+ones; combined: mean of the drawn ones, walltimes and like jobs, weighted and corrected by past errors."""
 
 
 @click.command()
@@ -64,12 +68,16 @@ calibrated, and like jobs, by what was better of late."""
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the drawn runtimes.")
 @click.option(
+    "--save-calibration", "file", type=click.Path(dir_okay=False, path_type=Path),
+    help="Write what the errors teach to this file, for softwalltime starts --calibration.",
+)  # fmt: skip
+@click.option(
     "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Output format."
 )
 @store_options
 def replay_starts(
     sources: tuple[str, ...], processors: int | None, recorded: bool, spec: str, sample: int, every: int, runs: int,
-    seed: int, form: str, settings: LazySettings,
+    seed: int, file: Path | None, form: str, settings: LazySettings,
 ) -> int:  # fmt: skip
     """Measure forecasts of start times on recorded jobs.
 
@@ -83,6 +91,8 @@ def replay_starts(
       softwalltime replay-starts LOGS --recorded --predictor memorizer:window=30d
     """
     predictor = make(spec)
+    if file is not None and not os.access(file.parent, os.W_OK):
+        raise SourceError(f"{file}: cannot be written: its folder does not exist, or is not writable")
     completed, tally = load_jobs(sources, settings)
     jobs = jobs_of(completed, settings().teaching)
     if not len(jobs):
@@ -94,7 +104,11 @@ def replay_starts(
     if not chosen:
         raise SourceError(f"no job waits on {plural(size, 'processor')}: nothing to forecast")
     with progress_bar("forecasting", len(schedule.jobs)) as progress:
-        judged = list(judge(schedule, RuntimeModel(predictor), chosen, runs, every, seed, progress))
+        calibration = Calibration()
+        made = judge(schedule, RuntimeModel(predictor), chosen, runs, every, seed, calibration, progress)
+        judged = list(made)
+    if file is not None:
+        save_calibration(file, CalibrationFile(calibration.corrections(), " ".join(sources), spec, len(judged)))
     first = set(chosen[int(len(chosen) * WARM_UP) :])
     judged = [each for each in judged if each.job in first]
     parts = {

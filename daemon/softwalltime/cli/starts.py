@@ -3,26 +3,24 @@
 import getpass
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
-from numpy.typing import NDArray
 
 from softwalltime.cli.live import SECONDS, look
 from softwalltime.cli.options import LazySettings, store_options
 from softwalltime.cli.progress import progress_bar
-from softwalltime.cli.runtime_history import PREDICTOR, learnt_model
+from softwalltime.cli.runtime_history import PREDICTOR, learn
 from softwalltime.errors import UsageError
-from softwalltime.forecast.probes import PROBE, Probe, probe_job, probe_of
-from softwalltime.forecast.queue_model import Impossible, ModelledQueue, limit, model_of
-from softwalltime.forecast.runtimes import RuntimeDistribution, RuntimeModel
-from softwalltime.forecast.snapshot import LiveJob, ServerSnapshot, load_snapshot
-from softwalltime.forecast.start_times import RUNS, StartForecast, forecast
-from softwalltime.forecast.waits_for import waits_for
+from softwalltime.forecast.calibration_file import load_calibration
+from softwalltime.forecast.expected import ExpectedStart, expected_starts
+from softwalltime.forecast.probes import PROBE, probe_job, probe_of
+from softwalltime.forecast.queue_model import ModelledQueue, model_of
+from softwalltime.forecast.snapshot import ServerSnapshot, load_snapshot
+from softwalltime.forecast.start_times import RUNS
 from softwalltime.formatting import MISSING, local_time, number, plural, printable, walltime
 from softwalltime.policy.site import WALLTIME, site_policy
 from softwalltime.predictors.registry import make
@@ -32,25 +30,21 @@ from softwalltime.simulation.policies import SOFT_WALLTIME
 
 @dataclass(frozen=True, slots=True)
 class StartRow:
-    """A job with its expected start and ranges, in epoch seconds; ``None`` where there is no forecast."""
+    """A line of the answer: a job's id, or what ``--if`` said."""
 
     label: str
-    job: LiveJob
-    expected: int | None
-    range50: tuple[int, int] | None
-    range90: tuple[int, int] | None
-    waits_for: str
-    runtime: RuntimeDistribution | None = None
+    found: ExpectedStart
 
     def document(self) -> dict[str, Any]:
         """The row as JSON types."""
-        asked = self.job.submission
+        found, asked = self.found, self.found.job.submission
         return {
             "job": self.label, "user": asked.user, "queue": asked.queue, "ncpus": asked.ncpus,
-            "walltime": asked.walltime, "state": self.job.state, "expected": self.expected, "range50": self.range50,
-            "range90": self.range90, "waits_for": self.waits_for, "pbs_estimate": self.job.estimated_start,
-            "runtime": None if self.runtime is None else round(self.runtime.median),
-            "basis": "" if self.runtime is None else self.runtime.basis,
+            "walltime": asked.walltime, "state": found.job.state, "expected": found.expected,
+            "range50": found.range50, "range90": found.range90, "waits_for": found.waits_for,
+            "pbs_estimate": found.job.estimated_start,
+            "runtime": None if found.runtime is None else round(found.runtime.median),
+            "basis": "" if found.runtime is None else found.runtime.basis,
         }  # fmt: skip
 
 
@@ -82,6 +76,10 @@ class StartRow:
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the drawn runtimes.")
 @click.option(
+    "--calibration", "calibrated", type=click.Path(dir_okay=False, path_type=Path),
+    help="Correct forecasts by past errors: a file of softwalltime replay-starts --save-calibration.",
+)  # fmt: skip
+@click.option(
     "--timeout", type=click.FloatRange(1), default=SECONDS, show_default=True, metavar="SECONDS",
     help="Seconds that PBS's commands may take together.",
 )  # fmt: skip
@@ -91,13 +89,14 @@ class StartRow:
 @store_options
 def starts(
     jobs: tuple[str, ...], file: Path | None, probes: tuple[str, ...], logs: tuple[str, ...], spec: str,
-    runs: int, seed: int, timeout: float, form: str, settings: LazySettings,
+    runs: int, seed: int, calibrated: Path | None, timeout: float, form: str, settings: LazySettings,
 ) -> None:  # fmt: skip
     """Forecast when waiting jobs will start.
 
     The scheduler is run forward from the state of the server, with predicted runtimes.  The expected start comes from
-    the medians.  The ranges come from many runs with runtimes drawn from the predicted distributions: the start lies
-    in the 90% range in 9 of 10 runs.  Jobs that will be submitted later are not foreseen.
+    the medians.  The ranges come from many runs with runtimes drawn from the predicted distributions.  Jobs that will
+    be submitted later are not foreseen: starts are too early on average and ranges too narrow, unless --calibration
+    corrects both by the errors of past forecasts.
 
     --if adds a job that has not been submitted, behind all others of its queue, to compare walltimes, sizes or queues.
 
@@ -109,19 +108,21 @@ def starts(
     """
     wanted = [probe_of(text, getpass.getuser()) for text in probes]
     make(spec)
+    calibration = load_calibration(calibrated) if calibrated is not None else None
     found = load_snapshot(file) if file is not None else look(timeout)
     chosen = _chosen(jobs, found) if jobs or not wanted else frozenset()
     policy = site_policy(settings().policy)
-    runtimes, basis = learnt_model(logs, spec, settings, found.taken)
     running = WALLTIME if policy.mode == "on" and policy.running == WALLTIME else SOFT_WALLTIME
     queue = model_of(found, running=running)
-    rows: list[StartRow] = []
     models = [model_of(found, [probe_job(probe, found)], running) for probe in wanted]
+    learnt, basis = learn(logs, spec, settings, found.taken, calibration.corrections if calibration else None)
+    rows: list[StartRow] = []
     with progress_bar("forecasting", runs * (bool(chosen) + len(models))) as progress:
-        if chosen:
-            rows += _rows(queue, runtimes, runs, seed, progress, chosen)
+        waiting = expected_starts(queue, learnt, chosen, runs, seed, progress)
+        rows += [StartRow(one.job.submission.job_id, one) for one in waiting]
         for probe, model in zip(wanted, models, strict=True):
-            rows.append(_probe(probe, model, runtimes, runs, seed, progress))
+            answers = expected_starts(model, learnt, frozenset((PROBE,)), runs, seed, progress)
+            rows += [StartRow(f"if {probe.text}", one) for one in answers]
     remarks = (*found.remarks, *queue.remarks)
     if form == "json":
         click.echo(json.dumps({
@@ -161,62 +162,7 @@ def _matches(job_id: str, parts: Sequence[str | None]) -> bool:
     bare, bracket, _ = head.partition("[")
     if bare != number or (server and rest != server):
         return False
-    return index in (None, "[]") or head == f"{number}{index}" or not bracket
-
-
-def _rows(
-    queue: ModelledQueue, runtimes: RuntimeModel, runs: int, seed: int, progress: Callable[[int], None],
-    chosen: frozenset[str],
-) -> Iterator[StartRow]:  # fmt: skip
-    """The waiting jobs in the order of their expected starts, then those without a forecast."""
-    first = queue.model.running
-    until = [index for index in range(first, len(queue.live)) if queue.live[index].submission.job_id in chosen]
-    if until:
-        distributions = _distributions(queue, runtimes)
-        found = forecast(queue.model, distributions, runs, seed, until, progress)
-        ranges = found.ranges()
-        for index in sorted(until, key=lambda index: int(found.point[index - first])):
-            yield _row(queue.live[index].submission.job_id, queue, distributions, found, ranges, index)
-    for each in queue.impossible:
-        if each.job.submission.job_id in chosen:
-            yield _impossible(each.job.submission.job_id, each)
-
-
-def _probe(
-    probe: Probe, queue: ModelledQueue, runtimes: RuntimeModel, runs: int, seed: int, progress: Callable[[int], None]
-) -> StartRow:
-    """The forecast of a probe job."""
-    label = f"if {probe.text}"
-    index = next((index for index, job in enumerate(queue.live) if job.submission.job_id == PROBE), None)
-    if index is None:
-        return _impossible(label, queue.impossible[-1])
-    distributions = _distributions(queue, runtimes)
-    found = forecast(queue.model, distributions, runs, seed, [index], progress)
-    return _row(label, queue, distributions, found, found.ranges(), index)
-
-
-def _distributions(queue: ModelledQueue, runtimes: RuntimeModel) -> list[RuntimeDistribution]:
-    model = queue.model
-    return [
-        runtimes.distribution(job.submission, limit(job.submission), model.now, model.elapsed(index))
-        for index, job in enumerate(queue.live)
-    ]
-
-
-def _row(
-    label: str, queue: ModelledQueue, distributions: Sequence[RuntimeDistribution], found: StartForecast,
-    ranges: NDArray[np.float64], index: int,
-) -> StartRow:  # fmt: skip
-    place = index - queue.model.running
-    low, lower, upper, high = (round(each) for each in ranges[:, place].tolist())
-    return StartRow(
-        label, queue.live[index], int(found.point[place]), (lower, upper), (low, high), waits_for(queue, found, index),
-        distributions[index],
-    )  # fmt: skip
-
-
-def _impossible(label: str, found: Impossible) -> StartRow:
-    return StartRow(label, found.job, None, None, None, found.reason)
+    return index is None or head == f"{number}{index}" or (index == "[]" and bool(bracket))
 
 
 def _print(
@@ -235,14 +181,14 @@ def _print(
         lines = [
             [
                 printable(row.label),
-                printable(row.job.submission.user),
-                printable(row.job.submission.queue),
-                number(row.job.submission.ncpus),
-                walltime(row.job.submission.walltime) if row.job.submission.walltime else MISSING,
-                MISSING if row.expected is None else local_time(row.expected, now),
-                _range(row.range50, now),
-                _range(row.range90, now),
-                printable(row.waits_for),
+                printable(row.found.job.submission.user),
+                printable(row.found.job.submission.queue),
+                number(row.found.job.submission.ncpus),
+                walltime(row.found.job.submission.walltime) if row.found.job.submission.walltime else MISSING,
+                MISSING if row.found.expected is None else local_time(row.found.expected, now),
+                _range(row.found.range50, now),
+                _range(row.found.range90, now),
+                printable(row.found.waits_for),
             ]
             for row in rows
         ]

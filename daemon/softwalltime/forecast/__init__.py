@@ -8,6 +8,10 @@
 :mod:`.queue_model`  a snapshot as jobs, machine and policy of the simulator, ready to run forward
 :mod:`.start_times`  the expected start and the ranges of each waiting job
 :mod:`.waits_for`    what a job waits for, in one sentence
+:mod:`.probes`       jobs that are not yet submitted
+:mod:`.history`      what completed jobs teach; :mod:`.like_waits` is the statistical baseline
+:mod:`.calibration`  forecasts corrected by the errors of past ones; :mod:`.calibration_file` keeps that
+:mod:`.judgement`    forecasts over a schedule, held against what happened
 ===================  ==========================================================================================
 
 Nothing here runs a command, reads a clock or opens a database: the command line does.

@@ -10,24 +10,18 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.forecast.calibration import Calibration, Weights
+from softwalltime.forecast.calibration import POINT, Calibration, WaitForecast
 from softwalltime.forecast.like_waits import LikeWaits
 from softwalltime.forecast.queue_model import QueueModel
 from softwalltime.forecast.runtimes import RuntimeDistribution, RuntimeModel
-from softwalltime.forecast.start_times import LEVELS, forecast
+from softwalltime.forecast.start_times import forecast
 from softwalltime.simulation.jobs import Integers, Jobs
 from softwalltime.simulation.policies import Policy
 
 Floats = NDArray[np.float64]
 
-WALLTIMES, SIMULATED, LIKE, CALIBRATED, COMBINED = (
-    "walltimes", "predicted runtimes", "like jobs", "predicted, calibrated", "combined",
-)  # fmt: skip
-METHODS = (WALLTIMES, LIKE, SIMULATED, CALIBRATED, COMBINED)
-_OTHER = "like jobs, calibrated"
-POINT = 2
-"""Place of the point forecast among the five values of a forecast: two lower ends, the point, two upper ends."""
-_WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)
+WALLTIMES, LIKE, SIMULATED, COMBINED = "walltimes", "like jobs", "predicted runtimes", "combined"
+METHODS = (WALLTIMES, LIKE, SIMULATED, COMBINED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,24 +64,42 @@ class _Moment:
 
 def judge(
     schedule: GivenSchedule, runtimes: RuntimeModel, sample: Sequence[int], runs: int, every: int, seed: int = 0,
-    progress: Callable[[int], None] = lambda _: None,
+    calibration: Calibration | None = None, progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Judged]:  # fmt: skip
     """Yield what each method predicted for the jobs of a sample, in order of time.
 
     :param runtimes: has learnt nothing yet.
     :param sample: positions of jobs that waited, ascending.
     :param every: seconds between two forecasts of a waiting job.
+    :param calibration: learns from each forecast when its job has started; all of them at the end.
     :param progress: called with the number of jobs whose submission is behind.
     """
-    corrections = _Corrections()
-    pending: list[tuple[int, int, Judged]] = []
+    calibration = calibration or Calibration()
+    pending: list[tuple[int, int, WaitForecast, Floats]] = []
     for number, moment in enumerate(_moments(schedule, runtimes, sample, every, progress)):
         now = moment.model.now
         while pending and pending[0][0] <= now:
-            corrections.learn(heappop(pending)[2])
-        found = corrections.predicted(moment, *_simulated(moment, runs, seed + number))
-        heappush(pending, (now + moment.actual, number, found))
-        yield found
+            _learn(calibration, heappop(pending))
+        raw, point = _simulated(moment, runs, seed + number)
+        corrections = calibration.corrections_for(raw.mean)
+        moved = corrections.mixed(raw)[1]
+        heappush(pending, (now + moment.actual, number, raw, np.append(moved, moment.actual)))
+        low, lower, upper, high = raw.ranges
+        beyond = np.quantile(moment.like, (0.05, 0.25, 0.5, 0.75, 0.95)) if len(moment.like) else np.zeros(5)
+        beyond[POINT] = moment.like.mean() if len(moment.like) else 0.0
+        yield Judged(moment.job, moment.waited, moment.actual, {
+            WALLTIMES: np.full(5, raw.by_walltimes),
+            LIKE: beyond,
+            SIMULATED: np.array((low, lower, point, upper, high)),
+            COMBINED: corrections.corrected(raw),
+        })  # fmt: skip
+    while pending:
+        _learn(calibration, heappop(pending))
+
+
+def _learn(calibration: Calibration, past: tuple[int, int, WaitForecast, Floats]) -> None:
+    *_, raw, moved = past
+    calibration.add(raw, moved[:-1], float(moved[-1]))
 
 
 def sampled(schedule: GivenSchedule, count: int) -> list[int]:
@@ -158,53 +170,17 @@ def _moment(
     return _Moment(job, waited, actual, beyond, model, members.index(job), distributions)
 
 
-def _simulated(moment: _Moment, runs: int, seed: int) -> tuple[float, Floats]:
-    """The remaining wait by walltimes, and by predicted runtimes: quantiles with the point among them."""
+def _simulated(moment: _Moment, runs: int, seed: int) -> tuple[WaitForecast, float]:
+    """The forecasts of a moment before any correction, and the one with the median runtimes alone, in seconds."""
     model = moment.model
     until = [moment.position]
     place = moment.position - model.running
     by_walltimes = float(model.run(model.jobs.walltime, until).start[moment.position]) - model.now
     found = forecast(model, moment.distributions, runs, seed, until)
-    ends = found.ranges()[:, place] - model.now
-    return by_walltimes, np.insert(ends, POINT, float(found.point[place]) - model.now)
-
-
-class _Corrections:
-    """What past forecasts teach: the calibration of each method, and how much weight each deserves."""
-
-    def __init__(self) -> None:
-        levels = (*LEVELS[:POINT], 0.5, *LEVELS[POINT:])
-        self._simulated = Calibration(levels)
-        self._like = Calibration(levels)
-        self._weights = Weights(_WEIGHTS)
-
-    def predicted(self, moment: _Moment, by_walltimes: float, simulated: Floats) -> Judged:
-        """All methods' values for a moment."""
-        beyond = moment.like
-        like = np.zeros(len(LEVELS) + 1)
-        if len(beyond):
-            like = np.insert(np.quantile(beyond, LEVELS), POINT, beyond.mean())
-        expected = float(simulated[POINT])
-        calibrated = self._simulated.corrected(expected, simulated)
-        other = self._like.corrected(expected, like)
-        weight = self._weights.best(expected)
-        by_method = {
-            WALLTIMES: np.full(len(like), by_walltimes),
-            LIKE: like,
-            SIMULATED: simulated,
-            CALIBRATED: calibrated,
-            COMBINED: weight * calibrated + (1 - weight) * other,
-            _OTHER: other,
-        }
-        return Judged(moment.job, moment.waited, moment.actual, by_method)
-
-    def learn(self, past: Judged) -> None:
-        """Take in a forecast whose job has started."""
-        predicted = past.predicted
-        expected = float(predicted[SIMULATED][POINT])
-        self._simulated.add(expected, predicted[SIMULATED], past.actual)
-        self._like.add(expected, predicted[LIKE], past.actual)
-        self._weights.add(expected, float(predicted[CALIBRATED][POINT]), float(predicted[_OTHER][POINT]), past.actual)
+    mean = float(found.sampled[:, place].mean()) - model.now
+    like = float(moment.like.mean()) if len(moment.like) else mean
+    ranges = tuple((found.ranges()[:, place] - model.now).tolist())
+    return WaitForecast(mean, by_walltimes, like, ranges), float(found.point[place]) - model.now
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,97 @@
+"""The expected start of each waiting job of a server, with its ranges and what it waits for."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softwalltime.forecast.calibration import POINT, Corrections, WaitForecast
+from softwalltime.forecast.like_waits import LikeWaits
+from softwalltime.forecast.queue_model import ModelledQueue, limit
+from softwalltime.forecast.runtimes import RuntimeDistribution, RuntimeModel
+from softwalltime.forecast.snapshot import LiveJob
+from softwalltime.forecast.start_times import forecast
+from softwalltime.forecast.waits_for import waits_for
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedStart:
+    """A waiting job with its expected start and ranges, in epoch seconds; ``None`` where there is no forecast.
+
+    ``runtime`` is the distribution of its runtime.
+    """
+
+    job: LiveJob
+    waits_for: str
+    expected: int | None = None
+    range50: tuple[int, int] | None = None
+    range90: tuple[int, int] | None = None
+    runtime: RuntimeDistribution | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """What past jobs taught: of runtimes, of waits, and of the errors of past forecasts, if they were measured."""
+
+    runtimes: RuntimeModel
+    waits: LikeWaits
+    corrections: Corrections | None = None
+
+
+def expected_starts(
+    queue: ModelledQueue, learnt: Learnt, jobs: frozenset[str], runs: int, seed: int = 0,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Iterator[ExpectedStart]:  # fmt: skip
+    """Yield the jobs with these ids by their expected start, then those without a forecast.
+
+    :param runs: with drawn runtimes, for the ranges; 0: the ranges are the expected start.
+    """
+    model = queue.model
+    first = model.running
+    until = [index for index in range(first, len(queue.live)) if queue.live[index].submission.job_id in jobs]
+    if until:
+        distributions = [
+            learnt.runtimes.distribution(job.submission, limit(job.submission), model.now, model.elapsed(index))
+            for index, job in enumerate(queue.live)
+        ]
+        found = forecast(model, distributions, runs, seed, until, progress)
+        rows = np.insert(found.ranges(), POINT, found.point, axis=0)
+        if learnt.corrections is not None and runs:
+            rows = _corrected(queue, learnt, learnt.corrections, until, found.sampled.mean(axis=0), rows)
+        for index in sorted(until, key=lambda index: float(rows[POINT, index - first])):
+            low, lower, expected, upper, high = (round(each) for each in rows[:, index - first].tolist())
+            sentence = waits_for(queue, found, index)
+            yield ExpectedStart(
+                queue.live[index], sentence, expected, (lower, upper), (low, high), distributions[index]
+            )  # fmt: skip
+    for each in queue.impossible:
+        if each.job.submission.job_id in jobs:
+            yield ExpectedStart(each.job, each.reason)
+
+
+def _corrected(
+    queue: ModelledQueue, learnt: Learnt, corrections: Corrections, until: Sequence[int], mean: Floats, rows: Floats
+) -> Floats:
+    """The five values of each job, corrected; those of a job that starts at once stay."""
+    model = queue.model
+    found = rows.copy()
+    by_walltimes = model.run(model.jobs.walltime, until).start
+    for index in until:
+        place = index - model.running
+        # A delayed job waits from its time on.
+        begin = max(model.now, model.jobs.submitted[index])
+        if rows[POINT, place] <= begin:
+            continue
+        waited = begin - model.jobs.submitted[index]
+        like = learnt.waits.remaining(model.jobs.completed[index].submission, waited)
+        expected = float(mean[place]) - begin
+        ranges = np.delete(rows[:, place], POINT) - begin
+        raw = WaitForecast(
+            expected, float(by_walltimes[index]) - begin, float(like.mean()) if len(like) else expected,
+            tuple(ranges.tolist()),
+        )  # fmt: skip
+        found[:, place] = corrections.corrected(raw) + begin
+    return found

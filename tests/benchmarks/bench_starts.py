@@ -1,0 +1,78 @@
+"""Start times: seconds for the point and for the ranges, by the number of waiting and running jobs.
+
+``python -m tests.benchmarks starts``
+"""
+
+from time import process_time as perf_counter
+
+import numpy as np
+
+from softwalltime.forecast.queue_model import QueueModel, limit, model_of
+from softwalltime.forecast.runtimes import RuntimeDistribution
+from softwalltime.forecast.snapshot import LiveJob, SchedulerSettings, ServerSnapshot, VnodeState
+from softwalltime.forecast.start_times import RUNS, forecast
+from softwalltime.jobs import Submission
+from softwalltime.reports.table import table
+
+SIZES = ((100, 100), (1000, 1000))
+"""Waiting and running jobs."""
+RANGES_UP_TO = 1000
+"""Waiting jobs up to which ranges are measured."""
+NOW = 1_800_000_000
+
+
+def main() -> None:
+    """Print a table."""
+    rows = []
+    for name, settings in SCHEDULERS.items():
+        for waiting, running in SIZES:
+            snapshot = server(waiting, running, settings)
+            begin = perf_counter()
+            model = model_of(snapshot).model
+            built = perf_counter() - begin
+            distributions = spread(model)
+            point = seconds(model, distributions, 0)
+            ranges = f"{seconds(model, distributions, RUNS):.1f} s" if waiting <= RANGES_UP_TO else "-"
+            rows.append([name, f"{waiting:,}", f"{running:,}", f"{built:.2f} s", f"{point:.2f} s", ranges])
+    print(table(["scheduler", "waiting", "running", "model", "point", f"ranges, {RUNS} runs"], rows))
+
+
+SCHEDULERS = {
+    "arrival, depth 1": SchedulerSettings(strict_ordering=True),
+    "arrival, depth 5": SchedulerSettings(strict_ordering=True, backfill_depth=5),
+    "formula, depth 1": SchedulerSettings(strict_ordering=True, formula="(eligible_time + 3600) / walltime"),
+}
+
+
+def server(waiting: int, running: int, settings: SchedulerSettings) -> ServerSnapshot:
+    """A full machine: running jobs hold all but a few of its processors."""
+    random = np.random.default_rng(5)
+    sizes = random.choice([1, 2, 4, 8, 16, 64], waiting + running, p=[0.3, 0.2, 0.2, 0.15, 0.1, 0.05])
+    limits = random.choice([900, 3600, 7200, 14_400, 43_200, 86_400], waiting + running)
+    used = random.uniform(0, 0.5, running)
+    jobs = []
+    for number, (size, walltime) in enumerate(zip(sizes.tolist(), limits.tolist(), strict=True)):
+        submission = Submission(f"{number}.srv", f"user{number % 50}", NOW - 100_000, walltime, queue="q", ncpus=size)
+        start = NOW - int(used[number] * walltime) if number < running else None
+        jobs.append(LiveJob(submission, "Q" if start is None else "R", number, start=start))
+    processors = int(sizes[:running].sum()) + 5
+    return ServerSnapshot(NOW, "srv", "23", tuple(jobs), (VnodeState("n", "n", "free", processors),), (), (), settings)
+
+
+def spread(model: QueueModel) -> list[RuntimeDistribution]:
+    """Runtimes between what a job has run and its walltime."""
+    return [
+        RuntimeDistribution(np.linspace(model.elapsed(index) + 1, limit(job.submission), 50), "even")
+        for index, job in enumerate(model.jobs.completed)
+    ]
+
+
+def seconds(model: QueueModel, distributions: list[RuntimeDistribution], runs: int) -> float:
+    """Seconds of one forecast."""
+    begin = perf_counter()
+    forecast(model, distributions, runs)
+    return perf_counter() - begin
+
+
+if __name__ == "__main__":
+    main()
