@@ -12,6 +12,7 @@ from tests.benchmarks import (
     bench_qsub,
     bench_replay,
     bench_simulate,
+    bench_starts,
     bench_store,
     bench_views,
 )
@@ -26,6 +27,7 @@ BENCHMARKS = {
     "hooks": bench_hooks.main,
     "policies": bench_policies.main,
     "qsub": bench_qsub.main,
+    "starts": bench_starts.main,
     "store": bench_store.main,
     "views": bench_views.main,
 }

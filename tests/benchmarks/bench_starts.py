@@ -1,9 +1,9 @@
-"""Start times: seconds for the point and for the ranges, by the number of waiting and running jobs.
+"""Start times: processor seconds for the point and for the ranges, by the number of waiting and running jobs.
 
 ``python -m tests.benchmarks starts``
 """
 
-from time import process_time as perf_counter
+from time import process_time
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from softwalltime.forecast.start_times import RUNS, forecast
 from softwalltime.jobs import Submission
 from softwalltime.reports.table import table
 
-SIZES = ((100, 100), (1000, 1000))
+SIZES = ((100, 100), (1000, 1000), (10_000, 1000))
 """Waiting and running jobs."""
 RANGES_UP_TO = 1000
 """Waiting jobs up to which ranges are measured."""
@@ -27,9 +27,9 @@ def main() -> None:
     for name, settings in SCHEDULERS.items():
         for waiting, running in SIZES:
             snapshot = server(waiting, running, settings)
-            begin = perf_counter()
+            begin = process_time()
             model = model_of(snapshot).model
-            built = perf_counter() - begin
+            built = process_time() - begin
             distributions = spread(model)
             point = seconds(model, distributions, 0)
             ranges = f"{seconds(model, distributions, RUNS):.1f} s" if waiting <= RANGES_UP_TO else "-"
@@ -69,9 +69,9 @@ def spread(model: QueueModel) -> list[RuntimeDistribution]:
 
 def seconds(model: QueueModel, distributions: list[RuntimeDistribution], runs: int) -> float:
     """Seconds of one forecast."""
-    begin = perf_counter()
+    begin = process_time()
     forecast(model, distributions, runs)
-    return perf_counter() - begin
+    return process_time() - begin
 
 
 if __name__ == "__main__":

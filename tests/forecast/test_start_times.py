@@ -154,6 +154,15 @@ def test_a_shorter_probe_job_starts_sooner() -> None:
     assert found == {"ncpus=8,walltime=50:00": 0, "ncpus=8,walltime=51:00": 5000}
 
 
+def test_the_ranges_of_many_jobs_are_those_of_one_reservation_and_that_is_said() -> None:
+    jobs = [running(0, 8, 3600, elapsed=600), *(waiting(number, 4, 600) for number in range(1, 400))]
+    queue = model_of(server(8, *jobs, backfill_depth=5))
+    assert queue.model.policy.depth == 5
+    assert queue.model.quick().policy.backfill == "easy"
+    assert queue.remarks == ("ranges are those of one reservation in place of 5, as there are many jobs",)
+    assert model_of(server(8, *jobs[:20], backfill_depth=5)).remarks == ()
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

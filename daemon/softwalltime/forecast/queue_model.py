@@ -14,6 +14,8 @@ from softwalltime.simulation.policies import SOFT_WALLTIME, Policy
 
 UNLIMITED = 5 * 365 * 86400
 """What PBS's scheduler takes for the walltime of a job without one, in seconds."""
+MANY = 300
+"""Jobs from which several reservations are too expensive for hundreds of runs."""
 _DOWN = re.compile(r"\b(down|offline|unknown|stale|provisioning|sleep)")
 
 
@@ -40,6 +42,13 @@ class QueueModel:
     def elapsed(self, job: int) -> int:
         """Seconds that a job has run."""
         return self.now - self.starts[job] if job < len(self.starts) else 0
+
+    def quick(self) -> "QueueModel":
+        """The model for hundreds of runs: of many jobs with several reservations, one with the first of them only."""
+        policy = self.policy
+        if len(self.jobs) < MANY or policy.backfill != "pbs" or not policy.strict_ordering or policy.depth == 1:
+            return self
+        return replace(self, policy=replace(policy, backfill="easy", depth=1))
 
     def run(self, runtimes: Sequence[int], until: Sequence[int] = ()) -> ScheduleOutcome:
         """Run the scheduler forward, with these runtimes in seconds, until all waiting jobs have started.
@@ -109,6 +118,8 @@ def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: 
         size,
         policy,
     )
+    if model.quick() is not model:
+        remarks.append(f"ranges are those of one reservation in place of {policy.depth}, as there are many jobs")
     return ModelledQueue(model, live, tuple(impossible), tuple(remarks))
 
 

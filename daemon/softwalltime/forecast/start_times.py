@@ -62,8 +62,9 @@ def forecast(
     if runs:
         users = list(model.jobs.completed.values("user"))
         drawn = samples(distributions, users, runs, seed)
+        quick = model.quick()
         for run in range(runs):
-            outcome = model.run(_whole(model, drawn[run]), until)
+            outcome = quick.run(_whole(model, drawn[run]), until)
             starts[run], ends[run] = outcome.start[first:], _ends(outcome)[:first]
             progress(1)
     return StartForecast(point.start[first:], _ends(point), starts, ends)
