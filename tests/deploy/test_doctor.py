@@ -9,7 +9,7 @@ import pytest
 from softwalltime.cli import run
 from softwalltime.deployment import configuration, doctor
 from softwalltime.deployment.check_hook import check_hook
-from softwalltime.deployment.pbs import find
+from softwalltime.deployment.pbs import Qmgr, find
 from softwalltime.errors import SoftwalltimeError
 from tests.deploy.installations import ALL, present
 from tests.deploy.qmgr_scripts import HIDDEN, qmgr
@@ -58,6 +58,34 @@ def test_sched_config_is_read_from_the_moved_pbs_home(
     monkeypatch.setattr(doctor, "find", lambda: find(conf))
     _, found = findings(capsys)
     assert found["strict ordering"]["text"] == f"{tmp_path}/sched_priv/sched_config: jobs are planned ahead"
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        ('preset = "order"', {"strict_ordering": "ok", "by_queue": "problem", "job_sort_formula": "problem"}),
+        ('preset = "safe"', {"strict_ordering": "ok", "resources": "advice", "backfill_depth": "ok"}),
+        ('preset = "shadow"', {"strict ordering": "ok", "backfill_depth": "ok"}),
+    ],
+)
+def test_pbs_is_checked_for_the_preset_in_the_settings(
+    policy: str,
+    expected: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    conf = qmgr(tmp_path, "true")
+    conf.write_text(conf.read_text().replace("/scratch/pbs", str(tmp_path)))
+    (tmp_path / "sched_priv").mkdir()
+    options = "strict_ordering: true ALL\nby_queue: True prime\nresources: ncpus\n"
+    (tmp_path / "sched_priv" / "sched_config").write_text(options)
+    config = tmp_path / "softwalltime.toml"
+    config.write_text(f"[policy]\n{policy}\n")
+    monkeypatch.setattr(doctor, "find", lambda: Qmgr(tmp_path / "exec" / "bin" / "qmgr", tmp_path))
+    _, found = findings(capsys, "--config", str(config))
+    assert {check: found[check]["verdict"] for check in expected} == expected
+    assert ("strict ordering" in found) == ("strict_ordering" not in expected)
 
 
 @pytest.mark.postgres
