@@ -14,7 +14,7 @@ import numpy as np
 from softwalltime.jobs import CompletedJob
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Integers, jobs_of
-from softwalltime.simulation.metrics import waits
+from softwalltime.simulation.metrics import bounded_slowdowns
 from softwalltime.simulation.policies import Policy
 from tests.acceptance.cycles import Cycle, compare
 from tests.acceptance.lab import Lab
@@ -27,8 +27,8 @@ FORMULA = f"(eligible_time + {AGE}.0) / (predicted or walltime or 1e9)"
 """The formula of the preset order."""
 UNIT = 1000
 """Milliseconds: the simulation has a finer clock than the accounting log, whose records of one second have an order."""
-HANDOVER = 500
-"""Milliseconds for which a job that has ended still holds its processors."""
+HANDOVERS = (0, 1000)
+"""Milliseconds for which a job that has ended still holds its processors: the bounds of what the log can tell."""
 POLICIES = {
     "fcfs": Policy(backfill="pbs"),
     "safe": Policy(backfill="pbs", waiting="factor:0.5", classes_by_value=True),
@@ -86,15 +86,15 @@ def virtual_processors(lab: Lab, count: int) -> Iterator[None]:
 class Compared:
     """One workload under one policy, as pbs_sched scheduled it and as the simulator does.
 
-    ``wait`` and ``slowdown`` (bounded with 10 s) are means, of the server first, then of the simulator; ``order`` is
-    the rank correlation of the starts.
+    ``wait`` in seconds and ``slowdown`` (bounded with 10 s) are means, of the server first, then of the simulator for
+    each of HANDOVERS; ``order`` is the rank correlation of the starts for each.
     """
 
     jobs: int
     cycles: list[Cycle]
-    order: float
-    wait: tuple[float, float]
-    slowdown: tuple[float, float]
+    order: tuple[float, ...]
+    wait: tuple[float, ...]
+    slowdown: tuple[float, ...]
 
     @property
     def explained(self) -> int:
@@ -113,22 +113,26 @@ def in_milliseconds(policy: Policy) -> Policy:
     return replace(policy, minimum=policy.minimum * UNIT, formula=formula)
 
 
-def spread(completed: Sequence[CompletedJob], records: Sequence[Record]) -> list[CompletedJob]:
+def spread(completed: Sequence[CompletedJob], records: Sequence[Record], handover: int) -> list[CompletedJob]:
     """The jobs with times in milliseconds: the records of one second follow each other at equal distances.
 
     pbs_sched runs a cycle after each of them, and a simulation in seconds only one after all of them.
+
+    :param handover: milliseconds by which each job runs longer.
     """
     times: dict[tuple[str, int], int] = {}
     for second, group in groupby(sorted(records, key=lambda record: record.time), key=lambda record: record.time):
         members = list(group)
         for place, record in enumerate(members):
             times[record.kind, record.job] = second * UNIT + UNIT * (2 * place + 1) // (2 * len(members))
+    # Those submitted before the scheduler saw any wait together for its first cycle.
+    first = min(time for (kind, _), time in times.items() if kind == "S")
     found = []
     for index, job in enumerate(completed):
         start, end = times["S", index], times["E", index]
-        submitted = min(times["Q", index], start)
+        submitted = first if times["Q", index] // UNIT <= first // UNIT else min(times["Q", index], start)
         submission = replace(job.submission, submitted=submitted, walltime=(job.submission.walltime or 0) * UNIT)
-        runtime = end - start + HANDOVER
+        runtime = end - start + handover
         found.append(replace(job, submission=submission, start=start, end=start + runtime, runtime=runtime))
     return found
 
@@ -145,19 +149,25 @@ def compared_with(
 
     :param records: their records in the order of the log.
     """
-    jobs = jobs_of(spread(completed, records))
-    outcome = simulate(jobs, processors, in_milliseconds(policy))
-    actual = np.array([job.start for job in jobs.completed], np.int64)
-    both = (actual - np.array(jobs.submitted, np.int64)) / UNIT, waits(jobs, outcome) / UNIT
-    duration = outcome.duration / UNIT
-    slowdowns = [float(np.maximum(1.0, (wait + duration) / np.maximum(duration, 10)).mean()) for wait in both]
-    return Compared(
-        len(jobs),
-        compare(jobs_of(completed), records, processors, policy),
-        float(np.corrcoef(_ranks(actual), _ranks(outcome.start))[0, 1]),
-        (float(both[0].mean()), float(both[1].mean())),
-        (slowdowns[0], slowdowns[1]),
-    )
+    figures: list[tuple[float, float]] = []
+    order = []
+    for handover in HANDOVERS:
+        jobs = jobs_of(spread(completed, records, handover))
+        outcome = simulate(jobs, processors, in_milliseconds(policy))
+        actual = np.array([job.start for job in jobs.completed], np.int64)
+        submitted, ran = np.array(jobs.submitted, np.int64), np.array(jobs.runtime, np.int64) - handover
+        if not figures:
+            figures.append(_means(actual - submitted, ran))
+        figures.append(_means(outcome.start - submitted, ran))
+        order.append(float(np.corrcoef(_ranks(actual), _ranks(outcome.start))[0, 1]))
+    cycles = compare(jobs_of(completed), records, processors, policy)
+    wait, slowdown = zip(*figures, strict=True)
+    return Compared(len(completed), cycles, tuple(order), wait, slowdown)
+
+
+def _means(wait: Integers, ran: Integers) -> tuple[float, float]:
+    """Mean wait in seconds and mean bounded slowdown, from milliseconds."""
+    return float(wait.mean() / UNIT), float(bounded_slowdowns(wait, ran, 10 * UNIT).mean())
 
 
 def _ranks(starts: Integers) -> Integers:

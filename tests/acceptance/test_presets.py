@@ -6,11 +6,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 
 from softwalltime.deployment.prove import CHECK, QUEUE
+from softwalltime.deployment.scheduler_setup import requirements
 from tests.acceptance.lab import Lab, until
+from tests.service.running import Daemon
 
 
 class Administrator:
@@ -32,6 +35,12 @@ class Administrator:
     def settings(self) -> tuple[str, str, bytes]:
         """All of PBS's settings that a preset may change."""
         return self.lab.qmgr("print server"), self.lab.qmgr("list resource"), self.sched_config.read_bytes()
+
+    def verdicts(self) -> dict[str, str]:
+        """The verdict of each check of doctor."""
+        asked = ("doctor", "--format", "json", "--config", str(self.config))
+        done = self.lab.run(sys.executable, "-m", "softwalltime", *asked)
+        return {finding["check"]: finding["verdict"] for finding in json.loads(done.output)}
 
     def proof(self, *options: str) -> tuple[str, str]:
         """Verdict and text of the proof."""
@@ -104,3 +113,48 @@ def test_the_proof_refuses_a_busy_server_and_survives_an_interruption(administra
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 1
     assert QUEUE not in lab.qmgr("list queue @default")
+
+
+def test_off_shadow_safe_order_off_in_five_commands(
+    administrator: Administrator, lab: Lab, database: str, tmp_path: Path
+) -> None:
+    daemon = Daemon(tmp_path, database, 'preset = "off"  # for now\n')
+    administrator.config = daemon.config
+    before = administrator.settings()
+    daemon.start()
+
+    def switch(name: str) -> str:
+        folder = str(administrator.folder)
+        return administrator.softwalltime(
+            "policy", "set", name, "--apply", "--config", str(daemon.config), "--folder", folder
+        )
+
+    def waiting() -> dict[str, str]:
+        """What a waiting job of 10 min gets."""
+        job = lab.qsub("-h", "-q", "short", "-l", "walltime=600")
+        found = lab.job(job)["Resource_List"]
+        lab.delete_jobs()
+        return {key: found[key] for key in ("soft_walltime", "predicted") if key in found}
+
+    try:
+        for name, expected, formula in (
+            ("off", {}, False),
+            ("shadow", {}, False),
+            ("safe", {"soft_walltime": "00:05:00"}, False),
+            ("order", {"soft_walltime": "00:05:00", "predicted": 600}, True),
+            ("safe", {"soft_walltime": "00:05:00"}, False),
+            ("off", {}, False),
+        ):
+            assert f"done: the daemon has the preset {name}" in switch(name)
+            assert f'preset = "{name}"  # for now' in daemon.config.read_text()
+            assert waiting() == expected, name
+            assert ("job_sort_formula" in lab.qmgr("print server")) == formula
+            verdicts = administrator.verdicts()
+            needed = {need.name for need in requirements(name)}
+            assert {verdicts[check] for check in needed} <= {"ok"}, name
+            assert not formula or administrator.proof() == ("ok", ANY), "with daemon and hook in between"
+        assert administrator.settings() == before
+    finally:
+        daemon.end(signal.SIGTERM)
+        administrator.softwalltime("uninstall", str(administrator.folder), "--apply")
+    assert administrator.settings() == before

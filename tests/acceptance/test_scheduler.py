@@ -16,6 +16,7 @@ from softwalltime.simulation.policies import Policy
 from tests.acceptance.conftest import DEFAULTS, ServedDaemon
 from tests.acceptance.cycles import compare
 from tests.acceptance.lab import Lab
+from tests.acceptance.presets import POLICIES, compared, preset
 from tests.acceptance.sleeping import recorded, run, workload
 
 JOBS = 40
@@ -107,3 +108,14 @@ def test_half_the_walltime_in_classes_and_order(
     sched_config(r'^resources: "', 'resources: "soft_walltime, ')
     policy = Policy(order="formula", formula=FORMULA, backfill="pbs", waiting="factor:0.5", classes_by_value=True)
     agree(lab, processors, policy, seed=3)
+
+
+def test_the_preset_order(lab: Lab, processors: int, database: str, tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    with preset(lab, "order", tmp_path, database):
+        found = compared(lab, workload(JOBS, processors, 1.2, seed=4), processors, POLICIES["order"], timeout=600)
+    assert found.explained == len(found.cycles)
+    assert found.same >= 0.8 * len(found.cycles)
+    server, *simulated = found.wait
+    assert min(simulated) - 2 <= 1.1 * server
+    assert max(simulated) + 2 >= 0.9 * server

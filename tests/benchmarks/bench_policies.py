@@ -12,6 +12,7 @@ SOFTWALLTIME_BENCH_JOBS changes the number of jobs, SOFTWALLTIME_BENCH_POLICIES 
 """
 
 import os
+from collections.abc import Sequence
 
 from softwalltime.reports.table import table
 from tests.acceptance.lab import RUNNER, Lab
@@ -23,6 +24,10 @@ PROCESSORS = 80
 LOAD = 1.3
 SEED = 7
 TIMEOUT = 1500.0
+LEGEND = """\
+decisions: groups of starts; same: the simulator starts the same jobs in the same state; explained: or would, if jobs
+that ended within a second still ran or were exiting; start order: rank correlation; simulated: with 0 and with 1 s for
+which a job that has ended still holds its processors"""
 
 
 def main() -> None:
@@ -43,26 +48,41 @@ def main() -> None:
             lab.delete_jobs()
             print(" ".join(_row(name, found[name])), flush=True)
     print(f"\n{count} jobs on {PROCESSORS} virtual processors, seed {SEED}\n")
-    print(table(
-        ["policy", "decisions", "same", "explained", "start order", "wait: server", "simulated", "difference",
-         "slowdown: server", "simulated", "difference"],
-        [_row(name, one) for name, one in found.items()],
-    ))  # fmt: skip
-    first = next(iter(found.values()))
-    print(table(
-        ["against the first", "wait: server", "simulated", "slowdown: server", "simulated"],
-        [[name, *(_relative(own[side], base[side]) for own, base in
-                  ((one.wait, first.wait), (one.slowdown, first.slowdown)) for side in (0, 1))]
-         for name, one in list(found.items())[1:]],
-    ))  # fmt: skip
+    header = ["policy", "decisions", "same", "explained", "start order", "wait: server", "simulated", "difference",
+              "slowdown: server", "simulated", "difference"]  # fmt: skip
+    print(table(header, [_row(name, one) for name, one in found.items()]))
+    first, *others = found.values()
+    header = ["against the first", "wait: server", "simulated", "slowdown: server", "simulated"]
+    rows = [
+        [name, *_gain(one.wait, first.wait), *_gain(one.slowdown, first.slowdown)]
+        for name, one in zip(list(found)[1:], others, strict=True)
+    ]
+    print(f"\n{table(header, rows)}\n\n{LEGEND}")
 
 
 def _row(name: str, one: Compared) -> list[str]:
     return [
-        name, str(len(one.cycles)), str(one.same), str(one.explained), f"{one.order:.3f}",
-        f"{one.wait[0]:.1f} s", f"{one.wait[1]:.1f} s", _relative(one.wait[1], one.wait[0]),
-        f"{one.slowdown[0]:.2f}", f"{one.slowdown[1]:.2f}", _relative(one.slowdown[1], one.slowdown[0]),
+        name, str(len(one.cycles)), str(one.same), str(one.explained), _range([f"{each:.3f}" for each in one.order]),
+        *_figures(one.wait, 1, " s"), *_figures(one.slowdown, 2, ""),
     ]  # fmt: skip
+
+
+def _figures(values: Sequence[float], digits: int, unit: str) -> list[str]:
+    server, *simulated = values
+    return [
+        f"{server:.{digits}f}{unit}",
+        _range([f"{each:.{digits}f}{unit}" for each in simulated]),
+        _range([_relative(each, server) for each in simulated]),
+    ]
+
+
+def _gain(values: Sequence[float], base: Sequence[float]) -> list[str]:
+    gains = [_relative(one, other) for one, other in zip(values, base, strict=True)]
+    return [gains[0], _range(gains[1:])]
+
+
+def _range(texts: Sequence[str]) -> str:
+    return " to ".join(dict.fromkeys(texts))
 
 
 def _relative(value: float, base: float) -> str:
