@@ -5,9 +5,10 @@ a text that was not recorded is ``""``, a number that was not recorded is ``None
 world (an accounting log, a trace, a hook, the store) builds these, so nothing past it has to check again.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, make_dataclass
 from enum import Enum
+from functools import partial
 from typing import Any, NamedTuple
 
 from softwalltime.quantiles import quantile
@@ -271,6 +272,11 @@ class Prediction(NamedTuple):
     def basis(self) -> str:
         """One sentence that says what the prediction rests on."""
         return self.template.format(*self.values)
+
+
+make_prediction: Callable[[tuple[float, str, tuple[object, ...], Sequence[float], float]], Prediction]
+make_prediction = partial(tuple.__new__, Prediction)
+"""Return the prediction with all of these values, in a third of the time of ``Prediction``: for millions of jobs."""
 
 
 class ColdStart(NamedTuple):

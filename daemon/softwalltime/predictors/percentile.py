@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission, make_prediction
 from softwalltime.predictors.base import Options
 from softwalltime.predictors.like_jobs import Keys, Least, LikeJobsPredictor, Window
 from softwalltime.quantiles import quantile
@@ -22,6 +22,9 @@ class PercentileOptions(Options):
     threshold: float | None = Field(
         default=None, ge=0, le=1, description="least share of the walltime ever predicted, such as 0.5"
     )
+
+
+_BASIS = "{:g}th percentile of the walltime used by the {} jobs with the same {} of the last {:g} days is {:.0%}"
 
 
 class Percentile(LikeJobsPredictor):
@@ -65,10 +68,5 @@ class Percentile(LikeJobsPredictor):
         share = quantile(shares, self._p)
         if self._threshold is not None and share < self._threshold:
             share = self._threshold
-        return Prediction(
-            share * walltime,
-            "{:g}th percentile of the walltime used by the {} jobs with the same {} of the last {:g} days is {:.0%}",
-            (self._p * 100, count, self._alike, self._days, share),
-            shares,
-            walltime,
-        )
+        values = (self._p * 100, count, self._alike, self._days, share)
+        return make_prediction((share * walltime, _BASIS, values, shares, walltime))

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission, make_prediction
 from softwalltime.predictors.base import History, Options, Predictor
 from softwalltime.predictors.last_jobs import LastJobs
 from softwalltime.reasons import Reason
@@ -63,11 +63,9 @@ class Usage(Predictor):
         return self._predict(share, len(jobs.values), submission, submission.walltime)
 
     def _predict(self, share: float, count: int, submission: Submission, walltime: int) -> Prediction:
-        return Prediction(
-            share * walltime + self._margin,
-            "user {1} used at most {2:.0%} of the walltime in the last {0} jobs, plus {3:g} s",
-            (count, submission.user, share, self._margin),
-        )
+        template = "user {1} used at most {2:.0%} of the walltime in the last {0} jobs, plus {3:g} s"
+        values = (count, submission.user, share, self._margin)
+        return make_prediction((share * walltime + self._margin, template, values, (), 1.0))
 
 
 class UsageLong(Usage):
@@ -84,4 +82,5 @@ class UsageLong(Usage):
         if walltime > 86400:
             product *= 2
             template = "user {1} used at most {2:.0%} of the walltime in the last {0} jobs, doubled, plus {3:g} s"
-        return Prediction(product + self._margin, template, (count, submission.user, share, self._margin))
+        values = (count, submission.user, share, self._margin)
+        return make_prediction((product + self._margin, template, values, (), 1.0))
