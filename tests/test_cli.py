@@ -195,6 +195,26 @@ def test_limit_reduces_the_number_of_jobs(accounting: Path, capsys: pytest.Captu
     assert json.loads(capsys.readouterr().out)["jobs"] == 50
 
 
+def test_the_floor_is_below_every_predictor_and_printed(accounting: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", str(accounting), "--floor", "--format", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    floor = document["floor"]
+    assert floor["jobs"] == document["scored"]
+    assert 0 < floor["mean_absolute_error"] < document["predictors"]["request"]["mean_absolute_error"]
+    assert (
+        run(
+            ["replay", str(accounting), "--floor", "--floor-keys", "user+walltime", "--score", "2999-01-01..2999-01-02"]
+        )
+        == 0
+    )
+    printed = capsys.readouterr()
+    assert "correct --score" in printed.err
+    assert run(["replay", str(accounting), "--floor", "--floor-keys", "user+walltime"]) == 0
+    assert "no prediction from user, walltime alone has a mean absolute error below" in capsys.readouterr().out
+    assert run(["replay", str(accounting), "--floor", "--floor-keys", "user+moon"]) == 2
+    assert "keys are one or more of user" in capsys.readouterr().err
+
+
 def test_the_same_log_given_twice_counts_once(
     accounting: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -34,6 +34,13 @@ def test_jobs_older_than_the_window_are_removed() -> None:
     assert "only 0 jobs" in answer.basis
 
 
+def test_without_like_jobs_the_median_of_all_may_be_predicted() -> None:
+    assert predicted("memorizer:fallback=median", [10, 900, 20], user="bob") == 20
+    assert predicted("memorizer:fallback=median,window=1d", [10, 30], user="bob", now=DAY + 5050) == 30
+    assert predicted("memorizer:fallback=median", [10, 900, 20]) == 20
+    assert predicted("memorizer:fallback=median", []) is None
+
+
 def test_a_running_job_is_compared_with_those_that_ran_longer() -> None:
     assert predicted("memorizer", [10, 500, 700], elapsed=100) == 600
     assert predicted("memorizer", [10, 20], elapsed=100) == 15

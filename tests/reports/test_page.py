@@ -339,6 +339,13 @@ def test_waits_that_were_not_simulated_are_left_out_with_the_reason(html: str) -
     assert "Enable" not in text[: text.index("Reasons")]
 
 
+def test_the_least_possible_error_is_on_the_page(full: Report, html: str) -> None:
+    assert full.floor is not None
+    errors = [scores.mean_absolute_error for scores, _ in full.scores.values()]
+    assert 0 < full.floor.mean_absolute_error < min(error for error in errors if error is not None)
+    assert "No prediction from user, project, job name, queue, processors and walltime alone" in html
+
+
 def test_without_predictors_the_page_still_shows_the_walltimes() -> None:
     html = page(make_report(Workload(steady_jobs(1200)), ReportOptions(("request",), grid=False)))
     text = Elements(html).text

@@ -12,6 +12,7 @@ from click.core import ParameterSource
 from softwalltime.errors import UsageError
 from softwalltime.policy.clamp import MINIMUM
 from softwalltime.policy.site import KEEP, WALLTIME
+from softwalltime.predictors.like_jobs import KEYS
 from softwalltime.predictors.registry import BASELINE, make, split_specs
 from softwalltime.settings import SERVER_NAME, Settings, load_settings
 
@@ -53,6 +54,21 @@ class Seeds(click.ParamType[tuple[int, ...]]):
                 self.fail(f"{part.strip()!r} is neither a number nor a range such as 31-40", param, ctx)
             found.update(dict.fromkeys(range(int(match[1]), int(match[2] or match[1]) + 1)))
         return tuple(found)
+
+
+class Keys(click.ParamType[tuple[str, ...]]):
+    """Fields of a submission, joined by +."""
+
+    name = "keys"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """Return the names of the fields, or fail with a usage error."""
+        if isinstance(value, tuple):
+            return value
+        keys = tuple(str(value).split("+"))
+        if len(set(keys)) != len(keys) or not set(keys) <= set(KEYS):
+            self.fail(f"{value!r}: keys are one or more of {', '.join(KEYS)}, joined by +, each once", param, ctx)
+        return keys
 
 
 def log_option(command: Callable[..., Any]) -> Callable[..., Any]:

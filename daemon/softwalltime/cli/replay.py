@@ -11,19 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.accounting.queue_limits import OTHERS, read_queue_limits, with_queue_limits
-from softwalltime.cli.options import LazySettings, minimum_option, policy_options, store_options
+from softwalltime.cli.options import Keys, LazySettings, minimum_option, policy_options, store_options
 from softwalltime.cli.progress import progress_bar
-from softwalltime.cli.selection import JobSelection, selection_options
+from softwalltime.cli.selection import JobSelection, Period, selection_options
 from softwalltime.cli.sources import load_columns, problems
 from softwalltime.cli.through_hooks import HooksOptions, hooks_options, replay_through_hooks
 from softwalltime.errors import SourceError
 from softwalltime.policy.site import WALLTIME
 from softwalltime.predictors.registry import BASELINE
 from softwalltime.replay.drive import ReplayResult, drive_specs
+from softwalltime.replay.floor import SIGNATURE, find_floor
 from softwalltime.replay.job_columns import JobColumns
 from softwalltime.replay.metrics import WARM_UP, Scores, score
-from softwalltime.replay.workload import NO_WALLTIME, Workload
-from softwalltime.reports.table import LEGEND, scores_table
+from softwalltime.replay.workload import NO_WALLTIME, OTHER_DAYS, Scoring, Workload
+from softwalltime.reports.table import LEGEND, floor_line, scores_table
 
 QUEUES = 8
 """Queues named in the advice for logs without walltimes, at most."""
@@ -48,13 +49,36 @@ QUEUES = 8
     help="Walltimes of jobs that have none, by queue: queue=HH:MM:SS,...; * for other queues; or a file of such lines.",
 )
 @selection_options
+@click.option(
+    "--score",
+    "scored",
+    type=Period(),
+    metavar="FROM..TO",
+    help="Score only jobs submitted in this period; predictors learn from all.",
+)
+@click.option("--never-ran", is_flag=True, help="Score the jobs that never ran too, with a runtime of 0 s.")
+@click.option(
+    "--floor",
+    "with_floor",
+    is_flag=True,
+    help="Print the least possible mean absolute error of predictions that are equal for jobs with the same signature.",
+)
+@click.option(
+    "--floor-keys",
+    "keys",
+    type=Keys(),
+    default="+".join(SIGNATURE),
+    show_default=True,
+    metavar="KEYS",
+    help="The signature, joined by +.",
+)
 @minimum_option
 @hooks_options
 @store_options
 def replay(
     sources: tuple[str, ...], specs: tuple[str, ...], running: str | None, form: str, dump: Path | None,
     limit: int | None, limits: str | None, minimum: int, hooks: HooksOptions | None, selection: JobSelection,
-    settings: LazySettings,
+    scored: tuple[int, int] | None, never_ran: bool, with_floor: bool, keys: tuple[str, ...], settings: LazySettings,
 ) -> int:  # fmt: skip
     """Measure predictors on recorded jobs.
 
@@ -73,6 +97,7 @@ def replay(
       softwalltime replay /var/spool/pbs/server_priv/accounting
       softwalltime replay KTH-SP2.swf.gz --predictors v1,v3,percentile:p=95,keys=user
       softwalltime replay KTH-SP2.swf.gz --waiting v1 --running v3
+      softwalltime replay CEA-Curie.swf.gz --score 2012-07-25..2012-08-23 --floor
       softwalltime replay metacentrum.swf --walltime-from "q_2h=2:00:00,*=24:00:00"
       softwalltime replay KTH-SP2.swf.gz --through-hooks --faults kill-daemon,garbage
     """
@@ -83,7 +108,7 @@ def replay(
     jobs, tally = load_columns(sources, settings, selection=selection)
     if by_queue:
         jobs = JobColumns.of(with_queue_limits(jobs, by_queue))
-    workload = Workload(jobs, limit, settings().teaching)
+    workload = Workload(jobs, limit, settings().teaching, Scoring(*(scored or (None, None)), never_ran))
     with progress_bar("replaying", len(workload.jobs) * len(specs)) as progress:
         results = drive_specs(workload, specs, running or WALLTIME, minimum, progress)
     hooked = replay_through_hooks(hooks, workload, sources, results, minimum, settings, running) if hooks else {}
@@ -94,18 +119,23 @@ def replay(
         at_start = {spec: _scores(workload, result.at_start) for spec, result in results.items() if spec != BASELINE}
     if dump is not None:
         _dump(dump, workload, {spec: result for spec, result in results.items() if spec != BASELINE}, running)
+    floor = find_floor(workload, keys) if with_floor else None
     source, label = " ".join(sources), selection.label(sources)
     if form == "json":
         through_hooks = {spec: one.figures() for spec, one in hooked.items()}
         document = _document(source, workload, scores, results) | {"selection": str(selection) or None}
         if running is not None:
             document |= {"running": {"predictor": running, **_both(at_start)}}
+        if floor is not None:
+            document |= {"floor": asdict(floor)}
         click.echo(json.dumps(document | ({"through_hooks": through_hooks} if hooks else {})))
     else:
         click.echo(f"{label}: {len(workload.jobs):,} jobs, {int(workload.scored.sum()):,} scored{_left_out(workload)}")
         click.echo(f"\n{scores_table(scores)}\n")
         if running is not None:
             click.echo(f"From the start on, running jobs by {running}:\n\n{scores_table(at_start)}\n")
+        if floor is not None:
+            click.echo(f"{floor_line(floor)}\n")
         click.echo(LEGEND)
         for spec, one in hooked.items():
             click.echo(f"\nthrough the hooks, {spec}: {one.summary()}")
@@ -118,7 +148,10 @@ def replay(
 
 def _nothing_scored(workload: Workload) -> str:
     """Say why no job can be scored, and what to do."""
-    if NO_WALLTIME not in workload.skipped():
+    skipped = workload.skipped()
+    if OTHER_DAYS in skipped:
+        return "No job can be scored: correct --score."
+    if NO_WALLTIME not in skipped:
         return "No job can be scored, because none ran."
     queues = sorted({job.submission.queue or OTHERS for job in workload.jobs if job.ran})
     pairs = ",".join(f"{queue}=HH:MM:SS" for queue in (queues if len(queues) <= QUEUES else [OTHERS]))

@@ -1,10 +1,12 @@
 """The median runtime of jobs with the same signature."""
 
-from typing import ClassVar
+from typing import ClassVar, Literal
+
+from pydantic import Field
 
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.predictors.base import Options
-from softwalltime.predictors.like_jobs import Keys, Least, LikeJobsPredictor, Window
+from softwalltime.predictors.like_jobs import Keys, Least, LikeJobsPredictor, RecentJobs, Window
 from softwalltime.quantiles import quantile
 
 
@@ -14,6 +16,9 @@ class MemorizerOptions(Options):
     keys: Keys = ("user", "project", "job_name", "queue", "ncpus", "walltime")
     window: Window = 10 * 86400
     least: Least = 1
+    fallback: Literal["walltime", "median"] = Field(
+        default="walltime", description="without like jobs: keep the walltime, or the median of all jobs of the window"
+    )
 
 
 class Memorizer(LikeJobsPredictor):
@@ -29,11 +34,14 @@ class Memorizer(LikeJobsPredictor):
 
     def __init__(self, options: MemorizerOptions) -> None:
         super().__init__(options, options.keys, options.window, options.least)
+        self._all = RecentJobs(options.window) if options.fallback == "median" else None
 
     def learn(self, job: CompletedJob) -> None:
         """Add the job's runtime, if it ran."""
         if job.runtime > 0:
             self._recent.add(self._key(job.submission), job.end, job.runtime)
+            if self._all is not None:
+                self._all.add("", job.end, job.runtime)
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
         """Return the median runtime of like jobs; for a running job, of those that ran longer than it has, if any."""
@@ -42,7 +50,14 @@ class Memorizer(LikeJobsPredictor):
             runtimes = [seconds for seconds in runtimes if seconds > elapsed] or runtimes
         count = len(runtimes)
         if count < self._least:
-            return self._too_few(count)
+            everyone = self._all.values("", now) if self._all is not None else []
+            if not everyone:
+                return self._too_few(count)
+            return Prediction(
+                quantile(everyone, 0.5),
+                "median runtime of all {} jobs of the last {:g} days: only {} have the same {}",
+                (len(everyone), self._days, count, self._alike),
+            )
         return Prediction(
             quantile(runtimes, 0.5),
             "median runtime of the {} jobs with the same {} of the last {:g} days",

@@ -1,6 +1,7 @@
 """Recorded jobs with the stream of their events."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import starmap
 from typing import Any, NamedTuple
 
@@ -14,11 +15,25 @@ from softwalltime.states import TEACHING, State, state_of
 
 NEVER_RAN = "never ran (no runtime)"
 NO_WALLTIME = "no walltime"
+OTHER_DAYS = "submitted on other days"
 STRIDE = 4_000
 """Events at once, whose jobs fit into the processor's cache, and events between two reports of progress."""
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """Which jobs are scored: those with a walltime that ran and were submitted from ``since`` to before ``until``.
+
+    Both in epoch seconds, ``None`` for no bound.  ``never_ran``: the jobs that never ran too, with a runtime of 0 s.
+    Predictors learn from all jobs anyway.
+    """
+
+    since: int | None = None
+    until: int | None = None
+    never_ran: bool = False
 
 
 class Stride(NamedTuple):
@@ -39,11 +54,13 @@ class Workload:
     """
 
     def __init__(
-        self, jobs: Sequence[CompletedJob], limit: int | None = None, teaching: Collection[State] = TEACHING
-    ) -> None:
+        self, jobs: Sequence[CompletedJob], limit: int | None = None, teaching: Collection[State] = TEACHING,
+        scoring: Scoring = Scoring(),
+    ) -> None:  # fmt: skip
         """
         :param limit: only the first so many jobs, in order of submission.
         :param teaching: how jobs must have ended to teach.
+        :param scoring: which jobs are scored.
         """
         source = fields_of(jobs)
         submitted = source.numbers("submitted")
@@ -64,7 +81,9 @@ class Workload:
         self.walltime: Integers = chosen.numbers("walltime", 0)
         self.runtime: Integers = chosen.numbers("runtime")
         self.shrink_to_fit: Flags = chosen.numbers("min_walltime") != -1
-        self.scored: Flags = (self.runtime > 0) & (self.walltime > 0)
+        self._in_period = _in_period(self.submitted, scoring)
+        ran = (self.runtime > 0) | scoring.never_ran
+        self.scored: Flags = ran & (self.walltime > 0) & self._in_period
         # Nearly every replay needs these events; the others are sorted on demand.
         self._submissions_and_ends = self._events(starts=False, everything=False)
 
@@ -150,9 +169,14 @@ class Workload:
                 return Ended(time, job)
 
     def skipped(self) -> dict[str, int]:
-        """Count the jobs that are not scored by reason; a job with both reasons counts for the first."""
-        ran = self.runtime > 0
-        counts = {NEVER_RAN: int((~ran).sum()), NO_WALLTIME: int((ran & ~self.scored).sum())}
+        """Count the jobs that are not scored by reason; a job with several reasons counts for the first."""
+        others = self._in_period & ~self.scored
+        never_ran = others & (self.runtime <= 0)
+        counts = {
+            OTHER_DAYS: int((~self._in_period).sum()),
+            NEVER_RAN: int(never_ran.sum()),
+            NO_WALLTIME: int((others & ~never_ran).sum()),
+        }
         return {reason: count for reason, count in counts.items() if count}
 
     def _events(self, *, starts: bool, everything: bool) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
@@ -168,3 +192,12 @@ class Workload:
         kinds = np.concatenate([np.full(len(each), kind, np.int8) for kind, each, _ in parts])
         order = np.argsort(np.concatenate([times[each] for _, each, times in parts]), kind="stable")
         return kinds[order], numbers[order]
+
+
+def _in_period(submitted: Integers, scoring: Scoring) -> Flags:
+    found = np.ones(len(submitted), np.bool_)
+    if scoring.since is not None:
+        found &= submitted >= scoring.since
+    if scoring.until is not None:
+        found &= submitted < scoring.until
+    return found

@@ -8,6 +8,7 @@ from softwalltime.jobs import DecisionRecord
 from softwalltime.policy.clamp import MINIMUM
 from softwalltime.predictors.registry import BASELINE, make
 from softwalltime.replay.drive import drive, drive_specs
+from softwalltime.replay.floor import Floor, find_floor
 from softwalltime.replay.metrics import WARM_UP, Scores, score
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.accuracy import Accuracy, select_predictors
@@ -109,6 +110,7 @@ class Report:
     project_field: str
     walltimes: Walltimes | None
     scores: dict[str, tuple[Scores, Scores]]
+    floor: Floor | None
     predictions: tuple[Predictions, ...]
     shares: dict[str, Shares]
     for_whom: GroupFigures | None
@@ -176,6 +178,7 @@ def make_report(
         project_field=table.project_field,
         walltimes=analyze_walltimes(table),
         scores={spec: (score(workload, each), score(workload, each, WARM_UP)) for spec, each in soft.items()},
+        floor=find_floor(workload),
         predictions=tuple(analyze_predictions(table, one) for one in judged.values()),
         shares={
             spec: groups.summarize_users(groups.group_jobs(table, one, table.user))

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from softwalltime.formatting import percent, plural
+from softwalltime.replay.floor import Floor
 from softwalltime.replay.metrics import Scores
 
 
@@ -31,6 +33,15 @@ def scores_table(scores: dict[str, tuple[Scores, Scores]]) -> str:
         "mean abs. error", "extensions",
     )  # fmt: skip
     return table(header, [_row(name, *both) for name, both in scores.items()])
+
+
+def floor_line(floor: Floor) -> str:
+    """Return the floor as one sentence."""
+    return (
+        f"floor: no prediction from {', '.join(floor.keys)} alone has a mean absolute error below "
+        f"{floor.mean_absolute_error:.0f} s ({plural(floor.signatures, 'signature')}; {percent(floor.alone)} of the "
+        "jobs are alone in theirs)."
+    )
 
 
 def _row(name: str, scores: Scores, warmed_up: Scores) -> list[str]:

@@ -1,0 +1,51 @@
+"""The least mean absolute error of any prediction from a job's attributes at submission."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from softwalltime.replay.workload import Workload
+
+SIGNATURE = ("user", "project", "job_name", "queue", "ncpus", "walltime")
+"""Attributes at submission: the default keys of ``memorizer``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """The least mean absolute error in seconds over the scored jobs, where jobs with equal keys get one prediction.
+
+    ``signatures`` is the number of different values of the keys.  ``alone`` is the share of the jobs whose signature no
+    other job has: the bound does not constrain them.
+    """
+
+    keys: tuple[str, ...]
+    mean_absolute_error: float
+    jobs: int
+    signatures: int
+    alone: float
+
+
+def find_floor(workload: Workload, keys: Sequence[str] = SIGNATURE) -> Floor | None:
+    """Return the error of each signature's median runtime over the scored jobs themselves.
+
+    The median needs the future: this is a bound, not a predictor.  Runtimes are capped at the walltime, as in all
+    scores.  Source: hpc-oda-commons 2026, error ceilings.
+
+    :returns: ``None`` without scored jobs.
+    """
+    index = np.flatnonzero(workload.scored)
+    if not len(index):
+        return None
+    codes: dict[tuple[object, ...], int] = {}
+    signatures = zip(*(workload.values(key) for key in keys), strict=True)
+    signature = np.array([codes.setdefault(each, len(codes)) for each in signatures])[index]
+    runtime = np.minimum(workload.runtime, workload.walltime)[index]
+    order = np.lexsort((runtime, signature))
+    signature, runtime = signature[order], runtime[order]
+    first = np.flatnonzero(np.concatenate(([True], signature[1:] != signature[:-1])))
+    count = np.diff(np.concatenate((first, [len(signature)])))
+    # Any number between the two middle runtimes has the same error.
+    median = np.repeat(runtime[first + count // 2], count)
+    error = float(np.abs(runtime - median).mean())
+    return Floor(tuple(keys), error, len(index), len(first), float((count == 1).sum() / len(index)))

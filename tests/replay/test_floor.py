@@ -1,0 +1,110 @@
+"""The least error that is possible from what is known at submission, and the published figures of one window."""
+
+import gzip
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from softwalltime.accounting.reader import read_jobs
+from softwalltime.accounting.tally import Tally
+from softwalltime.jobs import CompletedJob
+from softwalltime.predictors.registry import make
+from softwalltime.replay.drive import drive
+from softwalltime.replay.floor import SIGNATURE, find_floor
+from softwalltime.replay.metrics import score
+from softwalltime.replay.workload import OTHER_DAYS, Scoring, Workload
+from softwalltime.workloads.synthetic import generate
+from tests.samples import job, trace
+
+DAY = 86400
+
+
+def error(workload: Workload, spec: str) -> float:
+    found = score(workload, drive(workload, make(spec), 1).soft_walltimes).mean_absolute_error
+    assert found is not None
+    return found
+
+
+def test_the_floor_is_the_error_of_each_signatures_median() -> None:
+    alice = [job(job_id=str(number), runtime=runtime) for number, runtime in enumerate((10, 20, 90))]
+    bob = [job("bob", job_id="9", runtime=5000, walltime=1000)]
+    found = find_floor(Workload([*alice, *bob, job(runtime=0), job(walltime=None)]))
+    assert found is not None
+    assert found.mean_absolute_error == (10 + 0 + 70 + 0) / 4
+    assert (found.keys, found.jobs, found.signatures, found.alone) == (SIGNATURE, 4, 2, 0.25)
+    assert find_floor(Workload([job(runtime=0)])) is None
+
+
+@pytest.mark.parametrize("keys", [("user",), ("user", "walltime"), SIGNATURE])
+def test_no_prediction_from_the_signature_is_below_the_floor(keys: tuple[str, ...]) -> None:
+    workload = Workload(generate(2000, seed=4))
+    found = find_floor(workload, keys)
+    assert found is not None
+    signature = ["+".join(map(str, each)) for each in zip(*map(workload.values, keys), strict=True)]
+    names, code = np.unique(np.array(signature)[workload.scored], return_inverse=True)
+    runtime = np.minimum(workload.runtime, workload.walltime)[workload.scored]
+    assert len(names) == found.signatures
+    draw = np.random.default_rng(1)
+    median = np.array([np.median(runtime[code == each]) for each in range(len(names))])
+    assert np.abs(median[code] - runtime).mean() == pytest.approx(found.mean_absolute_error)
+    for scale in (0.05, 0.5):
+        other = median * (1 + scale * draw.normal(size=len(median)))
+        assert np.abs(other[code] - runtime).mean() >= found.mean_absolute_error
+
+
+def test_only_the_jobs_of_the_period_are_scored_and_all_teach() -> None:
+    jobs = [job(job_id=str(day), submitted=day * DAY, runtime=100 + day) for day in range(10)]
+    workload = Workload([*jobs, job(job_id="x", submitted=5 * DAY, runtime=0)], scoring=Scoring(4 * DAY, 6 * DAY))
+    assert workload.submitted[workload.scored].tolist() == [4 * DAY, 5 * DAY]
+    assert workload.skipped() == {OTHER_DAYS: 8, "never ran (no runtime)": 1}
+    assert drive(workload, make("v1"), 1).soft_walltimes[4] == 103
+    with_never_ran = Workload(workload.jobs, scoring=Scoring(4 * DAY, 6 * DAY, never_ran=True))
+    assert int(with_never_ran.scored.sum()) == 3
+    assert score(with_never_ran, drive(with_never_ran, make("request")).soft_walltimes).jobs == 3
+
+
+@pytest.fixture(scope="module")
+def curie() -> list[CompletedJob]:
+    return list(read_jobs([trace("CEA-Curie")], Tally()))
+
+
+PUBLISHED = Scoring(
+    int(datetime(2012, 7, 25, tzinfo=UTC).timestamp()), int(datetime(2012, 8, 24, tzinfo=UTC).timestamp()), True
+)
+
+
+def test_the_published_window_of_cea_curie(curie: list[CompletedJob]) -> None:
+    """Published: request 33,798 s, last2 5,905 s, signature median of 10 days 4,686 s, floor 3,683 s; 45,366 jobs.
+
+    ``softwalltime replay CEA-Curie-2011-2.1-cln.swf.gz --score 2012-07-25..2012-08-23 --never-ran --floor``,
+    here without the one job that has no walltime, and with runtimes capped at the walltime.  In the published last2 the
+    jobs that never ran teach too, and a job that ends in the same second is not known yet: with both it gives 5,905 s.
+    The published signature has the partition, which is not read, in place of the project.
+    """
+    workload = Workload(curie, scoring=PUBLISHED)
+    assert int(workload.scored.sum()) == 45_365
+    assert error(workload, "request") == pytest.approx(33_797, abs=1)
+    assert error(workload, "last2") == pytest.approx(5_974, abs=1)
+    assert error(workload, "memorizer:window=10d,fallback=median") == pytest.approx(4_614, abs=1)
+    found = find_floor(workload)
+    assert found is not None
+    assert found.mean_absolute_error == pytest.approx(3_670, abs=1)
+    ran = Workload(workload.jobs, scoring=replace(PUBLISHED, never_ran=False))
+    assert int(ran.scored.sum()) == 42_225
+    assert error(ran, "memorizer:window=10d,fallback=median") == pytest.approx(4_698, abs=1)
+
+
+def test_the_published_floor_of_cea_curie_with_its_signature(curie: list[CompletedJob]) -> None:
+    """User, partition, processors and walltime; the partition is a column that is not read otherwise."""
+    with gzip.open(trace("CEA-Curie"), "rt", errors="replace") as lines:
+        partition = {words[0]: words[15] for words in (line.split() for line in lines) if words[0] != ";"}
+    jobs = [
+        replace(each, submission=replace(each.submission, queue=partition[each.submission.job_id]))
+        for each in curie
+        if PUBLISHED.since <= each.submission.submitted < PUBLISHED.until
+    ]
+    found = find_floor(Workload(jobs, scoring=PUBLISHED), ("user", "queue", "ncpus", "walltime"))
+    assert found is not None
+    assert found.mean_absolute_error == pytest.approx(3_682, abs=3)
