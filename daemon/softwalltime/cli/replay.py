@@ -108,7 +108,8 @@ def replay(
     jobs, tally = load_columns(sources, settings, selection=selection)
     if by_queue:
         jobs = JobColumns.of(with_queue_limits(jobs, by_queue))
-    workload = Workload(jobs, limit, settings().teaching, Scoring(*(scored or (None, None)), never_ran))
+    since, until = scored or (None, None)
+    workload = Workload(jobs, limit, settings().teaching, Scoring(since, until, never_ran))
     with progress_bar("replaying", len(workload.jobs) * len(specs)) as progress:
         results = drive_specs(workload, specs, running or WALLTIME, minimum, progress)
     hooked = replay_through_hooks(hooks, workload, sources, results, minimum, settings, running) if hooks else {}
