@@ -154,6 +154,7 @@ def test_a_waiting_job_with_exclusive_placement_is_kept_out_of_a_reservation(
         daemon.reload(lambda policy: policy["exclusive"] == "waiting")
         # The scheduler skips jobs like one that cannot run, whatever their soft walltimes.
         lab.must("qdel", job)
+        lab.qmgr("set server scheduling = False")
         bold = lab.qsub("-l", "place=excl", *options)
         assert lab.soft(bold) == 60
         cycle(lab)

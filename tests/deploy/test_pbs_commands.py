@@ -125,6 +125,24 @@ def test_hidden_hooks_are_not_missing_hooks(
     assert "unauthorized to access hooks" in capsys.readouterr().err
 
 
+def test_uninstall_removes_the_file_that_the_hook_wrote(
+    tmp_path: Path, no_usual_pbs: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conf = qmgr(tmp_path, "exit 0")
+    conf.write_text(conf.read_text().replace("/scratch/pbs", str(tmp_path / "home")))
+    monkeypatch.setenv("PBS_CONF_FILE", str(conf))
+    kept = tmp_path / "home" / "server_priv" / "hooks" / "softwalltime.kept"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("7.pbs1 2400\n")
+    folder = str(tmp_path / "hook")
+    assert run(["uninstall", folder]) == 0
+    assert f"to remove: {kept}" in capsys.readouterr().out
+    assert kept.exists()
+    assert run(["uninstall", folder, "--apply"]) == 0
+    assert f"removed: {kept}" in capsys.readouterr().out
+    assert not kept.exists()
+
+
 def test_qmgr_has_a_timeout(tmp_path: Path, no_usual_pbs: None) -> None:
     with pytest.raises(PbsError, match=r"has not answered in 0.2 s"):
         pbs.run([str(find(qmgr(tmp_path, "exec sleep 20")).qmgr)], 0.2)

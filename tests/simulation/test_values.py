@@ -28,6 +28,15 @@ def test_a_factor_is_rounded_up_and_clamped() -> None:
     assert engine(workload, waiting="factor:0.5").values.waiting == [501, 60, 50]
 
 
+def test_jobs_with_exclusive_placement_wait_with_their_walltime_as_in_production() -> None:
+    workload = jobs_of([job(walltime=1000, runtime=5, ncpus=1, place=place) for place in ("excl", "pack:excl", "")])
+    assert engine(workload, waiting="factor:0.5").values.waiting == [1000, 500, 500]
+    assert engine(workload, waiting="factor:0.5", exclusive="waiting").values.waiting == [500] * 3
+    assert engine(workload, ordering="factor:0.2").values.ordering.tolist() == [200.0] * 3
+    steered = engine(workload, waiting="factor:0.5", steer=0.05).values.waiting
+    assert steered[0] == 1000 > steered[2]
+
+
 def test_the_runtime_is_what_the_job_will_run() -> None:
     workload = jobs_of([job(walltime=1000, runtime=runtime, ncpus=1) for runtime in (300, 5, 2000)])
     assert engine(workload, waiting="runtime").values.waiting == [300, 60, 1000]

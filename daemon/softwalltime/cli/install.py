@@ -161,6 +161,7 @@ def uninstall(folder: Path, do: bool) -> None:
         click.echo("PBS does not have the hook")
     # After the hook, which sets the custom resource that is deleted here.
     set_up(pbs, folder, "none", "", "", do=do)
-    for file in remove_files(folder) if do else files_in(folder):
+    kept = hook.own_files(pbs.home)
+    for file in remove_files(folder, kept) if do else [*files_in(folder), *kept]:
         click.echo(f"{'removed' if do else 'to remove'}: {file}")
     click.echo(HINTS if do else "nothing was changed; run softwalltime uninstall --apply", err=True)

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 from softwalltime.deployment import configuration
@@ -165,17 +166,18 @@ def files_in(folder: Path) -> list[Path]:
     return [each for file in files for each in (file, _beside(file)) if os.path.lexists(each)]
 
 
-def remove_files(folder: Path) -> list[Path]:
+def remove_files(folder: Path, more: Sequence[Path] = ()) -> list[Path]:
     """Remove what :func:`write` wrote, and the folder if nothing else is in it; returns what was removed.
 
+    :param more: other files to remove.
     :raises SourceError: if that is not possible.
     """
     removed = files_in(folder)
     try:
-        for file in removed:
+        for file in (*removed, *more):
             file.unlink()
         if removed and not any(folder.iterdir()):
             folder.rmdir()
     except OSError as error:
         raise SourceError(f"{error.filename or folder}: cannot be removed: {error.strerror}{_hint(error)}") from error
-    return removed
+    return [*removed, *more]

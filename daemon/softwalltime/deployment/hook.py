@@ -1,7 +1,9 @@
 """The hook in PBS, and the hook of this version."""
 
+import os
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from softwalltime import resources
 from softwalltime.deployment import configuration
@@ -18,6 +20,13 @@ ALARM = 5
 SCRIPT_TYPE = "application/x-python"
 CONFIGURATION_TYPE = "application/x-config"
 _FIRST_WITH_POSTQUEUEJOB = 2023
+
+
+def own_files(home: Path) -> list[Path]:
+    """Return the files that the hook itself has written below PBS_HOME: the soft walltimes set by managers."""
+    folder = home / "server_priv" / "hooks"
+    files = [folder / f"{NAME}.kept", folder / f"{NAME}.kept.new"]
+    return [file for file in files if os.path.lexists(file)]
 
 
 @dataclass(frozen=True, slots=True)

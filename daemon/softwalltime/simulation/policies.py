@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from softwalltime.errors import OptionError, SourceError
 from softwalltime.policy.clamp import MINIMUM
+from softwalltime.policy.site import Exclusive
 from softwalltime.predictors.registry import make
 
 WALLTIME = "walltime"
@@ -34,6 +35,7 @@ class Policy:
     re-estimations.  ``age`` is the constant of the expansion factor in seconds.  ``formula`` is the expression of the
     order ``formula``.
     ``strict_ordering`` and ``classes_by_value`` are settings of PBS's cycle (:mod:`pbs`).
+    ``exclusive``: jobs with exclusive placement are planned with their walltime while they wait, or as others.
     Jobs of ``off_users`` and ``off_queues`` keep their walltime as every value, as under a rule with mode off.
     ``kill_at_walltime``: jobs end at their walltime at the latest; otherwise they run as recorded.  ``minimum`` is the
     least value in seconds.
@@ -57,6 +59,7 @@ class Policy:
     classes_by_value: bool = False
     kill_at_walltime: bool = True
     minimum: Annotated[int, Field(ge=1)] = MINIMUM
+    exclusive: Exclusive = "walltime"
     off_users: tuple[str, ...] = ()
     off_queues: tuple[str, ...] = ()
 

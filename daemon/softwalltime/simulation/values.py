@@ -11,7 +11,7 @@ import numpy as np
 
 from softwalltime.events import Ended, Event, Kind, Started, Submitted
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
-from softwalltime.policy.decide import decide
+from softwalltime.policy.decide import decide, has_exclusive_placement
 from softwalltime.policy.site import KEEP, Terms
 from softwalltime.policy.steering import Steering
 from softwalltime.predictors.base import History
@@ -45,7 +45,9 @@ class Values:
         self._same = policy.running == policy.waiting
         ordering = None if policy.ordering == WALLTIME else policy.ordering
         running = KEEP if self._same else policy.running
-        self._terms = Terms("on", policy.waiting, running, policy.minimum, ordering)
+        self._terms = Terms(
+            "on", policy.waiting, running, policy.minimum, ordering, exclusive=policy.exclusive == WALLTIME
+        )
         specs = (policy.waiting, policy.running, policy.ordering)
         self._predictors = {spec: make(spec) for spec in specs if spec not in FIXED}
         self._pupils = [each for each in self._predictors.values() if each.history != NOTHING]
@@ -114,7 +116,8 @@ class Values:
         decision = decide(self._terms, Kind.SUBMITTED, asked, None, predict)
         if self._terms.ordering is not None and decision.ordering is not None:
             self.ordering[job] = decision.ordering
-        if steering is None or asked.shrink_to_fit:
+        held = self._terms.exclusive and has_exclusive_placement(asked.place)
+        if steering is None or held or asked.shrink_to_fit:
             value = decision.soft_walltime or limit
         else:
             seconds = limit if decision.predicted is None else min(decision.predicted, limit)
