@@ -86,7 +86,7 @@ DEFAULTS = {
     "breaker_seconds": 30,
     "minimum": 60,
     "ordering": "predicted",
-    "daemon_user": "softwalltime",
+    "daemon_users": ["softwalltime", "softwalltime-live"],
     "events": {"queuejob": True, "postqueuejob": False, "modifyjob": True, "runjob": True},
     "runjob": "always",
     "runjob_fallback": "walltime",
@@ -127,6 +127,11 @@ def text(value):
     return isinstance(value, str)
 
 
+def texts(value):
+    """Accept a list of texts."""
+    return isinstance(value, list) and all(text(each) for each in value)
+
+
 def absolute_path(value):
     """Accept an absolute path."""
     return text(value) and value.startswith("/")
@@ -159,7 +164,7 @@ CHECKS = {
     "breaker_seconds": integer(0, 86400),
     "minimum": integer(60, 86400),
     "ordering": custom_resource,
-    "daemon_user": text,
+    "daemon_users": texts,
     "events": {"queuejob": boolean, "postqueuejob": boolean, "modifyjob": boolean, "runjob": boolean},
     "runjob": start_rule,
     "runjob_fallback": one_of("walltime", "keep"),
@@ -1095,7 +1100,7 @@ class AlterFacts(Facts):
 
     def overrides_manager(self):
         """The daemon would replace a soft walltime that a manager set."""
-        ours = self.requested is not None and text_of(self.event.requestor) == self.config["daemon_user"]
+        ours = self.requested is not None and text_of(self.event.requestor) in self.config["daemon_users"]
         return ours and self.is_managers(self.previous)
 
     def becomes_exclusive(self):
@@ -1266,7 +1271,7 @@ class Hook:
     def remember(self, facts):
         """Remember the soft walltime that a manager sets, and its new value if the walltime lowers it."""
         if facts.requested is not None:
-            if text_of(self.event.requestor) == self.config["daemon_user"] or not is_manager(self.pbs, self.event):
+            if text_of(self.event.requestor) in self.config["daemon_users"] or not is_manager(self.pbs, self.event):
                 return
         elif not self.changed:
             return

@@ -46,7 +46,7 @@ def test_the_walltime_can_be_unset(
     answers: bool, job: str, lab: Lab, daemon: Daemon, install: Callable[..., None]
 ) -> None:
     # What root sets is not a manager's here, which would be kept.
-    install(daemon_user="root")
+    install(daemon_users=["root"])
     lab.qalter(job, "-l", "walltime=01:00:00")
     lab.must("qalter", "-l", "soft_walltime=3000", job)
     if not answers:

@@ -102,7 +102,7 @@ def test_the_old_hook_goes_on_with_the_new_daemon(lab: Lab, daemon: Daemon, tmp_
     if shown.returncode:
         pytest.skip(f"the history of this checkout has no commit {OLD}")
     old.write_bytes(shown.stdout)
-    known = {key: value for key, value in DEFAULTS.items() if key not in ("ordering", "daemon_user", "postgres")}
+    known = {key: value for key, value in DEFAULTS.items() if key not in ("ordering", "daemon_users", "postgres")}
     lab.install({**known, "socket": str(daemon.socket), "deadline_ms": 500}, tmp_path, script=old)
     job = lab.qsub("-q", "short", "-l", "walltime=3600", "-h")
     assert values(lab, job) == (WAITING, None)

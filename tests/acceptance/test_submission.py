@@ -77,9 +77,9 @@ def test_a_shrink_to_fit_job_gets_no_soft_walltime(events: dict[str, bool], lab:
 
 @pytest.mark.usefixtures("postqueuejob", "unscheduled")
 def test_a_job_moved_below_its_soft_walltime_gets_a_valid_one(lab: Lab, install: Install) -> None:
-    for user, expected in (("softwalltime", 600), ("root", WAITING)):
+    for user, expected in (("softwalltime-live", 600), ("root", WAITING)):
         # A manager's soft walltime is lowered to the walltime; what the daemon's user sets is predicted anew.
-        install(events=AT_POSTQUEUEJOB, daemon_user=user)
+        install(events=AT_POSTQUEUEJOB, daemon_users=[user])
         job = lab.qsub("-q", "long")
         lab.must("qalter", "-l", "soft_walltime=7200", job)
         lab.must("qmove", "short", job)
@@ -89,7 +89,7 @@ def test_a_job_moved_below_its_soft_walltime_gets_a_valid_one(lab: Lab, install:
 @pytest.mark.usefixtures("unscheduled")
 def test_at_queuejob_a_moved_job_can_be_altered_and_has_a_valid_one_when_it_starts(lab: Lab, install: Install) -> None:
     """Without postqueuejob no hook runs at the move; until then a soft walltime above the walltime has no effect."""
-    install(events=AT_QUEUEJOB, daemon_user="root")
+    install(events=AT_QUEUEJOB, daemon_users=["root"])
     altered, starts = (lab.qsub("-q", "long") for _ in range(2))
     for job in (altered, starts):
         lab.must("qalter", "-l", "soft_walltime=7200", job)

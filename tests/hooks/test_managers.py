@@ -54,7 +54,7 @@ def test_a_soft_walltime_of_0_or_below_the_minimum_is_raised_to_it_whoever_asks(
     given: str, state: str, server: Server, peer: Peer, site: Site
 ) -> None:
     """A manager's ``qalter -l soft_walltime=0`` on a running job would kill the scheduler."""
-    for requestor in ("root", "softwalltime"):
+    for requestor in ("root", "softwalltime-live"):
         outcome = server(alter(site, requestor, state, soft_walltime=given))
         assert (outcome.accepted, outcome.soft_walltime) == (True, 60)
         assert "a soft walltime of 0 would kill the scheduler" in outcome.log[0][1]
@@ -141,11 +141,11 @@ def test_what_a_user_asks_for_in_vain_is_not_remembered(server: Server, peer: Pe
 
 def test_the_daemons_own_alters_are_no_managers_and_never_replace_one(server: Server, peer: Peer, site: Site) -> None:
     peer.behave(share=1)
-    site = replace(site, managers=frozenset({"root", "softwalltime"}), server={"managers": "softwalltime@*"})
-    assert server(alter(site, "softwalltime", soft_walltime="00:20:00")).soft_walltime == 1200
+    site = replace(site, managers=frozenset({"root", "softwalltime-live"}), server={"managers": "softwalltime-live@*"})
+    assert server(alter(site, "softwalltime-live", soft_walltime="00:20:00")).soft_walltime == 1200
     assert server(start(site, 1200)).soft_walltime == 3600
     server(alter(site, soft_walltime="00:40:00"))
-    outcome = server(alter(site, "softwalltime", soft=2400, soft_walltime="00:20:00"))
+    outcome = server(alter(site, "softwalltime-live", soft=2400, soft_walltime="00:20:00"))
     assert (outcome.accepted, outcome.soft_walltime) == (True, 2400)
     assert server(start(site, 2400)).soft_walltime == 2400
 
