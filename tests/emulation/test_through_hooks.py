@@ -222,10 +222,14 @@ def test_a_fault_excuses_a_job_that_got_none_and_nothing_else() -> None:
     disturbed = np.array([True, False, True, True])
     expected = ReplayResult(np.array([100, 100, 100, -1]), none, 1.0)
     found = ReplayResult(np.array([-1, -1, 200, 100]), none, 1.0)
-    report = EmulationResult(found, disturbed, ~disturbed, none < -1, 12, 12, 0, 0, 0, 1)
+    ordering = np.array([1000, 1000, 300, -1])
+    report = EmulationResult(found, disturbed, ~disturbed, none < -1, 12, 12, 0, 0, 0, 1, ordering)
     comparison = compare(workload, report, expected)
     assert (comparison.lost, comparison.differing) == (1, 3)
     assert comparison.shown[0] == "job 1.srv: none through the hooks, 100 s in the fast replay"
+    # A job of 1000 s that the daemon did not answer about is ordered by its walltime.
+    ordered = compare(workload, report, expected, ordering=np.array([200, 200, 200, 200]))
+    assert (ordered.lost, ordered.differing) == (3, 5)
 
 
 def test_the_recorded_log_goes_through_with_its_arrays_and_alters(capsys: pytest.CaptureFixture[str]) -> None:
