@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from softwalltime.policy.site import SitePolicy
+from softwalltime.live.options import live_options
+from softwalltime.policy.site import SitePolicy, site_policy
 from softwalltime.reports.accuracy import Accuracy, explain_selection, select_predictors
 from softwalltime.reports.analysis.groups import Group
 from softwalltime.reports.analysis.halves import Halves, SubsetScores
@@ -194,18 +195,14 @@ def test_half_the_walltime_is_preferred_unless_a_predictor_is_better_beyond_the_
     assert advised(waits(broken=0.2), waits("v3", 0.9)).predictor == "v3"
 
 
-def test_the_order_of_the_queue_is_changed_only_if_nothing_else_qualifies_and_the_daemon_can() -> None:
+def test_the_order_of_the_queue_is_changed_only_if_nothing_else_qualifies() -> None:
     ordered = waits("v3", 0.5, ordering="v3")
     advice = advised(waits(), ordered)
     assert advice.predictor == HALF
     assert "v3, ordered would change the mean wait by" in " ".join(advice.reasons)
     alone = advised(waits(wait=1.0), ordered)
-    if ordered.setting.missing:
-        assert alone.verdict is Verdict.OFF
-        assert alone.would is ordered
-        assert "One would that it cannot apply: v3, ordered" in alone.sentence
-    else:
-        assert alone.verdict is Verdict.ON
+    assert alone.verdict is Verdict.ON
+    assert 'ordering = "v3"' in alone.policy
 
 
 def test_jobs_that_hardly_wait_have_nothing_to_gain() -> None:
@@ -288,3 +285,14 @@ def test_classes_that_wait_longer_stand_beside_the_verdict() -> None:
     assert advice.verdict is Verdict.ON
     expected = "On average longer waits, beyond the 95% interval: by size b (+40%), c (+30%), d (+20%) and 1 more."
     assert expected in advice.cautions
+
+
+def test_the_guard_is_preferred_and_belongs_to_the_live_values() -> None:
+    advice = advised(waits(), waits(guard=GUARD, wait=0.85))
+    assert advice.waits is not None
+    assert advice.waits.setting.policy.guard == GUARD
+    settings = tomllib.loads(advice.policy)
+    assert site_policy(settings["policy"]).waiting == HALF
+    live = live_options(settings["live"])
+    assert (live.mode, live.guard) == ("shadow", GUARD)
+    assert "live" not in tomllib.loads(advised(waits()).policy)

@@ -45,7 +45,7 @@ def _plain(value: Any) -> Any:
         policy = value.policy
         return {
             "name": value.name, "order": policy.order, "waiting": policy.waiting, "ordering": policy.ordering,
-            "guard": policy.guard, "missing": list(value.missing), "left_out": _plain(value.evaluated.left_out),
+            "guard": policy.guard, "left_out": _plain(value.evaluated.left_out),
         }  # fmt: skip
     if is_dataclass(value) and not isinstance(value, type):
         return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}

@@ -79,7 +79,7 @@ def render(report: Report, origin: Origin) -> str:
         least_group=groups.LEAST_JOBS,
         simulated=isinstance(report.simulation, SimulationFigures),
         simulation=report.simulation,
-        applicable=_applicable(report),
+        settings_shown=_settings(report),
         kinds=KINDS,
         small_class=waits_by_class.SMALL,
         largest_class=waits_by_class.LARGEST,
@@ -109,7 +109,7 @@ def _pictures(report: Report) -> dict[str, list[Picture]]:
     }
     if isinstance(report.simulation, SimulationFigures):
         drawn["waits"] = [draw_changes(report.simulation, report.recommendation.waits)]
-        drawn["classes"] = [draw_classes(report.simulation, _applicable(report))] if _applicable(report) else []
+        drawn["classes"] = [draw_classes(report.simulation, _settings(report))] if _settings(report) else []
     if report.walltimes is not None:
         drawn["walltimes"] = [
             walltime_figures.draw_r_distribution(report.walltimes),
@@ -141,12 +141,14 @@ def _pictures(report: Report) -> dict[str, list[Picture]]:
     return drawn
 
 
-def _applicable(report: Report) -> Sequence[SettingWaits]:
-    """Return the simulated settings that can be switched on, the recommended one first."""
+def _settings(report: Report) -> Sequence[SettingWaits]:
+    """Return the simulated settings: the recommended one, those with the guard, the others."""
     if not isinstance(report.simulation, SimulationFigures):
         return ()
     recommended = report.recommendation.waits
-    return sorted(report.simulation.applicable, key=lambda one: one is not recommended)
+    return sorted(
+        report.simulation.settings, key=lambda one: (one is not recommended, one.setting.policy.guard is None)
+    )
 
 
 def _of_predictors(report: Report) -> list[Picture]:

@@ -7,9 +7,9 @@
 4. A setting qualifies if, over shaken workloads, its mean wait is below today's by more than the 95% interval, neither
    its mean bounded slowdown nor its 95th percentile wait is above today's by more than theirs, and the 95% interval of
    the share of broken promises ends at most at the target.
-5. Of the qualifying settings that the daemon can apply and that keep the order of the queue, half the walltime is
-   chosen, unless a predictor's mean wait is below its by more than the 95% interval of the difference; with the guard
-   where the daemon has one.  Only if none qualifies, a setting that changes the order is chosen.
+5. Of the qualifying settings that keep the order of the queue, half the walltime is chosen, unless a predictor's mean
+   wait is below its by more than the 95% interval of the difference; settings with the guard are preferred.  Only if
+   none qualifies, a setting that changes the order is chosen.
 6. Where today's simulated mean wait differs from the recorded one by more than a factor of ``UNLIKE``, the simulation
    is not of this machine: shadow mode at most.
 7. Users and queues are left out by the rule of :mod:`.leave_out`.
@@ -24,7 +24,7 @@ from softwalltime.reports.accuracy import LEAST_GAIN, Accuracy, explain_selectio
 from softwalltime.reports.analysis.halves import SubsetScores
 from softwalltime.reports.cautions import accuracy_cautions, simulation_cautions
 from softwalltime.reports.leave_out import EvaluatedSetting, ExcludedGroup
-from softwalltime.reports.simulation import HALF, CandidateSetting, SettingWaits, SimulationFigures, SimulationSkipped
+from softwalltime.reports.simulation import HALF, SettingWaits, SimulationFigures, SimulationSkipped
 from softwalltime.simulation.differences import Interval, interval
 
 LEAST_JOBS = 1000
@@ -49,8 +49,8 @@ class Recommendation:
     ``predictor`` is the one for waiting jobs, ``None`` unless the verdict is ON or SHADOW; ``expected`` are its figures
     over the newer half, those left out counted with their walltimes; ``walltimes`` those of the walltimes over the same
     jobs.  Users and queues of whose jobs more than ``most_underestimated`` are underestimated are left out.
-    ``waits`` is the recommended setting as simulated; ``would`` is one that qualifies and that the daemon cannot
-    apply, or that changes the order of the queue.
+    ``waits`` is the recommended setting as simulated; ``would`` is one that qualifies and changes the
+    order of the queue.
     """
 
     verdict: Verdict
@@ -79,11 +79,12 @@ class Recommendation:
         ]
         if self.waits is not None:
             chosen = self.waits.setting.policy
-            lines += [] if chosen.guard is None else [f"guard = {chosen.guard}"]
             lines += [] if self.waits.setting.keeps_order else [f'ordering = "{chosen.ordering}"']
         for one in self.leave_out:
             # A JSON string is a TOML string too.
             lines += ["", "[[policy.rules]]", f"{one.kind} = {json.dumps(one.name)}", 'mode = "off"']
+        if self.waits is not None and self.waits.setting.policy.guard is not None:
+            lines += ["", "[live]", 'mode = "shadow"', f"guard = {self.waits.setting.policy.guard}"]
         return "\n".join(lines) + "\n"
 
 
@@ -166,12 +167,11 @@ def recommend(simulated: SimulationFigures, accuracy: Accuracy, target: float, j
             simulation_cautions(simulated, None),
         )
     qualifying = [one for one in simulated.settings if shortens(one) and keeps_promises(one, target)]
-    applicable = [one for one in qualifying if not one.setting.missing]
-    chosen = _choose([one for one in applicable if one.setting.keeps_order]) or _choose(applicable)
-    would = _shortest([one for one in qualifying if one.setting.missing or not one.setting.keeps_order])
+    chosen = _choose([one for one in qualifying if one.setting.keeps_order]) or _choose(qualifying)
+    would = _shortest([one for one in qualifying if not one.setting.keeps_order])
     reasons = [_population(simulated)]
     if chosen is None:
-        return _against(simulated, would, reasons, target)
+        return _against(simulated, reasons, target)
     reasons += _why(chosen, target)
     if would is not None and would is not chosen and _mean(would) < _mean(chosen):
         reasons.append(_would(would))
@@ -192,26 +192,14 @@ def recommend(simulated: SimulationFigures, accuracy: Accuracy, target: float, j
     )  # fmt: skip
 
 
-def _against(
-    simulated: SimulationFigures, would: SettingWaits | None, reasons: list[str], target: float
-) -> Recommendation:  # fmt: skip
+def _against(simulated: SimulationFigures, reasons: list[str], target: float) -> Recommendation:
     limit = f"with at most {exact_percent(target)} of the promised starts broken"
-    cautions = simulation_cautions(simulated, None)
-    if would is not None:
-        return Recommendation(
-            Verdict.OFF,
-            "Do not enable soft walltimes: no setting that this version of the daemon can apply shortens waits "
-            f"beyond the interval {limit}. One would that it cannot apply: {would.setting.name}.",
-            (*reasons, *(_fails(one, target) for one in simulated.settings if not one.setting.missing), _would(would)),
-            cautions,
-            would=would,
-        )
     return Recommendation(
         Verdict.OFF,
         f"Do not enable soft walltimes: none of {plural(len(simulated.settings), 'setting')} shortens waits beyond the "
         f"interval {limit}.",
         (*reasons, *(_fails(one, target) for one in simulated.settings)),
-        cautions,
+        simulation_cautions(simulated, None),
     )
 
 
@@ -312,14 +300,9 @@ def _fails(waits: SettingWaits, target: float) -> str:
 def _would(would: SettingWaits) -> str:
     return (
         f"{would.setting.name} would change the mean wait by {change(would.changes['wait_mean'])}, with "
-        f"{percent(would.broken.mean)} of the promised starts broken; {_needs(would.setting)}."
+        f"{percent(would.broken.mean)} of the promised starts broken; it changes the order of the queue, which is for "
+        "the site to decide."
     )
-
-
-def _needs(setting: CandidateSetting) -> str:
-    if setting.missing:
-        return f"it needs {' and '.join(setting.missing)}, which this version of the daemon does not have"
-    return "it changes the order of the queue, which is for the site to decide"
 
 
 def _but(evaluated: EvaluatedSetting) -> str:

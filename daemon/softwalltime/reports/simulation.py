@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 
 from softwalltime.policy.clamp import MINIMUM
-from softwalltime.policy.site import SitePolicy
 from softwalltime.replay.sweep.snapshot import take
 from softwalltime.replay.sweep.workers import local_workers
 from softwalltime.replay.workload import Workload
@@ -103,17 +102,6 @@ class CandidateSetting:
         """Whether the order of the queue stays as it is."""
         return self.policy.ordering == "walltime"
 
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """Features of the setting that the daemon lacks."""
-        known = SitePolicy.model_fields
-        lacks = []
-        if self.policy.guard is not None and "guard" not in known:
-            lacks.append("a guard")
-        if not self.keeps_order and "ordering" not in known:
-            lacks.append("a queue order by prediction")
-        return tuple(lacks)
-
 
 @dataclass(frozen=True, slots=True)
 class SettingWaits:
@@ -155,11 +143,6 @@ class SimulationFigures:
     baseline: Metrics
     settings: tuple[SettingWaits, ...]
     classes: dict[str, tuple[JobClass, ...]] = field(default_factory=dict)
-
-    @property
-    def applicable(self) -> tuple[SettingWaits, ...]:
-        """The settings that can be switched on."""
-        return tuple(one for one in self.settings if not one.setting.missing)
 
 
 def prepare(workload: Workload, options: SimulationOptions) -> SimulationInput | SimulationSkipped:

@@ -29,11 +29,11 @@ def draw_changes(simulated: SimulationFigures, recommended: SettingWaits | None)
                 found = one.changes[metric]
                 if found.mean is None:
                     continue
-                color = INK if one is recommended else SERIES[0] if not one.setting.missing else SERIES[1]
+                color = INK if one is recommended else SERIES[0] if one.setting.keeps_order else SERIES[1]
                 low = found.mean if found.low is None else found.low
                 high = found.mean if found.high is None else found.high
                 ax.hlines(place, 100 * low, 100 * high, color=color, linewidth=2)
-                marker = MARKERS[1] if one.setting.missing else MARKERS[0]
+                marker = MARKERS[0] if one.setting.keeps_order else MARKERS[1]
                 ax.plot([100 * found.mean], [place], linestyle="none", marker=marker, markersize=5, color=color)
             ax.set(title=title, xlabel="change, %")
             ax.grid(visible=False, axis="y")
@@ -45,7 +45,7 @@ def draw_changes(simulated: SimulationFigures, recommended: SettingWaits | None)
         name,
         "Change of waits against today",
         f"Mean over {plural(len(simulated.seeds), 'shaken workload')} (point) and its 95% confidence interval (line); "
-        "squares: settings that need what this version of the daemon lacks.",
+        "squares: settings that change the order of the queue.",
         "Left of 0 is shorter. A line that crosses 0 shows no effect that can be told from chance.",
         SHAKING,
         " ".join(f"{one.setting.name}: mean wait {change(one.changes['wait_mean'])}." for one in settings),
