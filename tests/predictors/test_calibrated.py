@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
+from softwalltime.errors import OptionError
 from softwalltime.events import Ended, Started, Submitted
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction
 from softwalltime.predictors.base import Predictor
+from softwalltime.predictors.calibrated import Calibrated
+from softwalltime.predictors.learned import compiled
 from softwalltime.predictors.learned.distribution import (
     MIDDLE,
     REACHES,
@@ -26,6 +29,7 @@ from softwalltime.predictors.learned.distribution import (
     remaining,
     seconds_of,
 )
+from softwalltime.predictors.learned.similarity import Estimate, Known, estimate_runtime
 from softwalltime.predictors.registry import make
 from softwalltime.replay.drive import drive
 from softwalltime.replay.workload import Workload
@@ -109,6 +113,41 @@ def test_quantiles_ascend_and_lie_beyond_what_the_job_has_run(shares: object, el
     assert values == sorted(values)
     assert elapsed <= values[0]
     assert values[-1] <= 1
+
+
+@pytest.mark.parametrize("way", ["python", "numba"])
+def test_the_compiled_estimate_is_that_of_numpy(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if way == "numba":
+        pytest.importorskip("numba", reason="the extra fast is not installed")
+    function = compiled.fill if way == "python" else None
+    compared = 0
+
+    def compare(self: Calibrated, known: Known) -> Estimate:
+        nonlocal compared
+        expected, found = estimate_runtime(known), compiled.estimate_runtime(known, function)
+        assert found.shares == pytest.approx(expected.shares, abs=1e-9)
+        assert found.jobs.tolist() == expected.jobs.tolist()
+        assert found.weights == pytest.approx(expected.weights)
+        assert found.running == expected.running
+        compared += 1
+        return expected
+
+    monkeypatch.setattr(Calibrated, "_estimate", compare)
+    jobs = [replace(each, exit_status=-29) if each.runtime % 7 == 0 else each for each in generate(700, seed=4)]
+    limits = [each.submission.walltime or 60 for each in jobs]
+    jobs = [
+        replace(each, runtime=limit) if each.exit_status == -29 else each
+        for each, limit in zip(jobs, limits, strict=True)
+    ]
+    drive(Workload(jobs), make("calibrated:compiled=no"), 1)
+    assert compared > 1000
+
+
+def test_without_numba_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "find_spec", lambda _: None)
+    assert make("calibrated")
+    with pytest.raises(OptionError, match="numba is missing: pip install"):
+        make("calibrated:compiled=yes")
 
 
 def test_a_higher_target_gives_shorter_predictions_and_less_than_the_target_is_underestimated() -> None:

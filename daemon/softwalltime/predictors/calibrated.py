@@ -3,6 +3,7 @@
 import math
 from bisect import insort
 from collections import OrderedDict
+from itertools import islice
 from typing import ClassVar, Literal
 from zlib import crc32
 
@@ -12,6 +13,7 @@ from pydantic import Field
 from softwalltime.events import Deleted, Ended, Event, Started
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
+from softwalltime.predictors.learned import compiled
 from softwalltime.predictors.learned.distribution import (
     MIDDLE,
     SIZE,
@@ -23,8 +25,8 @@ from softwalltime.predictors.learned.distribution import (
     seconds_of,
 )  # fmt: skip
 from softwalltime.predictors.learned.evidence import Evidence
-from softwalltime.predictors.learned.priors import ProjectJobs
-from softwalltime.predictors.learned.similarity import Known, estimate_runtime
+from softwalltime.predictors.learned.priors import NO_BINS, ProjectJobs
+from softwalltime.predictors.learned.similarity import Estimate, Known, estimate_runtime
 from softwalltime.predictors.learned.user_jobs import END, LEAST, ROW, RUNTIME, SHARE, START, SUBMITTED, UserJobs
 from softwalltime.reasons import Reason
 
@@ -34,6 +36,8 @@ DAYS = 400
 """Days of history from which a new predictor learns."""
 RUNNING = 64
 """Running jobs of one user that count, the last ones to become known."""
+PRESENT = 1000
+"""Waiting and running jobs of one user that count as submissions since a past job, the last ones to become known."""
 SUBMISSIONS = 600
 """Completed jobs of one user among which the submissions since a past job are counted."""
 PROJECTS = 8192
@@ -60,6 +64,9 @@ class CalibratedOptions(Options):
     )
     q: float = Field(default=0.9, gt=0, lt=1, description="the quantile, for statistic=quantile")
     minimum: float = Field(default=1.0, ge=1, description="least prediction in seconds")
+    compiled: Literal["auto", "yes", "no"] = Field(
+        default="auto", description="whether numba compiles the estimate: where it is installed (extra fast), yes or no"
+    )
 
 
 class Calibrated(Predictor):
@@ -83,6 +90,7 @@ class Calibrated(Predictor):
         self._statistic = options.statistic
         self._q = {"median": 0.5, "quantile": options.q}.get(options.statistic)
         self._minimum = options.minimum
+        self._compiled = compiled.wanted(options.compiled)
         self._users: dict[str, UserJobs] = {}
         self._projects: OrderedDict[Key, ProjectJobs] = OrderedDict()
         self._everybody: Floats = np.zeros(SIZE)
@@ -113,8 +121,10 @@ class Calibrated(Predictor):
             user.leave(submission.job_id)
             return
         user.present[submission.job_id] = submission.submitted
-        if isinstance(event, Started):
-            user.running[submission.job_id] = (0.0, event.time, submission.submitted, *_asked(submission), 0, 0, 0)
+        runs = user.running.get(submission.job_id)
+        if runs is not None or isinstance(event, Started):
+            start = event.time if isinstance(event, Started) or runs is None else runs[START]
+            user.running[submission.job_id] = (0.0, start, submission.submitted, *_asked(submission), 0.0, 0.0, 0.0)
 
     def learn(self, job: CompletedJob) -> None:
         """Add the job to its user's and its project's; let a job that ended ``LATENESS`` before adjust the price."""
@@ -146,18 +156,21 @@ class Calibrated(Predictor):
         user = self._users.get(submission.user) or UserJobs()
         running = [row for job_id, row in user.running.items() if job_id != submission.job_id and row[START] < now]
         key = (submission.group, submission.queue, walltime)
-        present = [then for job_id, then in user.present.items() if job_id != submission.job_id]
+        present = [
+            then for job_id, then in islice(reversed(user.present.items()), PRESENT) if job_id != submission.job_id
+        ]
         submitted = np.concatenate([user.columns[SUBMITTED, -SUBMISSIONS:], present])
+        project = self._projects.get(key)
         known = Known(
             now,
             (0.0, 0.0, 0.0, *_asked(submission)),
             user.columns[:, : user.columns[END].searchsorted(now, "right")],
             np.array(running[-RUNNING:]).T if running else _NONE,
             np.sort(submitted[submitted < now]),
-            self._projects.get(key),
+            NO_BINS if project is None else project.until(now),
             self._everybody,
         )
-        estimate = estimate_runtime(known)
+        estimate = self._estimate(known)
         shares, least = estimate.shares, 0.0
         if elapsed > 0:
             shares, least = remaining(shares, math.log(elapsed / walltime)), (elapsed + 1) / walltime
@@ -165,6 +178,9 @@ class Calibrated(Predictor):
         seconds = max(self._number(shares, quantiles, walltime), self._minimum, float(elapsed))
         evidence = Evidence(user.ids, estimate, quantiles, walltime)
         return Prediction(seconds, "{}", (evidence,), quantiles, walltime)
+
+    def _estimate(self, known: Known) -> Estimate:
+        return compiled.estimate_runtime(known) if self._compiled else estimate_runtime(known)
 
     def _number(self, shares: Floats, quantiles: Quantiles, walltime: int) -> float:
         """The statistic of a distribution, in seconds."""
@@ -195,12 +211,11 @@ class Calibrated(Predictor):
         submitted = columns[SUBMITTED, max(last - SUBMISSIONS, 0) : last]
         running, submitted = running[:, running[START] < now], submitted[submitted < now]
         submitted.sort()
-        project = self._projects.get(key)
-        known = Known(now, row, columns[:, :then], running, submitted, project, self._everybody)
+        known = Known(now, row, columns[:, :then], running, submitted, self._projects[key].until(now), self._everybody)
         price, walltime = math.exp(self._log_price), key[2]
-        found = seconds_of(best_bin(estimate_runtime(known).shares, price, LENGTH_PRICE, 0), walltime)
+        found = seconds_of(best_bin(self._estimate(known).shares, price, LENGTH_PRICE, 0), walltime)
         missed = found < math.exp(row[RUNTIME]) - 1e-6
-        step = 0.005 * (1 if self._settled < FEW else EACH) + 0.02 / (1 + self._settled / 50)
+        step = 0.01 * (1 if self._settled < FEW else EACH) + 0.02 / (1 + self._settled / 50)
         self._log_price = min(max(self._log_price + step * (missed - self._target), -8.0), 8.0)
         weight = max(1 / number, 1 / 2048)
         self._everybody *= 1 - weight

@@ -4,8 +4,7 @@ from array import array
 from bisect import bisect_right, insort
 
 import numpy as np
-
-from softwalltime.predictors.learned.distribution import SIZE, Floats
+from numpy.typing import NDArray
 
 LAST = 256
 """Jobs that count."""
@@ -13,6 +12,8 @@ _ROOM = 128
 """Jobs kept beyond those, for questions about an earlier time."""
 _BITS = 10
 """Bits that hold a bin."""
+_BIN = (1 << _BITS) - 1
+NO_BINS: NDArray[np.int64] = np.empty(0, np.int64)
 
 
 class ProjectJobs:
@@ -31,11 +32,12 @@ class ProjectJobs:
         if len(codes) > LAST + 2 * _ROOM:
             del codes[:_ROOM]
 
-    def until(self, now: int) -> tuple[int, Floats]:
-        """Return how many of the last jobs that ended by ``now`` count, and their number by bin."""
+    def until(self, now: int) -> NDArray[np.int64]:
+        """Return the bins of the last jobs that ended by ``now``, in order of end."""
         last = bisect_right(self._codes, now + 1 << _BITS)
         first = max(last - LAST, 0)
         if last == first:
-            return 0, np.zeros(SIZE)
-        found = np.frombuffer(self._codes, np.int64, last - first, 8 * first) & (1 << _BITS) - 1
-        return last - first, np.bincount(found, minlength=SIZE).astype(np.float64)
+            return NO_BINS
+        # A copy: an array cannot grow while another one shows its numbers.
+        found: NDArray[np.int64] = np.frombuffer(self._codes, np.int64, last - first, 8 * first) & _BIN
+        return found

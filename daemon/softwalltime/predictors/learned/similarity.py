@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.predictors.learned.distribution import REACHES, SIZE, Floats, bins_of, estimate
-from softwalltime.predictors.learned.priors import ProjectJobs
 from softwalltime.predictors.learned.user_jobs import (
     END,
     KILLED,
@@ -27,17 +26,17 @@ from softwalltime.predictors.learned.user_jobs import (
 
 Integers = NDArray[np.int64]
 
-_LOOK_BACK = 256
+LOOK_BACK = 256
 """The user's last jobs that are looked at."""
-_LAST, _SAME, _SAME_WALLTIME = 24, 24, 16
+LAST, SAME, SAME_WALLTIME = 24, 24, 16
 """Of those count the last; the last with the same walltime, processors and queue; the last with the same walltime."""
-_OWN = 128
+OWN = 128
 """The user's last jobs with the same walltime that count for the prior."""
-_SCALED = 0.35
+SCALED = 0.35
 """Power of the ratio of walltimes by which a past runtime is scaled."""
-_RUNNING = 0.7
+RUNNING = 0.7
 """Weight of a running job, relative to a completed one."""
-_ALIKE, _OTHER = math.log(1.10), math.log(1.28)
+ALIKE, OTHER = math.log(1.10), math.log(1.28)
 """Logarithms by which parts of a past runtime are moved: of jobs alike in walltime, processors and queue; others."""
 _PARTS: Floats = np.array([[0.45], [0.30], [0.25]])
 _MOVES: Floats = np.array([[0.0], [1.0], [-1.0]])
@@ -48,16 +47,16 @@ class Known(NamedTuple):
     """What is known when a job is submitted.
 
     ``ended`` and ``running`` are the user's jobs, one column each, those that ended in order of end; ``submitted`` is
-    when the user submitted jobs before this one, ascending.  ``project`` are the project's jobs that were submitted
-    alike, ``everybody`` the distribution of all jobs.
+    when the user submitted jobs before this one, ascending.  ``project`` are the bins of the project's jobs that were
+    submitted alike, ``everybody`` is the distribution of all jobs.
     """
 
-    now: int
+    now: float
     asked: Row
     ended: Floats
     running: Floats
     submitted: Floats
-    project: ProjectJobs | None
+    project: Integers
     everybody: Floats
 
 
@@ -72,11 +71,11 @@ class Estimate(NamedTuple):
 
 def choose(ended: Floats, asked: Row) -> Integers:
     """Return the places of the past jobs that count, ascending."""
-    first = max(ended.shape[1] - _LOOK_BACK, 0)
+    first = max(ended.shape[1] - LOOK_BACK, 0)
     walltime = ended[WALLTIME, first:] == asked[WALLTIME]
     same = walltime & (ended[NCPUS, first:] == asked[NCPUS]) & (ended[QUEUE, first:] == asked[QUEUE])
     chosen = np.zeros(len(same), np.bool_)
-    chosen[-_LAST:] = chosen[same.nonzero()[0][-_SAME:]] = chosen[walltime.nonzero()[0][-_SAME_WALLTIME:]] = True
+    chosen[-LAST:] = chosen[same.nonzero()[0][-SAME:]] = chosen[walltime.nonzero()[0][-SAME_WALLTIME:]] = True
     found: Integers = chosen.nonzero()[0] + first
     return found
 
@@ -88,23 +87,23 @@ def weigh(jobs: Floats, known: Known) -> Floats:
     distance = 0.8 * walltime + 0.1 * (walltime > 0) + 0.4 * ncpus + 0.4 * (ncpus > 0)
     distance += 0.06 * (jobs[QUEUE] != asked[QUEUE]) + 0.3 * (jobs[NAME] != asked[NAME])
     since = len(submitted) + 1 - submitted.searchsorted(jobs[SUBMITTED], "right")
-    found: Floats = np.exp(-distance) * _RECENCY[since]
+    found: Floats = np.exp(-distance) * _RECENCY[np.minimum(since, len(_RECENCY) - 1)]
     return found
 
 
 def prior(known: Known) -> Floats:
     """Return a distribution from like jobs of the user, of the project, and of everybody; else the walltime."""
     walltime = known.asked[WALLTIME]
-    own = known.ended[SHARE, known.ended[WALLTIME] == walltime][-_OWN:]
+    own = known.ended[SHARE, known.ended[WALLTIME] == walltime][-OWN:]
     found, left = np.zeros(SIZE), 1.0
     if len(own):
         share = 0.8 * len(own) / (len(own) + 4.0)
         found += np.bincount(own.astype(np.int64), minlength=SIZE) * (share / len(own))
         left -= share
-    count, alike = known.project.until(known.now) if known.project else (0, found)
+    count = len(known.project)
     if count:
         share = left * 0.6 * count / (count + 4.0)
-        found += alike * (share / count)
+        found += np.bincount(known.project, minlength=SIZE) * (share / count)
         left -= share
     found += known.everybody * (0.2 * left)
     found[REACHES] += left * (1.0 - 0.2 * float(np.add.reduce(known.everybody)))
@@ -120,9 +119,9 @@ def estimate_runtime(known: Known) -> Estimate:
     reaches = jobs[WALLTIME] >= walltime
     killed = jobs[KILLED] > 0
     reached, cut = killed & reaches, killed & ~reaches
-    logs = np.where(reached, 0.0, jobs[RUNTIME] + _SCALED * (walltime - jobs[WALLTIME]) - walltime)
+    logs = np.where(reached, 0.0, jobs[RUNTIME] + SCALED * (walltime - jobs[WALLTIME]) - walltime)
     alike = (jobs[WALLTIME] == walltime) & (jobs[NCPUS] == known.asked[NCPUS]) & (jobs[QUEUE] == known.asked[QUEUE])
-    bins = bins_of(logs + _MOVES * (np.where(alike, _ALIKE, _OTHER) * ~reached))
+    bins = bins_of(logs + _MOVES * (np.where(alike, ALIKE, OTHER) * ~reached))
     ended += np.bincount(bins.ravel(), (_PARTS * (weights * ~cut)).ravel(), SIZE)
     running = known.running
     if not running.shape[1] and not np.logical_or.reduce(cut):
@@ -130,8 +129,8 @@ def estimate_runtime(known: Known) -> Estimate:
     # Of no jobs, bincount returns integers.
     censored = np.bincount(bins[0], weights * cut, SIZE).astype(np.float64)
     if running.shape[1]:
-        logs = np.log(known.now - running[START]) + _SCALED * (walltime - running[WALLTIME]) - walltime
-        censored += np.bincount(bins_of(logs), _RUNNING * weigh(running, known), SIZE)
+        logs = np.log(known.now - running[START]) + SCALED * (walltime - running[WALLTIME]) - walltime
+        censored += np.bincount(bins_of(logs), RUNNING * weigh(running, known), SIZE)
     censored[REACHES - 1] += censored[REACHES]
     censored[REACHES] = 0.0
     return Estimate(estimate(ended, censored), chosen, weights, running.shape[1])
