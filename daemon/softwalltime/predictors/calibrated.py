@@ -1,7 +1,7 @@
 """The most accurate prediction at a given rate of underestimation, from the distribution of similar past runtimes."""
 
 import math
-from bisect import insort
+from bisect import bisect_right, insort
 from collections import OrderedDict
 from itertools import islice
 from typing import ClassVar, Literal
@@ -15,12 +15,13 @@ from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
 from softwalltime.predictors.learned import compiled
 from softwalltime.predictors.learned.distribution import (
-    MIDDLE,
+    KNOTS,
     SIZE,
     Floats,
     Quantiles,
     best_bin,
     bin_of,
+    corrected,
     remaining,
     seconds_of,
 )  # fmt: skip
@@ -45,9 +46,12 @@ PROJECTS = 8192
 LENGTH_PRICE = 0.25
 """Loss of utility of a prediction as long as the walltime."""
 FEW, EACH = 2000, 3
-"""After so many jobs, one of so many adjusts the price, by a hash of its id: each job would cost more than it helps."""
+"""After so many jobs, one of so many adjusts the price, counted anew each day, to be the same after a restart."""
 
 _NONE: Floats = np.empty((ROW, 0))
+
+PRICES = 20_000
+"""Past prices kept, at least half as many."""
 
 Key = tuple[str, str, int]
 Row = tuple[float, ...]
@@ -99,7 +103,13 @@ class Calibrated(Predictor):
         self._newest = 0
         # About where the price ends on public traces.
         self._log_price = -0.6 * math.log(options.target / 0.085)
+        # Prices, one more than ends: each one holds from ``LATENESS`` after the end before it.
+        self._prices = [self._log_price]
+        self._price_ends: list[int] = []
+        self._levels = KNOTS
         self._settled = 0
+        self._day = 0
+        self._of_day = 0
 
     @property
     def history(self) -> History:
@@ -174,7 +184,7 @@ class Calibrated(Predictor):
         shares, least = estimate.shares, 0.0
         if elapsed > 0:
             shares, least = remaining(shares, math.log(elapsed / walltime)), (elapsed + 1) / walltime
-        quantiles = Quantiles(shares, least)
+        quantiles = Quantiles(shares, least, self._levels)
         seconds = max(self._number(shares, quantiles, walltime), self._minimum, float(elapsed))
         evidence = Evidence(user.ids, estimate, quantiles, walltime)
         return Prediction(seconds, "{}", (evidence,), quantiles, walltime)
@@ -187,7 +197,7 @@ class Calibrated(Predictor):
         if self._q is not None:
             return Prediction(0.0, "", (), quantiles, walltime).quantile(self._q)
         if self._statistic == "mean":
-            return float(shares @ MIDDLE) * walltime
+            return Prediction(0.0, "", (), quantiles, walltime).mean
         return seconds_of(best_bin(shares, math.exp(self._log_price), LENGTH_PRICE, 0), walltime)
 
     def _settle(self) -> None:
@@ -196,13 +206,19 @@ class Calibrated(Predictor):
         After a time without jobs many are due: two for each job that is learnt, because an answer may be waiting.
         """
         job, self._settled = self._pending.pop(0), self._settled + 1
-        if self._settled < FEW or crc32(job[1].encode("utf-8", "replace")) % EACH == 0:
+        day = job[0] // 86400
+        self._of_day = self._of_day + 1 if day == self._day else day
+        self._day = day
+        if self._settled < FEW or self._of_day % EACH == 0:
             self._adjust(job)
         if self._settled % 2 and self._pending and self._pending[0][0] <= self._newest - LATENESS:
             self._settle()
 
     def _adjust(self, job: Pending) -> None:
-        """Adjust the price by whether it would have let this job be underestimated, by what is known by its end."""
+        """Adjust the price by whether the one at the job's submission let it be underestimated, as known by its end.
+
+        Correct the quantiles by the bin in which the job ended.
+        """
         end, _, _, row, user, key = job
         number = self._settled if self._settled < FEW else FEW + (self._settled - FEW) // EACH
         columns, now = self._users[user].columns, int(row[SUBMITTED])
@@ -212,11 +228,17 @@ class Calibrated(Predictor):
         running, submitted = running[:, running[START] < now], submitted[submitted < now]
         submitted.sort()
         known = Known(now, row, columns[:, :then], running, submitted, self._projects[key].until(now), self._everybody)
-        price, walltime = math.exp(self._log_price), key[2]
-        found = seconds_of(best_bin(self._estimate(known).shares, price, LENGTH_PRICE, 0), walltime)
-        missed = found < math.exp(row[RUNTIME]) - 1e-6
+        walltime, place = key[2], bisect_right(self._price_ends, now - LATENESS)
+        price = math.exp(self._prices[place])
+        shares = self._estimate(known).shares
+        missed = seconds_of(best_bin(shares, price, LENGTH_PRICE, 0), walltime) < math.exp(row[RUNTIME]) - 1e-6
         step = 0.01 * (1 if self._settled < FEW else EACH) + 0.02 / (1 + self._settled / 50)
         self._log_price = min(max(self._log_price + step * (missed - self._target), -8.0), 8.0)
+        self._price_ends.append(end)
+        self._prices.append(self._log_price)
+        if len(self._prices) > PRICES:
+            del self._prices[: PRICES // 2], self._price_ends[: PRICES // 2]
+        self._levels = corrected(self._levels, shares, int(row[SHARE]), step / 4)
         weight = max(1 / number, 1 / 2048)
         self._everybody *= 1 - weight
         self._everybody[int(row[SHARE])] += weight

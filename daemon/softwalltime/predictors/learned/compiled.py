@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 
@@ -73,11 +74,12 @@ def _compiled() -> Callable[..., int]:
     """Compile :func:`fill`, or load what was compiled before; some seconds."""
     from numba import njit  # type: ignore[import-not-found,import-untyped,unused-ignore]  # an extra without types
 
+    compiler: Any = njit
     try:
-        compiled: Callable[..., int] = njit(cache=True)(fill)
+        compiled: Callable[..., int] = compiler(cache=True)(fill)
     # No folder in which to keep it can be written to.
     except RuntimeError:
-        compiled = njit(fill)
+        compiled = compiler(fill)
     return compiled
 
 

@@ -24,6 +24,8 @@ MIDDLE: Floats = np.exp(np.minimum(np.arange(SIZE) - SIZE + 1.5, 0) / STEPS)
 """The runtime that stands for each bin, as a share of the walltime."""
 SAMPLE = 400
 """Quantiles that represent a distribution."""
+KNOTS: Floats = np.array([0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0])
+"""Probabilities between which quantiles are corrected linearly."""
 
 _SUMS: Floats = np.stack([MIDDLE, 1 / MIDDLE, np.ones(SIZE)])
 _PER_UPPER: Floats = 1 / UPPER
@@ -89,30 +91,51 @@ def best_bin(shares: Floats, price: float, length_price: float, first: int) -> i
     return first + int(utility[first:].argmax())
 
 
+def corrected(levels: Floats, shares: Floats, found: int, step: float) -> Floats:
+    """Return the levels of the quantiles for ``KNOTS`` after a job that ended in the bin ``found``.
+
+    Each one moves until the share of jobs below its quantile is right (Gibbs & Candès 2021).  A job that reaches
+    its walltime is below no quantile under the median and at most at those above, so that the middle ranges hold what they
+    are meant to.
+
+    :param shares: the distribution of the job.
+    """
+    below = shares.cumsum()
+    before = float(below[found - 1]) if found else 0.0
+    at = before if found == REACHES else (before + float(below[found])) / 2
+    inside = np.where((KNOTS < 0.5) & (found == REACHES), 0.0, at <= levels)
+    moved: Floats = np.maximum.accumulate((levels + step * (KNOTS - inside)).clip(0.001, 0.999))
+    moved[0], moved[-1] = 0.0, 1.0
+    return moved
+
+
 class Quantiles(Sequence[float]):
     """A distribution as a sample: the middle quantiles of equal parts, in shares of the walltime, ascending.
 
     They are computed when they are first used, because most predictions are used as one number.
     """
 
-    __slots__ = ("__dict__", "_least", "_shares")
+    __slots__ = ("__dict__", "_least", "_levels", "_shares")
 
-    def __init__(self, shares: Floats, least: float = 0.0) -> None:
+    def __init__(self, shares: Floats, least: float = 0.0, levels: Floats = KNOTS) -> None:
         """Take over a distribution.
 
         :param least: share of the walltime that the job has run already.
+        :param levels: probabilities of the distribution at which the quantiles for ``KNOTS`` are.
         """
         self._shares = shares
         self._least = least
+        self._levels = levels
 
     @cached_property
     def _values(self) -> list[float]:
         below = self._shares.cumsum()
         below /= below[REACHES]
         # Linear in the logarithm within a bin.
-        place = np.minimum(np.searchsorted(below, _LEVELS), REACHES)
+        levels = np.interp(_LEVELS, KNOTS, self._levels)
+        place = np.minimum(np.searchsorted(below, levels), REACHES)
         before = np.where(place > 0, below[place - 1], 0.0)
-        part = (_LEVELS - before) / np.maximum(below[place] - before, 1e-300)
+        part = (levels - before) / np.maximum(below[place] - before, 1e-300)
         logs = np.where(place == REACHES, 0.0, (place - REACHES + np.minimum(part, 1.0)) / STEPS)
         return np.maximum(np.exp(logs), self._least).tolist()  # type: ignore[no-any-return]
 
@@ -132,6 +155,7 @@ class Quantiles(Sequence[float]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Quantiles):
             return NotImplemented
-        return self._least == other._least and np.array_equal(self._shares, other._shares)
+        same = self._least == other._least and np.array_equal(self._levels, other._levels)
+        return same and np.array_equal(self._shares, other._shares)
 
     __hash__ = None  # type: ignore[assignment]
