@@ -3,6 +3,7 @@
 import sys
 
 from tests.benchmarks import (
+    bench_calibrated,
     bench_daemon,
     bench_gaming,
     bench_generate,
@@ -18,6 +19,7 @@ from tests.benchmarks import (
 )
 
 BENCHMARKS = {
+    "calibrated": bench_calibrated.main,
     "replay": bench_replay.main,
     "simulate": bench_simulate.main,
     "ingest": bench_ingest.main,

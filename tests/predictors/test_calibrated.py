@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.errors import OptionError
-from softwalltime.events import Ended, Started, Submitted
+from softwalltime.events import Ended, Kind, Started, Submitted
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction
+from softwalltime.policy.clamp import soft_walltime
 from softwalltime.predictors.base import Predictor
 from softwalltime.predictors.calibrated import Calibrated
 from softwalltime.predictors.learned import compiled
 from softwalltime.predictors.learned.distribution import (
+    KNOTS,
     MIDDLE,
     REACHES,
     SIZE,
@@ -25,6 +27,7 @@ from softwalltime.predictors.learned.distribution import (
     best_bin,
     bin_of,
     bins_of,
+    corrected,
     estimate,
     remaining,
     seconds_of,
@@ -263,11 +266,51 @@ def test_without_walltime_there_is_no_prediction() -> None:
     assert answer.basis == "the job has no walltime"
 
 
+@given(st.lists(st.tuples(masses, st.integers(0, REACHES)), min_size=1, max_size=5))
+def test_corrected_levels_ascend_from_0_to_1(jobs: object) -> None:
+    assert isinstance(jobs, list)
+    levels = KNOTS
+    for shares, found in jobs:
+        levels = corrected(levels, (shares + 1e-6) / (shares + 1e-6).sum(), found, 0.1)
+        assert levels[0] == 0
+        assert levels[-1] == 1
+        assert (np.diff(levels) >= 0).all()
+
+
+def test_correction_makes_ranges_hold_what_they_are_meant_to() -> None:
+    """A distribution that is too wide, and jobs that reach their walltime in one of three cases."""
+    chance = np.random.default_rng(1)
+    shares = np.full(SIZE, 1 / SIZE)
+    levels, held = KNOTS, []
+    for number in range(6000):
+        found = REACHES if chance.random() < 0.3 else int(chance.integers(SIZE // 3, SIZE // 2))
+        if number >= 3000:
+            values = Quantiles(shares, 0.0, levels)
+            low, least = (values[int(q * len(values))] for q in (0.25, 0.05))
+            high, most = (values[int(q * len(values)) - 1] for q in (0.75, 0.95))
+            held.append((low <= MIDDLE[found] <= high, least <= MIDDLE[found] <= most))
+        levels = corrected(levels, shares, found, 0.01)
+    assert np.mean(held, axis=0) == pytest.approx([0.5, 0.9], abs=0.05)
+
+
 def test_it_is_as_accurate_on_kth_sp2_as_documented() -> None:
     workload = Workload(list(read_jobs([trace("KTH")], Tally())), 9000)
-    result = drive(workload, make("calibrated"), 1)
+    model = make("calibrated")
+    bounds, p = np.zeros((9000, 4)), np.zeros(9000)
+    for stride in workload.stream(everything=True):
+        for kind, number, each in zip(*stride, strict=True):
+            if kind == Kind.SUBMITTED:
+                answer = model.predict(each.submission, each.submission.submitted)
+                p[number] = soft_walltime(answer, each.submission, 1) or each.submission.walltime or 0
+                if isinstance(answer, Prediction):
+                    bounds[number] = answer.quantiles([0.05, 0.25, 0.75, 0.95])
+            model.observe(workload.event(kind, number, each))
+            if kind == Kind.ENDED and workload.teaches[number]:
+                model.learn(each)
     chosen = workload.scored & (workload.submitted >= workload.submitted[0] + 30 * DAY)
-    p = np.where(result.soft_walltimes < 0, workload.walltime, result.soft_walltimes)[chosen]
-    t = np.minimum(workload.runtime, workload.walltime)[chosen]
-    assert float((p < t).mean()) == pytest.approx(0.05, abs=0.01)
+    t, p, bounds = np.minimum(workload.runtime, workload.walltime)[chosen], p[chosen], bounds[chosen].T
+    assert float((p < t).mean()) == pytest.approx(0.05, abs=0.008)
     assert float((np.minimum(p, t) / np.maximum(p, t)).mean()) > 0.5
+    least, low, high, most = bounds
+    assert float(((low - 0.5 <= t) & (t <= high + 0.5)).mean()) == pytest.approx(0.5, abs=0.05)
+    assert float(((least - 0.5 <= t) & (t <= most + 0.5)).mean()) == pytest.approx(0.9, abs=0.04)

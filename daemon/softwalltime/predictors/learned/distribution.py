@@ -28,6 +28,7 @@ KNOTS: Floats = np.array([0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0])
 """Probabilities between which quantiles are corrected linearly."""
 
 _SUMS: Floats = np.stack([MIDDLE, 1 / MIDDLE, np.ones(SIZE)])
+_UPPER_KNOTS: Floats = (KNOTS >= 0.5).astype(np.float64)
 _PER_UPPER: Floats = 1 / UPPER
 _LEVELS: Floats = (np.arange(SAMPLE) + 0.5) / SAMPLE
 
@@ -94,17 +95,17 @@ def best_bin(shares: Floats, price: float, length_price: float, first: int) -> i
 def corrected(levels: Floats, shares: Floats, found: int, step: float) -> Floats:
     """Return the levels of the quantiles for ``KNOTS`` after a job that ended in the bin ``found``.
 
-    Each one moves until the share of jobs below its quantile is right (Gibbs & Candès 2021).  A job that reaches
-    its walltime is below no quantile under the median and at most at those above, so that the middle ranges hold what they
-    are meant to.
+    Each one moves until the share of jobs below its quantile is right (Gibbs & Candès 2021).  A job that reaches its
+    walltime counts as above the quantiles below the median and not as above the others: the middle ranges hold it.
 
     :param shares: the distribution of the job.
     """
     below = shares.cumsum()
     before = float(below[found - 1]) if found else 0.0
     at = before if found == REACHES else (before + float(below[found])) / 2
-    inside = np.where((KNOTS < 0.5) & (found == REACHES), 0.0, at <= levels)
-    moved: Floats = np.maximum.accumulate((levels + step * (KNOTS - inside)).clip(0.001, 0.999))
+    inside = (at <= levels) * (_UPPER_KNOTS if found == REACHES else 1.0)
+    moved: Floats = levels + step * (KNOTS - inside)
+    moved = np.maximum.accumulate(np.minimum(np.maximum(moved, 0.001), 0.999))
     moved[0], moved[-1] = 0.0, 1.0
     return moved
 

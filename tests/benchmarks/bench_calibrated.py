@@ -1,0 +1,65 @@
+"""The predictor calibrated: processor time to predict, observe and learn a job, with numpy and compiled by numba."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from pickle import dumps
+from time import thread_time_ns
+
+import numpy as np
+
+from softwalltime.accounting.reader import read_jobs
+from softwalltime.accounting.tally import Tally
+from softwalltime.events import Kind
+from softwalltime.predictors.registry import make
+from softwalltime.replay.workload import Workload
+from softwalltime.reports.table import table
+from softwalltime.workloads.synthetic import generate
+from tests.samples import TRACES, job
+
+JOBS = 10_000
+WARM_UP = 3000
+"""First jobs that are left out: the predictor compiles, and its price starts."""
+USERS = 1000
+
+
+def main() -> None:
+    """Measure both ways on KTH-SP2, or a synthetic workload; then the state of 1,000 users with 300 jobs each."""
+    kth = TRACES / "KTH-SP2-1996-unfiltered.swf.gz"
+    jobs = list(read_jobs([Path(kth)], Tally())) if kth.exists() else generate(JOBS, seed=1)
+    workload = Workload(jobs, JOBS)
+    ways = ["no", "yes"] if find_spec("numba") else ["no"]
+    rows = [row for way in ways for row in _times(workload, f"calibrated:compiled={way}")]
+    print(table(["predictor", "step", "mean, us", "99th percentile, us"], rows))
+    print(f"\nstate of {USERS:,} users with 300 jobs each: {_state() / 1e6:.0f} MB pickled")
+
+
+def _times(workload: Workload, spec: str) -> list[list[str]]:
+    model = make(spec)
+    times: dict[str, list[int]] = {"predict": [], "observe": [], "learn": []}
+    for stride in workload.stream(everything=True):
+        for kind, number, each in zip(*stride, strict=True):
+            began = thread_time_ns()
+            if kind == Kind.SUBMITTED:
+                model.predict(each.submission, each.submission.submitted)
+                times["predict"].append(thread_time_ns() - began)
+            event = workload.event(kind, number, each)
+            began = thread_time_ns()
+            model.observe(event)
+            times["observe"].append(thread_time_ns() - began)
+            if kind == Kind.ENDED and workload.teaches[number]:
+                began = thread_time_ns()
+                model.learn(each)
+                times["learn"].append(thread_time_ns() - began)
+    late = {step: np.array(taken[WARM_UP:]) / 1000 for step, taken in times.items()}
+    return [[spec, step, f"{taken.mean():.0f}", f"{np.quantile(taken, 0.99):.0f}"] for step, taken in late.items()]
+
+
+def _state() -> int:
+    """Bytes of a predictor that knows many users, each with several walltimes."""
+    model = make("calibrated:statistic=median")
+    for number in range(300 * USERS):
+        walltime = 3600 * (1 + number // USERS % 5)
+        model.learn(
+            job(f"user{number % USERS}", job_id=f"{number}.srv", submitted=10 * number, walltime=walltime, group="g")
+        )
+    return len(dumps(model))
