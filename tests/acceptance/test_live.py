@@ -87,7 +87,7 @@ def test_a_look_reads_what_qstat_says(lab: Lab, connection: PbsConnection) -> No
         "-q", "short", "-l", "walltime=600", "-l", "select=2:ncpus=9:mem=1gb",
         "-A", "grant 7", "-N", "name", "-P", "plan",
     )  # fmt: skip
-    (found,) = QueueWatch(connection).look()
+    (found,) = QueueWatch(connection).look(int(time.time()))
     submission = found.submission
     assert (submission.job_id, submission.user, submission.group, submission.queue) == (job, "alice", "alice", "short")
     assert (submission.account, submission.job_name, submission.project) == ("grant 7", "name", "plan")
@@ -118,7 +118,7 @@ def test_an_account_needs_to_be_a_manager(lab: Lab, connection: PbsConnection) -
         lab.qmgr("set server managers += carol@*")
         account.alter(job, 60)
     finally:
-        # Not -= for the last one: an empty list that is set lets everybody in when the server is started again.
+        # Not -=: the removal of the last entry is not saved, and undone when the server is restarted.
         lab.qmgr("unset server managers")
         account.close()
     assert lab.soft(job) == 60

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from softwalltime.live.ifl import Attributes
 from softwalltime.live.jobs import DETAILS, STATE, QueueWatch, live_job
 
+NOW = 1795320000
 ATTRIBUTES = {
     "job_state": "R", "mtime": "1795316655", "stime": "1795316650", "ctime": "1795316600", "queue": "short",
     "Job_Owner": "alice@pbs1.cluster", "euser": "alice", "egroup": "staff", "project": "_pbs_project_default",
@@ -43,7 +44,7 @@ def test_what_cannot_be_read_counts_as_missing() -> None:
     assert (job.submission.walltime, job.modified) == (None, 0)
 
 
-class Recorded:
+class RecordedJobs:
     """Jobs in memory, and the requests for them."""
 
     def __init__(self, jobs: dict[str, Attributes]) -> None:
@@ -61,24 +62,36 @@ class Recorded:
 
 
 def test_details_are_read_again_only_for_jobs_that_were_modified() -> None:
-    source = Recorded({f"{number}.pbs1": dict(ATTRIBUTES, job_state="Q") for number in range(3)})
+    source = RecordedJobs({f"{number}.pbs1": dict(ATTRIBUTES, job_state="Q") for number in range(3)})
     watch = QueueWatch(source)
-    assert len(watch.look()) == 3
+    assert len(watch.look(NOW)) == 3
     source.asked.clear()
-    assert len(watch.look()) == 3
+    assert len(watch.look(NOW)) == 3
     assert source.asked == [()]
     source.there["1.pbs1"] |= {"mtime": "1795316700", "Resource_List.walltime": "01:00:00"}
-    walltimes = [job.submission.walltime for job in watch.look()]
+    walltimes = [job.submission.walltime for job in watch.look(NOW)]
     assert walltimes == [600, 3600, 600]
     assert source.asked[1:] == [(), ("1.pbs1",)]
 
 
 def test_jobs_that_are_held_have_ended_or_are_gone_are_left_out() -> None:
-    source = Recorded({state: dict(ATTRIBUTES, job_state=state) for state in "QRSBHFXETW"})
+    source = RecordedJobs({state: dict(ATTRIBUTES, job_state=state) for state in "QRSBHFXETW"})
     watch = QueueWatch(source)
-    assert sorted(job.state for job in watch.look()) == ["B", "Q", "R", "S"]
+    assert sorted(job.state for job in watch.look(NOW)) == ["B", "Q", "R", "S"]
     del source.there["Q"]
-    assert sorted(job.state for job in watch.look()) == ["B", "R", "S"]
+    assert sorted(job.state for job in watch.look(NOW)) == ["B", "R", "S"]
+
+
+def test_a_job_that_was_modified_in_the_second_of_a_look_is_read_again() -> None:
+    source = RecordedJobs({"1.pbs1": dict(ATTRIBUTES, job_state="Q", mtime=str(NOW))})
+    watch = QueueWatch(source)
+    watch.look(NOW)
+    source.there["1.pbs1"]["Resource_List.walltime"] = "01:00:00"
+    (job,) = watch.look(NOW + 60)
+    assert job.submission.walltime == 3600
+    source.asked.clear()
+    watch.look(NOW + 120)
+    assert source.asked == [()]
 
 
 def test_state_and_details_are_different_attributes() -> None:

@@ -131,6 +131,20 @@ def test_without_the_right_to_alter_the_look_ends(site: Site) -> None:
     assert not site.records
 
 
+def test_a_soft_walltime_that_a_manager_sets_or_that_the_hook_keeps_stays(site: Site) -> None:
+    site.server.add("1.pbs1")
+    values = site.values()
+    values.look(site.now)
+    site.server.add("1.pbs1", Resource_List__soft_walltime="01:00:00")
+    for later in (60, 120, 180):
+        values.look(site.now + later)
+        assert site.server.soft("1.pbs1") == "01:00:00"
+    # With another walltime or in another state the value is ours again.
+    site.server.add("1.pbs1", Resource_List__walltime="20:00:00")
+    values.look(site.now + 240)
+    assert site.server.soft("1.pbs1") == "1000"
+
+
 def test_the_guard_gives_waiting_jobs_their_walltimes_and_takes_them_back(site: Site) -> None:
     site.server.add("1.pbs1", estimated__start_time=str(NOW + 100), Resource_List__ncpus="64")
     site.server.add("2.pbs1")

@@ -59,6 +59,8 @@ class JobSource(Protocol):
         """Return attributes of jobs by job id."""
 
 
+SETTLING = 2
+"""Seconds after a modification in which a job's details are read again at the next look."""
 DETAILS_AT_ONCE = 500
 """Jobs whose details are read in one request."""
 
@@ -72,10 +74,12 @@ class QueueWatch:
     def __init__(self, source: JobSource) -> None:
         self._source = source
         self._known: dict[str, ServerJob] = {}
+        self._read_at = 0
 
-    def look(self) -> list[ServerJob]:
+    def look(self, now: int) -> list[ServerJob]:
         """Return the jobs that wait or run, in the server's order, which is that of submission.
 
+        :param now: epoch seconds.
         :raises IflError: if PBS cannot be read.
         """
         states = {
@@ -84,24 +88,28 @@ class QueueWatch:
             if state.get("job_state", "") in WAITING + RUNNING
         }
         old = self._known
+        # PBS's times are whole seconds: a job may have been modified again in the second in which it was read.
+        settled = self._read_at - SETTLING
         stale = [
-            job_id for job_id, state in states.items() if job_id not in old or old[job_id].modified != _modified(state)
+            job_id
+            for job_id, state in states.items()
+            if job_id not in old or old[job_id].modified != _modified(state) or _modified(state) >= settled
         ]
+        self._read_at = now
         details: dict[str, Attributes] = {}
         for begin in range(0, len(stale), DETAILS_AT_ONCE):
             details |= self._source.jobs(DETAILS, tuple(stale[begin : begin + DETAILS_AT_ONCE]))
         self._known = {}
+        ended = set(stale) - details.keys()
         for job_id, state in states.items():
-            if job_id in details:
-                self._known[job_id] = live_job(job_id, details[job_id] | state)
-            elif job_id in old and old[job_id].modified == _modified(state):
-                self._known[job_id] = replace(old[job_id], state=state["job_state"], promised=_promise(state))
-            # Else it ended between the two requests.
+            if job_id in ended:
+                continue
+            self._known[job_id] = (
+                live_job(job_id, details[job_id] | state)
+                if job_id in details
+                else replace(old[job_id], state=state["job_state"], promised=_promise(state))
+            )
         return list(self._known.values())
-
-    def altered(self, job: ServerJob, soft_walltime: int) -> None:
-        """Note that this job has another soft walltime now; its time of modification has changed as well."""
-        self._known[job.job_id] = replace(job, soft_walltime=soft_walltime)
 
 
 def live_job(job_id: str, attributes: Mapping[str, str]) -> ServerJob:

@@ -6,12 +6,13 @@ In mode shadow the same is recorded and nothing altered.
 import logging
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from softwalltime.jobs import DecisionRecord, Submission
 from softwalltime.live.connection import PbsConnection
 from softwalltime.live.ifl import NO_JOB, NO_PERMISSION, IflError
-from softwalltime.live.jobs import QueueWatch
+from softwalltime.live.jobs import QueueWatch, ServerJob
 from softwalltime.live.options import LiveOptions
 from softwalltime.live.plan import LiveChange, Revise, plan_changes, within_budget
 from softwalltime.policy.decide import Decision
@@ -69,6 +70,10 @@ class LiveValues:
         """What would have been set for jobs in mode shadow, so that each value is recorded once."""
         self._refused: dict[str, int] = {}
         """What PBS has refused for a job; it is not asked for the same value again."""
+        self._altered: dict[str, ServerJob] = {}
+        """Jobs that were altered, as they should be since."""
+        self._foreign: dict[str, ServerJob] = {}
+        """Jobs with a soft walltime in place of ours: the hook kept a manager's, or a manager set another one."""
 
     def look(self, now: int, *, stopping: Callable[[], bool] = lambda: False) -> None:
         """Look at the queue once, as of ``now`` (epoch seconds).
@@ -76,7 +81,7 @@ class LiveValues:
         :param stopping: asked before each alter; true ends the look.
         :raises IflError: if PBS cannot be reached, or nothing may be altered.
         """
-        jobs = self._watch.look()
+        jobs = self._watch.look(now)
         counts, predictions = self._counts, self._predictions()
         counts.looks += 1
         counts.jobs = len(jobs)
@@ -90,12 +95,14 @@ class LiveValues:
         if not predictions.ready:
             return
         there = {job.job_id for job in jobs}
-        for remembered in (self._shadowed, self._refused):
-            for job_id in remembered.keys() - there:
-                del remembered[job_id]
+        remembered: tuple[dict[str, Any], ...] = (self._shadowed, self._refused, self._altered, self._foreign)
+        for each in remembered:
+            for job_id in each.keys() - there:
+                del each[job_id]
+        ours = [job for job in jobs if not self._is_foreign(job)]
         changes = [
             change
-            for change in plan_changes(jobs, now, self._options, _revising(predictions, now))
+            for change in plan_changes(ours, now, self._options, _revising(predictions, now))
             if self._refused.get(change.job.job_id) != change.seconds
         ]
         self._shadow((change for change in changes if self._in_shadow(change)), now)
@@ -105,6 +112,20 @@ class LiveValues:
             if stopping():
                 return
             self._alter(change, now)
+
+    def _is_foreign(self, job: ServerJob) -> bool:
+        """Whether somebody else has set the job's soft walltime since we did, or in place of us.
+
+        Alters of the walltime and starts change it too, so only values of the same walltime and state are compared.
+        """
+        altered = self._altered.pop(job.job_id, None)
+        if altered is not None and _same_terms(job, altered) and job.soft_walltime != altered.soft_walltime:
+            self._foreign[job.job_id] = job
+        foreign = self._foreign.get(job.job_id)
+        if foreign is not None and (not _same_terms(job, foreign) or job.soft_walltime != foreign.soft_walltime):
+            del self._foreign[job.job_id]
+            return False
+        return foreign is not None
 
     def _in_shadow(self, change: LiveChange) -> bool:
         return self._options.mode == "shadow" or change.decision.action == "shadow"
@@ -134,8 +155,12 @@ class LiveValues:
             self._record(_decision_record(change, now, "none"))
         else:
             self._counts.altered += 1
-            self._watch.altered(change.job, change.seconds)
+            self._altered[change.job.job_id] = replace(change.job, soft_walltime=change.seconds)
             self._record(_decision_record(change, now, "set"))
+
+
+def _same_terms(job: ServerJob, other: ServerJob) -> bool:
+    return job.waits == other.waits and job.submission.walltime == other.submission.walltime
 
 
 def _revising(predictions: PredictionService, now: int) -> Revise:
