@@ -5,10 +5,13 @@ import re
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Engine
 
 from softwalltime.cli import run
 from softwalltime.forecast.pbs_state import snapshot_of
 from tests.forecast.states import NOW, recorded_output
+from tests.samples import job
+from tests.store.stored import add_jobs
 
 
 @pytest.fixture
@@ -55,6 +58,27 @@ def test_json_has_all_that_the_table_has_and_what_it_rests_on(
     for row in found["jobs"]:
         assert NOW <= row["range90"][0] <= row["range50"][0] <= row["range50"][1] <= row["range90"][1]
         assert row["basis"]
+
+
+def test_runtimes_are_learnt_from_the_store_that_the_settings_name(
+    queue: str, engine: Engine, database: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ends = [NOW - 5000 * number for number in range(1, 21)]
+    jobs = [
+        job(user, submitted=end - 1000, end=end, runtime=600, walltime=3600, job_id=f"{number}.{user}")
+        for user in ("alice", "bob")
+        for number, end in enumerate(ends)
+    ]
+    with engine.begin() as connection:
+        add_jobs(connection, jobs)
+    found = []
+    for spec in ("v1", "calibrated:statistic=median"):
+        arguments = ["starts", "3", "--snapshot", queue, "--runs", "5", "--format", "json", "--predictor", spec]
+        assert run([*arguments, "--dsn", database]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+        assert found[-1]["runtimes"] == f"runtimes: {spec}, learnt from 40 jobs of the store"
+    assert found[0]["jobs"][0]["runtime"] == 600
+    assert found[0]["jobs"][0]["expected"] < NOW + 3 * 3600
 
 
 def test_probe_jobs_are_compared(queue: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,10 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from softwalltime.forecast.history import learn_history
+from softwalltime.events import Event
+from softwalltime.forecast.history import learn_history, note_live
 from softwalltime.forecast.runtimes import RuntimeDistribution, RuntimeModel, samples
-from softwalltime.jobs import CompletedJob
+from softwalltime.jobs import ColdStart, CompletedJob, Submission
+from softwalltime.predictors.base import Options, Predictor
 from softwalltime.predictors.registry import make
+from softwalltime.reasons import Reason
+from tests.forecast.states import NOW, running, waiting
 from tests.samples import job
 
 
@@ -77,6 +81,40 @@ def test_of_a_running_job_what_is_over_is_ruled_out_and_nothing_exceeds_the_wall
     assert beyond.values.max() <= 10_000
     over = learnt.distribution(submission, 1000, 10**5, elapsed=1005)
     assert over.median == 1006
+
+
+class Observer(Predictor):
+    """Keeps the events that it is told."""
+
+    name, summary, source = "observer", "none", "tests"
+
+    def __init__(self) -> None:
+        super().__init__(Options())
+        self.seen: list[tuple[str, int]] = []
+
+    def learn(self, job: CompletedJob) -> None:
+        self.seen.append(("learn", job.end))
+
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> ColdStart:
+        return ColdStart(Reason.NO_COMPLETED_JOBS, (submission.user,))
+
+    def observe(self, event: Event) -> None:
+        self.seen.append((type(event).__name__, event.time))
+
+
+def test_a_predictor_observes_what_happened_before_now_and_the_jobs_that_live() -> None:
+    observer = Observer()
+    model = RuntimeModel(observer)
+    jobs = [
+        job("alice", submitted=0, end=100, runtime=90),
+        job("bob", submitted=50, end=900, runtime=800, job_id="2.srv"),
+    ]
+    assert learn_history(model, jobs, now=500) == 1
+    note_live(model, [running(3, 1, 60, elapsed=10), waiting(4, 1, 60)])
+    assert observer.seen == [
+        ("Submitted", 0), ("Started", 10), ("Submitted", 50), ("Ended", 100), ("learn", 100), ("Started", 100),
+        ("Submitted", NOW - 8997), ("Started", NOW - 10), ("Submitted", NOW - 8996),
+    ]  # fmt: skip
 
 
 def test_samples_have_the_distribution_and_jobs_of_one_user_go_together() -> None:

@@ -115,7 +115,7 @@ def starts(
     running = WALLTIME if policy.mode == "on" and policy.running == WALLTIME else SOFT_WALLTIME
     queue = model_of(found, running=running)
     models = [model_of(found, [probe_job(probe, found)], running) for probe in wanted]
-    learnt, basis = learn(logs, spec, settings, found.taken, calibration.corrections if calibration else None)
+    learnt, basis = learn(logs, spec, settings, found, calibration.corrections if calibration else None)
     rows: list[StartRow] = []
     with progress_bar("forecasting", runs * (bool(chosen) + len(models))) as progress:
         waiting = expected_starts(queue, learnt, chosen, runs, seed, progress)

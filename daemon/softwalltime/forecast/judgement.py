@@ -132,8 +132,8 @@ def _moments(
         if kind == 0:
             # A job of no duration ends before it starts.
             running.pop(job, None)
-            if jobs.teaches[job]:
-                runtimes.ended(replace(completed[job], start=start[job], end=now, runtime=duration[job]))
+            ended = replace(completed[job], start=start[job], end=now, runtime=duration[job])
+            runtimes.ended(ended, teaches=jobs.teaches[job])
         elif kind == 1:
             waiting[job] = None
             runtimes.submitted(completed[job].submission, now)
@@ -143,6 +143,7 @@ def _moments(
             if duration[job] > 0:
                 running[job] = None
             like.started(completed[job].submission, now - submitted[job])
+            runtimes.started(completed[job].submission, now)
         else:
             yield _moment(schedule, runtimes, like, [*running, *waiting], len(running), job, now)
 

@@ -13,6 +13,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from softwalltime.events import Deleted, Ended, Event, Started, Submitted
 from softwalltime.jobs import ColdStart, CompletedJob, Submission
 from softwalltime.predictors.base import Predictor
 
@@ -44,7 +45,7 @@ class RuntimeDistribution:
 class RuntimeModel:
     """Distributions of runtimes from what has ended so far.
 
-    Drivers call :meth:`submitted` and :meth:`ended` in order of time, as for a predictor.
+    Drivers call :meth:`submitted`, :meth:`started`, :meth:`deleted` and :meth:`ended` in order of time.
     """
 
     def __init__(self, predictor: Predictor | None) -> None:
@@ -66,11 +67,28 @@ class RuntimeModel:
         answer = self._predictor.predict(submission, now)
         if not isinstance(answer, ColdStart) and not answer.is_distribution and answer.seconds > 0:
             self._predicted[submission.job_id, submission.submitted] = answer.seconds
+        self._observe(Submitted(now, submission))
 
-    def ended(self, job: CompletedJob) -> None:
-        """Learn from a job that ended."""
+    def started(self, submission: Submission, now: int) -> None:
+        """Note that a job started."""
+        self._observe(Started(now, submission))
+
+    def deleted(self, submission: Submission, now: int) -> None:
+        """Note that a job left the queue without having run."""
+        self._predicted.pop((submission.job_id, submission.submitted), None)
+        self._observe(Deleted(now, submission))
+
+    def _observe(self, event: Event) -> None:
+        if self._predictor is not None and self._predictor.observes:
+            self._predictor.observe(event)
+
+    def ended(self, job: CompletedJob, *, teaches: bool = True) -> None:
+        """Note that a job ended, and learn from it if it teaches."""
         submission = job.submission
+        self._observe(Ended(job.end, job))
         predicted = self._predicted.pop((submission.job_id, submission.submitted), None)
+        if not teaches:
+            return
         if job.runtime > 0:
             if predicted is not None:
                 self._ratios.append(job.runtime / predicted)

@@ -17,7 +17,7 @@ from softwalltime.simulation.engine import ScheduleOutcome
 
 Integers = NDArray[np.int64]
 
-RUNS = 200
+RUNS = 150
 """Runs with drawn runtimes."""
 LEVELS = (0.05, 0.25, 0.75, 0.95)
 """Quantiles of the starts: the ends of the 90% and of the 50% range."""
