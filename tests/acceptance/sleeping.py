@@ -119,7 +119,12 @@ def recorded(lab: Lab, ids: Sequence[str]) -> tuple[list[CompletedJob], list[Rec
     for day in days:
         for line in day.read_text(errors="replace").splitlines():
             _stamp, kind, job, message = (*line.split(";", 3), "", "", "")[:4]
-            if job in positions and (found := re.search(rf" {_TIMES.get(kind)}=(\d+)", message)):
+            if job not in positions:
+                continue
+            if kind == "Q":
+                # A server that was set up anew gives the ids of earlier jobs again.
+                records = [record for record in records if record.job != positions[job]]
+            if found := re.search(rf" {_TIMES.get(kind)}=(\d+)", message):
                 records.append(Record(int(found[1]), kind, positions[job]))
     first = min(record.time for record in records if record.kind == "S")
     times = {(record.kind, record.job): max(record.time, first) for record in records}
