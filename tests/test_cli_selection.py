@@ -148,6 +148,7 @@ def test_two_periods_are_compared(
     for first, last in spans:
         assert f"{first} to {last}" in text
     assert all(0 < period["mean_r"] < 1 for period in periods)
+    assert f"Jobs: {periods[0]['jobs']:,} before and {periods[1]['jobs']:,} after, all that ran" in text
     wrong = (
         (["--compare", days[2], days[5]], "is not a period, such as 2026-01-01..2026-03-31"),
         (["--compare", f"{days[5]}..{days[2]}", "x..y"], "ends before it begins"),

@@ -177,8 +177,16 @@ def _populations(report: Report) -> dict[str, str]:
         "simulated": f"the {formatting.plural(simulated, 'simulated job')}",
         "scored": f"all {formatting.plural(report.scored, 'scored job')}",
         "older": f"the older half of the scored jobs, {formatting.plural(report.older, 'job')}",
+        "periods": _population_of_periods(report),
         "since": f"all {formatting.plural(report.jobs, 'job')}",
     }
+
+
+def _population_of_periods(report: Report) -> str:
+    if report.happened.periods is None:
+        return ""
+    before, after = report.happened.periods
+    return f"{before.jobs:,} before and {after.jobs:,} after, all that ran and whose start is known"
 
 
 def _most_left_out(report: Report) -> float:
