@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import pickle
 import sys
 from dataclasses import replace
 from random import Random
@@ -13,7 +14,7 @@ from sklearn.svm import SVR
 
 from softwalltime.errors import OptionError
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction
-from softwalltime.predictors import registry
+from softwalltime.predictors import class_regression, registry
 from softwalltime.predictors.base import Predictor
 from softwalltime.predictors.class_features import FEATURES, ClassJob, class_job, features, training_rows
 from softwalltime.predictors.registry import make
@@ -129,6 +130,17 @@ def test_trip_predicts_nothing_below_the_least_runtime_of_the_class() -> None:
     answer = model.predict(tiny, 4 * DAY)
     assert isinstance(answer, Prediction)
     assert answer.seconds >= min(before)
+
+
+def test_the_number_of_classes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(class_regression, "_MOST_CLASSES", 5)
+    model = make(TRIP)
+    for number in range(100):
+        model.learn(job(job_id=str(number), job_name=f"name{number}", end=number))
+    sizes = [len(pickle.dumps(model))]
+    for number in range(100, 200):
+        model.learn(job(job_id=str(number), job_name=f"name{number}", end=number))
+    assert len(pickle.dumps(model)) <= sizes[0] + 100
 
 
 def test_trip_waits_for_the_first_days_and_then_chooses_its_penalties_once() -> None:

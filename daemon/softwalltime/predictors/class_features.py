@@ -1,4 +1,4 @@
-"""What the past jobs of a class say about its next one: the features of TRIP (Fan et al. 2017, table III)."""
+"""Features of a job from the past jobs of its class (Fan et al. 2017, table III)."""
 
 from bisect import insort
 from collections.abc import Sequence
@@ -20,12 +20,12 @@ FEATURES = (
 SUPPLIED = FEATURES.index("t_supplied")
 AVERAGE_ACCURACY = FEATURES.index("A_average")
 _LAST = 10
-"""The last jobs that t_longest10 and t_average10 are of."""
+"""Number of last jobs in t_longest10 and t_average10."""
 _LOW = 0.25
 
 
 class ClassJob(NamedTuple):
-    """A past job of a class; in order of end, and of the rest where jobs ended in the same second."""
+    """A past job of a class.  Times in epoch seconds, durations in seconds.  Jobs compare by their ends first."""
 
     end: int
     submitted: int
@@ -36,19 +36,19 @@ class ClassJob(NamedTuple):
 
 
 def class_job(job: CompletedJob) -> ClassJob:
-    """The job as its class remembers it; it ran and had a walltime.  Its accuracy is the walltime's (eq. 5)."""
+    """Return what is kept of a job that ran and had a walltime; ``accuracy`` is its walltime's (eq. 5)."""
     submission, walltime = job.submission, job.submission.walltime or 0
     accuracy = min(job.runtime, walltime) / max(job.runtime, walltime)
     return ClassJob(job.end, submission.submitted, job.runtime, walltime, nodes(submission), accuracy)
 
 
 def nodes(submission: Submission) -> int:
-    """The size that the user asked for: chunks, or processors where they are not known."""
+    """Return the requested number of chunks; of processors where chunks are not known."""
     return submission.nodect or submission.ncpus or 0
 
 
 def features(past: Sequence[ClassJob], walltime: int, size: int) -> list[float]:
-    """The features of a job with this walltime and size after these jobs, of which there must be at least one."""
+    """Return the features of a job with this walltime and size after these jobs, at least one."""
     runtimes = [job.runtime for job in past]
     accuracies = [job.accuracy for job in past]
     last = runtimes[-_LAST:]
@@ -60,7 +60,7 @@ def features(past: Sequence[ClassJob], walltime: int, size: int) -> list[float]:
 
 
 def training_rows(past: Sequence[ClassJob]) -> tuple[Floats, Floats]:
-    """The features of each of these jobs but the first, after those before it, and its runtime.
+    """Return the features of each job but the first from the jobs before it, one row a job, and the runtimes.
 
     :param past: in order of end, at least two.
     """

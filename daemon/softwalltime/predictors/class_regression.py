@@ -1,4 +1,4 @@
-"""TRIP's frame: when the user's walltime is kept, and a regression for each class of jobs where it is not."""
+"""Base of the predictors that fit one regression to each class of jobs (the frame of TRIP)."""
 
 from abc import abstractmethod
 from bisect import bisect_left, insort
@@ -23,6 +23,9 @@ from softwalltime.predictors.class_features import (
 from softwalltime.predictors.like_jobs import Keys, Window
 from softwalltime.reasons import Reason
 
+_MOST_CLASSES = 50_000
+"""Classes to keep: where job names are hardly ever used again, most classes have one job."""
+
 
 class ClassRegressionOptions(Options):
     """Options of the predictors in TRIP's frame."""
@@ -41,14 +44,14 @@ class Model(Protocol):
     """A fitted regression."""
 
     def predict(self, row: Sequence[float]) -> float:
-        """The runtime in seconds of a job with these features."""
+        """Return the runtime in seconds of a job with these features."""
 
 
 class ClassRegression(Predictor):
-    """A class are the jobs with the same keys.  The walltime is kept where the class has too few jobs or accurate ones.
+    """One regression for each class, the jobs with the same keys, on the features of table III.
 
-    Else a model of the class predicts from the features of table III.  A model depends on nothing but the jobs of the
-    class that ended before a multiple of ``every`` days since 1970, so that a restart gives the same one.
+    The walltime is kept for classes with few jobs, and for classes whose walltimes are accurate on average.  A model is
+    fitted to the jobs of the class that ended before a multiple of ``every`` days since 1970: a restart gives the same.
     """
 
     def __init__(self, options: ClassRegressionOptions) -> None:
@@ -60,10 +63,10 @@ class ClassRegression(Predictor):
         self._every = options.every * 86400
         self._alike = " and ".join(options.keys)
         self._key: Callable[[Submission], Hashable] = attrgetter(*options.keys)
-        # Each class's jobs in order of end, the class that has waited longest for a job first.
+        # Jobs of each class in order of end; the class without a job for longest comes first.
         self._classes: OrderedDict[Hashable, list[ClassJob]] = OrderedDict()
         self._models: dict[Hashable, Model] = {}
-        # What each model was fitted to: number of jobs, first and last one.
+        # Number of jobs, first job and last job that each model was fitted to.
         self._fitted: dict[Hashable, tuple[int, ClassJob, ClassJob]] = {}
         self._period: int | None = None
         self._oldest: int | None = None
@@ -74,7 +77,7 @@ class ClassRegression(Predictor):
         return History(seconds=self._window)
 
     def learn(self, job: CompletedJob) -> None:
-        """Keep the job if it ran and had a walltime; forget classes without a job in the window."""
+        """Keep the job if it ran and had a walltime; remove classes without a job in the window."""
         submission = job.submission
         if job.runtime <= 0 or not submission.walltime:
             return
@@ -92,14 +95,14 @@ class ClassRegression(Predictor):
         oldest = job.end - self._window
         while classes:
             first, jobs = next(iter(classes.items()))
-            if jobs[-1].end >= oldest:
+            if jobs[-1].end >= oldest and len(classes) <= _MOST_CLASSES:
                 break
             del classes[first]
             self._models.pop(first, None)
             self._fitted.pop(first, None)
 
     def fit(self, now: int) -> None:
-        """Where a period has begun since the last fit, fit each class that has changed to its jobs before that."""
+        """At the first call in a period, fit each class that changed to its jobs before the period."""
         period = now // self._every
         if self._period is not None and period <= self._period:
             return
@@ -119,7 +122,7 @@ class ClassRegression(Predictor):
                 self._fitted[key] = made_of
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
-        """What the class's model says; none where the walltime is kept."""
+        """Return the prediction of the class's model; none if the walltime is kept."""
         if not submission.walltime:
             return ColdStart(Reason.NO_WALLTIME)
         key = self._key(submission)
@@ -139,16 +142,16 @@ class ClassRegression(Predictor):
         return Prediction(seconds, "{} over the last {} jobs with the same {}", (self.name, count, self._alike))
 
     def _known(self, jobs: list[ClassJob], before: int) -> list[ClassJob]:
-        """Those that ended in the window before this time."""
+        """Return the jobs that ended in the window before this time."""
         return jobs[bisect_left(jobs, (before - self._window,)) : bisect_left(jobs, (before,))]
 
     def _inaccurate(self, jobs: list[ClassJob]) -> bool:
         return sum(job.accuracy for job in jobs) / len(jobs) <= self._accuracy
 
     def _prepare(self, known: dict[Hashable, list[ClassJob]], before: int) -> bool:
-        """Choose what all models share from the jobs of each class; whether models can be fitted."""
+        """Choose what all models share from the jobs of each class; return whether models can be fitted."""
         return True
 
     @abstractmethod
     def _train(self, x: Floats, y: Floats) -> Model:
-        """A model of runtimes ``y`` in seconds by features ``x``, one row a job."""
+        """Return a model of runtimes ``y`` in seconds by features ``x``, one row a job."""

@@ -38,17 +38,17 @@ class CensoredLine:
     coefficients: tuple[float, ...]
 
     def predict(self, row: Sequence[float]) -> float:
-        """The runtime of a job with these features."""
+        """Return the runtime of a job with these features."""
         return max(self.lower, self.intercept + sum(map(mul, self.coefficients, row), 0.0))
 
 
 class Trip(ClassRegression):
-    """Tobit regression for each class.  The runtime is censored from the left, at the least runtime of the class.
+    """Tobit regression for each class, censored from the left at the least runtime of the class, as in the paper.
 
-    The paper censors on that side, and so does this: runtimes at the bound count as "at most this", and no prediction
-    is below it.  A job that was killed at its walltime would be censored from the right, which neither does.  The
-    penalties are on the coefficients of standardised features and runtimes.  They are chosen once, by cross-validation
-    over the jobs of all classes, as soon as the history spans ``first`` days; until then nothing is predicted.
+    A runtime at the bound means "at most this", and no prediction is below it.  A job that was killed at its walltime
+    would be censored from the right; neither the paper nor this does that.  The penalties are on the coefficients of
+    standardised features and runtimes.  Cross-validation over the jobs of all classes chooses them once, as soon as the
+    history spans ``first`` days.  Until then there is no prediction.
     """
 
     name: ClassVar[str] = "trip"
@@ -82,7 +82,7 @@ class Trip(ClassRegression):
 
 
 def fit_line(x: Floats, y: Floats, l1: float, l2: float) -> CensoredLine:
-    """The Tobit regression of runtimes by features, both standardised, with penalties."""
+    """Return the Tobit regression of runtimes by features; penalties are for both standardised."""
     lower = float(y.min())
     unit = float(y.std())
     if unit == 0.0:
@@ -97,7 +97,7 @@ def fit_line(x: Floats, y: Floats, l1: float, l2: float) -> CensoredLine:
 
 
 def choose_penalties(classes: Iterable[tuple[Floats, Floats]], folds: int, seed: int) -> tuple[float, float]:
-    """The strengths out of :data:`GRID` with the highest mean accuracy on held-out jobs, over all classes.
+    """Return the strengths in :data:`GRID` with the highest mean accuracy over the held-out jobs of all classes.
 
     A prediction counts as at most the walltime, as in use; accuracy is the paper's equation (5).
     """
