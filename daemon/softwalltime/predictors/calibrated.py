@@ -244,6 +244,9 @@ class Calibrated(Predictor):
         self._everybody[int(row[SHARE])] += weight
 
     def _new_user(self, name: str) -> UserJobs:
+        if self._compiled and not self._users:
+            # Now, and not when a request waits.
+            compiled.compile_estimate()
         user = self._users[name] = UserJobs()
         return user
 

@@ -43,6 +43,9 @@ from softwalltime.predictors.learned.user_jobs import (
 MISSING = "numba is missing: pip install 'pbs-softwalltime[fast]'"
 
 
+_SIGNATURE = f"i8({', '.join(['f8'] * 5 + ['f8[:,:]'] * 2)}, f8[:], i8[:], f8[:], f8[:], f8[:], i8[:], f8[:])"
+
+
 def wanted(choice: str) -> bool:
     """Return whether to use the compiled estimate by the option ``auto``, ``yes`` or ``no``.
 
@@ -62,7 +65,7 @@ def estimate_runtime(known: Known, function: Callable[..., int] | None = None) -
     shares, censored = np.zeros(SIZE), np.zeros(SIZE)
     chosen, weights = np.empty(LAST + SAME + SAME_WALLTIME, np.int64), np.empty(LAST + SAME + SAME_WALLTIME)
     now, asked, ended, running, submitted, project, everybody = known
-    count = (function or _compiled())(
+    count = (function or compile_estimate())(
         float(now), asked[WALLTIME], asked[NCPUS], asked[QUEUE], asked[NAME], ended, running, submitted, project,
         everybody, shares, censored, chosen, weights,
     )  # fmt: skip
@@ -70,16 +73,19 @@ def estimate_runtime(known: Known, function: Callable[..., int] | None = None) -
 
 
 @cache
-def _compiled() -> Callable[..., int]:
-    """Compile :func:`fill`, or load what was compiled before; some seconds."""
+def compile_estimate() -> Callable[..., int]:
+    """Compile :func:`fill`, or load what was compiled before; some seconds.
+
+    One signature for arrays of any layout: no later call with another one must wait for the compiler.
+    """
     from numba import njit  # type: ignore[import-not-found,import-untyped,unused-ignore]  # an extra without types
 
     compiler: Any = njit
     try:
-        compiled: Callable[..., int] = compiler(cache=True)(fill)
+        compiled: Callable[..., int] = compiler(_SIGNATURE, cache=True)(fill)
     # No folder in which to keep it can be written to.
     except RuntimeError:
-        compiled = compiler(fill)
+        compiled = compiler(_SIGNATURE)(fill)
     return compiled
 
 
