@@ -1,4 +1,4 @@
-"""Soft walltimes that managers give are kept; none that could stop the scheduler is."""
+"""Soft walltimes set by managers are kept, and raised to the minimum."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -69,11 +69,11 @@ def test_a_soft_walltime_of_0_or_below_the_minimum_is_raised_to_it_whoever_asks(
 
 
 @pytest.mark.parametrize("answer", [{"share": 1}, NOBODY], ids=["answered", "unanswered"])
-def test_a_managers_soft_walltime_is_kept_at_the_start_with_the_daemon_and_without(
+def test_a_managers_soft_walltime_is_kept_at_the_start(
     answer: dict[str, Any], server: Server, peer: Peer, site: Site
 ) -> None:
     peer.behave(**answer)
-    assert server(start(site, 1800)).soft_walltime == 3600, "nobody has given it"
+    assert server(start(site, 1800)).soft_walltime == 3600, "no manager set it"
     server(alter(site, soft_walltime="00:40:00"))
     asked = len(peer.asked())
     outcome = server(start(site, 2400))
@@ -84,7 +84,7 @@ def test_a_managers_soft_walltime_is_kept_at_the_start_with_the_daemon_and_witho
     assert server(start(site, 1800)).soft_walltime == 3600, "another value is not the manager's"
 
 
-def test_it_outlives_the_interpreter_and_the_server_and_only_root_may_read_it(
+def test_the_file_survives_the_interpreter_and_only_root_can_read_it(
     server: Server, configuration: Path, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import sys
@@ -101,14 +101,14 @@ def test_it_outlives_the_interpreter_and_the_server_and_only_root_may_read_it(
     assert server(start(site, 2400)).accepted
 
 
-def test_that_of_an_array_is_that_of_its_subjobs(server: Server, peer: Peer, site: Site) -> None:
+def test_subjobs_keep_the_soft_walltime_set_on_their_array(server: Server, peer: Peer, site: Site) -> None:
     peer.behave(share=1)
     server(alter(site, job_id="5[].pbs1", soft_walltime="00:40:00"))
     assert server(start(site, 2400, "5[3].pbs1")).soft_walltime == 2400
     assert server(start(site, 2400, "6[3].pbs1")).soft_walltime == 3600
 
 
-def test_it_follows_the_walltime_down_and_stays_the_managers(server: Server, peer: Peer, site: Site) -> None:
+def test_a_managers_soft_walltime_is_lowered_with_the_walltime(server: Server, peer: Peer, site: Site) -> None:
     peer.behave(share=1)
     server(alter(site, soft_walltime="00:40:00"))
     assert server(alter(site, "alice", soft=2400, walltime="00:50:00")).soft_walltime == 2400
@@ -118,7 +118,7 @@ def test_it_follows_the_walltime_down_and_stays_the_managers(server: Server, pee
     assert peer.asked() == []
 
 
-def test_a_manager_gives_a_job_back_by_taking_the_soft_walltime_away(server: Server, peer: Peer, site: Site) -> None:
+def test_unsetting_a_managers_soft_walltime_returns_the_job_to_the_hook(server: Server, peer: Peer, site: Site) -> None:
     peer.behave(share=1)
     server(alter(site, soft_walltime="00:40:00"))
     outcome = server(alter(site, soft=2400, soft_walltime=""))
@@ -126,7 +126,7 @@ def test_a_manager_gives_a_job_back_by_taking_the_soft_walltime_away(server: Ser
     assert server(start(site, 2400)).soft_walltime == 3600
 
 
-def test_what_a_user_asks_for_in_vain_is_not_remembered(server: Server, peer: Peer, site: Site) -> None:
+def test_a_refused_request_of_a_user_is_not_remembered(server: Server, peer: Peer, site: Site) -> None:
     """Or users could keep the bold value for waiting jobs once their jobs run."""
     peer.behave(share=1)
     managed = replace(site, server={**site.server, "managers": "carol@*,dave@pbs1,erin@other.example.org"})
@@ -160,7 +160,7 @@ def test_only_the_newest_thousand_jobs_are_remembered(
     assert (len(lines), lines[0], lines[-1]) == (501, "600.pbs1 100", "7.pbs1 2400")
 
 
-def test_where_it_cannot_be_remembered_the_alter_passes_with_a_warning(
+def test_an_alter_passes_with_a_warning_if_the_file_cannot_be_written(
     server: Server, configuration: Path, site: Site
 ) -> None:
     configuration.with_suffix(".kept").mkdir()
@@ -180,7 +180,7 @@ def test_where_it_cannot_be_remembered_the_alter_passes_with_a_warning(
         ("free", NOBODY, 1800),
     ],
 )
-def test_an_alter_to_exclusive_placement_takes_a_short_soft_walltime_back(
+def test_an_alter_to_exclusive_placement_raises_a_short_soft_walltime(
     place: str, answer: dict[str, Any], expected: int, server: Server, peer: Peer, site: Site
 ) -> None:
     """The scheduler would start the job into a confirmed reservation; only the daemon knows a site without any."""

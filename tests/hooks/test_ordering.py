@@ -32,9 +32,7 @@ def alter(site: Site, walltime: str, had: int | None = 1000, state: str = "Q", s
     return altered(submission(), {"walltime": walltime}, site=site, now=NOW, soft_walltime=soft, state=state, own=own)
 
 
-def test_it_is_set_with_the_soft_walltime_wherever_the_daemon_is_asked_about_a_waiting_job(
-    run: Run, peer: Peer, ordered: Site
-) -> None:
+def test_it_is_set_at_each_event_of_a_waiting_job(run: Run, peer: Peer, ordered: Site) -> None:
     peer.behave(set=600, ordering=900)
     job = submission()
     for event in (
@@ -67,9 +65,7 @@ def test_its_resource_has_the_name_of_the_configuration(run: Run, peer: Peer, si
 
 
 @pytest.mark.parametrize("event", ["start", "running"])
-def test_it_is_not_set_on_a_job_that_runs_because_pbs_would_refuse_the_users_alter(
-    event: str, run: Run, peer: Peer, ordered: Site
-) -> None:
+def test_it_is_not_set_on_a_running_job(event: str, run: Run, peer: Peer, ordered: Site) -> None:
     peer.behave(set=600, ordering=900)
     start = started(submission(), site=ordered, now=NOW, soft_walltime=1800, own={NAME: "1000"})
     outcome = run(start if event == "start" else alter(ordered, "00:10:00", state="R"))
@@ -118,7 +114,7 @@ def test_a_value_that_is_no_number_of_seconds_up_to_the_walltime_is_no_answer(
 
 
 @pytest.mark.parametrize("kind", [None, "pbs_str"])
-def test_a_resource_that_does_not_exist_or_takes_no_number_costs_a_line_in_ten_minutes_and_no_job(
+def test_a_missing_resource_or_one_of_another_type_is_logged_once_and_no_job_fails(
     kind: str | None, run: Run, peer: Peer, site: Site
 ) -> None:
     peer.behave(set=600, ordering=900)
