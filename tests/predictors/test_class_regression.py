@@ -16,9 +16,9 @@ from softwalltime.errors import OptionError
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction
 from softwalltime.predictors import class_regression, registry
 from softwalltime.predictors.base import Predictor
-from softwalltime.predictors.class_features import FEATURES, ClassJob, class_job, features, training_rows
+from softwalltime.predictors.class_features import FEATURES, ClassJob, Floats, class_job, features, training_rows
 from softwalltime.predictors.registry import make
-from softwalltime.predictors.trip import GRID, Trip, choose_penalties
+from softwalltime.predictors.trip import Trip, choose_penalties, fit_line
 from tests.samples import job
 
 DAY = 86400
@@ -155,17 +155,28 @@ def test_trip_waits_for_the_first_days_and_then_chooses_its_penalties_once() -> 
     assert isinstance(late.predict(jobs[0].submission, 8 * DAY), Prediction)
 
 
+def spread(x: Floats, y: Floats, penalties: tuple[float, float]) -> float:
+    """Standard deviation of the predictions over that of the runtimes."""
+    line = fit_line(x, y, *penalties)
+    return float(np.std([line.predict(row) for row in x.tolist()]) / y.std())
+
+
 def test_cross_validation_penalises_noise_and_keeps_what_predicts() -> None:
     x, y = training_rows(class_jobs(history()))
-    assert max(choose_penalties([(x, y)], 10, 1)) < GRID[-1]
-    assert choose_penalties([(x, y)], 10, 1) == choose_penalties([(x, y)], 10, 1)
+    chosen = choose_penalties([(x, y)], 10, 1)
+    assert chosen == choose_penalties([(x, y)], 10, 1)
+    assert spread(x, y, chosen) > 0.9
     draw = np.random.default_rng(2)
     noise = []
     for _ in range(5):
         x = draw.normal(size=(30, len(FEATURES)))
         x[:, FEATURES.index("t_supplied")] = 10_000
         noise.append((x, 1000 + 500 * draw.exponential(size=30)))
-    assert max(choose_penalties(noise, 10, 1)) == GRID[-1]
+    chosen = choose_penalties(noise, 10, 1)
+    assert chosen == choose_penalties(noise[::-1], 10, 1), "the order of the classes does not matter"
+    assert np.mean([spread(*each, chosen) for each in noise]) < 0.5 * np.mean(
+        [spread(*each, (0.0, 0.0)) for each in noise]
+    )
 
 
 def test_svr_predicts_what_scikit_learn_predicts() -> None:

@@ -26,7 +26,7 @@ class TobitFit:
 
 def fit_tobit(
     x: Floats, y: Floats, lower: float, l1: float, l2: float, *, least_sigma: float = 1e-6, tolerance: float = 1e-4,
-    rounds: int = 200,
+    rounds: int = 200, start: TobitFit | None = None,
 ) -> TobitFit:  # fmt: skip
     """Return the parameters that maximise the penalised likelihood of y = max(y*, lower), seen from the left.
 
@@ -42,6 +42,7 @@ def fit_tobit(
 
     :param x: one row a job, one column a feature.
     :param least_sigma: lower bound of sigma, without which an exact fit would have an infinite likelihood.
+    :param start: parameters to start from, such as those for other penalties.
     :param tolerance: relative change of the parameters below which the rounds end.
     """
     censored = np.flatnonzero(y <= lower)
@@ -52,6 +53,9 @@ def fit_tobit(
     found = np.zeros(x.shape[1])
     level, sigma = float(latent.mean()), max(float(latent.std()), least_sigma)
     shift = np.zeros(len(y))
+    if start is not None:
+        found, level, sigma = start.coefficients, start.intercept + float(centre @ start.coefficients), start.sigma
+        shift = xc @ found
     for _ in range(rounds):
         hidden = 0.0
         if len(censored):
