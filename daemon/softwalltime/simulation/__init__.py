@@ -21,7 +21,6 @@ Start from :func:`.engine.simulate`::
 :mod:`.planning`     the calendar of the last two: free processors as planned
 :mod:`.corrections`  the planned end of a job that runs longer than estimated
 :mod:`.values`       waiting, running and ordering values: all that asks and teaches predictors
-:mod:`.steering`     waiting values scaled by the share of broken promises
 :mod:`.metrics`      waits, slowdowns and promises of a schedule, also by class of job
 :mod:`.shaking`      the same jobs at other times, for statistics over more than one schedule
 :mod:`.differences`  paired differences of metrics with 95% confidence intervals
