@@ -1,6 +1,7 @@
 """The calibrated predictor: its target, its distribution, what it rests on, and the same answers after a restart."""
 
 from dataclasses import replace
+from heapq import heappop, heappush
 from random import Random
 
 import numpy as np
@@ -314,3 +315,44 @@ def test_it_is_as_accurate_on_kth_sp2_as_documented() -> None:
     least, low, high, most = bounds
     assert float(((low - 0.5 <= t) & (t <= high + 0.5)).mean()) == pytest.approx(0.5, abs=0.05)
     assert float(((least - 0.5 <= t) & (t <= most + 0.5)).mean()) == pytest.approx(0.9, abs=0.04)
+
+
+def test_a_job_whose_project_was_forgotten_meanwhile_adjusts_the_price_without_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("softwalltime.predictors.calibrated.PROJECTS", 4)
+    predictor = make("calibrated:compiled=no")
+    for number in range(10):
+        predictor.learn(job(end=100 + number, runtime=5, walltime=3600 + number, job_id=f"{number}.srv"))
+    for day in range(2, 12):
+        predictor.learn(job(end=86400 * day, runtime=5, walltime=60, job_id=f"later{day}.srv"))
+    assert isinstance(predictor.predict(job(walltime=60).submission, 86400 * 12), Prediction)
+
+
+def test_running_jobs_count_in_order_of_their_start_whatever_became_known_first() -> None:
+    answers = []
+    for order in (1, -1):
+        predictor = make("calibrated:statistic=mean,compiled=no")
+        predictor.learn(job(end=10, runtime=5, walltime=36_000))
+        for number in range(100)[::order]:
+            predictor.observe(Started(1000 + number, job(walltime=36_000, job_id=f"{number}.srv").submission))
+        answers.append(predictor.predict(job(walltime=36_000, job_id="x.srv").submission, 20_000))
+    assert answers[0].seconds == answers[1].seconds
+
+
+def test_the_price_does_not_fall_without_limit_for_a_user_with_thousands_of_jobs_a_day() -> None:
+    """Each job adjusts the price a day after its end, when thousands of others have ended since its submission."""
+    random, predictor = Random(1), make("calibrated:target=0.1,compiled=no")
+    running: list[tuple[int, int, CompletedJob]] = []
+    under = []
+    for number in range(9000):
+        now = number * 30
+        while running and running[0][0] <= now:
+            predictor.learn(heappop(running)[2])
+        runtime = int(random.lognormvariate(6, 0.3))
+        ended = job(submitted=now, end=now + runtime, runtime=runtime, walltime=7200, job_id=f"{number}.srv")
+        heappush(running, (ended.end, number, ended))
+        if number >= 6000:
+            under.append(predictor.predict(ended.submission, now).seconds < runtime)
+    # 0.21; 0.6 if a job that adjusts the price is estimated from what is left of the history a day later.
+    assert sum(under) / len(under) < 0.3

@@ -3,11 +3,12 @@
 import math
 from bisect import bisect_right, insort
 from collections import OrderedDict
-from itertools import islice
+from heapq import nlargest
 from typing import ClassVar, Literal
 from zlib import crc32
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from softwalltime.events import Deleted, Ended, Event, Started
@@ -36,11 +37,9 @@ LATENESS = 86400
 DAYS = 400
 """Days of history from which a new predictor learns."""
 RUNNING = 64
-"""Running jobs of one user that count, the last ones to become known."""
+"""Running jobs of one user that count, the last ones to start."""
 PRESENT = 1000
-"""Waiting and running jobs of one user that count as submissions since a past job, the last ones to become known."""
-SUBMISSIONS = 600
-"""Completed jobs of one user among which the submissions since a past job are counted."""
+"""Waiting and running jobs of one user that count as submissions since a past job, the last ones."""
 PROJECTS = 8192
 """Combinations of project, queue and walltime kept; those that have waited longest for a job are forgotten."""
 LENGTH_PRICE = 0.25
@@ -50,6 +49,8 @@ FEW, EACH = 2000, 3
 
 _NONE: Floats = np.empty((ROW, 0))
 
+LEAST_KNOWN = 6 * 3600
+"""Seconds before a job's submission from which on its user's jobs must be kept for the job to adjust the price."""
 PRICES = 20_000
 """Past prices kept, at least half as many."""
 
@@ -165,19 +166,23 @@ class Calibrated(Predictor):
             return ColdStart(Reason.NO_COMPLETED_JOBS, (submission.user,))
         user = self._users.get(submission.user) or UserJobs()
         running = [row for job_id, row in user.running.items() if job_id != submission.job_id and row[START] < now]
+        # The last to start, whatever the order in which they became known.
+        running = sorted(running if len(running) <= RUNNING else nlargest(RUNNING, running))
         key = (submission.group, submission.queue, walltime)
-        present = [
-            then for job_id, then in islice(reversed(user.present.items()), PRESENT) if job_id != submission.job_id
-        ]
-        submitted = np.concatenate([user.columns[SUBMITTED, -SUBMISSIONS:], present])
-        project = self._projects.get(key)
+        present = [then for job_id, then in user.present.items() if job_id != submission.job_id]
+        if len(present) > PRESENT:
+            present = nlargest(PRESENT, present)
+        last = int(user.columns[END].searchsorted(now, "right"))
+        # No more than a restarted daemon has (see ``history``).
+        first = max(last - LEAST, 0)
+        submitted = np.concatenate([user.columns[SUBMITTED, -LEAST:], present])
         known = Known(
             now,
             (0.0, 0.0, 0.0, *_asked(submission)),
-            user.columns[:, : user.columns[END].searchsorted(now, "right")],
-            np.array(running[-RUNNING:]).T if running else _NONE,
+            user.columns[:, first:last],
+            np.array(running).T if running else _NONE,
             np.sort(submitted[submitted < now]),
-            NO_BINS if project is None else project.until(now),
+            self._project(key, now),
             self._everybody,
         )
         estimate = self._estimate(known)
@@ -186,7 +191,7 @@ class Calibrated(Predictor):
             shares, least = remaining(shares, math.log(elapsed / walltime)), (elapsed + 1) / walltime
         quantiles = Quantiles(shares, least, self._levels)
         seconds = max(self._number(shares, quantiles, walltime), self._minimum, float(elapsed))
-        evidence = Evidence(user.ids, estimate, quantiles, walltime)
+        evidence = Evidence(user.ids[first:last], estimate, quantiles, walltime)
         return Prediction(seconds, "{}", (evidence,), quantiles, walltime)
 
     def _estimate(self, known: Known) -> Estimate:
@@ -222,12 +227,17 @@ class Calibrated(Predictor):
         end, _, _, row, user, key = job
         number = self._settled if self._settled < FEW else FEW + (self._settled - FEW) // EACH
         columns, now = self._users[user].columns, int(row[SUBMITTED])
+        if self._users[user].forgotten > now - LEAST_KNOWN:
+            # The user ran so many jobs since that those known then are not kept: estimated again from few, a job
+            # says nothing about the price.
+            return
         then, last = columns[END].searchsorted((now, end), "right")
-        running = columns[:, then:last]
-        submitted = columns[SUBMITTED, max(last - SUBMISSIONS, 0) : last]
+        first, running = max(int(then) - LEAST, 0), columns[:, then:last]
+        submitted = columns[SUBMITTED, first:last]
         running, submitted = running[:, running[START] < now], submitted[submitted < now]
+        running = running[:, np.argsort(running[START], kind="stable")[-RUNNING:]]
         submitted.sort()
-        known = Known(now, row, columns[:, :then], running, submitted, self._projects[key].until(now), self._everybody)
+        known = Known(now, row, columns[:, first:then], running, submitted, self._project(key, now), self._everybody)
         walltime, place = key[2], bisect_right(self._price_ends, now - LATENESS)
         price = math.exp(self._prices[place])
         shares = self._estimate(known).shares
@@ -242,6 +252,11 @@ class Calibrated(Predictor):
         weight = max(1 / number, 1 / 2048)
         self._everybody *= 1 - weight
         self._everybody[int(row[SHARE])] += weight
+
+    def _project(self, key: Key, now: int) -> NDArray[np.int64]:
+        """Return the bins of the like jobs of a project that ended by ``now``; none where they are not kept."""
+        project = self._projects.get(key)
+        return NO_BINS if project is None else project.until(now)
 
     def _new_user(self, name: str) -> UserJobs:
         if self._compiled and not self._users:

@@ -1,7 +1,7 @@
 """Runtimes as shares of the walltime, by bin: of the jobs of one project with the same queue and walltime."""
 
 from array import array
-from bisect import bisect_right, insort
+from bisect import bisect_left, insort
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,10 @@ LAST = 256
 """Jobs that count."""
 _ROOM = 128
 """Jobs kept beyond those, for questions about an earlier time."""
+KEPT, MOST = 3 * 86400, 16_384
+"""Seconds before the last end of which all jobs are kept, up to ``MOST``: at a job's submission, a day or more before
+the question, the jobs that ended by then counted.
+"""
 _BITS = 10
 """Bits that hold a bin."""
 _BIN = (1 << _BITS) - 1
@@ -29,12 +33,12 @@ class ProjectJobs:
         """Add a job that ended in this bin."""
         codes = self._codes
         insort(codes, end << _BITS | found)
-        if len(codes) > LAST + 2 * _ROOM:
+        if len(codes) > LAST + 2 * _ROOM and (codes[_ROOM] < end - KEPT << _BITS or len(codes) > MOST):
             del codes[:_ROOM]
 
     def until(self, now: int) -> NDArray[np.int64]:
         """Return the bins of the last jobs that ended by ``now``, in order of end."""
-        last = bisect_right(self._codes, now + 1 << _BITS)
+        last = bisect_left(self._codes, now + 1 << _BITS)
         first = max(last - LAST, 0)
         if last == first:
             return NO_BINS

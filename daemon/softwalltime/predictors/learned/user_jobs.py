@@ -14,7 +14,7 @@ logarithm of the runtime, at most the walltime; 1 if killed at the walltime; bin
 ROW = 10
 LEAST = 256
 """Jobs kept in any case."""
-MOST = 1024
+MOST = 16_384
 """Jobs kept at most."""
 KEPT = 14 * 86400
 """Seconds before the user's last end of which all jobs are kept, up to ``MOST``."""
@@ -23,14 +23,16 @@ KEPT = 14 * 86400
 class UserJobs:
     """One user's completed jobs in order of end and job id, and the present ones."""
 
-    __slots__ = ("_columns", "_count", "ids", "present", "running")
+    __slots__ = ("_columns", "_count", "forgotten", "ids", "present", "running")
 
     def __init__(self) -> None:
         self._columns: Floats = np.empty((ROW, 16))
         self._count = 0
+        self.forgotten = -1
+        """When the last of the jobs ended that are not kept any more; -1: all are kept."""
         self.ids: list[str] = []
         """Job ids in order of end; a list that was handed out changes only at its end."""
-        self.running: dict[str, Row] = {}
+        self.running: dict[str, tuple[float, ...]] = {}
         """Running jobs by id."""
         self.present: dict[str, int] = {}
         """When each waiting or running job was submitted."""
@@ -73,6 +75,8 @@ class UserJobs:
         first = max(0, min(old, count - LEAST), MOST // 4 if count >= MOST else 0)
         if first < count // 4:
             first = 0
+        if first:
+            self.forgotten = int(self._columns[END, first - 1])
         columns = np.empty((ROW, count if first else 2 * count))
         columns[:, : count - first] = self._columns[:, first:]
         self._columns, self._count, self.ids = columns, count - first, self.ids[first:]
