@@ -37,7 +37,7 @@ ALLOWED = {
         "states",
     },
     "emulation": {"accounting", "errors", "events", "jobs", "policy", "replay", "service", "states"},
-    "live": {"accounting", "errors", "jobs", "policy"},
+    "live": {"accounting", "errors", "jobs", "policy", "reasons"},
     "service": {
         "accounting",
         "errors",

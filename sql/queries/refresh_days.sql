@@ -31,6 +31,7 @@ WITH ended AS (
         FROM softwalltime.predictions AS made
         WHERE made.job_id = ANY (ARRAY[job.job_id, regexp_replace(job.job_id, '\[\d+\]', '[]')])
             AND made.job_id <> '' AND made.event NOT IN ('runjob', 'live_run')
+            AND (made.event <> 'live' OR made.action = 'set' OR made.mode <> 'on')
             AND made.predicted_at + 0 BETWEEN job.ctime - 60 AND job.start_time
         ORDER BY made.predicted_at + 0 DESC, made.id DESC
         LIMIT 1

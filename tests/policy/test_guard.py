@@ -44,3 +44,12 @@ def test_the_job_that_is_late_for_longest_is_named() -> None:
     guard.look({"1": 2000, "2": 1000}, now=0)
     guard.look({"1": 2000, "2": 1000}, now=3000)
     assert guard.late == "2"
+
+
+def test_a_promise_that_is_past_when_it_is_first_seen_counts_for_nothing() -> None:
+    """PBS leaves the estimate of a former top job that ran and was requeued."""
+    guard = Guard(0)
+    guard.look({"1": 1000}, now=5000)
+    assert not guard.on
+    guard.look({"1": 6000}, now=5100)
+    assert guard.first_promise("1") == 6000

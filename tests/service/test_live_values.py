@@ -123,6 +123,18 @@ def test_a_refused_value_is_recorded_and_not_tried_again(site: Site) -> None:
     }
 
 
+def test_a_connection_that_is_lost_is_no_refusal(site: Site) -> None:
+    site.server.add("1.pbs1", refuse=15031)  # type: ignore[arg-type]
+    values = site.values()
+    with pytest.raises(IflError):
+        values.look(site.now)
+    site.server.remove("1.pbs1")
+    site.server.add("1.pbs1")
+    values.look(site.now + 60)
+    assert site.server.soft("1.pbs1") == "1000"
+    assert site.counts.refused == 0
+
+
 def test_without_the_right_to_alter_the_look_ends(site: Site) -> None:
     for number in range(3):
         site.server.add(f"{number}.pbs1", refuse=15007)  # type: ignore[arg-type]
@@ -139,6 +151,10 @@ def test_a_soft_walltime_that_a_manager_sets_or_that_the_hook_keeps_stays(site: 
     for later in (60, 120, 180):
         values.look(site.now + later)
         assert site.server.soft("1.pbs1") == "01:00:00"
+    # Others' later changes stay too.
+    site.server.add("1.pbs1", Resource_List__soft_walltime="02:00:00")
+    values.look(site.now + 200)
+    assert site.server.soft("1.pbs1") == "02:00:00"
     # With another walltime or in another state the value is ours again.
     site.server.add("1.pbs1", Resource_List__walltime="20:00:00")
     values.look(site.now + 240)
@@ -148,11 +164,14 @@ def test_a_soft_walltime_that_a_manager_sets_or_that_the_hook_keeps_stays(site: 
 def test_the_guard_gives_waiting_jobs_their_walltimes_and_takes_them_back(site: Site) -> None:
     site.server.add("1.pbs1", estimated__start_time=str(NOW + 100), Resource_List__ncpus="64")
     site.server.add("2.pbs1")
+    site.server.add("3.pbs1", Resource_List__walltime="00:20:00", Resource_List__soft_walltime="00:16:40")
     values = site.values(guard=600)
     values.look(NOW)
     assert [site.server.soft(job) for job in ("1.pbs1", "2.pbs1")] == ["1000", "1000"]
     values.look(NOW + 701)
     assert [site.server.soft(job) for job in ("1.pbs1", "2.pbs1")] == ["36000", "36000"]
+    # However small the change is.
+    assert site.server.soft("3.pbs1") == "1200"
     assert site.records[-1].reason is Reason.GUARD
     submitted = Request("predict", "queuejob", NOW + 702, site.records[-1].submission)
     assert site.predictions.decide(submitted)[1].reason is Reason.GUARD
@@ -178,7 +197,7 @@ def test_the_thread_goes_on_after_pbs_was_away_and_stops_when_it_is_told_to(site
     until(lambda: thread.problem)
     site.server.remove("1.pbs1")
     site.server.add("1.pbs1")
-    thread.change(LiveOptions(mode="on", every=5))
+    thread.change(LiveOptions(mode="on", every=6))
     until(lambda: site.server.soft("1.pbs1") == "1000")
     until(lambda: not thread.problem)
     thread.change(LiveOptions(mode="off"))

@@ -16,6 +16,8 @@ NO_JOB = frozenset({15001, 15016, 15139})
 """PBSE_UNKJOBID, PBSE_BADSTATE and PBSE_HISTJOBID of pbs_error.h: the job ended, or is in another state by now."""
 NO_PERMISSION = frozenset({15003, 15007})
 """PBSE_ATTRRO and PBSE_PERM: this user may not set the attribute."""
+REFUSED = frozenset({15004, 15014, 15015, 15180})
+"""PBSE_IVALREQ, PBSE_BADATVAL, PBSE_MODATRRUN and PBSE_SOFTWT_STF: PBS refuses this value for this job."""
 
 
 class IflError(SoftwalltimeError):
@@ -70,7 +72,7 @@ class Ifl:
         self._errno_location.restype = ctypes.POINTER(ctypes.c_int)
         self._connection = self._library.pbs_connect(server.encode() or None)
         if self._connection <= 0:
-            raise IflError(f"the PBS server cannot be reached (error {self._errno()})", self._errno())
+            raise IflError(f"the PBS server cannot be reached (error {self._errno()})")
 
     def close(self) -> None:
         """Disconnect."""

@@ -8,6 +8,7 @@ from softwalltime.jobs import Submission
 from softwalltime.live.jobs import ServerJob
 from softwalltime.live.options import LiveOptions
 from softwalltime.policy.decide import Decision
+from softwalltime.reasons import Reason
 
 
 class Urgency(IntEnum):
@@ -52,7 +53,7 @@ def plan_changes(jobs: Iterable[ServerJob], now: int, options: LiveOptions, revi
 def _waiting(job: ServerJob, options: LiveOptions, revise: Revise) -> LiveChange | None:
     decision = revise(job.submission, job.soft_walltime, None)
     seconds = decision.soft_walltime
-    if decision.action == "none" or seconds is None or not _worth(job, seconds, options):
+    if decision.action == "none" or seconds is None or not _worth(job, seconds, options, decision.reason):
         return None
     return LiveChange(Urgency.TOP_JOB if job.promised else Urgency.WAITING, job, seconds, decision)
 
@@ -67,14 +68,17 @@ def _running(job: ServerJob, now: int, options: LiveOptions, revise: Revise) -> 
     if decision.action == "none" or seconds is None or seconds < elapsed + options.lead:
         return None
     ends_soon = job.soft_walltime is not None and job.soft_walltime < elapsed + options.lead < seconds
-    if not ends_soon and not _worth(job, seconds, options):
+    if not ends_soon and not _worth(job, seconds, options, decision.reason):
         return None
     return LiveChange(Urgency.RUNNING_OUT if ends_soon else Urgency.RUNNING, job, seconds, decision)
 
 
-def _worth(job: ServerJob, seconds: int, options: LiveOptions) -> bool:
+def _worth(job: ServerJob, seconds: int, options: LiveOptions, reason: Reason) -> bool:
     """Whether the change is large enough; a job without a soft walltime is planned with its walltime."""
     has = job.soft_walltime or job.submission.walltime
+    if reason is Reason.GUARD:
+        # A short value of any size can delay the late job.
+        return seconds != has
     return has is None or abs(seconds - has) >= max(options.change_seconds, options.change_share * has)
 
 

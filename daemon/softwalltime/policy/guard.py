@@ -28,12 +28,13 @@ class Guard:
     def look(self, promises: Mapping[str, int | None], now: int) -> None:
         """Take in the waiting jobs, with the start promised to each now (epoch seconds; ``None``: no promise).
 
-        A promise of a job that is no longer a top job counts as long as it waits.
+        A promise of a job that is no longer a top job counts as long as it waits.  One that is past when it is first
+        seen counts for nothing: PBS leaves the estimate of a former top job, also of one that ran and was requeued.
         """
         first = self._promised
         self._promised = {job: first[job] for job in promises if job in first}
         for job, promise in promises.items():
-            if promise is not None:
+            if promise is not None and promise > now:
                 self._promised.setdefault(job, promise)
         late = [(promise, job) for job, promise in self._promised.items() if now > promise + self.seconds]
         self.late = min(late)[1] if late else ""

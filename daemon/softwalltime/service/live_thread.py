@@ -64,7 +64,9 @@ class LiveThread:
         return not self._thread.is_alive()
 
     def change(self, options: LiveOptions) -> None:
-        """Work with other options from now on."""
+        """Work with other options from now on; with the same ones nothing is forgotten."""
+        if options == self.options:
+            return
         self.options = options
         self._changed.set()
 

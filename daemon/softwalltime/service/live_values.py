@@ -11,7 +11,7 @@ from typing import Any
 
 from softwalltime.jobs import DecisionRecord, Submission
 from softwalltime.live.connection import PbsConnection
-from softwalltime.live.ifl import NO_JOB, NO_PERMISSION, IflError
+from softwalltime.live.ifl import NO_JOB, REFUSED, IflError
 from softwalltime.live.jobs import QueueWatch, ServerJob
 from softwalltime.live.options import LiveOptions
 from softwalltime.live.plan import LiveChange, Revise, plan_changes, within_budget
@@ -72,8 +72,6 @@ class LiveValues:
         """What PBS has refused for a job; it is not asked for the same value again."""
         self._altered: dict[str, ServerJob] = {}
         """Jobs that were altered, as they should be since."""
-        self._foreign: dict[str, ServerJob] = {}
-        """Jobs with a soft walltime in place of ours: the hook kept a manager's, or a manager set another one."""
 
     def look(self, now: int, *, stopping: Callable[[], bool] = lambda: False) -> None:
         """Look at the queue once, as of ``now`` (epoch seconds).
@@ -95,7 +93,7 @@ class LiveValues:
         if not predictions.ready:
             return
         there = {job.job_id for job in jobs}
-        remembered: tuple[dict[str, Any], ...] = (self._shadowed, self._refused, self._altered, self._foreign)
+        remembered: tuple[dict[str, Any], ...] = (self._shadowed, self._refused, self._altered)
         for each in remembered:
             for job_id in each.keys() - there:
                 del each[job_id]
@@ -114,18 +112,18 @@ class LiveValues:
             self._alter(change, now)
 
     def _is_foreign(self, job: ServerJob) -> bool:
-        """Whether somebody else has set the job's soft walltime since we did, or in place of us.
+        """Whether somebody else has set another soft walltime since we did, or the hook kept a manager's.
 
-        Alters of the walltime and starts change it too, so only values of the same walltime and state are compared.
+        Alters of the walltime and starts change it too, so a value counts for the same walltime and state only.  Who
+        takes a soft walltime away gives the job back.
         """
-        altered = self._altered.pop(job.job_id, None)
-        if altered is not None and _same_terms(job, altered) and job.soft_walltime != altered.soft_walltime:
-            self._foreign[job.job_id] = job
-        foreign = self._foreign.get(job.job_id)
-        if foreign is not None and (not _same_terms(job, foreign) or job.soft_walltime != foreign.soft_walltime):
-            del self._foreign[job.job_id]
+        altered = self._altered.get(job.job_id)
+        if altered is None:
             return False
-        return foreign is not None
+        if not _same_terms(job, altered) or job.soft_walltime is None:
+            del self._altered[job.job_id]
+            return False
+        return job.soft_walltime != altered.soft_walltime
 
     def _in_shadow(self, change: LiveChange) -> bool:
         return self._options.mode == "shadow" or change.decision.action == "shadow"
@@ -147,7 +145,8 @@ class LiveValues:
         except IflError as error:
             if error.code in NO_JOB:
                 return
-            if not error.code or error.code in NO_PERMISSION:
+            # Everything else is about PBS or our account, and not about this job.
+            if error.code not in REFUSED:
                 raise
             self._counts.refused += 1
             self._refused[change.job.job_id] = change.seconds

@@ -232,6 +232,7 @@ class Worker:
             self._next_fit = self._monotonic() + predictions.fit_seconds
         self._watch, self._lines_seen = JobWatch(), -1
         predictions.ready = True
+        predictions.guarded = self._handler.predictions.guarded
         self._handler.predictions = predictions
         self.history, self.loaded = predictions.learnt, int(self._clock())
         log.info("learnt %d jobs of the history in %.1f s", predictions.learnt, self._monotonic() - begin)

@@ -55,6 +55,9 @@ def read_decisions(connection: Connection) -> Iterator[DecisionRecord]:
                 and_(
                     or_(_of.job_id != "", _of.event == "queuejob"),
                     _of.event != "runjob",
+                    _of.event != "live_run",
+                    # With live values in shadow under a policy that is on, the job keeps what it has.
+                    or_(_of.event != "live", _of.action == "set", _of.mode != "on"),
                     _of.soft_walltime.is_not(None),
                     _of.action != "none",
                 ),
