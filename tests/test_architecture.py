@@ -51,7 +51,7 @@ ALLOWED = {
         "states",
         "store",
     },
-    "deployment": {"accounting", "errors", "policy", "resources", "service", "settings", "store"},
+    "deployment": {"accounting", "errors", "live", "policy", "resources", "service", "settings", "store"},
     "reports": {"errors", "formatting", "jobs", "policy", "predictors", "replay", "simulation", "states"},
     "experiments": {
         "errors",

@@ -88,6 +88,35 @@ def test_pbs_is_checked_for_the_preset_in_the_settings(
     assert ("strict ordering" in found) == ("strict_ordering" not in expected)
 
 
+def test_what_no_requirement_of_the_preset_says_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = """case $2 in "print server") echo 'create queue q'; echo 'set queue q backfill_depth = 0';; esac"""
+    conf = qmgr(tmp_path, said)
+    conf.write_text(conf.read_text().replace("/scratch/pbs", str(tmp_path)))
+    (tmp_path / "sched_priv").mkdir()
+    sched_config = tmp_path / "sched_priv" / "sched_config"
+    sched_config.write_text("strict_ordering: true ALL\nbackfill: false ALL\nresources: ncpus, soft_walltime\n")
+    config = tmp_path / "softwalltime.toml"
+    config.write_text('[policy]\npreset = "safe"\n')
+    monkeypatch.setattr(doctor, "find", lambda: Qmgr(tmp_path / "exec" / "bin" / "qmgr", tmp_path))
+
+    def reported() -> list[tuple[str, str, str]]:
+        run(["doctor", "--format", "json", "--config", str(config)])
+        found = json.loads(capsys.readouterr().out)
+        names = ("backfill_depth", "strict_ordering", "strict ordering")
+        return [(each["check"], each["verdict"], each["text"]) for each in found if each["check"] in names]
+
+    found = reported()
+    assert ("backfill_depth", "advice", "0 in q: nothing is planned there") in found
+    assert ("strict ordering", "advice", f"{sched_config}: backfill is false") in found
+    # A requirement that is not met says it itself.
+    sched_config.write_text("strict_ordering: false ALL\nresources: ncpus, soft_walltime\n")
+    assert [(check, verdict) for check, verdict, _ in reported() if check != "backfill_depth"] == [
+        ("strict_ordering", "problem")
+    ]
+
+
 @pytest.mark.postgres
 def test_a_running_daemon_without_pbs_has_no_problem(
     without_pbs: None,
@@ -152,6 +181,17 @@ def test_a_wrong_policy_is_reported(without_pbs: None, tmp_path: Path, capsys: p
     assert status == 1
     assert found["settings"]["text"].startswith("policy.waiting: no predictor is called 'percentil'")
     assert "root: " in found["settings"]["act"]
+
+
+def test_a_wrong_table_of_live_values_is_reported(
+    without_pbs: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "softwalltime.toml"
+    config.write_text("[live]\nnonsense = 1")
+    status, found = findings(capsys, "--config", str(config))
+    assert status == 1
+    assert found["settings"]["verdict"] == "problem"
+    assert found["settings"]["text"].startswith("live.nonsense: unknown key")
 
 
 def test_unreadable_settings_are_skipped(

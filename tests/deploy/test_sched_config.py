@@ -112,20 +112,36 @@ def test_quotes_and_the_time_after_them_are_read() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
-def test_the_file_keeps_owner_mode_link_and_odd_bytes(tmp_path: Path) -> None:
+def test_the_file_keeps_group_mode_link_and_odd_bytes(tmp_path: Path) -> None:
     file = tmp_path / "real"
     file.write_bytes(b"# caf\xe9\r\nby_queue: True ALL\r\n")
     file.chmod(0o640)
-    os.chown(file, 1234, 4321)
+    os.chown(file, 0, 4321)
     link = tmp_path / "sched_config"
     link.symlink_to("real")
     before = read(link)
     rewrite(link, before, with_switch(before, "by_queue", on=False))
     assert file.read_bytes() == b"# caf\xe9\r\nby_queue: False ALL\r\n"
     status = file.stat()
-    assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (1234, 4321, 0o640)
+    assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (0, 4321, 0o640)
     assert link.is_symlink()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["real", "sched_config"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root is refused")
+@pytest.mark.parametrize("changeable", ["folder", "file", "folder of the link"])
+def test_root_writes_no_file_that_others_can_change(tmp_path: Path, changeable: str) -> None:
+    folder, links = tmp_path / "real", tmp_path / "links"
+    folder.mkdir()
+    links.mkdir()
+    file, link = folder / "sched_config", links / "sched_config"
+    file.write_text("by_queue: True ALL\n")
+    link.symlink_to(file)
+    os.chown({"folder": folder, "file": file, "folder of the link": links}[changeable], 1234, -1)
+    with pytest.raises(SourceError, match="belongs to another user: edit it by hand"):
+        rewrite(link, read(link), "by_queue: False ALL\n")
+    assert file.read_text() == "by_queue: True ALL\n"
+    assert [path.name for path in folder.iterdir()] == ["sched_config"]
 
 
 def test_a_file_that_somebody_else_changes_is_left_alone(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from softwalltime.deployment.prove import free_vnode
 from softwalltime.deployment.read_settings import read_settings
 from softwalltime.deployment.scheduler_setup import Change, PbsSettings, requirements
 from softwalltime.deployment.setup_plan import Setup, changes_of, edited, plan_setup, statement
-from softwalltime.errors import UsageError
+from softwalltime.errors import SourceError, UsageError
 from tests.deploy.findings import bad
 from tests.deploy.qmgr_scripts import qmgr
 
@@ -106,6 +106,31 @@ def test_what_the_site_has_changed_since_stays() -> None:
     assert settled.files[FILE] == DELIVERED.replace("by_queue: True\tnon", "by_queue: False\tnon").replace(
         "resources: ", "# ours\nresources: "
     ).replace("mem, ", "mem, licenses, ")
+
+
+@pytest.mark.parametrize("owner", ["server", "sched default"])
+def test_what_a_formula_of_the_site_uses_does_not_go_back(owner: str) -> None:
+    plan = plan_setup(requirements("order"), AS_DELIVERED, ())
+    changed = after(AS_DELIVERED, plan.changes)
+    product = QmgrObject({"job_sort_formula": ("job_priority * (eligible_time + 60) / predicted",)})
+    if owner == "server":
+        server = QmgrObject({**changed.server.attributes, **product.attributes})
+        changed = replace(changed, server=server)
+    else:
+        changed = replace(changed, schedulers={"default": product})
+    for needs in ((), requirements("safe")):
+        way = plan_setup(needs, changed, plan.make)
+        stays = {"predicted", "eligible_time_enable"}
+        assert not stays & {change.name for change in (*way.back, *way.forgotten)}
+        notes = [note for note in way.notes if f"qmgr -c 'set {owner} job_sort_formula" in note]
+        assert {name for name in stays for note in notes if f" {name}: " in note} == stays
+    # Once the formula uses neither, a later run takes them back.
+    settled = after(changed, way.changes)
+    kept = [change for change in plan.make if change not in way.forgotten]
+    kept = [change for change in kept if change.key not in {each.key for each in way.back}]
+    other = {"job_sort_formula": ("job_priority",)}
+    settled = replace(settled, server=QmgrObject({**settled.server.attributes, **other}), schedulers={})
+    assert stays <= {change.name for change in plan_setup((), settled, kept).back}
 
 
 def test_the_sites_formula_is_never_replaced_without_being_told_to() -> None:
@@ -224,6 +249,42 @@ def test_an_interruption_leaves_no_change_that_is_not_written_down(setup: Setup,
     plan = plan_setup((), settings, setup.kept())
     assert [change.name for change in plan.back] == ["first"]
     assert plan.notes == ()
+
+
+def test_the_way_back_after_two_formulas_is_the_sites_own(setup: Setup, tmp_path: Path) -> None:
+    def formula(before: str, after: str) -> Change:
+        return Change("server", "job_sort_formula", before, after, "")
+
+    nothing = plan_setup((), AS_DELIVERED, ())
+    for change in (formula(OWN, "F1"), formula("F1", "F2")):
+        list(setup.apply(replace(nothing, make=(change,))))
+    assert setup.kept() == [formula(OWN, "F2")]
+    with pytest.raises(PbsError):
+        list(setup.apply(replace(nothing, make=(formula("F2", "refused"),))))
+    assert setup.kept() == [formula(OWN, "F2")]
+    now = PbsSettings(server=QmgrObject({"job_sort_formula": ("F2",)}))
+    assert [change.after for change in plan_setup((), now, setup.kept()).back] == [OWN]
+    # A value of the site in between is the one to go back to, and its own formula leaves nothing to take back.
+    list(setup.apply(replace(nothing, make=(formula("site", "F3"),))))
+    assert setup.kept() == [formula("site", "F3")]
+    list(setup.apply(replace(nothing, make=(formula("F3", "site"),))))
+    assert setup.kept() == []
+    assert given(tmp_path)[-1] == "set server job_sort_formula = site"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root is refused")
+def test_nothing_is_changed_where_others_can_change_a_sched_config(setup: Setup, tmp_path: Path) -> None:
+    folder = tmp_path / "sched_priv"
+    folder.mkdir()
+    (folder / "sched_config").write_text(DELIVERED)
+    os.chown(folder, 1234, 1234)
+    file = f"{folder}/sched_config"
+    plan = plan_setup(requirements("order"), replace(AS_DELIVERED, files={file: DELIVERED}), ())
+    with pytest.raises(SourceError, match=r"belongs to another user\. To do by hand: .*strict_ordering: false -> True"):
+        list(setup.apply(plan))
+    assert not (tmp_path / "statements").exists()
+    assert setup.kept() == []
+    assert (folder / "sched_config").read_text() == DELIVERED
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", '[{"place": "server"}]', '{"a": 1}'])

@@ -13,6 +13,14 @@ from tests.samples import ROOT
 SHIPPED = (ROOT / "deploy" / "softwalltime.toml").read_text()
 
 
+@pytest.fixture
+def without_pbs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide a PBS of this machine, whose settings a test must not change."""
+    monkeypatch.setattr(pbs, "USUAL", Path("/nonexistent"))
+    monkeypatch.setenv("PBS_CONF_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+
+
 @pytest.mark.parametrize(
     ("text", "after"),
     [
@@ -26,6 +34,10 @@ SHIPPED = (ROOT / "deploy" / "softwalltime.toml").read_text()
             '[policy]\nshare = 0.1\n[[policy.rules]]\nqueue = "a"\n',
             '[policy]\npreset = "safe"\nshare = 0.1\n[[policy.rules]]\nqueue = "a"\n',
         ),
+        ('[ policy ]\npreset = "off"\n', '[ policy ]\npreset = "safe"\n'),
+        ('[policy]\r\npreset = "off"\r\n', '[policy]\r\npreset = "safe"\r\n'),
+        ("[policy]\r\nshare = 0.1\r\n", '[policy]\r\npreset = "safe"\r\nshare = 0.1\r\n'),
+        ('server = "x"\r\n', 'server = "x"\r\n\r\n[policy]\r\npreset = "safe"\r\n'),
         (SHIPPED, SHIPPED.replace('\npreset = "shadow"', '\npreset = "safe"')),
     ],
 )  # fmt: skip
@@ -41,12 +53,35 @@ def test_a_file_that_cannot_be_changed_line_by_line_is_refused(text: str) -> Non
         with_policy(text, {"preset": "safe"}, "x.toml")
 
 
-def test_a_dry_run_shows_the_preset_and_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_header_that_is_not_found_is_no_error_of_toml() -> None:
+    with pytest.raises(UsageError, match=r"set preset in \[policy\] by hand"):
+        with_policy('["policy"]\nshare = 0.1\n', {"preset": "safe"}, "x.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (None, "softwalltime.toml: No such file or directory; create it, or give --config FILE"),
+        ("[live]\nnonsense = 1\n", "live.nonsense: unknown key"),
+        ("[policy]\nshare = 2\n", "policy.share: "),
+    ],
+)
+def test_wrong_settings_are_refused_before_anything_is_changed(
+    text: str | None, error: str, tmp_path: Path, without_pbs: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(pbs, "USUAL", Path("/nonexistent"))
-    monkeypatch.setenv("PBS_CONF_FILE", str(tmp_path / "none"))
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    config = tmp_path / "softwalltime.toml"
+    if text is not None:
+        config.write_text(text)
+    assert run(["policy", "set", "safe", "--apply", "--config", str(config), "--folder", str(tmp_path / "hook")]) == 2
+    said = capsys.readouterr()
+    assert error in said.err
+    assert said.out == ""
+    assert (config.read_text() if config.exists() else None) == text
+
+
+def test_a_dry_run_shows_the_preset_and_changes_nothing(
+    tmp_path: Path, without_pbs: None, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = tmp_path / "softwalltime.toml"
     config.write_text(SHIPPED)
     assert run(["policy", "set", "order", "--config", str(config), "--folder", str(tmp_path / "hook")]) == 0

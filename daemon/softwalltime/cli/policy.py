@@ -55,15 +55,23 @@ def set_policy(context: click.Context, name: str, do: bool, formula: str, folder
       softwalltime policy set safe --apply
     """
     from softwalltime.deployment.reload_daemon import reload_daemon
-    from softwalltime.deployment.sched_config import read, rewrite
+    from softwalltime.deployment.sched_config import refuse_open, rewrite
     from softwalltime.deployment.scheduler_setup import SETUPS
-    from softwalltime.deployment.settings_file import policy_file, with_policy
+    from softwalltime.deployment.settings_file import policy_file, read, with_policy
+    from softwalltime.live.options import live_options
+    from softwalltime.policy.site import site_policy
 
     if formula and name != "order":
         raise UsageError("--formula is for order")
     file = policy_file(config)
     before = read(file)
     after = with_policy(before, {"preset": name}, str(file))
+    # The daemon refuses wrong settings, so nothing is changed before they are correct.
+    settings = load_settings(config)
+    site_policy({**settings.policy, "preset": name})
+    live_options(settings.live)
+    if do and after != before:
+        refuse_open(file)
 
     def set_up() -> None:
         needed = name if name in SETUPS else "none"

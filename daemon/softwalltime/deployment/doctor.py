@@ -3,7 +3,7 @@
 import os
 import pwd
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,6 +29,7 @@ from softwalltime.deployment.read_settings import read_settings, sched_configs
 from softwalltime.deployment.scheduler_setup import RESOURCE, preset_of, requirements, resource_of
 from softwalltime.deployment.subprocess_call import SubprocessError
 from softwalltime.errors import SoftwalltimeError
+from softwalltime.live.options import live_options
 from softwalltime.policy.site import SitePolicy, site_policy
 from softwalltime.service.status import OK
 from softwalltime.settings import Settings, hidden_file, load_settings
@@ -87,6 +88,7 @@ class Doctor:
             yield problem("settings", text, f"root: {found.remedy}")
         try:
             self.policy = site_policy(settings.policy) if settings.policy else None
+            live_options(settings.live)
         except SoftwalltimeError as error:
             yield problem("settings", str(error), CORRECT)
             return settings
@@ -118,11 +120,10 @@ class Doctor:
         if found is None:
             yield from general
             return
-        # What the preset needs is not advice.
-        names = {need.name.replace("_", " ") for need in needs} | {need.name for need in needs}
-        yield from (finding for finding in general if finding.check not in names)
         on = self.policy is None or self.policy.mode == "on"
-        yield from check_setup(preset, needs, found, on=on)
+        specific = list(check_setup(preset, needs, found, on=on))
+        yield from (finding for finding in general if not repeated(finding, specific))
+        yield from specific
 
     def _hook(self, pbs: Qmgr, settings: Settings, version: str) -> Iterator[Finding]:
         if os.geteuid() != 0:
@@ -172,6 +173,17 @@ class Doctor:
             store = replace(store, retention="")
         yield from check_store(store, settings.dsn, answers=isinstance(daemon, DaemonProbe))
         return store
+
+
+def repeated(general: Finding, specific: Iterable[Finding]) -> bool:
+    """Return whether the findings about the preset say what a general finding about the scheduler says.
+
+    Where the requirement is met, the general finding is about something else, such as the depth of a queue.
+    """
+    same = [finding for finding in specific if finding.check.replace("_", " ") == general.check.replace("_", " ")]
+    if general.verdict in ("advice", "warning", "problem"):
+        return any(finding.verdict != "ok" for finding in same)
+    return general.verdict == "skipped" or bool(same)
 
 
 def _lag(settings: Settings, store: StoreProbe | str) -> Iterator[Finding]:

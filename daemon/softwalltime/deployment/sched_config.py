@@ -5,14 +5,16 @@ overrides an earlier one.  Lines that begin with ``#`` are comments (OpenPBS, sr
 values only, so that comments and layout stay.
 """
 
+import errno
 import os
 import re
-import shutil
 import signal
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from softwalltime.deployment.ownership import WritableByOthers, file_writable_by_others
 from softwalltime.errors import SourceError
 
 LOCK = "sched.lock"
@@ -129,31 +131,72 @@ def rewrite(file: Path, before: str, after: str) -> None:
     """Replace the text of a file atomically; owner, permissions and extended attributes stay.
 
     :param before: the text that ``after`` was made from.
-    :raises SourceError: if it cannot be written, or was changed meanwhile.
+    :raises SourceError: if it cannot be written, others can change it or its folder, or it was changed meanwhile.
     """
+    refuse_open(file)
     # A link to the file stays a link.
     target = Path(os.path.realpath(file))
     beside = target.with_name(f".{target.name}.softwalltime")
     try:
-        status = target.stat()
         beside.unlink(missing_ok=True)
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape", newline="") as stream:
             stream.write(after)
             stream.flush()
-            os.fchown(stream.fileno(), status.st_uid, status.st_gid)
+            _copy_attributes(target, stream.fileno())
             os.fsync(stream.fileno())
-        shutil.copystat(target, beside)
-        os.utime(beside)
         if read(target) != before:
             beside.unlink()
             raise SourceError(f"{file}: changed by somebody else meanwhile; run this again")
         beside.replace(target)
     except OSError as error:
         beside.unlink(missing_ok=True)
+        raise SourceError(f"{file}: cannot be written: {error.strerror}; run this as root on its host") from error
+
+
+def refuse_open(file: Path) -> None:
+    """Refuse, as root, to write a file that others can change or replace.
+
+    :raises SourceError: says which path it is, and what to do.
+    """
+    if (found := open_to_others(file)) is not None:
         raise SourceError(
-            f"{file}: cannot be written: {error.strerror}; run this as root on the scheduler's host"
-        ) from error
+            f"{file}: root does not write it because {found.path} {found.reason}: edit it by hand, or run "
+            f"{found.remedy}"
+        )
+
+
+def open_to_others(file: Path) -> WritableByOthers | None:
+    """Return, for root, the path by which others can change or replace a file: they could direct a write elsewhere.
+
+    :raises SourceError: if the file cannot be examined.
+    """
+    if os.geteuid() != 0:
+        return None
+    try:
+        return file_writable_by_others(file) or file_writable_by_others(file.resolve(strict=True))
+    except OSError as error:
+        raise SourceError(f"{error.filename or file}: {error.strerror}") from error
+
+
+def _copy_attributes(source: Path, descriptor: int) -> None:
+    """Give an open file the owner, permissions and extended attributes of another file.
+
+    :raises OSError: if that is impossible.
+    """
+    original = os.open(source, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        status = os.fstat(original)
+        os.fchown(descriptor, status.st_uid, status.st_gid)
+        for name in os.listxattr(original):
+            try:
+                os.setxattr(descriptor, name, os.getxattr(original, name))
+            except OSError as error:
+                if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENODATA, errno.EINVAL, errno.EACCES):
+                    raise
+        os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
+    finally:
+        os.close(original)
 
 
 def reload_scheduler(folder: Path) -> str:

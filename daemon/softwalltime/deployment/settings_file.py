@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from softwalltime.deployment.sched_config import read
-from softwalltime.errors import UsageError
+from softwalltime.errors import SourceError, UsageError
 from softwalltime.settings import SYSTEM_FILE, settings_files
 
-_HEADER = re.compile(r"^[ \t]*\[policy\][ \t]*(?:#.*)?$", re.MULTILINE)
+_HEADER = re.compile(r"^[ \t]*\[[ \t]*policy[ \t]*\][ \t]*(?:#[^\r\n]*)?(?=\r?$)", re.MULTILINE)
 _NEXT = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
 
@@ -18,6 +17,23 @@ def policy_file(config: Path | None) -> Path:
     """Return the settings file that has the policy, else the first one, else the system's."""
     files = settings_files(config)
     return next((file for file in files if _HEADER.search(read(file))), files[0] if files else SYSTEM_FILE)
+
+
+def read(file: Path) -> str:
+    """Return the text of a settings file, with its line ends.
+
+    :raises SourceError: if it cannot be read.
+    """
+    try:
+        with file.open(encoding="utf-8", newline="") as stream:
+            return stream.read()
+    except FileNotFoundError as error:
+        raise SourceError(f"settings file {file}: {error.strerror}; create it, or give --config FILE") from error
+    except OSError as error:
+        hint = "; run this as root" if isinstance(error, PermissionError) else ""
+        raise SourceError(f"settings file {file}: {error.strerror}{hint}") from error
+    except UnicodeDecodeError as error:
+        raise SourceError(f"settings file {file}: not UTF-8 at byte {error.start}") from error
 
 
 def with_policy(text: str, values: Mapping[str, str], where: str) -> str:
@@ -28,17 +44,23 @@ def with_policy(text: str, values: Mapping[str, str], where: str) -> str:
     """
     expected = _parsed(text, where)
     expected["policy"] = {**expected.get("policy", {}), **values}
+    end = "\r\n" if "\r\n" in text else "\n"
     changed = text
     if not _HEADER.search(changed):
-        changed += f"{'' if not changed or changed.endswith(chr(10)) else chr(10)}\n[policy]\n"
+        changed += f"{'' if not changed or changed.endswith(chr(10)) else end}{end}[policy]{end}"
     for key, value in values.items():
-        changed = _with_key(changed, key, value)
-    if _parsed(changed, where) != expected:
+        changed = _with_key(changed, key, value, end)
+    try:
+        actual = tomllib.loads(changed)
+    except tomllib.TOMLDecodeError:
+        # The text was valid before the change.
+        actual = None
+    if actual != expected:
         raise UsageError(f"{where}: not written line by line; set {', '.join(values)} in [policy] by hand")
     return changed
 
 
-def _with_key(text: str, key: str, value: str) -> str:
+def _with_key(text: str, key: str, value: str, newline: str) -> str:
     start = next(_HEADER.finditer(text)).end()
     following = _NEXT.search(text, start)
     end = following.start() if following else len(text)
@@ -51,7 +73,7 @@ def _with_key(text: str, key: str, value: str) -> str:
         ended = "\n" if found[0].endswith("\n") else ""
         table = f'{table[: found.start()]}{found[1]}"{value}"{found[2]}{ended}{table[found.end() :]}'
     else:
-        table = f'\n{key} = "{value}"{table if table else chr(10)}'
+        table = f'{newline}{key} = "{value}"{table if table else newline}'
     return text[:start] + table + text[end:]
 
 

@@ -10,10 +10,13 @@ from softwalltime.deployment import sched_config
 from softwalltime.deployment.files import read_state, write_state
 from softwalltime.deployment.pbs import PbsError, Qmgr
 from softwalltime.deployment.scheduler_setup import Change, PbsSettings, Requirement, definition
-from softwalltime.errors import UsageError
+from softwalltime.errors import SourceError, UsageError
 
 BACK = "as it was before softwalltime"
 _IN_USE = "busy"
+FORMULA = "job_sort_formula"
+_FORMULA_NEEDS = {"eligible_time_enable": "eligible_time"}
+"""Server attributes that a formula needs, each with the name that the formula uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +57,40 @@ def plan_setup(needs: Sequence[Requirement], settings: PbsSettings, kept: Sequen
             if now != change.before:
                 notes.append(f"{change} was changed since to {now or 'not set'}: it stays so")
     make = [change for need in needs for change in need.missing(settings)]
+    changes = (*back, *make)
+    for change in tuple(back):
+        if note := _formula_in_the_way(change, changes, settings):
+            back.remove(change)
+            notes.append(note)
     notes += [text for need in needs if (text := need.by_hand(settings))]
     return SetupPlan(tuple(make), tuple(back), tuple(forgotten), tuple(notes))
+
+
+def _formula_in_the_way(change: Change, changes: Sequence[Change], settings: PbsSettings) -> str:
+    """Return why a setting must not go back: a formula that remains after all changes uses it; empty: none does.
+
+    PBS does not check this.  All jobs would have the value 0.
+    """
+    used = change.name if change.place == "resource" and not change.after else _FORMULA_NEEDS.get(change.name)
+    if used is None:
+        return ""
+    written = {each.name: each.after for each in changes if each.place == "server"}
+    created = [each.name for each in changes if each.place == "resource" and not each.after]
+    formulas = {"server": written.get(FORMULA, settings.server.get(FORMULA))}
+    formulas |= {f"sched {name}": found.get(FORMULA) for name, found in settings.schedulers.items()}
+    for owner, formula in formulas.items():
+        # The formula from before softwalltime may have used the waiting time without this setting.
+        restored = owner == "server" and FORMULA in written and not any(_uses(formula, name) for name in created)
+        if _uses(formula, used) and (change.place == "resource" or not restored):
+            return (
+                f"{change} is not done: the {FORMULA} of {owner} uses {used} and is {formula}. Change it with "
+                f"qmgr -c 'set {owner} {FORMULA} = ...', then run this again"
+            )
+    return ""
+
+
+def _uses(formula: str, name: str) -> bool:
+    return re.search(rf"\b{re.escape(name)}\b", formula) is not None
 
 
 def value_now(change: Change, settings: PbsSettings) -> str:
@@ -96,7 +131,9 @@ class Setup:
         What was before is written down before each change, so that an interruption loses nothing.
 
         :raises PbsError: if PBS refuses a change; the earlier ones stay and are written down.
+        :raises SourceError: if others can change a sched_config; nothing is done then.
         """
+        _refuse_open_files(plan.changes)
         forgotten = {change.key for change in plan.forgotten}
         kept = {change.key: change for change in self.kept() if change.key not in forgotten}
         schedulers: dict[Path, None] = {}
@@ -113,11 +150,22 @@ class Setup:
             schedulers |= _scheduler(change)
             yield f"done: {change}  # {change.why}"
         for change in plan.make:
-            # The newest value before is the one to go back to: the site may have changed the setting in between.
+            older = kept.get(change.key)
+            merged = change
+            if older is not None and older.after == change.before:
+                merged = replace(change, before=older.before)
+            # Otherwise the site has changed the setting in between, and its value is the one to go back to.
+            self._write({**kept, change.key: merged})
+            try:
+                self._make(change)
+            except (PbsError, UsageError):
+                if older is not None:
+                    self._write(kept)
+                raise
             kept.pop(change.key, None)
-            kept[change.key] = change
+            if merged.before != merged.after:
+                kept[change.key] = merged
             self._write(kept)
-            self._make(change)
             schedulers |= _scheduler(change)
             yield f"done: {change}  # {change.why}"
         if plan.forgotten:
@@ -192,6 +240,18 @@ def changes_of(text: str, folder: Path) -> list[Change]:
             f"{folder}: the file with PBS's earlier settings is damaged: {error}; move it away, and set PBS's settings "
             "back by hand"
         ) from error
+
+
+def _refuse_open_files(changes: Sequence[Change]) -> None:
+    """Refuse changes of files that others can change, before the first change is made."""
+    for file in dict.fromkeys(change.file for change in changes if change.file):
+        # No advice to change the owner: a scheduler with PBS_DAEMON_SERVICE_USER needs it.
+        if (found := sched_config.open_to_others(Path(file))) is not None:
+            byhand = "; ".join(str(change) for change in changes if change.file == file)
+            raise SourceError(
+                f"nothing was changed in PBS: root does not write {file} because {found.path} {found.reason}. To do by "
+                f"hand: {byhand}; then send SIGHUP to the scheduler and run this again"
+            )
 
 
 def _scheduler(change: Change) -> dict[Path, None]:
