@@ -14,7 +14,7 @@ from softwalltime.predictors.percentile import PercentileOptions
 from softwalltime.predictors.registry import make
 from softwalltime.replay.drive import drive
 from softwalltime.replay.percentile_grid import drive_percentiles, soft_walltimes
-from softwalltime.replay.workload import Workload
+from softwalltime.replay.workload import Scoring, Workload
 from softwalltime.reports.analysis.settings import (
     KEYS,
     PERCENTILES,
@@ -56,6 +56,12 @@ some_jobs = st.builds(
 @given(st.lists(some_jobs, min_size=12, max_size=80), st.sampled_from(KEYS))
 def test_any_jobs_get_the_same_soft_walltimes(jobs: list[CompletedJob], keys: tuple[str, ...]) -> None:
     assert_equal_to_each_by_itself(Workload(jobs), keys, 7)
+
+
+def test_jobs_that_are_not_scored_teach_too_and_those_that_never_ran_teach_nothing() -> None:
+    jobs = [job(submitted=1000 * n, runtime=0 if n % 5 == 4 else 100 + n, job_id=str(n)) for n in range(40)]
+    scoring = Scoring(since=30_000, never_ran=True)
+    assert assert_equal_to_each_by_itself(Workload(jobs, scoring=scoring), ("user",), 7) > 100
 
 
 @pytest.mark.parametrize("keys", KEYS, ids="+".join)

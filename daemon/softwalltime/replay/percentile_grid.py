@@ -36,7 +36,8 @@ def drive_percentiles(
     keys: dict[object, int] = {}
     code = np.array([keys.setdefault(key, len(keys)) for key in workload.rows(*options.keys)], np.int64)
     walltime, submitted, end = workload.walltime, workload.submitted, workload.numbers("end")
-    share = np.divide(workload.runtime, walltime, out=np.zeros(len(walltime)), where=workload.scored)
+    share = np.divide(workload.runtime, walltime, out=np.zeros(len(walltime)), where=walltime > 0)
+    learned = (workload.runtime > 0) & (walltime > 0)
     asks = (walltime > 0) & ~workload.shrink_to_fit
     ranks = _Ranks(percentiles)
     found = np.full((len(percentiles), len(walltime)), np.nan)
@@ -44,7 +45,7 @@ def drive_percentiles(
     for kinds, numbers in workload.submissions_and_ends(progress):
         submissions = kinds > 0
         # Others are neither learned nor predicted.
-        useful = np.where(submissions, asks[numbers], workload.scored[numbers])
+        useful = np.where(submissions, asks[numbers], learned[numbers])
         submissions, numbers = submissions[useful], numbers[useful]
         times = np.where(submissions, submitted[numbers], end[numbers])
         asked, neighbours, fractions = [], [], []
