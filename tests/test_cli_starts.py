@@ -142,3 +142,19 @@ def test_replay_starts_compares_forecasts_with_baselines_and_calibrates_live_one
     plain, corrected = rows
     assert plain["4.pbs1"] == corrected["4.pbs1"], "it starts at once"
     assert plain["3.pbs1"]["range90"] != corrected["3.pbs1"]["range90"]
+    spelled_out = ("--predictor", "calibrated:statistic=median,target=0.05")
+    assert run([*live, *spelled_out, "--calibration", calibration]) == 0
+    assert "not corrected" not in capsys.readouterr().out
+    for more, reason in (
+        ((*live, "--predictor", "v1"), "measured with --predictor calibrated:statistic=median, not v1"),
+        (("starts", "--snapshot", queue, "--runs", "20", "--format", "json"), "no job was learnt: give --log LOGS"),
+    ):
+        documents = []
+        for last in ((), ("--calibration", calibration)):
+            assert run([*more, *last]) == 0
+            documents.append(json.loads(capsys.readouterr().out))
+        plain, uncorrected = documents
+        assert plain["jobs"] == uncorrected["jobs"]
+        (remark,) = set(uncorrected["remarks"]) - set(plain["remarks"])
+        assert remark.startswith("forecasts are not corrected: ")
+        assert remark.endswith(reason)

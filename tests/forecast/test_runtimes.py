@@ -7,8 +7,9 @@ import pytest
 
 from softwalltime.events import Event
 from softwalltime.forecast.history import learn_history, note_live
+from softwalltime.forecast.queue_model import UNLIMITED
 from softwalltime.forecast.runtimes import RuntimeDistribution, RuntimeModel, samples
-from softwalltime.jobs import ColdStart, CompletedJob, Submission
+from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.predictors.base import Options, Predictor
 from softwalltime.predictors.registry import make
 from softwalltime.reasons import Reason
@@ -81,6 +82,53 @@ def test_of_a_running_job_what_is_over_is_ruled_out_and_nothing_exceeds_the_wall
     assert beyond.values.max() <= 10_000
     over = learnt.distribution(submission, 1000, 10**5, elapsed=1005)
     assert over.median == 1006
+
+
+def test_a_job_without_a_walltime_runs_like_past_jobs_without_one() -> None:
+    jobs = history({"alice": [1000] * 20}) + [replace(each, submission=replace(each.submission, walltime=None))
+        for each in history({"bob": [900] * 50})]  # fmt: skip
+    submission = replace(jobs[0].submission, user="carol", walltime=None)
+    for spec in (None, "calibrated:statistic=median"):
+        found = model(spec, jobs).distribution(submission, UNLIMITED, 10**6)
+        assert (found.median, found.known) == (900, True)
+        assert found.basis == "runtimes of the last 50 jobs without a walltime"
+    longer = model(None, jobs).distribution(submission, UNLIMITED, 10**6, elapsed=1000)
+    assert not longer.known
+    assert longer.basis == "no walltime, and it has run longer than jobs like it"
+    assert not model(None, jobs[:20]).distribution(submission, UNLIMITED, 10**6).known
+
+
+class Counting(Predictor):
+    """Counts how often it is asked."""
+
+    name, summary, source = "counting", "none", "tests"
+
+    def __init__(self, sample: tuple[float, ...]) -> None:
+        super().__init__(Options())
+        self.asked: list[str] = []
+        self._sample = sample
+
+    def learn(self, job: CompletedJob) -> None:
+        pass
+
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction:
+        self.asked.append(submission.job_id)
+        return Prediction(50, "always the same", (), self._sample)
+
+
+def test_predictors_are_asked_about_past_jobs_only_for_errors_that_are_kept() -> None:
+    jobs = history({"alice": [100] * 1100, "bob": [100] * 10, "carol": [10_000] * 3})
+    done: list[int] = []
+    single, distribution = Counting(()), Counting((40, 50))
+    for each in (single, distribution):
+        learnt = RuntimeModel(each)
+        assert learn_history(learnt, jobs, 10**9, progress=done.append) == len(jobs)
+        note_live(learnt, [running(3, 1, 60, elapsed=10), waiting(4, 1, 60)])
+    assert sum(done) == 2 * len(jobs)
+    assert len(distribution.asked) == 1
+    # The last 1,000 jobs that ended (two of carol among them), and the last 50 of each user.
+    kept = {f"alice{number}" for number in range(102, 1100)} | {f"bob{number}" for number in range(10)}
+    assert set(single.asked) == kept | {f"carol{number}" for number in range(3)}
 
 
 class Observer(Predictor):

@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 
 from softwalltime.errors import UsageError
+from softwalltime.forecast.calibration import Corrections
+from softwalltime.forecast.expected import Learnt, expected_starts
+from softwalltime.forecast.like_waits import LikeWaits
 from softwalltime.forecast.pbs_state import snapshot_of
 from softwalltime.forecast.probes import probe_job, probe_of
 from softwalltime.forecast.queue_model import QueueModel, limit, model_of
-from softwalltime.forecast.runtimes import RuntimeDistribution
+from softwalltime.forecast.runtimes import RuntimeDistribution, RuntimeModel
 from softwalltime.forecast.snapshot import LiveJob, ServerSnapshot
 from softwalltime.forecast.start_times import forecast
 from softwalltime.forecast.waits_for import waits_for
@@ -18,6 +21,7 @@ from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Jobs
 from softwalltime.simulation.policies import Policy
 from tests.forecast.states import NOW, recorded_output, running, server, waiting
+from tests.samples import job
 
 
 def exactly(*seconds: int) -> list[RuntimeDistribution]:
@@ -120,6 +124,25 @@ def test_what_a_job_waits_for_is_one_sentence() -> None:
     assert second == "enough processors are free: starts at the next scheduling cycle"
     assert third.startswith("behind 1 job of queue q; 16 processors come free at ")
     assert third.endswith("when 3.srv ends")
+
+
+def test_a_start_that_depends_on_a_job_without_a_walltime_is_forecast_from_past_ones_or_not_at_all() -> None:
+    endless = running(1, 8, 0, elapsed=100)
+    queue = model_of(server(16, endless, running(2, 4, 900, elapsed=0), waiting(3, 4, 60), waiting(4, 12, 60)))
+    runtimes = RuntimeModel(None)
+    found = list(expected_starts(queue, Learnt(runtimes, LikeWaits()), frozenset(("3.srv", "4.srv")), runs=5))
+    assert [(one.job.submission.job_id, one.expected) for one in found] == [("3.srv", NOW), ("4.srv", None)]
+    assert found[1].waits_for == (
+        "its start depends on 1.srv, of unknown runtime: no walltime, and no past job without one is known"
+    )
+    for number in range(3):
+        runtimes.ended(job("bob", runtime=2000, walltime=None, job_id=f"{number}.srv"))
+    # Neither is the scheduler's assumption of 5 years a forecast by walltimes, of which corrections are made.
+    by_walltimes = Corrections(((1.0, 0.0),) * 6, ((),) * 6)
+    for corrections in (None, by_walltimes):
+        learnt = Learnt(runtimes, LikeWaits(), corrections)
+        (found,) = expected_starts(queue, learnt, frozenset(("4.srv",)), runs=5)
+        assert found.expected == NOW + 1900
 
 
 def test_jobs_that_cannot_start_have_a_reason_in_place_of_a_forecast() -> None:

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 
 from softwalltime.cli.options import LazySettings
+from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.sources import STORE, load_jobs
-from softwalltime.forecast.calibration import Corrections
+from softwalltime.errors import OptionError
+from softwalltime.forecast.calibration_file import CalibrationFile
 from softwalltime.forecast.expected import Learnt
 from softwalltime.forecast.history import learn_history, note_live
 from softwalltime.forecast.like_waits import LikeWaits
@@ -23,26 +25,55 @@ PREDICTOR = "calibrated:statistic=median"
 
 def learn(
     sources: tuple[str, ...], spec: str, settings: LazySettings, snapshot: ServerSnapshot,
-    corrections: Corrections | None,
-) -> tuple[Learnt, str]:  # fmt: skip
-    """Return what the history before the snapshot taught, and one sentence about it.
+    calibration: CalibrationFile | None,
+) -> tuple[Learnt, str, tuple[str, ...]]:  # fmt: skip
+    """Return what the history before the snapshot taught, one sentence about it, and remarks.
 
     :param sources: logs, traces or the word store; empty for the store if the settings name one, else for nothing.
+    :param calibration: used only where runtimes are learnt and predicted as in the forecasts that it was measured on.
     :raises SourceError: if a source cannot be read.
     :raises StoreError: if the store cannot be used.
     """
     waits = LikeWaits()
     if not sources and settings().dsn is None:
         sentence = "runtimes: walltimes, as neither a store nor --log is given"
-        return Learnt(RuntimeModel(None), waits, corrections), sentence
+        return Learnt(RuntimeModel(None), waits), sentence, _not_corrected(calibration, spec, 0)
     predictor = make(spec)
     logs = sources and sources != (STORE,)
     completed = load_jobs(sources, settings)[0] if logs else _stored(settings, predictor.history, snapshot.taken)
     model = RuntimeModel(predictor)
-    count = learn_history(model, completed, snapshot.taken, settings().teaching, waits)
+    with progress_bar("learning", len(completed)) as progress:
+        count = learn_history(model, completed, snapshot.taken, settings().teaching, waits, progress)
     note_live(model, snapshot.jobs)
     where = " ".join(sources) or "the store"
-    return Learnt(model, waits, corrections), f"runtimes: {spec}, learnt from {plural(count, 'job')} of {where}"
+    remarks = _not_corrected(calibration, spec, count)
+    corrections = calibration.corrections if calibration is not None and not remarks else None
+    sentence = f"runtimes: {spec}, learnt from {plural(count, 'job')} of {where}"
+    return Learnt(model, waits, corrections), sentence, remarks
+
+
+def _not_corrected(calibration: CalibrationFile | None, spec: str, learnt: int) -> tuple[str, ...]:
+    """Why the calibration does not apply to these forecasts, one sentence; empty if it does or there is none."""
+    if calibration is None:
+        return ()
+    if not learnt:
+        reason = "the calibration is for learnt runtimes, and no job was learnt: give --log LOGS"
+    elif not _same(spec, calibration.predictor):
+        reason = f"the calibration was measured with --predictor {calibration.predictor}, not {spec}"
+    else:
+        return ()
+    return (f"forecasts are not corrected: {reason}",)
+
+
+def _same(spec: str, other: str) -> bool:
+    """Whether both specs are of one predictor with the same options; defaults and aliases may be written out."""
+    if spec == other:
+        return True
+    try:
+        one, two = make(spec), make(other)
+    except OptionError:
+        return False
+    return type(one) is type(two) and one.options == two.options
 
 
 def _stored(settings: LazySettings, history: History, now: int) -> Sequence[CompletedJob]:

@@ -77,7 +77,8 @@ class StartRow:
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the drawn runtimes.")
 @click.option(
     "--calibration", "calibrated", type=click.Path(dir_okay=False, path_type=Path),
-    help="Correct forecasts by past errors: a file of softwalltime replay-starts --save-calibration.",
+    help="Correct forecasts by past errors: a file of softwalltime replay-starts --save-calibration with the same "
+    "predictor.  It needs a history.",
 )  # fmt: skip
 @click.option(
     "--timeout", type=click.FloatRange(1), default=SECONDS, show_default=True, metavar="SECONDS",
@@ -115,7 +116,7 @@ def starts(
     running = WALLTIME if policy.mode == "on" and policy.running == WALLTIME else SOFT_WALLTIME
     queue = model_of(found, running=running)
     models = [model_of(found, [probe_job(probe, found)], running) for probe in wanted]
-    learnt, basis = learn(logs, spec, settings, found, calibration.corrections if calibration else None)
+    learnt, basis, uncorrected = learn(logs, spec, settings, found, calibration)
     rows: list[StartRow] = []
     with progress_bar("forecasting", runs * (bool(chosen) + len(models))) as progress:
         waiting = expected_starts(queue, learnt, chosen, runs, seed, progress)
@@ -123,7 +124,7 @@ def starts(
         for probe, model in zip(wanted, models, strict=True):
             answers = expected_starts(model, learnt, frozenset((PROBE,)), runs, seed, progress)
             rows += [StartRow(f"if {probe.text}", one) for one in answers]
-    remarks = (*found.remarks, *queue.remarks)
+    remarks = (*found.remarks, *queue.remarks, *uncorrected)
     if form == "json":
         click.echo(json.dumps({
             "taken": found.taken, "server": found.server, "runs": runs, "runtimes": basis, "remarks": remarks,

@@ -1,18 +1,20 @@
 """The expected start of each waiting job of a server, with its ranges and what it waits for."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.forecast.calibration import POINT, Corrections, WaitForecast
 from softwalltime.forecast.like_waits import LikeWaits
-from softwalltime.forecast.queue_model import ModelledQueue, limit
+from softwalltime.forecast.queue_model import UNLIMITED, ModelledQueue, limit
 from softwalltime.forecast.runtimes import RuntimeDistribution, RuntimeModel
 from softwalltime.forecast.snapshot import LiveJob
-from softwalltime.forecast.start_times import forecast
+from softwalltime.forecast.start_times import StartForecast, forecast
 from softwalltime.forecast.waits_for import waits_for
+from softwalltime.formatting import plural
 
 Floats = NDArray[np.float64]
 
@@ -47,6 +49,8 @@ def expected_starts(
 ) -> Iterator[ExpectedStart]:  # fmt: skip
     """Yield the jobs with these ids by their expected start, then those without a forecast.
 
+    There is no forecast of a job whose start depends on a job of unknown runtime.
+
     :param runs: with drawn runtimes, for the ranges; 0: the ranges are the expected start.
     """
     model = queue.model
@@ -58,27 +62,58 @@ def expected_starts(
             for index, job in enumerate(queue.live)
         ]
         found = forecast(model, distributions, runs, seed, until, progress)
+        unknown = [index for index, each in enumerate(distributions) if not each.known]
+        depending = _depending(queue, distributions, found, until) if unknown else []
         rows = np.insert(found.ranges(), POINT, found.point, axis=0)
-        if learnt.corrections is not None and runs:
-            rows = _corrected(queue, learnt, learnt.corrections, until, found.sampled.mean(axis=0), rows)
-        for index in sorted(until, key=lambda index: float(rows[POINT, index - first])):
+        if runs:
+            rows = _corrected(queue, learnt, distributions, until, found.sampled.mean(axis=0), rows)
+        foreseen = [index for index in until if index not in depending]
+        for index in sorted(foreseen, key=lambda index: float(rows[POINT, index - first])):
             low, lower, expected, upper, high = (round(each) for each in rows[:, index - first].tolist())
             sentence = waits_for(queue, found, index)
             yield ExpectedStart(
-                queue.live[index], sentence, expected, (lower, upper), (low, high), distributions[index]
+                queue.live[index], sentence, expected, (lower, upper), (low, high), _known(distributions[index])
             )  # fmt: skip
+        for index in depending:
+            others = f" and {plural(len(unknown) - 1, 'other')}" if len(unknown) > 1 else ""
+            name = queue.live[unknown[0]].submission.job_id
+            reason = f"its start depends on {name}{others}, of unknown runtime: {distributions[unknown[0]].basis}"
+            yield ExpectedStart(queue.live[index], reason, runtime=_known(distributions[index]))
     for each in queue.impossible:
         if each.job.submission.job_id in jobs:
             yield ExpectedStart(each.job, each.reason)
 
 
+def _known(distribution: RuntimeDistribution) -> RuntimeDistribution | None:
+    return distribution if distribution.known else None
+
+
+def _depending(
+    queue: ModelledQueue, distributions: Sequence[RuntimeDistribution], found: StartForecast, until: Sequence[int]
+) -> list[int]:
+    """The jobs that start at another time if the jobs of unknown runtime end at once."""
+    shortest = [each if each.known else replace(each, values=np.ones(1)) for each in distributions]
+    other = forecast(queue.model, shortest, 0, until=until)
+    return [
+        index for index in until if other.point[index - queue.model.running] != found.point[index - queue.model.running]
+    ]
+
+
 def _corrected(
-    queue: ModelledQueue, learnt: Learnt, corrections: Corrections, until: Sequence[int], mean: Floats, rows: Floats
-) -> Floats:
+    queue: ModelledQueue, learnt: Learnt, distributions: Sequence[RuntimeDistribution], until: Sequence[int],
+    mean: Floats, rows: Floats,
+) -> Floats:  # fmt: skip
     """The five values of each job, corrected; those of a job that starts at once stay."""
-    model = queue.model
+    model, corrections = queue.model, learnt.corrections
+    if corrections is None:
+        return rows
     found = rows.copy()
-    by_walltimes = model.run(model.jobs.walltime, until).start
+    # What the scheduler assumes for a job without a walltime is no estimate of its runtime.
+    limits = [
+        math.ceil(each.median) if walltime == UNLIMITED else walltime
+        for walltime, each in zip(model.jobs.walltime, distributions, strict=True)
+    ]
+    by_walltimes = model.run(limits, until).start
     for index in until:
         place = index - model.running
         # A delayed job waits from its time on.

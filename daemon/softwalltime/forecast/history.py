@@ -1,10 +1,11 @@
 """What completed jobs teach a model of runtimes, in the order of their events."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from softwalltime.events import Kind
 from softwalltime.forecast.like_waits import LikeWaits
-from softwalltime.forecast.runtimes import RuntimeModel
+from softwalltime.forecast.runtimes import KEPT, KEPT_PER_USER, RuntimeModel
 from softwalltime.forecast.snapshot import LiveJob
 from softwalltime.jobs import CompletedJob
 from softwalltime.replay.workload import Workload
@@ -17,23 +18,28 @@ def learn_history(
     now: int,
     teaching: Collection[State] = TEACHING,
     waits: LikeWaits | None = None,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> int:
-    """Let a model predict each job at its submission and learn it at its end; return how many jobs it learnt.
+    """Let a model learn each job at its end, and compare predictions at submission; return how many jobs it learnt.
+
+    Only the jobs are predicted whose errors the model would keep, the last ones that ended.
 
     :param now: what happened later is not used (epoch seconds).
     :param waits: learns how long each job waited.
+    :param progress: called with the number of jobs done since the last call.
     """
     workload = Workload(completed, teaching=teaching)
     teaches = workload.teaches.tolist()
     learnt = 0
-    for stride in workload.stream(everything=True):
+    compared = _compared(workload, now)
+    for stride in workload.stream(everything=True, progress=progress):
         for kind, number, job in zip(stride.kinds, stride.numbers, stride.jobs, strict=True):
             time = workload.time(kind, number)
             if time > now:
                 return learnt
             match kind:
                 case Kind.SUBMITTED:
-                    model.submitted(job.submission, time)
+                    model.submitted(job.submission, time, compare=compared[number])
                 case Kind.STARTED:
                     model.started(job.submission, time)
                     if waits is not None:
@@ -46,9 +52,23 @@ def learn_history(
     return learnt
 
 
+def _compared(workload: Workload, now: int) -> list[bool]:
+    """For each job, whether it is among those that taught and ended last, of all users or of its user."""
+    found = [False] * len(workload.jobs)
+    users = list(workload.values("user"))
+    ended: Counter[str] = Counter()
+    order = workload.ends()
+    order = order[(workload.teaches & (workload.runtime > 0) & (workload.ended <= now))[order]]
+    for newer, number in enumerate(order[::-1].tolist()):
+        user = users[number]
+        found[number] = newer < KEPT or ended[user] < KEPT_PER_USER
+        ended[user] += 1
+    return found
+
+
 def note_live(model: RuntimeModel, jobs: Iterable[LiveJob]) -> None:
     """Let a model know the jobs that wait and run now."""
     for job in jobs:
-        model.submitted(job.submission, job.submission.submitted)
+        model.submitted(job.submission, job.submission.submitted, compare=False)
         if job.occupies and job.start is not None:
             model.started(job.submission, job.start)

@@ -2,7 +2,8 @@
 
 A predictor that offers a distribution is taken at its word.  One that offers a single number gets the distribution of
 its own past errors: the ratios of runtime to prediction, of the user's last jobs or of all.  A job without a prediction
-gets the shares of the walltime that the last jobs of all users used.
+gets the shares of the walltime that the last jobs of all users used; without a walltime, the runtimes of past jobs
+without one.
 """
 
 from collections import defaultdict, deque
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.events import Deleted, Ended, Event, Started, Submitted
+from softwalltime.formatting import plural
 from softwalltime.jobs import ColdStart, CompletedJob, Submission
 from softwalltime.predictors.base import Predictor
 
@@ -29,10 +31,14 @@ SHARED = 0.5
 
 @dataclass(frozen=True, slots=True)
 class RuntimeDistribution:
-    """Runtimes in seconds that are equally likely, ascending, and what they rest on."""
+    """Runtimes in seconds that are equally likely, ascending, and what they rest on.
+
+    ``known`` is false of a job without a walltime and without like jobs: the runtimes are what the scheduler assumes.
+    """
 
     values: Floats
     basis: str
+    known: bool = True
 
     @property
     def median(self) -> float:
@@ -56,17 +62,27 @@ class RuntimeModel:
         self._ratios: deque[float] = deque(maxlen=KEPT)
         self._own: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=KEPT_PER_USER))
         self._shares: deque[float] = deque(maxlen=KEPT)
+        self._without_walltime: deque[float] = deque(maxlen=KEPT)
+        self._compares = True
 
-    def submitted(self, submission: Submission, now: int) -> None:
-        """Note what is predicted for a job, to compare it with its runtime."""
+    def submitted(self, submission: Submission, now: int, *, compare: bool = True) -> None:
+        """Note that a job was submitted, and what is predicted for it, to compare it with its runtime.
+
+        Once the predictor has answered with a distribution, nothing is compared any more.
+
+        :param compare: whether the job's error will be kept.
+        """
         if self._predictor is None:
             return
         if self._predictor.fits and now >= self._next_fit:
             self._next_fit = now + self._predictor.fit_seconds
             self._predictor.fit(now)
-        answer = self._predictor.predict(submission, now)
-        if not isinstance(answer, ColdStart) and not answer.is_distribution and answer.seconds > 0:
-            self._predicted[submission.job_id, submission.submitted] = answer.seconds
+        if compare and self._compares:
+            answer = self._predictor.predict(submission, now)
+            if not isinstance(answer, ColdStart):
+                self._compares = not answer.is_distribution
+                if self._compares and answer.seconds > 0:
+                    self._predicted[submission.job_id, submission.submitted] = answer.seconds
         self._observe(Submitted(now, submission))
 
     def started(self, submission: Submission, now: int) -> None:
@@ -95,11 +111,16 @@ class RuntimeModel:
                 self._own[submission.user].append(job.runtime / predicted)
             if submission.walltime:
                 self._shares.append(job.runtime / submission.walltime)
+            else:
+                self._without_walltime.append(job.runtime)
         if self._predictor is not None:
             self._predictor.learn(job)
 
     def distribution(self, submission: Submission, limit: int, now: int, elapsed: int = 0) -> RuntimeDistribution:
-        """How long a job will run in all, given that it has run ``elapsed`` seconds; nothing exceeds ``limit``."""
+        """How long a job will run in all, given that it has run ``elapsed`` seconds; nothing exceeds ``limit``.
+
+        :param limit: the walltime as the scheduler takes it.
+        """
         known = False
         for values, basis in self._candidates(submission, limit, now):
             known = True
@@ -107,6 +128,9 @@ class RuntimeModel:
             # What few past jobs reached says little about the rest of this one.
             if len(left) >= (3 if elapsed else 1):
                 return RuntimeDistribution(np.minimum(left, limit), basis)
+        if not _has_walltime(submission):
+            basis = "it has run longer than jobs like it" if known else "no past job without one is known"
+            return RuntimeDistribution(np.array([float(limit)]), f"no walltime, and {basis}", known=False)
         if known:
             beyond = np.linspace(elapsed + 1, max(limit, elapsed + 1), LEAST)
             return RuntimeDistribution(beyond, "it has run longer than like jobs: evenly up to the walltime")
@@ -130,12 +154,22 @@ class RuntimeModel:
                         )
                     else:
                         yield np.array([max(answer.seconds, 1.0)]), answer.basis
-        if len(self._shares) >= LEAST:
+        if not _has_walltime(submission):
+            if self._without_walltime:
+                yield (
+                    np.sort(np.array(self._without_walltime, np.float64)),
+                    f"runtimes of the last {plural(len(self._without_walltime), 'job')} without a walltime",
+                )
+        elif len(self._shares) >= LEAST:
             shares = np.sort(np.array(self._shares)) * limit
             yield (
                 np.maximum(shares, 1),
                 f"shares of the walltime used by the last {len(self._shares)} jobs of all users",
             )
+
+
+def _has_walltime(submission: Submission) -> bool:
+    return bool(submission.walltime or submission.max_walltime)
 
 
 def samples(
