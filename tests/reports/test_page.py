@@ -301,6 +301,7 @@ def test_who_waits_longer_and_who_shorter_is_in_a_table_for_each_kind_of_class(c
     section = html[html.index('id="who"') : html.index('id="walltimes"')]
     assert section.count("<small>few jobs</small>") == 1
     assert '<td class="longer">' in section[section.index("by queue</caption>") :]
+    assert "Without a mark the change is below 1 min or within its interval." in section
     sizes = section[section.index("by size</caption>") : section.index("by queue</caption>")]
     assert 'longer">' not in sizes, "a small class is never marked"
     document = numbers(page(crowded))["simulation"]

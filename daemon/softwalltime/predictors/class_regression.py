@@ -51,7 +51,8 @@ class ClassRegression(Predictor):
     """One regression for each class, the jobs with the same keys, on the features of table III.
 
     The walltime is kept for classes with few jobs, and for classes whose walltimes are accurate on average.  A model is
-    fitted to the jobs of the class that ended before a multiple of ``every`` days since 1970: a restart gives the same.
+    fitted to the jobs of the class that ended before a multiple of ``every`` days since 1970.  A restart gives the same
+    models, unless what they share was chosen once from the jobs known then, as the penalties of ``trip`` are.
     """
 
     def __init__(self, options: ClassRegressionOptions) -> None:

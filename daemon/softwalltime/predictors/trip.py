@@ -51,6 +51,9 @@ class Trip(ClassRegression):
     would be censored from the right; neither the paper nor this does that.  The penalties are on the coefficients of
     standardised features and runtimes.  Cross-validation over the jobs of the largest classes chooses them once, as
     soon as the history spans ``first`` days.  Until then there is no prediction.
+
+    A restarted daemon chooses the penalties again, from the jobs that it loads, and may choose others: with the default
+    options predictions may change at a restart.  Set ``l1`` and ``l2`` to keep the penalties.
     """
 
     name: ClassVar[str] = "trip"
