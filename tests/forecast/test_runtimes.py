@@ -8,7 +8,7 @@ import pytest
 from softwalltime.events import Event
 from softwalltime.forecast.history import learn_history, note_live
 from softwalltime.forecast.queue_model import UNLIMITED
-from softwalltime.forecast.runtimes import RuntimeDistribution, RuntimeModel, samples
+from softwalltime.forecast.runtimes import ASKED, RuntimeDistribution, RuntimeModel, samples
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.predictors.base import Options, Predictor
 from softwalltime.predictors.registry import make
@@ -125,10 +125,20 @@ def test_predictors_are_asked_about_past_jobs_only_for_errors_that_are_kept() ->
         assert learn_history(learnt, jobs, 10**9, progress=done.append) == len(jobs)
         note_live(learnt, [running(3, 1, 60, elapsed=10), waiting(4, 1, 60)])
     assert sum(done) == 2 * len(jobs)
-    assert len(distribution.asked) == 1
+    assert len(distribution.asked) == ASKED
     # The last 1,000 jobs that ended (two of carol among them), and the last 50 of each user.
     kept = {f"alice{number}" for number in range(102, 1100)} | {f"bob{number}" for number in range(10)}
     assert set(single.asked) == kept | {f"carol{number}" for number in range(3)}
+
+
+def test_a_predictor_that_answers_either_way_keeps_its_errors() -> None:
+    jobs = history({"alice": [100] * 300})
+    jobs += [replace(each, submission=replace(each.submission, job_name=each.submission.job_id))
+        for each in history({"bob": [100, 300] * 30})]  # fmt: skip
+    learnt = model("memorizer:keys=user+job_name,fallback=median", jobs)
+    found = learnt.distribution(replace(jobs[-1].submission, job_name="new"), 10_000, 10**5)
+    assert set(found.values.round()) >= {100, 300}
+    assert found.basis.endswith("with the errors of the user's last 50 jobs")
 
 
 class Observer(Predictor):

@@ -25,6 +25,8 @@ LEAST = 10
 """Past jobs from which a distribution is believed."""
 KEPT_PER_USER, KEPT = 50, 1000
 """Past errors that are kept of each user and of all users."""
+ASKED = 100
+"""Answers after which a predictor that has given only distributions is taken to have no errors to keep."""
 SHARED = 0.5
 """Part of the variance that the jobs of one user have in common in one sample of runtimes."""
 
@@ -63,12 +65,12 @@ class RuntimeModel:
         self._own: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=KEPT_PER_USER))
         self._shares: deque[float] = deque(maxlen=KEPT)
         self._without_walltime: deque[float] = deque(maxlen=KEPT)
-        self._compares = True
+        self._only_distributions = 0
 
     def submitted(self, submission: Submission, now: int, *, compare: bool = True) -> None:
         """Note that a job was submitted, and what is predicted for it, to compare it with its runtime.
 
-        Once the predictor has answered with a distribution, nothing is compared any more.
+        After :data:`ASKED` distributions and no single number nothing is compared any more.
 
         :param compare: whether the job's error will be kept.
         """
@@ -77,12 +79,17 @@ class RuntimeModel:
         if self._predictor.fits and now >= self._next_fit:
             self._next_fit = now + self._predictor.fit_seconds
             self._predictor.fit(now)
-        if compare and self._compares:
+        if compare and self._only_distributions < ASKED:
             answer = self._predictor.predict(submission, now)
-            if not isinstance(answer, ColdStart):
-                self._compares = not answer.is_distribution
-                if self._compares and answer.seconds > 0:
+            if isinstance(answer, ColdStart):
+                pass
+            elif not answer.is_distribution:
+                # Such as memorizer:fallback=median, which answers either way.
+                self._only_distributions = -1
+                if answer.seconds > 0:
                     self._predicted[submission.job_id, submission.submitted] = answer.seconds
+            elif self._only_distributions >= 0:
+                self._only_distributions += 1
         self._observe(Submitted(now, submission))
 
     def started(self, submission: Submission, now: int) -> None:
