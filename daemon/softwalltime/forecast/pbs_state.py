@@ -4,8 +4,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
+from functools import partial
 from typing import Any, TypeVar
 
+from softwalltime.accounting.attributes import NAMES, submission_of
 from softwalltime.accounting.values import duration, size, whole
 from softwalltime.errors import SourceError
 from softwalltime.forecast.pbs_json import object_of, read_document, text_of
@@ -113,9 +115,10 @@ class _Reader:
 
     def _get(self, values: Mapping[str, Any], name: str, convert: Callable[[str], T], where: str) -> T | None:
         value = values.get(name)
-        if value is None:
-            return None
-        return self.optional(lambda: convert(text_of(value)), f"{where} {name}")
+        return self._convert(where, name, None if value is None else text_of(value), convert)
+
+    def _convert(self, where: str, name: str, text: str | None, convert: Callable[[str], T]) -> T | None:
+        return None if text is None else self.optional(lambda: convert(text), f"{where} {name}")
 
     def time(self, text: str) -> int:
         """Epoch seconds of a time as ctime prints it, or of epoch seconds."""
@@ -175,26 +178,9 @@ class _Reader:
     def _submission(
         self, name: str, submitted: int, values: Mapping[str, Any], resources: Mapping[str, Any]
     ) -> Submission:
-        return Submission(
-            job_id=name,
-            user=text_of(values.get("euser")) or text_of(values.get("Job_Owner")).partition("@")[0],
-            submitted=submitted,
-            walltime=self._get(resources, "walltime", duration, name),
-            group=text_of(values.get("egroup")),
-            project=text_of(values.get("project")),
-            account=text_of(values.get("Account_Name")),
-            job_name=text_of(values.get("Job_Name")),
-            queue=text_of(values.get("queue")),
-            min_walltime=self._get(resources, "min_walltime", duration, name),
-            max_walltime=self._get(resources, "max_walltime", duration, name),
-            ncpus=self._get(resources, "ncpus", whole, name),
-            nodect=self._get(resources, "nodect", whole, name),
-            ngpus=self._get(resources, "ngpus", whole, name),
-            mem=self._get(resources, "mem", size, name),
-            select=text_of(resources.get("select")),
-            place=text_of(resources.get("place")),
-            interactive=text_of(values["interactive"]).lower() in ("true", "1") if "interactive" in values else None,
-        )
+        texts = {each: text_of(values[each]) for each in NAMES if each in values}
+        wanted = {each: text_of(value) for each, value in resources.items() if value is not None}
+        return submission_of(name, submitted, texts, wanted, partial(self._convert, name))
 
     def vnode(self, name: str, values: Mapping[str, Any]) -> VnodeState:
         """A vnode."""

@@ -4,16 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from softwalltime.accounting.values import duration, size
+from softwalltime.accounting.attributes import NAMES, converted, submission_of
+from softwalltime.accounting.values import duration, epoch
 from softwalltime.jobs import Submission
 from softwalltime.live.ifl import Attributes
 
 STATE = ("job_state", "mtime", "stime", "estimated")
 """Attributes that change while a job waits and runs: reading them costs the server about 1 microsecond a job."""
-DETAILS = (
-    "euser", "egroup", "Job_Owner", "project", "Account_Name", "Job_Name", "queue", "ctime", "interactive",
-    "Resource_List",
-)  # fmt: skip
+DETAILS = (*NAMES, "ctime", "Resource_List")
 """Attributes that change only when the job is altered, moved or started, and ``mtime`` with them."""
 WAITING, RUNNING = "QB", "RS"
 """States, one letter each, of jobs that may start (B: an array of which a part has started) and of jobs that hold
@@ -114,39 +112,17 @@ class QueueWatch:
 
 def live_job(job_id: str, attributes: Mapping[str, str]) -> ServerJob:
     """Return a job from its attributes; a value that cannot be read counts as missing."""
-    asked = {
+    resources = {
         name.removeprefix("Resource_List."): value
         for name, value in attributes.items()
         if name.startswith("Resource_List.")
     }
-    interactive = attributes.get("interactive")
-    submission = Submission(
-        job_id=job_id,
-        # euser is unknown until the job was accepted by its execution queue.
-        user=attributes.get("euser") or attributes.get("Job_Owner", "").partition("@")[0],
-        submitted=_whole(attributes.get("ctime")) or 0,
-        walltime=_seconds(asked.get("walltime")),
-        group=attributes.get("egroup", ""),
-        project=attributes.get("project", ""),
-        account=attributes.get("Account_Name", ""),
-        job_name=attributes.get("Job_Name", ""),
-        queue=attributes.get("queue", ""),
-        min_walltime=_seconds(asked.get("min_walltime")),
-        max_walltime=_seconds(asked.get("max_walltime")),
-        ncpus=_whole(asked.get("ncpus")),
-        nodect=_whole(asked.get("nodect")),
-        ngpus=_whole(asked.get("ngpus")),
-        mem=_bytes(asked.get("mem")),
-        select=asked.get("select", ""),
-        place=asked.get("place", ""),
-        interactive=None if interactive is None else interactive not in ("False", "0"),
-    )
     state = attributes.get("job_state", "")
     return ServerJob(
-        submission,
+        submission_of(job_id, converted(attributes.get("ctime"), epoch) or 0, attributes, resources),
         state,
-        _seconds(asked.get("soft_walltime")),
-        _whole(attributes.get("stime")) if state in RUNNING else None,
+        converted(resources.get("soft_walltime"), duration),
+        converted(attributes.get("stime"), epoch) if state in RUNNING else None,
         _promise(attributes),
         _modified(attributes),
     )
@@ -154,26 +130,8 @@ def live_job(job_id: str, attributes: Mapping[str, str]) -> ServerJob:
 
 def _promise(attributes: Mapping[str, str]) -> int | None:
     waits = attributes.get("job_state", "") in WAITING
-    return _whole(attributes.get("estimated.start_time")) if waits else None
+    return converted(attributes.get("estimated.start_time"), epoch) if waits else None
 
 
 def _modified(attributes: Mapping[str, str]) -> int:
-    return _whole(attributes.get("mtime")) or 0
-
-
-def _whole(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdecimal() and len(text) < 13 else None
-
-
-def _seconds(text: str | None) -> int | None:
-    try:
-        return None if text is None else duration(text)
-    except ValueError:
-        return None
-
-
-def _bytes(text: str | None) -> int | None:
-    try:
-        return None if text is None else size(text)
-    except ValueError:
-        return None
+    return converted(attributes.get("mtime"), epoch) or 0
