@@ -12,6 +12,7 @@ ALLOWED = {
     "states": set(),
     "errors": set(),
     "formatting": set(),
+    "pbs_conf": set(),
     "quantiles": set(),
     "reasons": set(),
     "jobs": {"quantiles", "reasons", "states"},
@@ -37,7 +38,7 @@ ALLOWED = {
         "states",
     },
     "emulation": {"accounting", "errors", "events", "jobs", "policy", "replay", "service", "states"},
-    "live": {"accounting", "errors", "jobs", "policy", "reasons"},
+    "live": {"accounting", "errors", "jobs", "pbs_conf", "policy", "reasons"},
     "service": {
         "accounting",
         "errors",
@@ -51,7 +52,7 @@ ALLOWED = {
         "states",
         "store",
     },
-    "deployment": {"accounting", "errors", "live", "policy", "resources", "service", "settings", "store"},
+    "deployment": {"accounting", "errors", "live", "pbs_conf", "policy", "resources", "service", "settings", "store"},
     "reports": {"errors", "formatting", "jobs", "policy", "predictors", "replay", "simulation", "states"},
     "experiments": {
         "errors",

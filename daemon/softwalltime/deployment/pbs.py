@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from softwalltime.errors import SoftwalltimeError
+from softwalltime.pbs_conf import CONF, USUAL, parse_conf
 
-CONF = Path("/etc/pbs.conf")
-USUAL = Path("/opt/pbs")
-"""The default folder of PBS."""
 TIMEOUT = 20.0
 """Seconds that a command of PBS may take; while its hooks run, the server does not answer."""
 _ELSEWHERE = "unauthorized to access hooks"
@@ -112,11 +110,9 @@ def year_of(version: str) -> int | None:
 def read_conf(file: Path) -> dict[str, str]:
     """Return the variables of /etc/pbs.conf; none if it cannot be read."""
     try:
-        lines = file.read_text(errors="replace").splitlines()
+        return parse_conf(file.read_text(errors="replace"))
     except OSError:
         return {}
-    pairs = (line.split("=", 1) for line in lines if "=" in line and not line.lstrip().startswith("#"))
-    return {key.strip(): value.strip().strip("\"'") for key, value in pairs}
 
 
 def parse(printed: str) -> QmgrObjects:

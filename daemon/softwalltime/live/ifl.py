@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from softwalltime.errors import SoftwalltimeError
+from softwalltime.pbs_conf import CONF as PBS_CONF
+from softwalltime.pbs_conf import USUAL, parse_conf
 
-PBS_CONF = Path("/etc/pbs.conf")
 NO_JOB = frozenset({15001, 15016, 15139})
 """PBSE_UNKJOBID, PBSE_BADSTATE and PBSE_HISTJOBID of pbs_error.h: the job ended, or is in another state by now."""
 NO_PERMISSION = frozenset({15003, 15007})
@@ -121,11 +122,10 @@ def default_library() -> Path:
     :raises IflError: if there is none.
     """
     try:
-        lines = PBS_CONF.read_text(encoding="utf-8", errors="replace").splitlines()
+        values = parse_conf(PBS_CONF.read_text(encoding="utf-8", errors="replace"))
     except OSError as error:
         raise IflError(f"{PBS_CONF}: {error.strerror}; live values need PBS's client commands on this host") from error
-    values = dict(line.split("=", 1) for line in lines if "=" in line and not line.lstrip().startswith("#"))
-    folder = Path(values.get("PBS_EXEC", "/opt/pbs").strip()) / "lib"
+    folder = Path(values.get("PBS_EXEC") or USUAL) / "lib"
     for name in ("libpbs.so.0", "libpbs.so"):
         if (folder / name).exists():
             return folder / name

@@ -138,7 +138,7 @@ class Quantiles(Sequence[float]):
         before = np.where(place > 0, below[place - 1], 0.0)
         part = (levels - before) / np.maximum(below[place] - before, 1e-300)
         logs = np.where(place == REACHES, 0.0, (place - REACHES + np.minimum(part, 1.0)) / STEPS)
-        return np.maximum(np.exp(logs), self._least).tolist()  # type: ignore[no-any-return]
+        return np.maximum(np.exp(logs), self._least).tolist()  # type: ignore[no-any-return]  # tolist has no type
 
     def __len__(self) -> int:
         return SAMPLE
@@ -159,4 +159,4 @@ class Quantiles(Sequence[float]):
         same = self._least == other._least and np.array_equal(self._levels, other._levels)
         return same and np.array_equal(self._shares, other._shares)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # equal by value, and made of arrays

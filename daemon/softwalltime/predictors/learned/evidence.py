@@ -50,4 +50,4 @@ class Evidence:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Evidence) and str(self) == str(other)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # equal by its sentence

@@ -1,0 +1,18 @@
+"""/etc/pbs.conf, the file that says where PBS is installed."""
+
+from pathlib import Path
+
+CONF = Path("/etc/pbs.conf")
+USUAL = Path("/opt/pbs")
+"""The default folder of PBS."""
+
+
+def parse_conf(text: str) -> dict[str, str]:
+    """Return the variables.
+
+    >>> parse_conf("# a comment\\nPBS_EXEC='/opt/pbs'\\nPBS_HOME = /var/spool/pbs\\n")
+    {'PBS_EXEC': '/opt/pbs', 'PBS_HOME': '/var/spool/pbs'}
+    """
+    lines = text.splitlines()
+    pairs = (line.split("=", 1) for line in lines if "=" in line and not line.lstrip().startswith("#"))
+    return {key.strip(): value.strip().strip("\"'") for key, value in pairs}
