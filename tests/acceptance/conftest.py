@@ -3,8 +3,9 @@
 import json
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import pytest
 
@@ -77,6 +78,9 @@ class ServedDaemon:
         self._daemon.send(signal.SIGCONT)
 
 
+D = TypeVar("D", bound=Daemon)
+
+
 def served(folder: Path, request: pytest.FixtureRequest) -> Daemon:
     """Return the real daemon, with a history of all users."""
     engine = request.getfixturevalue("engine")
@@ -119,15 +123,21 @@ def lab(pbs: Lab) -> Iterator[Lab]:
     pbs.delete_jobs()
 
 
-@pytest.fixture(params=DAEMONS)
-def daemon(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    """A running daemon."""
-    daemon = DAEMONS[request.param](tmp_path, request)
+@contextmanager
+def running(daemon: D) -> Iterator[D]:
+    """Run a daemon inside the context."""
     try:
         daemon.start()
         yield daemon
     finally:
         daemon.kill()
+
+
+@pytest.fixture(params=DAEMONS)
+def daemon(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    """A running daemon."""
+    with running(DAEMONS[request.param](tmp_path, request)) as daemon:
+        yield daemon
 
 
 @pytest.fixture

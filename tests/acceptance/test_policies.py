@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.conftest import DEFAULTS, WAITING, Daemon, ServedDaemon, served
+from tests.acceptance.conftest import DEFAULTS, WAITING, Daemon, ServedDaemon, running, served
 from tests.acceptance.lab import Lab, seconds, until
 from tests.samples import ROOT
 from tests.service.test_versions import OLD
@@ -26,11 +26,8 @@ def daemon(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Daemon]:
     daemon = served(tmp_path, request)
     assert isinstance(daemon, ServedDaemon)
     daemon.configure('mode = "on"\nwaiting = "v1"\nordering = "v2"\n')
-    try:
-        daemon.start()
+    with running(daemon):
         yield daemon
-    finally:
-        daemon.kill()
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from sklearn.tree import DecisionTreeRegressor
 from softwalltime.errors import OptionError
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction
 from softwalltime.predictors import registry
-from softwalltime.predictors.base import Predictor
 from softwalltime.predictors.registry import make
+from tests.predictors.teaching import taught
 from tests.samples import job
 
 DAY = 86400
@@ -32,15 +32,6 @@ def history(days: int = 3, per_day: int = 60) -> list[CompletedJob]:
             job(user, submitted=end - 9000, end=end, runtime=runtime, walltime=9000, ncpus=ncpus, job_id=str(number))
         )
     return jobs
-
-
-def taught(spec: str, jobs: list[CompletedJob]) -> Predictor:
-    model = make(spec)
-    for each in jobs:
-        # As drivers do, but more often.
-        model.fit(each.end)
-        model.learn(each)
-    return model
 
 
 def test_it_predicts_what_scikit_learn_predicts() -> None:

@@ -15,10 +15,10 @@ from sklearn.svm import SVR
 from softwalltime.errors import OptionError
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction
 from softwalltime.predictors import class_regression, registry
-from softwalltime.predictors.base import Predictor
 from softwalltime.predictors.class_features import FEATURES, ClassJob, Floats, class_job, features, training_rows
 from softwalltime.predictors.registry import make
 from softwalltime.predictors.trip import Trip, choose_penalties, fit_line
+from tests.predictors.teaching import taught
 from tests.samples import job
 
 DAY = 86400
@@ -39,15 +39,6 @@ def history(days: int = 4, per_day: int = 30, user: str = "alice") -> list[Compl
                 ncpus=ncpus, job_name="solve")
         )  # fmt: skip
     return found
-
-
-def taught(spec: str, jobs: list[CompletedJob]) -> Predictor:
-    model = make(spec)
-    for each in jobs:
-        # As drivers do, but more often.
-        model.fit(each.end)
-        model.learn(each)
-    return model
 
 
 def class_jobs(jobs: list[CompletedJob]) -> list[ClassJob]:
