@@ -32,13 +32,15 @@ class Agent:
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Carry out one request; an error is an answer too."""
         try:
+            # PBS is connected to only when the request is known to be sound.
             if request["op"] == "alter":
-                seconds = int(request["soft_walltime"])
+                job_id, seconds = request["id"], int(request["soft_walltime"])
                 if seconds < LEAST:
                     return {"error": f"a soft walltime of {seconds} s is below {LEAST} s", "code": 0}
-                self._connected(request).alter(request["id"], {"soft_walltime": str(seconds)})
+                self._connected(request).alter(job_id, {"soft_walltime": str(seconds)})
                 return {}
-            return {"jobs": dict(self._connected(request).jobs(request["names"], request.get("ids", ())))}
+            names, ids = request["names"], request.get("ids", ())
+            return {"jobs": dict(self._connected(request).jobs(names, ids))}
         except IflError as error:
             # The connection may be lost.  Another one takes 3 ms.
             if error.code not in NO_JOB and self._ifl is not None:
