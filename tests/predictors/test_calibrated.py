@@ -33,6 +33,7 @@ from softwalltime.predictors.learned.distribution import (
     remaining,
     seconds_of,
 )
+from softwalltime.predictors.learned.objectives import least_error_bin
 from softwalltime.predictors.learned.similarity import Estimate, Known, estimate_runtime
 from softwalltime.predictors.registry import make
 from softwalltime.replay.drive import drive
@@ -107,6 +108,14 @@ def test_the_best_bin_has_the_highest_expected_utility(shares: object, price: fl
     assert utility[best_bin(shares, price, length_price, 0)] == pytest.approx(utility.max(), abs=1e-9)
 
 
+@given(masses, st.floats(0, 5))
+def test_the_least_error_bin_has_the_least_expected_loss(shares: object, price: float) -> None:
+    assert isinstance(shares, np.ndarray)
+    shares = (shares + 1e-3) / (shares + 1e-3).sum()
+    loss = np.abs(UPPER[:, None] - MIDDLE) @ shares + price * (1 - shares.cumsum())
+    assert loss[least_error_bin(shares, price)] == pytest.approx(loss.min(), abs=1e-9)
+
+
 @given(masses, st.floats(0, 0.99))
 def test_quantiles_ascend_and_lie_beyond_what_the_job_has_run(shares: object, elapsed: float) -> None:
     assert isinstance(shares, np.ndarray)
@@ -167,6 +176,22 @@ def test_a_higher_target_gives_shorter_predictions_and_less_than_the_target_is_u
     assert shares[0.05] == pytest.approx(0.05, abs=0.02)
     assert shares[0.15] == pytest.approx(0.15, abs=0.04)
     assert lengths[0.15] < lengths[0.05]
+
+
+def test_each_objective_has_the_best_figure_of_its_own_at_the_target() -> None:
+    workload = Workload(list(read_jobs([trace("KTH")], Tally())), 12_000)
+    late = workload.scored & (np.arange(12_000) > 2000)
+    t, ncpus = np.minimum(workload.runtime, workload.walltime)[late], workload.numbers("ncpus", 1)[late]
+    figures = {}
+    for objective in ("accuracy", "absolute-error", "node-seconds"):
+        result = drive(workload, make(f"calibrated:objective={objective}"), 1)
+        p = np.where(result.soft_walltimes < 0, workload.walltime, result.soft_walltimes)[late]
+        assert float((p < t).mean()) == pytest.approx(0.05, abs=0.01)
+        error = np.abs(p - t)
+        accuracy = np.minimum(p, t) / np.maximum(p, t)
+        figures[objective] = (1 - accuracy.mean(), error.mean(), (error * ncpus).mean())
+    for place, objective in enumerate(figures):
+        assert min(figures, key=lambda name: figures[name][place]) == objective
 
 
 def test_the_statistics_are_those_of_the_distribution() -> None:

@@ -20,16 +20,15 @@ from softwalltime.predictors.learned.distribution import (
     SIZE,
     Floats,
     Quantiles,
-    best_bin,
     bin_of,
     corrected,
     remaining,
-    seconds_of,
 )  # fmt: skip
 from softwalltime.predictors.learned.evidence import Evidence
+from softwalltime.predictors.learned.objectives import Objective, best_seconds, first_log_price
 from softwalltime.predictors.learned.priors import NO_BINS, ProjectJobs
 from softwalltime.predictors.learned.similarity import Estimate, Known, estimate_runtime
-from softwalltime.predictors.learned.user_jobs import END, LEAST, ROW, RUNTIME, SHARE, START, SUBMITTED, UserJobs
+from softwalltime.predictors.learned.user_jobs import END, LEAST, NCPUS, ROW, RUNTIME, SHARE, START, SUBMITTED, UserJobs
 from softwalltime.reasons import Reason
 
 LATENESS = 86400
@@ -42,8 +41,6 @@ PRESENT = 1000
 """Waiting and running jobs of one user that count as submissions since a past job, the last ones."""
 PROJECTS = 8192
 """Combinations of project, queue and walltime kept; those that have waited longest for a job are forgotten."""
-LENGTH_PRICE = 0.25
-"""Loss of utility of a prediction as long as the walltime."""
 FEW, EACH = 2000, 3
 """After so many jobs, one of so many adjusts the price, counted anew each day, to be the same after a restart."""
 
@@ -66,6 +63,11 @@ class CalibratedOptions(Options):
     statistic: Literal["target", "mean", "median", "quantile"] = Field(
         default="target",
         description="target: the most accurate prediction at the target; or mean, median or quantile q",
+    )
+    objective: Objective = Field(
+        default="accuracy",
+        description="for statistic=target: highest mean accuracy, least mean absolute error in seconds, "
+        "or least mean absolute error in node-seconds",
     )
     q: float = Field(default=0.9, gt=0, lt=1, description="the quantile, for statistic=quantile")
     minimum: float = Field(default=1.0, ge=1, description="least prediction in seconds")
@@ -93,6 +95,7 @@ class Calibrated(Predictor):
         super().__init__(options)
         self._target = options.target
         self._statistic = options.statistic
+        self._objective = options.objective
         self._q = {"median": 0.5, "quantile": options.q}.get(options.statistic)
         self._minimum = options.minimum
         self._compiled = compiled.wanted(options.compiled)
@@ -102,8 +105,7 @@ class Calibrated(Predictor):
         # End, job id, server, the row, the user and the project's key of jobs that have not adjusted the price.
         self._pending: list[Pending] = []
         self._newest = 0
-        # About where the price ends on public traces.
-        self._log_price = -0.6 * math.log(options.target / 0.085)
+        self._log_price = first_log_price(options.objective, options.target)
         # Prices, one more than ends: each one holds from ``LATENESS`` after the end before it.
         self._prices = [self._log_price]
         self._price_ends: list[int] = []
@@ -190,20 +192,20 @@ class Calibrated(Predictor):
         if elapsed > 0:
             shares, least = remaining(shares, math.log(elapsed / walltime)), (elapsed + 1) / walltime
         quantiles = Quantiles(shares, least, self._levels)
-        seconds = max(self._number(shares, quantiles, walltime), self._minimum, float(elapsed))
+        seconds = max(self._number(shares, quantiles, walltime, submission.ncpus), self._minimum, float(elapsed))
         evidence = Evidence(user.ids[first:last], estimate, quantiles, walltime)
         return Prediction(seconds, "{}", (evidence,), quantiles, walltime)
 
     def _estimate(self, known: Known) -> Estimate:
         return compiled.estimate_runtime(known) if self._compiled else estimate_runtime(known)
 
-    def _number(self, shares: Floats, quantiles: Quantiles, walltime: int) -> float:
+    def _number(self, shares: Floats, quantiles: Quantiles, walltime: int, ncpus: int | None) -> float:
         """The statistic of a distribution, in seconds."""
         if self._q is not None:
             return Prediction(0.0, "", (), quantiles, walltime).quantile(self._q)
         if self._statistic == "mean":
             return Prediction(0.0, "", (), quantiles, walltime).mean
-        return seconds_of(best_bin(shares, math.exp(self._log_price), LENGTH_PRICE, 0), walltime)
+        return best_seconds(self._objective, shares, self._log_price, walltime, ncpus or 1)
 
     def _settle(self) -> None:
         """Let the job that ended first adjust the price.
@@ -239,9 +241,9 @@ class Calibrated(Predictor):
         submitted.sort()
         known = Known(now, row, columns[:, first:then], running, submitted, self._project(key, now), self._everybody)
         walltime, place = key[2], bisect_right(self._price_ends, now - LATENESS)
-        price = math.exp(self._prices[place])
-        shares = self._estimate(known).shares
-        missed = seconds_of(best_bin(shares, price, LENGTH_PRICE, 0), walltime) < math.exp(row[RUNTIME]) - 1e-6
+        shares, ncpus = self._estimate(known).shares, math.exp(row[NCPUS])
+        seconds = best_seconds(self._objective, shares, self._prices[place], walltime, ncpus)
+        missed = seconds < math.exp(row[RUNTIME]) - 1e-6
         step = 0.01 * (1 if self._settled < FEW else EACH) + 0.02 / (1 + self._settled / 50)
         self._log_price = min(max(self._log_price + step * (missed - self._target), -8.0), 8.0)
         self._price_ends.append(end)
