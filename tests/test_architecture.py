@@ -43,6 +43,7 @@ ALLOWED = {
         "accounting",
         "errors",
         "events",
+        "forecast",
         "jobs",
         "live",
         "policy",

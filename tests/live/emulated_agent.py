@@ -2,8 +2,9 @@
 
     python emulated_agent.py JOBS.json
 
-The file holds the attributes of each job by job id.  An alter changes the file, and fails with the error code under
-``refuse`` of the job, if it has one.  A job with ``hang`` makes the agent sleep for ever, one with ``die`` end.
+The file holds the attributes of each job by job id; the server has 16 processors and a queue.  An alter changes the
+file, and fails with the error code under ``refuse`` of the job, if it has one.  A job with ``hang`` makes the agent
+sleep for ever, one with ``die`` end.
 """
 
 import json
@@ -20,8 +21,18 @@ def replace(path: Path, text: str) -> None:
     new.replace(path)
 
 
+OBJECTS = {
+    "vnodes": {"n1": {"state": "free", "resources_available.ncpus": "16"}},
+    "queues": {"short": {"queue_type": "Execution", "enabled": "True", "started": "True"}},
+    "server": {"pbs1": {"scheduling": "True", "default_queue": "short", "pbs_version": "23.06.06"}},
+    "reservations": {},
+}
+
+
 def answer(path: Path, request: dict) -> dict:
     jobs = json.loads(path.read_text())
+    if request["op"] == "objects":
+        return {"objects": OBJECTS[request["kind"]]}
     if request["op"] == "jobs":
         ids = request["ids"] or jobs
         wanted = {
@@ -45,11 +56,12 @@ def answer(path: Path, request: dict) -> dict:
         sys.exit(1)
     if "refuse" in job:
         return {"error": "refused", "code": job["refuse"]}
-    job["Resource_List.soft_walltime"] = str(request["soft_walltime"])
+    resource = next(name for name in ("soft_walltime", "predicted_start") if name in request)
+    job[f"Resource_List.{resource}"] = str(request[resource])
     job["mtime"] = str(int(job["mtime"]) + 1)
     replace(path, json.dumps(jobs))
     with path.with_suffix(".requests").open("a") as log:
-        log.write(f"alter {request['id']} {request['soft_walltime']}\n")
+        log.write(f"alter {request['id']} {request[resource]}\n")
     return {}
 
 

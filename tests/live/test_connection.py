@@ -34,6 +34,15 @@ def test_jobs_are_read_and_altered(server: EmulatedServer) -> None:
         connection.close()
 
 
+def test_an_expected_start_is_shown_in_its_resource_only(server: EmulatedServer) -> None:
+    server.add("1.pbs1")
+    connection = server.connect()
+    connection.show_start("1.pbs1", "2026-11-22T14:10(2026-11-22T14:00..2026-11-22T15:00)")
+    connection.close()
+    assert server.all()["1.pbs1"]["Resource_List.predicted_start"].startswith("2026-11-22T14:10(")
+    assert server.soft("1.pbs1") is None
+
+
 def test_an_agent_that_hangs_is_ended_and_the_next_request_has_another(server: EmulatedServer) -> None:
     server.add("1.pbs1", hang="yes")
     server.add("2.pbs1")
@@ -126,7 +135,16 @@ def test_without_the_socket_the_error_says_what_to_start(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "request_line",
-    ['{"op": "alter", "id": "1.pbs1", "soft_walltime": 59}', '{"op": "alter", "id": "1.pbs1"}', '{"op": "jobs"}'],
+    [
+        '{"op": "alter", "id": "1.pbs1", "soft_walltime": 59}',
+        '{"op": "alter", "id": "1.pbs1"}',
+        '{"op": "alter", "id": "1.pbs1", "priority": "1023"}',
+        '{"op": "alter", "id": "1.pbs1", "predicted_start": "soon"}',
+        '{"op": "alter", "id": "1.pbs1", "predicted_start": "unknown\\n"}',
+        '{"op": "alter", "id": "1.pbs1", "predicted_start": 5}',
+        '{"op": "jobs"}',
+        '{"op": "objects", "kind": "managers"}',
+    ],
 )
 def test_the_agent_refuses_what_is_not_its_business(request_line: str) -> None:
     agent = subprocess.run(
@@ -135,4 +153,4 @@ def test_the_agent_refuses_what_is_not_its_business(request_line: str) -> None:
     )  # fmt: skip
     answer = json.loads(agent.stdout)
     assert answer["code"] == 0
-    assert "below 60 s" in answer["error"] or "not understood" in answer["error"]
+    assert "not understood" in answer["error"] or "there are no 'managers' to read" in answer["error"]

@@ -1,6 +1,6 @@
 """Jobs as PBS reports them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from softwalltime.live.ifl import Attributes
 from softwalltime.live.jobs import DETAILS, STATE, QueueWatch, live_job
@@ -51,8 +51,9 @@ class RecordedJobs:
         self.there = jobs
         self.asked: list[tuple[str, ...]] = []
 
-    def jobs(self, names: Iterable[str], ids: tuple[str, ...] = ()) -> dict[str, Attributes]:
-        self.asked.append(ids)
+    def jobs(self, names: Iterable[str], ids: Sequence[str] = (), *, subjobs: bool = False) -> dict[str, Attributes]:
+        assert not subjobs
+        self.asked.append(tuple(ids))
         wanted = set(names)
         return {
             job_id: {name: value for name, value in attributes.items() if name.split(".")[0] in wanted}

@@ -63,14 +63,14 @@ def snapshot_of(output: PbsOutput, zone: tzinfo = UTC) -> ServerSnapshot:
     jobs, vnodes = document(output.jobs, "qstat"), document(output.vnodes, "pbsnodes")
     if "timestamp" not in jobs or "nodes" not in vnodes:
         raise SourceError("the output of qstat and pbsnodes is not what PBS prints with -F json: nothing was read")
-    reader = _Reader(zone, remarks)
+    reader = SnapshotReader(zone, remarks)
     servers = object_of(document(output.server, "qstat -B").get("Server"))
     queues = object_of(document(output.queues, "qstat -Q").get("Queue"))
     return ServerSnapshot(
         taken=reader.optional(lambda: int(jobs["timestamp"]), "timestamp") or 0,
         server=text_of(jobs.get("pbs_server")),
         version=text_of(jobs.get("pbs_version")),
-        jobs=tuple(sorted(reader.jobs(object_of(jobs.get("Jobs"))), key=_arrival)),
+        jobs=tuple(sorted(reader.jobs(object_of(jobs.get("Jobs"))), key=arrival)),
         vnodes=tuple(reader.vnode(name, object_of(node)) for name, node in object_of(vnodes["nodes"]).items()),
         queues=tuple(reader.queue(name, object_of(queue)) for name, queue in queues.items()),
         reservations=tuple(reader.reservations(output.reservations)),
@@ -92,14 +92,19 @@ def sched_config(text: str) -> dict[str, str]:
     return found
 
 
-def _arrival(job: LiveJob) -> tuple[int, int, int]:
+def arrival(job: LiveJob) -> tuple[int, int, int]:
+    """By which jobs are sorted as PBS received them."""
     match = _ID.match(job.submission.job_id)
     number, index = (int(match[1]), int(match[2] or 0)) if match else (0, 0)
     return job.rank, number, index
 
 
-class _Reader:
-    """Conversions that note what cannot be converted."""
+class SnapshotReader:
+    """Conversions of PBS's objects, as nested dictionaries, that note what cannot be converted.
+
+    :param zone: of times that are no epoch seconds.
+    :param remarks: takes in what was left out or dropped.
+    """
 
     def __init__(self, zone: tzinfo, remarks: list[str]) -> None:
         self._zone = zone
@@ -135,10 +140,10 @@ class _Reader:
                 continue
             match = _ID.match(name)
             if match is None or match[2] != "":
-                yield from self._job(name, values)
+                yield from self.job(name, values)
             elif match[1] not in arrays:
                 for index in self._remaining(name, text_of(values.get("array_indices_remaining"))):
-                    yield from self._job(f"{match[1]}[{index}].{match[3]}", {**values, "job_state": "Q", "stime": None})
+                    yield from self.job(f"{match[1]}[{index}].{match[3]}", {**values, "job_state": "Q", "stime": None})
 
     def _remaining(self, name: str, listed: str) -> Iterator[int]:
         for part in listed.split(",") if listed not in ("", "-") else ():
@@ -148,7 +153,8 @@ class _Reader:
             else:
                 yield from range(int(match[1]), int(match[2] or match[1]) + 1, int(match[3] or 1))
 
-    def _job(self, name: str, values: dict[str, Any]) -> Iterator[LiveJob]:
+    def job(self, name: str, values: Mapping[str, Any]) -> Iterator[LiveJob]:
+        """The job; none if when it was submitted cannot be read."""
         resources, used = object_of(values.get("Resource_List")), object_of(values.get("resources_used"))
         estimated = object_of(values.get("estimated"))
         submitted = self._get(values, "ctime", self.time, name)
@@ -243,13 +249,14 @@ class _Reader:
             if match is None and not line.startswith("Resv ID"):
                 continue
             if line.startswith("Resv ID"):
-                if (found := self._reservation(values)) is not None:
+                if (found := self.reservation(values)) is not None:
                     yield found
                 values = {"id": line.partition(":")[2].strip()}
             elif match is not None:
                 values[match[1]] = match[2].strip()
 
-    def _reservation(self, values: Mapping[str, str]) -> AdvanceReservation | None:
+    def reservation(self, values: Mapping[str, str]) -> AdvanceReservation | None:
+        """A reservation, from its attributes with the resources after a dot, and its name under ``id``."""
         name = values.get("id", "")
         if not name:
             return None

@@ -13,6 +13,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from softwalltime.live.agent import START_RESOURCE
 from softwalltime.live.ifl import Attributes, IflError
 
 TIMEOUT = 30.0
@@ -91,13 +92,22 @@ class PbsConnection:
         if channel is not None:
             channel.close()
 
-    def jobs(self, names: Sequence[str], ids: Sequence[str] = ()) -> dict[str, Attributes]:
+    def jobs(self, names: Sequence[str], ids: Sequence[str] = (), *, subjobs: bool = False) -> dict[str, Attributes]:
         """Return attributes of jobs by job id; see :meth:`softwalltime.live.ifl.Ifl.jobs`.
 
         :raises IflError: if PBS refuses, cannot be reached, or does not answer in time.
         """
-        jobs: dict[str, Attributes] = self._ask({"op": "jobs", "names": list(names), "ids": list(ids)})["jobs"]
+        request = {"op": "jobs", "names": list(names), "ids": list(ids), "subjobs": subjobs}
+        jobs: dict[str, Attributes] = self._ask(request)["jobs"]
         return jobs
+
+    def objects(self, kind: str) -> dict[str, Attributes]:
+        """Return all attributes of vnodes, queues, reservations or the server, by name.
+
+        :raises IflError: if PBS refuses, cannot be reached, or does not answer in time.
+        """
+        objects: dict[str, Attributes] = self._ask({"op": "objects", "kind": kind})["objects"]
+        return objects
 
     def alter(self, job_id: str, soft_walltime: int) -> None:
         """Set the soft walltime of a job, in seconds.
@@ -105,6 +115,14 @@ class PbsConnection:
         :raises IflError: if PBS refuses, cannot be reached, or does not answer in time.
         """
         self._ask({"op": "alter", "id": job_id, "soft_walltime": soft_walltime})
+
+    def show_start(self, job_id: str, text: str) -> None:
+        """Set the resource that shows a waiting job's expected start.
+
+        :param text: in the form :data:`softwalltime.live.agent.START_FORM`.
+        :raises IflError: if PBS refuses, cannot be reached, or does not answer in time.
+        """
+        self._ask({"op": "alter", "id": job_id, START_RESOURCE: text})
 
     def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
         try:

@@ -54,6 +54,11 @@ _Status._fields_ = (
     ("text", ctypes.c_char_p),
 )
 
+KINDS = {
+    "vnodes": "pbs_statvnode", "queues": "pbs_statque", "server": "pbs_statserver", "reservations": "pbs_statresv",
+}  # fmt: skip
+"""What :meth:`Ifl.objects` reads, and with which function."""
+
 Attributes = dict[str, str]
 """Attributes of a job by name; a resource's name follows a dot, as in ``Resource_List.walltime``."""
 
@@ -79,16 +84,35 @@ class Ifl:
         """Disconnect."""
         self._library.pbs_disconnect(self._connection)
 
-    def jobs(self, names: Sequence[str], ids: Sequence[str] = ()) -> Iterator[tuple[str, Attributes]]:
-        """Yield the ids of jobs and those of the named attributes that they have; subjobs of arrays are left out.
+    def jobs(
+        self, names: Sequence[str], ids: Sequence[str] = (), *, subjobs: bool = False
+    ) -> Iterator[tuple[str, Attributes]]:
+        """Yield the ids of jobs and those of the named attributes that they have.
 
         :param ids: only these jobs; without any all jobs of the server.  Jobs that ended are left out.
+        :param subjobs: subjobs of arrays too, as ``qstat -t``.
         :raises IflError: if PBS refuses or the connection is lost.
         """
         wanted = _chain([(name, "", "") for name in names])
-        found = self._library.pbs_statjob(self._connection, ",".join(ids).encode() or None, wanted, None)
+        extend = b"t" if subjobs else None
+        found = self._library.pbs_statjob(self._connection, ",".join(ids).encode() or None, wanted, extend)
         if not found and (code := self._errno()) and not (ids and code in NO_JOB):
             raise self._error("the jobs cannot be read", code)
+        yield from self._read(found)
+
+    def objects(self, kind: str) -> Iterator[tuple[str, Attributes]]:
+        """Yield names and all attributes of the server's objects of a kind of :data:`KINDS`.
+
+        :raises IflError: if PBS refuses or the connection is lost.
+        """
+        call = getattr(self._library, KINDS[kind])
+        found = call(self._connection, *([None] if kind == "server" else [None, None]), None)
+        # A server without reservations is no error.
+        if not found and (code := self._errno()) and kind != "reservations":
+            raise self._error(f"the {kind} cannot be read", code)
+        yield from self._read(found)
+
+    def _read(self, found: "ctypes._Pointer[_Status]") -> Iterator[tuple[str, Attributes]]:
         try:
             entry = found
             while entry:
@@ -142,6 +166,11 @@ def _load(path: Path) -> ctypes.CDLL:
     library.pbs_disconnect.argtypes = [ctypes.c_int]
     library.pbs_statjob.argtypes = [ctypes.c_int, ctypes.c_char_p, attributes, ctypes.c_char_p]
     library.pbs_statjob.restype = ctypes.POINTER(_Status)
+    for name in KINDS.values():
+        call = getattr(library, name)
+        before = [] if name == "pbs_statserver" else [ctypes.c_char_p]
+        call.argtypes = [ctypes.c_int, *before, attributes, ctypes.c_char_p]
+        call.restype = ctypes.POINTER(_Status)
     library.pbs_statfree.argtypes = [ctypes.POINTER(_Status)]
     library.pbs_alterjob.argtypes = [ctypes.c_int, ctypes.c_char_p, attributes, ctypes.c_char_p]
     library.pbs_geterrmsg.argtypes = [ctypes.c_int]

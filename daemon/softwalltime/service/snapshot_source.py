@@ -1,0 +1,119 @@
+"""The state of a server through PBS's client library, for forecasts: jobs, vnodes, queues, reservations, scheduler."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+from softwalltime.accounting.attributes import NAMES, converted
+from softwalltime.accounting.values import duration, epoch
+from softwalltime.forecast.pbs_state import SnapshotReader, arrival, sched_config
+from softwalltime.forecast.snapshot import LiveJob, ServerSnapshot
+from softwalltime.live.connection import PbsConnection
+from softwalltime.live.ifl import Attributes
+from softwalltime.live.watch import JobWatcher
+
+STATE = ("job_state", "mtime", "stime", "estimated", "eligible_time")
+"""Attributes that are read of every job at each look."""
+DETAILS = (
+    *NAMES, "ctime", "qtime", "etime", "queue_rank", "Resource_List", "Execution_Time", "exec_vnode", "Hold_Types",
+    "depend", "Priority",
+)  # fmt: skip
+"""Attributes that are read of jobs that were modified since the last look."""
+ENDED = "FXM"
+RESERVATION_STATES = (
+    "RESV_NONE", "RESV_UNCONFIRMED", "RESV_CONFIRMED", "RESV_WAIT", "RESV_TIME_TO_RUN", "RESV_RUNNING", "RESV_FINISHED",
+    "RESV_BEING_DELETED", "RESV_DELETED", "RESV_DELETING_JOBS", "RESV_DEGRADED", "RESV_BEING_ALTERED",
+    "RESV_IN_CONFLICT",
+)  # fmt: skip
+"""Names of reserve_state as pbs_rstat prints them, by PBS's number (pbs_ifl.h, enum resv_states)."""
+
+
+class SnapshotSource:
+    """Takes snapshots of one server.
+
+    :param config: copy of sched_config; ``None`` or unreadable: strict ordering is assumed.
+    """
+
+    def __init__(self, connection: PbsConnection, config: Path | None = None) -> None:
+        self._connection = connection
+        self._config = config
+        self._remarks: list[str] = []
+        self._reader = SnapshotReader(UTC, self._remarks)
+        self._jobs = JobWatcher(connection, STATE, DETAILS, _is_job, self._job, _with_state, subjobs=True)
+
+    def take(self, now: int) -> ServerSnapshot:
+        """Return the state of the server at ``now`` (epoch seconds).
+
+        :raises IflError: if PBS cannot be read.
+        """
+        self._remarks.clear()
+        reader, read = self._reader, self._connection.objects
+        jobs = [job for job in self._jobs.look(now) if job is not None]
+        name, attributes = next(iter(read("server").items()), ("", {}))
+        server = nested(attributes)
+        reservations = [
+            reader.reservation({**values, "id": each, "reserve_state": _state(values)})
+            for each, values in read("reservations").items()
+        ]
+        return ServerSnapshot(
+            taken=now,
+            server=name,
+            version=str(server.get("pbs_version", "")),
+            jobs=tuple(sorted(jobs, key=arrival)),
+            vnodes=tuple(reader.vnode(each, nested(values)) for each, values in read("vnodes").items()),
+            queues=tuple(reader.queue(each, nested(values)) for each, values in read("queues").items()),
+            reservations=tuple(each for each in reservations if each is not None),
+            scheduler=reader.scheduler(server, sched_config(self._read_config())),
+            remarks=tuple(self._remarks),
+        )
+
+    def _job(self, job_id: str, attributes: Attributes) -> LiveJob | None:
+        return next(self._reader.job(job_id, nested(attributes)), None)
+
+    def _read_config(self) -> str:
+        try:
+            return "" if self._config is None else self._config.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return ""
+
+
+def nested(attributes: Mapping[str, str]) -> dict[str, Any]:
+    """Return attributes with the resources in a dictionary of their own, as ``qstat -F json`` prints them.
+
+    >>> nested({"queue": "q", "Resource_List.ncpus": "4", "Resource_List.mem": "1gb"})
+    {'queue': 'q', 'Resource_List': {'ncpus': '4', 'mem': '1gb'}}
+    """
+    found: dict[str, Any] = {}
+    for key, value in attributes.items():
+        name, dot, resource = key.partition(".")
+        if not dot:
+            found[name] = value
+        elif isinstance(inner := found.setdefault(name, {}), dict):
+            inner[resource] = value
+    return found
+
+
+def _is_job(job_id: str, state: Attributes) -> bool:
+    """Whether it is a job that has not ended; an array is there as its subjobs."""
+    return "[]" not in job_id and state.get("job_state", "")[:1] not in ENDED
+
+
+def _with_state(job: LiveJob | None, state: Attributes) -> LiveJob | None:
+    if job is None:
+        return None
+    return replace(
+        job,
+        state=state.get("job_state", "")[:1],
+        start=converted(state.get("stime"), epoch),
+        estimated_start=converted(state.get("estimated.start_time"), epoch),
+        eligible_time=converted(state.get("eligible_time"), duration),
+    )
+
+
+def _state(reservation: Attributes) -> str:
+    number = reservation.get("reserve_state", "")
+    if number.isdecimal() and int(number) < len(RESERVATION_STATES):
+        return RESERVATION_STATES[int(number)]
+    return number

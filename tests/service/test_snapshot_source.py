@@ -1,0 +1,46 @@
+"""The state of a server through the agent, for forecasts."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from softwalltime.service.snapshot_source import SnapshotSource
+from tests.forecast.states import DATA
+from tests.live.emulated import SUBMITTED, EmulatedServer
+
+NOW = SUBMITTED + 1000
+
+
+def test_the_state_has_jobs_and_subjobs_and_what_they_run_on(tmp_path: Path) -> None:
+    server = EmulatedServer(tmp_path)
+    server.add("1.pbs1", job_state="R", stime=str(NOW - 60), Resource_List__ncpus="4", exec_vnode="(n1:ncpus=4)")
+    server.add("2[].pbs1")
+    server.add("2[1].pbs1", Hold_Types="u", job_state="H")
+    server.add("3.pbs1", job_state="F")
+    server.add("0.pbs1", estimated__start_time=str(NOW + 60), queue_rank="1", eligible_time="00:01:00")
+    connection = server.connect()
+    found = SnapshotSource(connection, DATA / "sched_config").take(NOW)
+    connection.close()
+    assert [job.submission.job_id for job in found.jobs] == ["0.pbs1", "1.pbs1", "2[1].pbs1"]
+    first, second, third = found.jobs
+    assert (first.estimated_start, first.eligible_time, first.occupies) == (NOW + 60, 60, False)
+    assert (second.start, second.submission.ncpus, second.occupies) == (NOW - 60, 4, True)
+    assert (third.state, third.holds) == ("H", "u")
+    assert [(vnode.name, vnode.ncpus) for vnode in found.vnodes] == [("n1", 16)]
+    assert (found.server, found.version, found.queues[0].started) == ("pbs1", "23.06.06", True)
+    assert found.scheduler.strict_ordering is True
+    assert found.remarks == ()
+
+
+def test_a_second_look_reads_details_of_modified_jobs_only(tmp_path: Path) -> None:
+    server = EmulatedServer(tmp_path)
+    server.add("1.pbs1")
+    server.add("2.pbs1")
+    connection = server.connect()
+    state = SnapshotSource(connection)
+    (one, two) = state.take(NOW).jobs
+    server.add("2.pbs1", queue="long")
+    again = state.take(NOW + 60)
+    connection.close()
+    assert again.jobs == (one, replace(two, submission=replace(two.submission, queue="long")))
+    assert server.requests() == ["jobs ", "jobs 1.pbs1,2.pbs1", "jobs ", "jobs 2.pbs1"]
+    assert again.remarks == ("sched_config: not read, strict_ordering is assumed",)
