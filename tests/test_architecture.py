@@ -54,7 +54,8 @@ ALLOWED = {
         "store",
     },
     "deployment": {"accounting", "errors", "live", "pbs_conf", "policy", "resources", "service", "settings", "store"},
-    "reports": {"errors", "formatting", "jobs", "policy", "predictors", "replay", "simulation", "states"},
+    "tuning": {"errors", "events", "jobs", "policy", "predictors", "replay", "simulation", "states"},
+    "reports": {"errors", "formatting", "jobs", "policy", "predictors", "replay", "simulation", "states", "tuning"},
     "experiments": {
         "errors",
         "formatting",

@@ -15,6 +15,7 @@ _COMMANDS = {
     "report": ("report", "Write a page that recommends soft walltimes, or not."),
     "advise": ("advise", "Suggest shorter walltimes to a user."),
     "sweep": ("sweep", "Measure a grid of predictors on recorded jobs."),
+    "tune": ("tune", "Choose a predictor for a site from its own log."),
     "ingest": ("store", "Store the completed jobs of accounting logs."),
     "predictors": ("predictors", "List the predictors with rule, source and options."),
     "convert": ("workloads", "Write a trace as accounting logs."),

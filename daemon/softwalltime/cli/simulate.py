@@ -219,7 +219,7 @@ def simulate_policies(
     experiment = Experiment("", size, next(iter(policies.values())), shake, by, machine)
     seeds = (options.seeds or tuple(range(31, 41))) if shake else (0,)
     plan = SimulationPlan(experiment, policies, seeds, jobs, completed)
-    found = _simulate(plan, options, tuple(sorted(teaching)))
+    found = run_simulations(plan, options, tuple(sorted(teaching)))
     metrics = {name: [found[policy, seed].metrics for seed in plan.seeds] for name, policy in policies.items()}
     classes = {
         kind: {
@@ -257,7 +257,7 @@ def _policies(file: Path | None, given: dict[str, Any], machine: tuple[Vnode, ..
     return policies
 
 
-def _simulate(
+def run_simulations(
     plan: SimulationPlan, options: SimulationRun, teaching: tuple[Any, ...]
 ) -> dict[tuple[Policy, int], SimulationResult]:  # fmt: skip
     """All results, by policy and seed."""

@@ -57,6 +57,8 @@ class Predictor(ABC):
     """The model of the options; the registry makes an instance from the user's text."""
     main_option: ClassVar[str] = ""
     """The option that a value without a name sets, as in ``factor:0.5``; empty if none."""
+    tried_options: ClassVar[tuple[str, ...]] = ("",)
+    """Options that ``softwalltime tune`` tries, as ``p=75|85,keys=user``: all combinations; empty: it tries none."""
     censoring: ClassVar[bool] = False
     """Whether it treats the runtime of a job killed at its walltime as a lower bound."""
 

@@ -89,6 +89,11 @@ class Calibrated(Predictor):
     summary: ClassVar[str] = "most accurate prediction at a target rate of underestimation, from similar past jobs"
     source: ClassVar[str] = "this project; Kaplan & Meier 1958 (censoring), Gibbs & Candès 2021 (calibration online)"
     options_type: ClassVar[type[Options]] = CalibratedOptions
+    tried_options: ClassVar[tuple[str, ...]] = (
+        "target=0.01|0.02|0.05|0.1|0.2",
+        "objective=absolute-error,target=0.02|0.05|0.1|0.2",
+        "statistic=mean|median",
+    )
     censoring: ClassVar[bool] = True
 
     def __init__(self, options: CalibratedOptions) -> None:

@@ -26,6 +26,7 @@ class Constant(UntrainedPredictor):
     summary: ClassVar[str] = "the same runtime for every job"
     source: ClassVar[str] = "Rubio et al. 2021, section 4.4: correction only"
     options_type: ClassVar[type[Options]] = ConstantOptions
+    tried_options: ClassVar[tuple[str, ...]] = ()
     main_option: ClassVar[str] = "seconds"
 
     def __init__(self, options: ConstantOptions) -> None:

@@ -26,6 +26,7 @@ class Factor(UntrainedPredictor):
     summary: ClassVar[str] = "a fixed share of the walltime"
     source: ClassVar[str] = "baseline: halved walltimes need no history"
     options_type: ClassVar[type[Options]] = FactorOptions
+    tried_options: ClassVar[tuple[str, ...]] = ("share=0.25|0.5|0.75",)
     main_option: ClassVar[str] = "share"
 
     def __init__(self, options: FactorOptions) -> None:

@@ -38,6 +38,9 @@ class Percentile(LikeJobsPredictor):
     summary: ClassVar[str] = "percentile P of R over jobs with the same keys in the last W days x walltime"
     source: ClassVar[str] = "Tang, Desai, Buettner & Lan 2013"
     options_type: ClassVar[type[Options]] = PercentileOptions
+    tried_options: ClassVar[tuple[str, ...]] = (
+        "p=50|75|85|95,keys=user|user+project|user+project+walltime,window=30d|90d",
+    )
 
     def __init__(self, options: PercentileOptions) -> None:
         super().__init__(options, options.keys, options.window, options.least)

@@ -13,6 +13,7 @@ class RequestedWalltime(UntrainedPredictor):
     name: ClassVar[str] = "request"
     summary: ClassVar[str] = "none: the user's walltime is kept (the baseline)"
     source: ClassVar[str] = "what PBS does without soft walltimes"
+    tried_options: ClassVar[tuple[str, ...]] = ()
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
         """Return no prediction."""

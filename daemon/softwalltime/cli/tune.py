@@ -1,0 +1,259 @@
+"""``softwalltime tune``: choose a predictor for a site from its own log."""
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+import numpy as np
+
+from softwalltime.cli.options import LazySettings, Seeds, minimum_option, named_specs, store_options
+from softwalltime.cli.progress import progress_bar
+from softwalltime.cli.selection import JobSelection, selection_options
+from softwalltime.cli.sources import load_columns, problems
+from softwalltime.errors import SourceError
+from softwalltime.formatting import day
+from softwalltime.policy.presets import HALF
+from softwalltime.predictors.registry import BASELINE
+from softwalltime.replay.floor import find_floor
+from softwalltime.replay.job_columns import JobColumns
+from softwalltime.replay.sweep.grid import expand_all
+from softwalltime.replay.workload import Scoring, Workload
+from softwalltime.reports.presets import FORMULA
+from softwalltime.reports.schedule_table import CHANGES_LEGEND, LEGEND, changes_table, schedules_table
+from softwalltime.reports.table import floor_line
+from softwalltime.reports.tuning import TRIALS_LEGEND, trials_table
+from softwalltime.simulation.differences import differences, means, relative_changes
+from softwalltime.simulation.metrics import Metrics
+from softwalltime.tuning.candidates import candidates
+from softwalltime.tuning.choice import Chosen, Split, choose, front, split_at
+from softwalltime.tuning.recommendation import TODAY, Advice, Setting, recommend, settings_of
+from softwalltime.tuning.trial import Trial
+from softwalltime.tuning.trials import run_trials
+
+SEEDS = tuple(range(31, 36))
+"""Shaken workloads to simulate."""
+SIMULATED = 10_000
+"""The newest jobs of the later part that are simulated."""
+TIMEOUT = 600
+"""Greatest processor time of one predictor in seconds."""
+
+
+@click.command()
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.option(
+    "--predictors",
+    "listed",
+    metavar="LIST",
+    help="Try only these predictors or grids, separated by commas.  Default: all, with the options they name.",
+)
+@click.option("--predictor", "single", multiple=True, metavar="SPEC", help="One predictor or grid; repeatable.")
+@click.option(
+    "--target",
+    type=click.FloatRange(0, 0.5, min_open=True, max_open=True),
+    default=0.05,
+    show_default=True,
+    metavar="SHARE",
+    help="Greatest share of the jobs to underestimate.",
+)
+@click.option(
+    "--split",
+    "share",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.5,
+    show_default=True,
+    metavar="SHARE",
+    help="Choose by this share of the jobs, the first ones; report the others.",
+)
+@click.option(
+    "--keep",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Save figures in this file as they are computed; the same command continues from there.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    default=TIMEOUT,
+    show_default=True,
+    metavar="SECONDS",
+    help="Give up a predictor after so much processor time.",
+)
+@click.option("--processes", type=click.IntRange(1), metavar="N", help="Processes.  Default: one a core.")
+@click.option("--processors", type=click.IntRange(1), metavar="N", help="Machine size.  Default: the most in use.")
+@click.option(
+    "--simulate",
+    "newest",
+    type=click.IntRange(0),
+    default=SIMULATED,
+    show_default=True,
+    metavar="N",
+    help="Simulate the newest N jobs under the best few predictors; 0: none.",
+)
+@click.option("--seeds", type=Seeds(), metavar="LIST", help="A shaken workload for each.  Default: 31-35.")
+@click.option(
+    "--write",
+    "target_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the recommended [policy] into this settings file; its other lines stay.",
+)
+@click.option(
+    "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Output format."
+)
+@selection_options
+@minimum_option
+@store_options
+def tune(
+    sources: tuple[str, ...], listed: str | None, single: tuple[str, ...], target: float, share: float,
+    keep: Path | None, timeout: float, processes: int | None, processors: int | None, newest: int,
+    seeds: tuple[int, ...] | None, target_file: Path | None, form: str, minimum: int, selection: JobSelection,
+    settings: LazySettings,
+) -> int:  # fmt: skip
+    """Choose a predictor for a site from its own log.
+
+    A SOURCE is what it is to replay.  The log is split by time.  All predictors are tried with several options; they
+    are chosen by the earlier part and reported on the later one, where nothing was chosen.  The best few are simulated
+    on the newest jobs, beside walltimes and half the walltime.  A predictor is recommended only if it shortens waits
+    more than half the walltime, beyond the 95% interval.
+
+    \b
+    Example:
+      softwalltime tune /var/spool/pbs/server_priv/accounting --keep tune.jsonl
+      softwalltime tune KTH-SP2.swf.gz --predictors v1,v3,calibrated:target=0.02|0.05 --write softwalltime.toml
+    """
+    wanted = named_specs(listed, single)
+    # Each one is made once, so that a wrong one fails before minutes of reading.
+    specs = list(dict.fromkeys((BASELINE, HALF, *(expand_all(wanted) if wanted else candidates()))))
+    if target_file is not None:
+        _check_writable(target_file)
+    jobs, tally = load_columns(sources, settings, selection=selection)
+    teaching = settings().teaching
+    workload = Workload(jobs, teaching=teaching)
+    split = split_at(workload, share)
+    if split is None:
+        raise SourceError(
+            f"{' '.join(sources)}: too few jobs with a runtime and a walltime to split: give a longer log"
+        )
+    with progress_bar("trying predictors", len(specs)) as progress:
+        trials = run_trials(
+            jobs, teaching, specs, split.bounds, minimum,
+            keep=keep, processes=processes, timeout=timeout, progress=progress,
+        )  # fmt: skip
+    chosen = choose(trials, target)
+    shown = list(dict.fromkeys((BASELINE, HALF, *front(trials), *chosen.specs())))
+    floor = find_floor(Workload(jobs, teaching=teaching, scoring=Scoring(split.cut)))
+    candidate_settings, metrics = settings_of(chosen), {}
+    if newest:
+        later = np.flatnonzero(jobs.numbers("submitted") >= split.cut)
+        metrics = _simulated(
+            jobs.select(later[-newest:]), candidate_settings, processors, seeds or SEEDS, keep, processes, minimum,
+            settings,
+        )  # fmt: skip
+    advice = recommend(candidate_settings, metrics) if metrics else Advice(None, ("Nothing was simulated.",))
+    if form == "json":
+        click.echo(
+            json.dumps(
+                {
+                    "source": " ".join(sources),
+                    "selection": str(selection) or None,
+                    "split": asdict(split),
+                    "target": target,
+                    "trials": {spec: asdict(trial) for spec, trial in trials.items()},
+                    "front": front(trials),
+                    "chosen": asdict(chosen),
+                    "floor": None if floor is None else asdict(floor),
+                    "policies": {name: asdict(means(found)) for name, found in metrics.items()},
+                    "advice": asdict(advice),
+                }
+            )
+        )
+    else:
+        _print(selection.label(sources), split, trials, shown, chosen, target)
+        if floor is not None:
+            click.echo(f"\n{floor_line(floor)}")
+        if metrics:
+            _print_simulations(metrics, len(seeds or SEEDS), min(newest, trials[BASELINE].parts[1].jobs))
+        click.echo("\n" + "\n".join(advice.reasons))
+    if target_file is not None:
+        _write(target_file, candidate_settings, chosen, advice, form)
+    for line in problems(tally):
+        click.echo(line, err=True)
+    return 1 if tally.broken else 0
+
+
+def _simulated(
+    jobs: JobColumns, candidate_settings: dict[str, Setting], processors: int | None, seeds: tuple[int, ...],
+    keep: Path | None, processes: int | None, minimum: int, settings: LazySettings,
+) -> dict[str, list[Metrics]]:  # fmt: skip
+    """The metrics of each setting, workload by workload; none if no job can be simulated."""
+    from softwalltime.cli.simulate import SimulationPlan, SimulationRun, run_simulations
+    from softwalltime.simulation.jobs import jobs_of
+    from softwalltime.simulation.tasks import Experiment
+
+    teaching = settings().teaching
+    simulated = jobs_of(jobs, teaching)
+    if not len(simulated):
+        return {}
+    size = processors or simulated.peak()
+    simulated, _ = simulated.that_fit(size)
+    if not len(simulated):
+        return {}
+    policies = {name: setting.policy(FORMULA, minimum) for name, setting in candidate_settings.items()}
+    experiment = Experiment("", size, policies[TODAY], "week")
+    plan = SimulationPlan(experiment, policies, seeds, simulated, jobs)
+    found = run_simulations(plan, SimulationRun(size, keep=keep, processes=processes), tuple(sorted(teaching)))
+    return {name: [found[policy, seed].metrics for seed in seeds] for name, policy in policies.items()}
+
+
+def _print(label: str, split: Split, trials: dict[str, Trial], shown: list[str], chosen: Chosen, target: float) -> None:
+    earlier, later = (trials[BASELINE].parts[part].jobs for part in (0, 1))
+    click.echo(
+        f"{label}: chosen by {earlier:,} jobs submitted before {day(split.cut)}, reported on {later:,} jobs since then"
+    )
+    click.echo(f"\n{trials_table(trials, shown, chosen)}\n\n{TRIALS_LEGEND}")
+    if chosen.accurate is None:
+        click.echo(
+            f"No predictor that underestimates at most {target:.0%} of the jobs is more accurate than walltimes."
+        )
+    failed = [trial for trial in trials.values() if trial.failure]
+    for trial in failed:
+        click.echo(f"not tried: {trial.spec}: {trial.failure}")
+
+
+def _print_simulations(metrics: dict[str, list[Metrics]], seeds: int, newest: int) -> None:
+    others = [name for name in metrics if name != TODAY]
+    relative = {name: relative_changes(metrics[name], metrics[TODAY]) for name in others}
+    absolute = {name: differences(metrics[name], metrics[TODAY]) for name in others}
+    click.echo(
+        f"\nThe newest {newest:,} jobs, PBS's scheduling cycle, means over {seeds} shaken workloads; predictors begin "
+        "without history:\n"
+    )
+    click.echo(schedules_table({name: means(found) for name, found in metrics.items()}))
+    click.echo(f"\n{changes_table(relative, absolute)}\n\n{LEGEND}\n{CHANGES_LEGEND}")
+
+
+def _check_writable(file: Path) -> None:
+    there = file if file.exists() else file.parent
+    if not os.access(there, os.W_OK):
+        raise SourceError(f"{file}: cannot be written: it or its folder does not exist or is not writable")
+
+
+def _write(file: Path, settings: dict[str, Setting], chosen: Chosen, advice: Advice, form: str) -> None:
+    """Write the recommended policy, or the chosen predictor in mode shadow where none is recommended."""
+    from softwalltime.deployment.settings_file import read, with_policy
+    from softwalltime.policy.site import site_policy
+
+    if advice.name is None:
+        values = {"preset": "custom", "mode": "shadow", "waiting": chosen.accurate or HALF, "running": "walltime"}
+    else:
+        values = {"preset": "custom", "mode": "on", "waiting": settings[advice.name].waiting, "running": "walltime"}
+    site_policy(values)
+    text = with_policy(read(file) if file.exists() else "", values, str(file))
+    try:
+        file.write_text(text, encoding="utf-8", newline="")
+    except OSError as error:
+        raise SourceError(f"{file}: cannot be written: {error.strerror}") from error
+    if form == "table":
+        click.echo(f'\n{file}: [policy] has mode = "{values["mode"]}", waiting = "{values["waiting"]}"')

@@ -1,0 +1,1 @@
+"""Choose a predictor for a site from its own log."""

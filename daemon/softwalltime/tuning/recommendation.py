@@ -1,0 +1,102 @@
+"""Simulated policies with the chosen predictors, and what follows from them for the site."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from softwalltime.policy.presets import HALF
+from softwalltime.simulation.differences import Interval, relative_changes
+from softwalltime.simulation.metrics import Metrics
+from softwalltime.simulation.policies import WALLTIME, Policy
+from softwalltime.tuning.choice import Chosen
+
+TODAY = "today: walltimes"
+HALVED = "half the walltime"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Values of ``[policy]`` that a site can set: predictors for waiting jobs and for the order; ``None`` for none."""
+
+    waiting: str
+    ordering: str | None = None
+
+    def policy(self, formula: str, minimum: int) -> Policy:
+        """Return the simulator's policy: PBS's cycle, walltimes from the start on."""
+        return Policy(
+            order="formula" if self.ordering else "fcfs",
+            formula=formula if self.ordering else "",
+            backfill="pbs",
+            waiting=self.waiting,
+            ordering=self.ordering or WALLTIME,
+            classes_by_value=self.waiting != WALLTIME or self.ordering is not None,
+            minimum=minimum,
+        )
+
+
+def settings_of(chosen: Chosen) -> dict[str, Setting]:
+    """Return the settings to simulate by name: today's first, then half the walltime, which needs no history."""
+    found = {TODAY: Setting(WALLTIME), HALVED: Setting(HALF)}
+    found |= {f"waiting {spec}": Setting(spec) for spec in chosen.specs() if spec != HALF}
+    if chosen.middle is not None and chosen.middle != HALF:
+        found[f"half the walltime, order by {chosen.middle}"] = Setting(HALF, chosen.middle)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """The recommended setting by name, ``None`` for today's; the reasons as sentences."""
+
+    name: str | None
+    reasons: tuple[str, ...]
+
+
+def recommend(settings: Mapping[str, Setting], metrics: Mapping[str, Sequence[Metrics]]) -> Advice:
+    """Recommend the setting that keeps the order of the queue and shortens the mean wait, where that is shown.
+
+    Half the walltime is simple, needs no history and explains itself: another setting must be better beyond the 95%
+    interval of paired workloads.
+
+    :param metrics: of each setting, workload by workload.
+    """
+
+    def wait(name: str, other: str) -> Interval:
+        return relative_changes(metrics[name], metrics[other])["wait_mean"]
+
+    keeping = [name for name, setting in settings.items() if name not in (TODAY, HALVED) and setting.ordering is None]
+    better = {name: wait(name, HALVED) for name in keeping}
+    shown = {name: change.mean for name, change in better.items() if _shorter(change) and change.mean is not None}
+    half = wait(HALVED, TODAY)
+    reasons = [f"Half the walltime changes the mean wait by {_words(half)} against today."]
+    reasons += [f"{name}: {_words(change)} against half the walltime." for name, change in better.items()]
+    best = min(shown, key=lambda name: shown[name], default=None)
+    if best is not None and _shorter(wait(best, TODAY)):
+        reasons.append(f"Recommended: {best}. Its mean wait is shorter than today's and than with half the walltime.")
+    elif _shorter(half):
+        best = HALVED
+        reasons.append(
+            "Recommended: half the walltime (preset safe). No predictor is shown to shorten waits more, and half the "
+            "walltime needs no history."
+        )
+    else:
+        best = None
+        reasons.append("Recommended: none. No setting is shown to shorten the mean wait: keep mode shadow.")
+    reasons += [
+        f"{name}: {_words(wait(name, TODAY))} against today, but it changes the order of the queue "
+        "(deploy/POLICIES.md, preset order)."
+        for name, setting in settings.items()
+        if setting.ordering is not None
+    ]
+    return Advice(best, tuple(reasons))
+
+
+def _shorter(change: Interval) -> bool:
+    """Whether the whole interval is below 0."""
+    return change.high is not None and change.high < 0
+
+
+def _words(change: Interval) -> str:
+    if change.mean is None:
+        return "an unknown amount"
+    if change.low is None or change.high is None:
+        return f"{change.mean:+.1%} (one workload: no interval)"
+    return f"{change.mean:+.1%} [{change.low:+.1%}, {change.high:+.1%}]"

@@ -1,0 +1,227 @@
+"""One predictor on one workload: its figures over parts of the log, and its processor time."""
+
+import socket
+from array import array
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from itertools import pairwise
+from json import dumps
+from math import nan
+from pathlib import Path
+from threading import Lock
+from time import thread_time_ns
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softwalltime import __version__
+from softwalltime.errors import SoftwalltimeError, SourceError
+from softwalltime.events import Kind
+from softwalltime.jobs import CompletedJob, Prediction
+from softwalltime.predictors.base import Predictor
+from softwalltime.predictors.registry import make
+from softwalltime.replay.clamp_all import clamp_all
+from softwalltime.replay.metrics import Errors, share
+from softwalltime.replay.sweep.snapshot import load
+from softwalltime.replay.workload import Workload
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_SUBMITTED, _ENDED = int(Kind.SUBMITTED), int(Kind.ENDED)
+
+
+@dataclass(frozen=True, slots=True)
+class PartFigures:
+    """Figures of one predictor over the scored jobs submitted in one part of the log.
+
+    All but ``jobs`` are ``None`` without jobs.  ``badly``: underestimated by more than 30 min.  ``error`` is the mean
+    absolute error in seconds; ``median_error`` that of the median of the distribution, ``None`` where there is none.
+    """
+
+    jobs: int
+    accuracy: float | None = None
+    underestimated: float | None = None
+    badly: float | None = None
+    error: float | None = None
+    median_error: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrialTask:
+    """A predictor to try on the jobs of a file (:mod:`softwalltime.replay.sweep.snapshot`).
+
+    ``bounds`` are the limits of the parts in epoch seconds, one more than parts, ``None`` for no limit.  ``minimum`` is
+    the least soft walltime in seconds.  ``timeout`` is the greatest processor time in seconds.  ``medians``: the errors
+    of the medians too.
+    """
+
+    path: Path
+    digest: str
+    jobs: int
+    spec: str
+    bounds: tuple[int | None, ...]
+    minimum: int
+    timeout: float = float("inf")
+    medians: bool = False
+    version: str = __version__
+
+    @property
+    def key(self) -> str:
+        """Key of all that the figures depend on."""
+        values = asdict(self) | {"path": None, "timeout": None}
+        return sha256(dumps(values, sort_keys=True).encode()).hexdigest()[:20]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The figures of each part, and the processor time to predict and learn all jobs in seconds.
+
+    ``failure`` says why there are no figures.
+    """
+
+    spec: str
+    parts: tuple[PartFigures, ...]
+    seconds: float
+    failure: str = ""
+
+
+class _TooSlowError(Exception):
+    """A predictor has used its processor time up."""
+
+
+def run_trial(task: TrialTask) -> Trial:
+    """Try a predictor; an exception of the predictor is a failure of its trial only.
+
+    :raises SoftwalltimeError: if this process has another version of the package, or cannot read the jobs.
+    """
+    if task.version != __version__:
+        raise SoftwalltimeError(f"a worker has softwalltime {__version__}, this command {task.version}")
+    workload = _workload(task.path)
+    try:
+        recorded = record(workload, make(task.spec), timeout=task.timeout, medians=task.medians)
+    except _TooSlowError:
+        return Trial(task.spec, (), task.timeout, f"took longer than {task.timeout:.0f} s: raise --timeout")
+    # A predictor of another package may fail in any way; the others go on.
+    except Exception as error:
+        return Trial(task.spec, (), 0.0, " ".join(f"{type(error).__name__}: {error}".split()))
+    return Trial(task.spec, figures_of_parts(workload, recorded, task.bounds, task.minimum), recorded.processor_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The prediction of each job at its submission in seconds, NaN for none; the same of medians, if there are any."""
+
+    seconds: Floats
+    medians: Floats | None
+    processor_seconds: float
+
+
+def record(
+    workload: Workload, predictor: Predictor, *, timeout: float = float("inf"), medians: bool = False
+) -> Recorded:
+    """Let a predictor learn each job at its end and predict each job at its submission.
+
+    The predictions are those of :func:`softwalltime.replay.drive.drive` before they are clamped; a test compares them.
+
+    :param timeout: greatest processor time in seconds.
+    :param medians: record the medians of distributions too; their time does not count.
+    """
+    found, middles = array("d", [nan]) * len(workload.jobs), array("d", [nan]) * len(workload.jobs)
+    observes, fits, any_median, spent = predictor.observes, predictor.fits, False, 0
+    next_fit = -1
+    begin = thread_time_ns()
+    for stride in workload.stream(starts=observes, everything=observes):
+        for kind, number, job in zip(*stride, strict=True):
+            if fits:
+                now = workload.time(kind, number)
+                if now >= next_fit:
+                    next_fit = now + predictor.fit_seconds
+                    predictor.fit(now)
+                    _check(begin, spent, timeout)
+            if kind == _SUBMITTED and not job.submission.shrink_to_fit:
+                answer = predictor.predict(job.submission, job.submission.submitted)
+                if isinstance(answer, Prediction):
+                    found[number] = answer.seconds
+                    if medians and answer.is_distribution:
+                        began = thread_time_ns()
+                        middles[number], any_median = answer.quantile(0.5), True
+                        spent += thread_time_ns() - began
+            _teach(workload, predictor, kind, number, job, observes=observes)
+        _check(begin, spent, timeout)
+    used = (thread_time_ns() - begin - spent) / 1e9
+    return Recorded(np.frombuffer(found), np.frombuffer(middles) if any_median else None, used)
+
+
+def _teach(
+    workload: Workload, predictor: Predictor, kind: int, number: int, job: CompletedJob, *, observes: bool
+) -> None:
+    if observes:
+        predictor.observe(workload.event(kind, number, job))
+    if kind == _ENDED and workload.teaches[number]:
+        predictor.learn(job)
+
+
+def _check(begin: int, spent: int, timeout: float) -> None:
+    if (thread_time_ns() - begin - spent) / 1e9 > timeout:
+        raise _TooSlowError
+
+
+def figures_of_parts(
+    workload: Workload, recorded: Recorded, bounds: tuple[int | None, ...], minimum: int
+) -> tuple[PartFigures, ...]:
+    """Return the figures of each part of the log, by when jobs were submitted.
+
+    :param bounds: limits of the parts, as in :class:`TrialTask`.
+    """
+    soft = clamp_all(workload, recorded.seconds, minimum)
+    middle = None if recorded.medians is None else clamp_all(workload, recorded.medians, minimum)
+    found = []
+    for since, until in pairwise(bounds):
+        chosen = in_part(workload, since, until)
+        if not len(chosen):
+            found.append(PartFigures(0))
+            continue
+        errors = _errors(workload, soft, chosen)
+        found.append(
+            PartFigures(
+                len(chosen),
+                float(errors.accuracy.mean()),
+                share(errors.under),
+                share(errors.badly),
+                float(np.abs(errors.error).mean()),
+                None if middle is None else float(np.abs(_errors(workload, middle, chosen).error).mean()),
+            )
+        )
+    return tuple(found)
+
+
+def in_part(workload: Workload, since: int | None, until: int | None) -> Integers:
+    """Return the indexes of the scored jobs submitted from ``since`` to before ``until``."""
+    chosen = workload.scored.copy()
+    if since is not None:
+        chosen &= workload.submitted >= since
+    if until is not None:
+        chosen &= workload.submitted < until
+    return np.flatnonzero(chosen)
+
+
+def _errors(workload: Workload, soft_walltimes: Integers, chosen: Integers) -> Errors:
+    return Errors.of(soft_walltimes[chosen], workload.walltime[chosen], workload.runtime[chosen])
+
+
+_turn = Lock()
+_last: tuple[Path, Workload] | None = None
+
+
+def _workload(path: Path) -> Workload:
+    """Return the workload of a file; the last one is kept, because a process tries many predictors on it."""
+    global _last
+    with _turn:
+        if _last is None or _last[0] != path:
+            _last = None
+            try:
+                _last = path, load(path)
+            except OSError as error:
+                raise SourceError(f"{path}: {error.strerror} on {socket.gethostname()}") from error
+        return _last[1]

@@ -1,0 +1,79 @@
+"""All predictors on all traces: accuracy, underestimation, errors and processor time.
+
+``python -m tests.benchmarks predictors`` prints the tables of daemon/softwalltime/predictors/TABLE.md.  Figures are
+saved in build/predictors as they are computed; the same command continues from there.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from softwalltime.accounting.reader import read_values
+from softwalltime.accounting.tally import Tally
+from softwalltime.replay.floor import find_floor
+from softwalltime.replay.job_columns import JobColumns
+from softwalltime.replay.workload import Scoring, Workload
+from softwalltime.reports.table import table
+from softwalltime.states import TEACHING
+from softwalltime.tuning.trial import Trial
+from softwalltime.tuning.trials import run_trials
+from tests.samples import ROOT, TRACES
+
+FOLDER = ROOT / "build" / "predictors"
+SPECS = (
+    "request", "factor:0.5", "v1", "v2", "v3", "v4",
+    "percentile:keys=user", "percentile:keys=user+project", "percentile", "percentile:p=95",
+    "memorizer", "templates", "adaboost", "trip", "random-forest", "svr",
+    "calibrated:target=0.02", "calibrated:target=0.05", "calibrated:target=0.1",
+    "calibrated:objective=absolute-error", "calibrated:objective=node-seconds",
+    "calibrated:statistic=mean", "calibrated:statistic=median",
+)  # fmt: skip
+FIRST = 30 * 86400
+"""Seconds at the beginning of a trace whose jobs are not scored; predictors learn from them."""
+MINIMUM = 1
+"""Least soft walltime in seconds."""
+TIMEOUT = 5400
+"""Greatest processor time of one predictor on one trace in seconds."""
+HEADER = (
+    "predictor", "A", "U", "badly", "MAE, s", "MAE of median, s", "CPU, s", "CPU per job, us",
+)  # fmt: skip
+
+
+def main(names: Sequence[str] = (), processes: int | None = None) -> None:
+    """Print a table for each trace whose name begins with one of the names; by default all."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    found = sorted(TRACES.glob("*.swf.gz"))
+    if not found:
+        sys.exit(f"no trace in {TRACES}")
+    for path in found:
+        if not names or any(path.name.startswith(name) for name in names):
+            _print(path, processes)
+
+
+def _print(path: Path, processes: int | None) -> None:
+    jobs = JobColumns.of(read_values([path], Tally()))
+    since = int(jobs.numbers("submitted").min()) + FIRST
+    trials = run_trials(
+        jobs, TEACHING, SPECS, (since, None), MINIMUM, keep=FOLDER / f"{path.name}.jsonl", processes=processes,
+        timeout=TIMEOUT, medians=True,
+    )  # fmt: skip
+    scored = Workload(jobs, scoring=Scoring(since))
+    floor = find_floor(scored)
+    print(f"### {path.name.partition('.')[0]}: {int(scored.scored.sum()):,} scored of {len(jobs):,} jobs\n")
+    print(table(HEADER, [_row(trial, len(jobs)) for trial in trials.values()]))
+    if floor is not None:
+        print(
+            f"\nfloor of the MAE with the signature's attributes alone: {floor.mean_absolute_error:,.0f} s\n",
+            flush=True,
+        )
+
+
+def _row(trial: Trial, jobs: int) -> list[str]:
+    if trial.failure:
+        return [trial.spec, trial.failure, *["-"] * (len(HEADER) - 2)]
+    (part,) = trial.parts
+    shares = [f"{100 * share:.1f}%" for share in (part.underestimated or 0.0, part.badly or 0.0)]
+    middle = "-" if part.median_error is None else f"{part.median_error:,.0f}"
+    accuracy, error = part.accuracy or 0.0, part.error or 0.0
+    per_job = f"{1e6 * trial.seconds / jobs:.0f}"
+    return [trial.spec, f"{accuracy:.3f}", *shares, f"{error:,.0f}", middle, f"{trial.seconds:.1f}", per_job]

@@ -1,0 +1,67 @@
+"""``softwalltime tune`` as an administrator types it."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from softwalltime.cli import run
+from softwalltime.policy.site import site_policy
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("generated") / "accounting"
+    assert run(["generate", str(folder), "--jobs", "800", "--seed", "5"]) == 0
+    return str(folder)
+
+
+def test_it_chooses_simulates_recommends_and_writes(
+    logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    settings, keep = tmp_path / "softwalltime.toml", tmp_path / "kept"
+    settings.write_text("# ours\nkeep_days = 30\n\n[policy]\nmode = 'off' # for now\n")
+    arguments = [
+        "tune", logs, "--predictors", "v1,v3,calibrated:target=0.05|0.1", "--processes", "1", "--seeds", "31-33",
+        "--keep", str(keep),
+    ]  # fmt: skip
+    assert run([*arguments, "--write", str(settings)]) == 0
+    text = capsys.readouterr().out
+    assert "chosen by " in text
+    assert "floor: no prediction from user, " in text
+    assert "| half the walltime" in text
+    assert "Recommended: " in text
+    document = tomllib.loads(settings.read_text())
+    assert document["keep_days"] == 30
+    assert "# ours" in settings.read_text()
+    assert site_policy(document["policy"]).waiting == document["policy"]["waiting"]
+    size = keep.stat().st_size
+    assert run([*arguments, "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert keep.stat().st_size == size, "the same command computes nothing again"
+    assert set(found["trials"]) == {
+        "request", "factor:0.5", "v1", "v3", "calibrated:target=0.05", "calibrated:target=0.1"
+    }  # fmt: skip
+    assert found["chosen"]["accurate"] in found["trials"]
+    assert found["policies"]["today: walltimes"]["wait_mean"] > 0
+    assert (found["advice"]["name"] is None) == (document["policy"]["mode"] == "shadow")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["/nowhere.swf"], "/nowhere.swf: No such file"),
+        (["--predictors", "v9", "LOGS"], "no predictor is called 'v9'"),
+        (["LOGS", "--write", "/nowhere/s.toml"], "/nowhere/s.toml: cannot be written"),
+        (["LOGS", "--until", "1999-01-01"], "is selected"),
+        (["LOGS", "--split", "0.0001"], "too few jobs"),
+    ],
+)
+def test_wrong_use_gets_one_line(
+    logs: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert run(["tune", *(logs if each == "LOGS" else each for each in arguments)]) == 2
+    assert message in capsys.readouterr().err

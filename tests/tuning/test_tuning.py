@@ -1,0 +1,167 @@
+"""Trials of predictors over parts of a log, their choice, and what is recommended."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from softwalltime.errors import SourceError
+from softwalltime.policy.presets import HALF
+from softwalltime.predictors.registry import make
+from softwalltime.replay.clamp_all import clamp_all
+from softwalltime.replay.drive import drive
+from softwalltime.replay.job_columns import JobColumns
+from softwalltime.replay.metrics import score
+from softwalltime.replay.workload import Workload
+from softwalltime.simulation.metrics import Metrics
+from softwalltime.states import TEACHING
+from softwalltime.tuning.candidates import candidates
+from softwalltime.tuning.choice import Chosen, choose, front, split_at
+from softwalltime.tuning.recommendation import HALVED, TODAY, Setting, recommend, settings_of
+from softwalltime.tuning.trial import PartFigures, Trial, figures_of_parts, record
+from softwalltime.tuning.trials import run_trials
+from softwalltime.workloads.synthetic import generate
+
+JOBS = generate(1500, seed=7)
+
+
+@pytest.mark.parametrize("spec", ["v3", "percentile:p=95", "calibrated", "adaboost", "request"])
+def test_a_trial_has_the_predictions_of_replay(spec: str) -> None:
+    workload = Workload(JOBS)
+    recorded = record(workload, make(spec), medians=True)
+    expected = drive(workload, make(spec)).soft_walltimes
+    assert clamp_all(workload, recorded.seconds).tolist() == expected.tolist()
+    assert (recorded.medians is not None) == (spec in ("percentile:p=95", "calibrated"))
+    whole, empty = figures_of_parts(workload, recorded, (None, 10**12, None), 60)
+    scores = score(workload, expected)
+    assert (whole.jobs, whole.accuracy, whole.underestimated) == (
+        scores.jobs,
+        scores.accuracy_mean,
+        scores.underestimated,
+    )
+    assert (whole.badly, whole.error) == (scores.badly_underestimated, scores.mean_absolute_error)
+    assert empty == PartFigures(0)
+    if spec == "calibrated":
+        median = score(workload, drive(workload, make("calibrated:statistic=median")).soft_walltimes)
+        assert whole.median_error == pytest.approx(median.mean_absolute_error, rel=0.001)
+
+
+def test_an_interrupted_command_continues_from_its_file(tmp_path: Path) -> None:
+    keep, jobs, split = tmp_path / "kept", JobColumns.of(JOBS), split_at(Workload(JOBS), 0.5)
+    assert split is not None
+
+    def tried(*specs: str, timeout: float = 100.0) -> tuple[dict[str, Trial], int]:
+        before = keep.read_bytes().count(b"\n") if keep.exists() else 0
+        found = run_trials(jobs, TEACHING, specs, split.bounds, 60, keep=keep, processes=1, timeout=timeout)
+        return found, keep.read_bytes().count(b"\n") - before
+
+    first, new = tried("v1", "v3")
+    assert new == 2
+    with keep.open("ab") as stream:
+        stream.write(b'{"kind": "trial", "key": "cut of')
+    again, new = tried("v1", "v3", "v4")
+    assert new == 1
+    assert {spec: again[spec] for spec in first} == first
+    slow, new = tried("calibrated", timeout=0.001)
+    assert slow["calibrated"].failure == "took longer than 0 s: raise --timeout"
+    assert tried("calibrated", timeout=0.001)[1] == 0
+    enough, new = tried("calibrated")
+    assert new == 1
+    assert not enough["calibrated"].failure
+    keep.write_text("something else\n")
+    with pytest.raises(SourceError, match="holds something other than trials"):
+        tried("v1")
+
+
+def test_all_cores_find_what_one_process_finds() -> None:
+    specs = ("request", "v1", "percentile:p=95")
+    one, two = (
+        run_trials(JobColumns.of(JOBS), TEACHING, specs, (None, None), 60, processes=processes) for processes in (1, 2)
+    )
+    assert [trial.parts for trial in one.values()] == [trial.parts for trial in two.values()]
+    assert list(two) == list(specs)
+
+
+def test_the_parts_do_not_overlap_and_the_first_jobs_choose_nothing() -> None:
+    workload = Workload(JOBS)
+    split = split_at(workload, 0.25)
+    assert split is not None
+    submitted = workload.submitted[workload.scored]
+    assert float((submitted < split.cut).mean()) == pytest.approx(0.25, abs=0.01)
+    assert float((submitted < split.since).mean()) == pytest.approx(0.025, abs=0.005)
+    assert split_at(Workload(JOBS[:1]), 0.5) is None
+
+
+def trial(spec: str, accuracy: float, under: float, error: float, failure: str = "") -> Trial:
+    return Trial(spec, () if failure else (PartFigures(10, accuracy, under, 0.0, error), PartFigures(10)), 1.0, failure)
+
+
+def test_the_front_and_the_choice() -> None:
+    trials = {
+        each.spec: each
+        for each in (
+            trial("request", 0.3, 0.0, 900),
+            trial("worse", 0.4, 0.06, 800),
+            trial("v3", 0.45, 0.03, 500),
+            trial("calibrated", 0.5, 0.052, 700),
+            trial("v1", 0.6, 0.4, 400),
+            trial("half", 0.55, 0.45, 300),
+            trial("broken", 0, 0, 0, "took longer than 1 s"),
+        )
+    }
+    assert front(trials) == ["request", "v3", "calibrated", "v1"]
+    assert choose(trials, 0.05) == Chosen("calibrated", "v3", "half")
+    assert choose(trials, 0.01) == Chosen(None, None, "half")
+    assert choose({"broken": trials["broken"]}, 0.05) == Chosen(None, None, None)
+
+
+def test_every_predictor_of_the_registry_is_a_candidate_but_for_those_that_name_no_options() -> None:
+    found = candidates()
+    names = {spec.partition(":")[0] for spec in found}
+    assert found[0] == "request"
+    assert {"last2", "usage", "percentile", "calibrated", "trip", "templates", "memorizer", "factor"} <= names
+    assert "constant" not in names
+    assert len(found) == len(set(found))
+
+
+def workloads(base: float, *changes: float) -> list[Metrics]:
+    return [Metrics(wait_mean=base * (1 + change)) for change in changes]
+
+
+NOISE = (-0.03, 0.0, 0.01, 0.02)
+
+
+@pytest.mark.parametrize(
+    ("half", "predictor", "name", "says"),
+    [
+        (-0.3, -0.31, HALVED, "No predictor is shown to shorten waits more"),
+        (-0.3, -0.5, "waiting v3", "Recommended: waiting v3"),
+        (0.2, -0.3, "waiting v3", "Recommended: waiting v3"),
+        (0.0, 0.3, None, "keep mode shadow"),
+        (0.5, 0.1, None, "keep mode shadow"),
+    ],
+)
+def test_a_predictor_is_recommended_only_if_it_beats_half_the_walltime(
+    half: float, predictor: float, name: str | None, says: str
+) -> None:
+    settings = settings_of(Chosen("v3", "v3", HALF))
+    assert list(settings) == [TODAY, HALVED, "waiting v3"]
+    chance = np.random.default_rng(2)
+    metrics = {TODAY: workloads(1000, 0, 0, 0, 0)}
+    for setting, change in ((HALVED, half), ("waiting v3", predictor)):
+        metrics[setting] = workloads(1000, *(change + chance.permutation(NOISE)))
+    if half == 0.0:
+        metrics[HALVED] = workloads(1000, -0.2, 0.2, 0.1, -0.1)
+    found = recommend(settings, metrics)
+    assert found.name == name
+    assert any(says in reason for reason in found.reasons)
+
+
+def test_a_setting_that_changes_the_order_is_named_and_not_recommended() -> None:
+    settings = settings_of(Chosen(None, None, "v1"))
+    name = "half the walltime, order by v1"
+    assert settings[name] == Setting(HALF, "v1")
+    metrics = {each: workloads(1000, 0, 0.01, -0.01) for each in settings} | {name: workloads(500, 0, 0.01, 0)}
+    found = recommend(settings, metrics)
+    assert found.name is None
+    assert any(reason.startswith(name) and "changes the order of the queue" in reason for reason in found.reasons)
