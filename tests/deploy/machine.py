@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -183,10 +183,15 @@ def why_not_to_be_booted(lower: Path) -> str:
 
 
 class Packages(dict[str, Path]):
-    """Built packages by kind: deb and rpm."""
+    """Built packages by kind: deb and rpm, and those of the libraries for the report: deb-report and rpm-report."""
+
+    @classmethod
+    def of(cls, paths: Iterable[Path]) -> "Packages":
+        return cls({path.suffix[1:] + "-report" * ("-report" in path.name): path for path in paths})
 
     def __missing__(self, kind: str) -> Path:
-        pytest.skip(f"no {kind} can be built here: that takes {' and '.join(TOOLS[kind])} (apt-get install dpkg rpm)")
+        tools = " and ".join(TOOLS[kind.removesuffix("-report")])
+        pytest.skip(f"no {kind} can be built here: that takes {tools} (apt-get install dpkg rpm)")
 
 
 @contextmanager
@@ -197,7 +202,7 @@ def built_packages() -> Iterator[Packages]:
         pytest.skip(f"building takes a while: done where {MACHINES}, {ROOTFS} or {PACKAGES} is set (see machine.py)")
     kinds = [kind for kind, tools in TOOLS.items() if all(map(shutil.which, tools))]
     if folder:
-        yield Packages({path.suffix[1:]: path for path in Path(folder).iterdir() if path.suffix[1:] in kinds})
+        yield Packages.of(path for path in Path(folder).iterdir() if path.suffix[1:] in kinds)
         return
     fit = "import sys, venv; sys.exit(sys.version_info < (3, 11))"
     if shutil.which(PYTHON) is None or subprocess.run([PYTHON, "-I", "-c", fit], check=False).returncode != 0:
@@ -216,4 +221,4 @@ def built_packages() -> Iterator[Packages]:
             check=False,
         )
         assert done.returncode == 0, done.stderr
-        yield Packages({path.suffix[1:]: path for path in map(Path, done.stdout.split())})
+        yield Packages.of(map(Path, done.stdout.split()))

@@ -66,6 +66,20 @@ def test_a_package_contains_the_files_and_only_root_can_write_them(packages: Pac
     assert elsewhere == []
 
 
+@pytest.mark.parametrize("kind", ["deb", "rpm"])
+def test_the_libraries_that_measure_are_in_a_package_of_their_own(packages: Packages, kind: str) -> None:
+    daemon, report = content(packages[kind]), content(packages[f"{kind}-report"])
+    assert {owner for owner, _ in report.values()} == {"root/root"}
+    for library in ("numpy", "matplotlib", "jinja2", "joblib"):
+        assert not [path for path in daemon if f"site-packages/{library}/" in path]
+        assert [path for path in report if f"site-packages/{library}/" in path]
+    assert not {path for path, (_, mode) in daemon.items() if mode[0] != "d"} & report.keys()
+    if kind == "deb":
+        assert output("dpkg-deb", "--field", packages["deb-report"], "Depends").strip() == "pbs-softwalltime (= 0.1.0)"
+    else:
+        assert "pbs-softwalltime = 0.1.0" in output("rpm", "-qp", "--requires", packages["rpm-report"])
+
+
 def test_an_upgrade_keeps_the_settings(packages: Packages) -> None:
     assert output("dpkg-deb", "--info", packages["deb"], "conffiles").split() == [SETTINGS]
     flags = output("rpm", "-qp", "--queryformat", "[%{FILEFLAGS:fflags} %{FILENAMES}\n]", packages["rpm"])
@@ -128,7 +142,9 @@ def test_an_rpm_is_installed_and_removed(packages: Packages, bare: Machine) -> N
     bare.run(f"sed -i 's/^# dsn.*/dsn = \"ours\"/' {SETTINGS}")
     bare.run_outside("rpm", "--root", "ROOT", "--upgrade", "--nodeps", "--force", packages["rpm"])
     assert 'dsn = "ours"' in bare.run(f"cat {SETTINGS}")
-    bare.run_outside("rpm", "--root", "ROOT", "--erase", "pbs-softwalltime")
+    bare.run_outside("rpm", "--root", "ROOT", "--install", "--nodeps", packages["rpm-report"])
+    assert "500 jobs" in bare.run("softwalltime generate /tmp/logs --jobs 500")
+    bare.run_outside("rpm", "--root", "ROOT", "--erase", "pbs-softwalltime-report", "pbs-softwalltime")
     assert (
         bare.run("ls -d /opt/softwalltime /usr/bin/swt /usr/lib/systemd/system/softwalltime* 2>/dev/null", check=False)
         == ""
@@ -158,9 +174,12 @@ def test_an_unsuitable_python_or_tool_is_refused_in_one_line(tmp_path: Path) -> 
     assert "not the system's Python" in said or "there is no dpkg-deb" in said or "3.11 or later" in said
 
 
-def test_no_command_needs_the_removed_parts_of_libraries(packages: dict[str, Path], bare: Machine) -> None:
-    assert not [path for path in content(packages["deb"]) if "/tests/" in path or path.endswith(".c")]
+def test_no_command_needs_the_removed_parts_of_libraries(packages: Packages, bare: Machine) -> None:
+    for kind in ("deb", "deb-report"):
+        assert not [path for path in content(packages[kind]) if "/tests/" in path or path.endswith(".c")]
     bare.install(packages["deb"])
+    assert "install pbs-softwalltime-report" in bare.run("softwalltime replay /tmp", check=False)
+    bare.install(packages["deb-report"])
     bare.run("softwalltime generate /tmp/logs --jobs 500 --seed 1")
     assert "500 jobs" in bare.run("softwalltime replay /tmp/logs")
     assert "2 of them new" in bare.run("softwalltime sweep /tmp/logs -o /tmp/results.csv --predictors v1 --jobs 2")

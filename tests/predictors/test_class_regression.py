@@ -14,9 +14,17 @@ from sklearn.svm import SVR
 
 from softwalltime.errors import OptionError
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction
-from softwalltime.predictors import class_regression, registry
-from softwalltime.predictors.class_features import FEATURES, ClassJob, Floats, class_job, features, training_rows
+from softwalltime.predictors import registry
 from softwalltime.predictors.registry import make
+from softwalltime.predictors.regression import class_regression
+from softwalltime.predictors.regression.class_features import (
+    FEATURES,
+    ClassJob,
+    Floats,
+    class_job,
+    features,
+    training_rows,
+)
 from softwalltime.predictors.trip import Trip, choose_penalties, fit_line
 from tests.predictors.teaching import taught
 from tests.samples import job

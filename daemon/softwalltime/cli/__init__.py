@@ -9,6 +9,7 @@ from softwalltime import __version__
 from softwalltime.cli.interruption import handle_signals, interrupted
 from softwalltime.cli.lazy import LazyCommand, LazyGroup
 from softwalltime.errors import SoftwalltimeError
+from softwalltime.extras import what_to_install
 
 _COMMANDS = {
     "replay": ("replay", "Measure predictors on recorded jobs."),
@@ -31,6 +32,7 @@ _COMMANDS = {
     "experiment": ("experiment", "Repeat a paper's experiment on recorded jobs."),
     "install": ("install", "Install or update the hook in PBS."),
     "uninstall": ("install", "Remove the hook from PBS, and its files from FOLDER."),
+    "files": ("files", "List, print or copy the files for an installation."),
     "doctor": ("doctor", "Check PBS, hook, daemon and store."),
     "snapshot": ("snapshot", "Print the state of the PBS server as JSON."),
     "starts": ("starts", "Forecast when waiting jobs will start."),
@@ -77,6 +79,11 @@ def run(arguments: list[str] | None = None) -> int:
         if interrupted():
             return _fail("softwalltime", "interrupted", 1)
         return _fail("softwalltime", str(error), error.exit_status)
+    except ModuleNotFoundError as error:
+        # One installation for all commands, also for those that need no matplotlib.
+        if missing := what_to_install(error, "report"):
+            return _fail("softwalltime", missing, 1)
+        raise
     except (click.Abort, KeyboardInterrupt):
         return _fail("softwalltime", "interrupted", 1)
     except BrokenPipeError:

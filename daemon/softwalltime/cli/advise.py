@@ -10,9 +10,10 @@ from pathlib import Path
 import click
 
 from softwalltime.cli.options import LazySettings, Seeds, store_options
+from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import Instant, JobSelection
-from softwalltime.cli.sources import STORE, load_columns, problems
+from softwalltime.cli.sources import STORE, load_columns
 from softwalltime.errors import SourceError, UsageError
 from softwalltime.formatting import day, duration, percent, plural, printable, walltime
 from softwalltime.replay.workload import Workload

@@ -5,8 +5,9 @@ import json
 import click
 
 from softwalltime.cli.options import LazySettings, Seeds, store_options
+from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
-from softwalltime.cli.sources import load_jobs, problems
+from softwalltime.cli.sources import load_jobs
 from softwalltime.errors import UsageError
 from softwalltime.experiments.papers import PAPERS, repeat
 from softwalltime.experiments.study import study_of

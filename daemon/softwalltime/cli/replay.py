@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from softwalltime.accounting.queue_limits import OTHERS, read_queue_limits, with_queue_limits
 from softwalltime.cli.options import Keys, LazySettings, minimum_option, policy_options, store_options
+from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import JobSelection, Period, selection_options
-from softwalltime.cli.sources import load_columns, problems
+from softwalltime.cli.sources import load_columns
 from softwalltime.cli.through_hooks import HooksOptions, hooks_options, replay_through_hooks
 from softwalltime.errors import SourceError
 from softwalltime.policy.site import WALLTIME

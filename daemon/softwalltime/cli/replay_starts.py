@@ -10,9 +10,10 @@ import click
 import numpy as np
 
 from softwalltime.cli.options import LazySettings, store_options
+from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.runtime_history import PREDICTOR
-from softwalltime.cli.sources import load_jobs, problems
+from softwalltime.cli.sources import load_jobs
 from softwalltime.errors import SourceError
 from softwalltime.forecast.calibration import Calibration
 from softwalltime.forecast.calibration_file import CalibrationFile, save_calibration

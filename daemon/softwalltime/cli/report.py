@@ -7,9 +7,10 @@ from pathlib import Path
 import click
 
 from softwalltime.cli.options import LazySettings, Seeds, minimum_option, predictors_options, store_options
+from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import JobSelection, Period, selection_options
-from softwalltime.cli.sources import STORE, load_columns, problems
+from softwalltime.cli.sources import STORE, load_columns
 from softwalltime.errors import SourceError
 from softwalltime.jobs import DecisionRecord
 from softwalltime.replay.workload import Workload
@@ -22,10 +23,10 @@ TITLE = "Report on soft walltimes"
 @click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
     default=Path("report.html"),
     show_default=True,
-    help="HTML page to write.",
+    help="HTML page to write; - for the standard output.",
 )
 @predictors_options
 @click.option(
@@ -139,8 +140,14 @@ def report(
     shown = () if rename else sources
     selected = str(selection.renamed(rename) if rename else selection)
     text = page.render(found, page.Origin(title, shown, tally.malformed, rename is not None, selected))
-    _write(output, text)
-    click.echo(f"{output}: {len(workload.jobs):,} jobs, {found.scored:,} scored\n{found.recommendation.sentence}")
+    printed = output == Path("-")
+    if printed:
+        click.echo(text, nl=False)
+    else:
+        _write(output, text)
+    name = "report" if printed else output
+    summary = f"{name}: {len(workload.jobs):,} jobs, {found.scored:,} scored\n{found.recommendation.sentence}"
+    click.echo(summary, err=printed)
     for line in problems(tally):
         click.echo(line, err=True)
     return 1 if tally.broken else 0

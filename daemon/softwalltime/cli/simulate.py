@@ -13,9 +13,10 @@ from typing import Any
 import click
 
 from softwalltime.cli.options import LazySettings, Seeds, minimum_option, store_options
+from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import ALL_JOBS, JobSelection, selection_options
-from softwalltime.cli.sources import load_columns, problems
+from softwalltime.cli.sources import load_columns
 from softwalltime.errors import SourceError, UsageError
 from softwalltime.formatting import plural
 from softwalltime.replay.job_columns import JobColumns

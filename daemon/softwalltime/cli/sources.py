@@ -13,6 +13,7 @@ from softwalltime.accounting.opening import size_on_disk
 from softwalltime.accounting.reader import read_values
 from softwalltime.accounting.tally import Tally
 from softwalltime.cli.options import LazySettings
+from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import ALL_JOBS, JobSelection
 from softwalltime.errors import SoftwalltimeError, SourceError
@@ -22,8 +23,6 @@ from softwalltime.replay.job_columns import JobColumns
 STORE = "store"
 _RUN = ("server", "job_id", "start")
 """The key of a run of a job."""
-SHOWN = 10
-"""Number of malformed lines to print."""
 
 
 def load_jobs(
@@ -85,18 +84,3 @@ def each_run_once(jobs: JobColumns) -> JobColumns:
         several[index] = key in seen
         seen.add(key)
     return jobs.select(numpy.flatnonzero(~several))
-
-
-def problems(tally: Tally) -> Iterator[str]:
-    """Say what could not be read, a line each: files, the first malformed lines, how many more, values left out."""
-    for broken in tally.broken:
-        yield str(broken)
-    for malformed in tally.kept[:SHOWN]:
-        yield str(malformed)
-    if tally.malformed > SHOWN:
-        yield f"... and {tally.malformed - SHOWN:,} more malformed lines"
-    if tally.left_out:
-        fields = ", ".join(f"{name} ({count:,})" for name, count in tally.left_out.most_common(SHOWN))
-        yield f"{tally.left_out.total():,} values of optional fields cannot be read and were left out: {fields}"
-    if tally.unfinished:
-        yield f"{tally.unfinished} last line without a line end, left alone"

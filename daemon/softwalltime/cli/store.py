@@ -12,8 +12,8 @@ from softwalltime.accounting.opening import size_on_disk
 from softwalltime.accounting.tally import Tally
 from softwalltime.cli.lazy import LazyCommands
 from softwalltime.cli.options import LazySettings, ServerName, log_option, store_options
+from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
-from softwalltime.cli.sources import problems
 from softwalltime.formatting import printable
 from softwalltime.settings import Settings
 

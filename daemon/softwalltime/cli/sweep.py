@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import click
 
 from softwalltime.cli.options import LazySettings, minimum_option, named_specs, store_options
+from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import JobSelection, selection_options
-from softwalltime.cli.sources import load_columns, problems
+from softwalltime.cli.sources import load_columns
 from softwalltime.errors import SourceError, UsageError
 from softwalltime.predictors.registry import BASELINE, make
 from softwalltime.replay.sweep.grid import expand_all

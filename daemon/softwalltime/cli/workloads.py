@@ -11,10 +11,9 @@ from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import as_pbs, write_logs
 from softwalltime.cli.options import ServerName
+from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
-from softwalltime.cli.sources import problems
 from softwalltime.errors import SourceError
-from softwalltime.workloads.synthetic import generate as generate_jobs
 
 
 class TimeZone(click.ParamType[tzinfo]):
@@ -96,6 +95,8 @@ def generate(folder: Path, jobs: int, seed: int, users: int, processors: int, zo
     Example:
       softwalltime generate accounting-demo --jobs 10000 --seed 1
     """
+    from softwalltime.workloads.synthetic import generate as generate_jobs
+
     generated = generate_jobs(jobs, seed=seed, users=users, processors=processors)
     files, records = write_logs(generated, folder, zone)
     click.echo(f"{folder}: {len(generated):,} jobs, {records:,} records, {files:,} files")

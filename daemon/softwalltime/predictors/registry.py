@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 import softwalltime.predictors as package
 from softwalltime.errors import OptionError
+from softwalltime.extras import what_to_install
 from softwalltime.predictors.base import Options, Predictor
 from softwalltime.predictors.request import RequestedWalltime
 
@@ -145,7 +146,9 @@ def _own() -> Iterable[Entry]:
         # An optional package that is missing or damaged must not disable the other predictors.
         except Exception as error:
             # Such a predictor is the only one in its module and has the module's name, with "-" for "_".
-            problem = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+            problem = f"{type(error).__name__}: {error}"
+            if isinstance(error, ImportError):
+                problem = what_to_install(error) or str(error)
             yield Entry(module.name.rpartition(".")[2].replace("_", "-"), "softwalltime", None, problem)
             continue
         for _, member in inspect.getmembers(imported, inspect.isclass):

@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from softwalltime.predictors.class_features import SUPPLIED, ClassJob, Floats, training_rows
-from softwalltime.predictors.class_regression import ClassRegression, ClassRegressionOptions
-from softwalltime.predictors.tobit import TobitFit, fit_tobit
+from softwalltime.predictors.regression.class_features import SUPPLIED, ClassJob, Floats, training_rows
+from softwalltime.predictors.regression.class_regression import ClassRegression, ClassRegressionOptions
+from softwalltime.predictors.regression.tobit import TobitFit, fit_tobit
 
 GRID = (0.1, 1.0, 10.0, 100.0)
 """Strengths of both penalties that cross-validation chooses from."""

@@ -11,7 +11,8 @@ from pydantic import Field
 
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
-from softwalltime.predictors.class_features import (
+from softwalltime.predictors.like_jobs import Keys, Window
+from softwalltime.predictors.regression.class_features import (
     AVERAGE_ACCURACY,
     ClassJob,
     Floats,
@@ -20,7 +21,6 @@ from softwalltime.predictors.class_features import (
     nodes,
     training_rows,
 )
-from softwalltime.predictors.like_jobs import Keys, Window
 from softwalltime.reasons import Reason
 
 _MOST_CLASSES = 50_000

@@ -1,0 +1,59 @@
+"""``softwalltime files``: the files for an installation that are neither code nor documents."""
+
+from pathlib import Path
+
+import click
+
+from softwalltime.errors import SourceError, UsageError
+from softwalltime.resources import deploy
+
+_LISTED = ("*.toml", "grafana/*.json", "prometheus/*.yml", "sql/*.sql", "systemd/*")
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option(
+    "--to",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Copy the file, or all files, into this folder.  Existing files are not replaced.",
+)
+def files(name: str | None, folder: Path | None) -> None:
+    """List, print or copy the files for an installation.
+
+    Systemd units, sample settings, the Grafana dashboard, Prometheus alerts, and SQL that creates roles.  Without
+    arguments the command lists their names; with a NAME it prints that file.  The packages (.deb, .rpm) have the
+    units and the settings in place already.
+
+    \b
+    Example:
+      softwalltime files
+      softwalltime files grafana/softwalltime.json > dashboard.json
+      softwalltime files --to softwalltime-files
+    """
+    root = deploy()
+    known = sorted(path.relative_to(root).as_posix() for pattern in _LISTED for path in root.glob(pattern))
+    if name is not None and name not in known:
+        raise UsageError(f"no file is called {name!r}; softwalltime files lists the names")
+    chosen = known if name is None else [name]
+    if folder is not None:
+        _copy(root, chosen, folder)
+    elif name is None:
+        click.echo("\n".join(known))
+    else:
+        click.echo((root / name).read_text(encoding="utf-8"), nl=False)
+
+
+def _copy(root: Path, names: list[str], folder: Path) -> None:
+    existing = [name for name in names if (folder / name).exists()]
+    if existing:
+        raise UsageError(f"{folder / existing[0]}: exists already; nothing was copied")
+    try:
+        for name in names:
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes((root / name).read_bytes())
+    except OSError as error:
+        raise SourceError(f"{error.filename}: cannot be written: {error.strerror}") from error
+    click.echo(f"{folder}: {len(names)} file{'s' * (len(names) > 1)}")

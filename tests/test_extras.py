@@ -1,0 +1,84 @@
+"""The installation without extras runs the daemon; a command that needs numpy or matplotlib says what to install."""
+
+import subprocess
+import sys
+import textwrap
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from softwalltime.extras import EXTRAS
+from tests.samples import RECORDED_LOG, ROOT
+
+WITHOUT_EXTRAS = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Blocked(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.partition(".")[0] in {packages!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Blocked())
+"""
+DAEMON = """
+from softwalltime.cli import cli, daemon, doctor, install, policy, store, top
+from softwalltime.deployment import doctor as checks
+from softwalltime.policy.site import site_policy
+from softwalltime.service import daemon as service, live_values
+for name in ("shadow", "safe", "order"):
+    site_policy({"preset": name})
+from softwalltime.policy.presets import PRESETS
+from softwalltime.predictors import registry
+print(*sorted(entry.name for entry in registry.entries() if entry.problem))
+print(next(entry.problem for entry in registry.entries() if entry.name == "calibrated"))
+"""
+
+
+def without_extras(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Python code in a process in which the packages of the extras are not there."""
+    blocked = WITHOUT_EXTRAS.format(packages=[*sorted(EXTRAS.keys() - {"markupsafe"}), "scipy"])
+    return subprocess.run(
+        [sys.executable, "-c", blocked + textwrap.dedent(code), *arguments], capture_output=True, text=True, check=False
+    )
+
+
+def softwalltime(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return without_extras("from softwalltime.cli import main; main()", *arguments)
+
+
+def test_the_daemon_and_the_presets_need_no_extra() -> None:
+    done = without_extras(DAEMON)
+    assert done.returncode == 0, done.stderr
+    unusable, problem = done.stdout.splitlines()
+    assert unusable == "adaboost calibrated random-forest svr trip"
+    assert "pip install 'pbs-softwalltime[measure]'" in problem
+
+
+@pytest.mark.parametrize(
+    "command", ["serve", "ingest", "db", "convert", "status", "doctor", "install", "files", "snapshot", "policy"]
+)
+def test_an_administrators_command_needs_no_extra(command: str) -> None:
+    done = softwalltime(command, "--help")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("command", ["replay", "report", "simulate", "sweep", "advise"])
+def test_a_command_that_needs_an_extra_says_in_one_line_what_to_install(command: str, tmp_path: Path) -> None:
+    done = softwalltime(command, str(RECORDED_LOG), *(["-o", str(tmp_path / "x")] if command != "replay" else []))
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr == (
+        "softwalltime: numpy is missing: "
+        "run pip install 'pbs-softwalltime[report]', or install pbs-softwalltime-report\n"
+    )
+
+
+def test_every_package_is_in_the_extra_that_the_message_names() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for package, extra in EXTRAS.items():
+        named = project["optional-dependencies"][extra]
+        assert any(requirement.startswith(f"{package}>=") for requirement in named), package
+        assert not any(requirement.startswith(package) for requirement in project["dependencies"]), package
+    assert "pbs-softwalltime[measure]" in project["optional-dependencies"]["report"]
