@@ -83,7 +83,7 @@ def test_the_libraries_that_measure_are_in_a_package_of_their_own(packages: Pack
 def test_an_upgrade_keeps_the_settings(packages: Packages) -> None:
     assert output("dpkg-deb", "--info", packages["deb"], "conffiles").split() == [SETTINGS]
     flags = output("rpm", "-qp", "--queryformat", "[%{FILEFLAGS:fflags} %{FILENAMES}\n]", packages["rpm"])
-    assert [line.split() for line in flags.splitlines() if line.endswith("softwalltime.toml")] == [["cn", SETTINGS]]
+    assert [line.split() for line in flags.splitlines() if line.endswith(SETTINGS)] == [["cn", SETTINGS]]
 
 
 def test_a_package_depends_on_its_python_version(packages: Packages) -> None:

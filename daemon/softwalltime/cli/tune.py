@@ -9,9 +9,10 @@ import click
 import numpy as np
 
 from softwalltime.cli.options import LazySettings, Seeds, minimum_option, named_specs, store_options
+from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import JobSelection, selection_options
-from softwalltime.cli.sources import load_columns, problems
+from softwalltime.cli.sources import load_columns
 from softwalltime.errors import SourceError
 from softwalltime.formatting import day
 from softwalltime.policy.presets import HALF
