@@ -13,6 +13,7 @@ ALLOWED = {
     "errors": set(),
     "extras": set(),
     "formatting": set(),
+    "text_table": set(),
     "pbs_conf": set(),
     "quantiles": set(),
     "reasons": set(),
@@ -56,7 +57,18 @@ ALLOWED = {
     },
     "deployment": {"accounting", "errors", "live", "pbs_conf", "policy", "resources", "service", "settings", "store"},
     "tuning": {"errors", "events", "jobs", "policy", "predictors", "replay", "simulation", "states"},
-    "reports": {"errors", "formatting", "jobs", "policy", "predictors", "replay", "simulation", "states", "tuning"},
+    "reports": {
+        "errors",
+        "formatting",
+        "jobs",
+        "policy",
+        "predictors",
+        "replay",
+        "simulation",
+        "states",
+        "text_table",
+        "tuning",
+    },
     "experiments": {
         "errors",
         "formatting",
@@ -64,9 +76,9 @@ ALLOWED = {
         "policy",
         "predictors",
         "replay",
-        "reports",
         "simulation",
         "states",
+        "text_table",
     },
 }
 # The command line stands on top of everything.

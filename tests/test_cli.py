@@ -14,6 +14,8 @@ from pathlib import Path
 import click
 import pytest
 
+from softwalltime.accounting.reader import read_jobs
+from softwalltime.accounting.tally import Tally
 from softwalltime.cli import cli, run
 from tests.samples import RECORDED_LOG
 
@@ -184,11 +186,14 @@ def test_a_dump_holds_every_job_and_each_predictors_soft_walltime(
     document = json.loads(capsys.readouterr().out)
     with dump.open(newline="") as stream:
         header, *rows = list(csv.reader(stream))
-    assert header == ["job_id", "v1", spec]
+    assert header == ["job_id", "user", "queue", "walltime", "runtime", "v1", spec]
     assert len(rows) == document["jobs"]
-    soft_walltimes = [int(row[1]) for row in rows if row[1]]
+    soft_walltimes = [int(row[5]) for row in rows if row[5]]
     assert min(soft_walltimes) == 300
-    assert rows[0][1] == "", "the first job is a cold start"
+    assert rows[0][5] == "", "the first job is a cold start"
+    first = min(read_jobs(sorted(accounting.iterdir()), Tally()), key=lambda job: job.submission.submitted)
+    asked = first.submission
+    assert rows[0][:5] == [asked.job_id, asked.user, asked.queue, str(asked.walltime), str(first.runtime)]
 
 
 def test_limit_reduces_the_number_of_jobs(accounting: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -81,9 +81,13 @@ def test_each_row_equals_the_figures_of_replay(
     assert run(["sweep", *sources, "-o", str(path), "--predictors", GRID, "--jobs", "2"]) == 0
     captured = capsys.readouterr()
     assert captured.err == ""
-    assert captured.out.splitlines() == [
+    printed = captured.out.splitlines()
+    assert printed[:2] == [
         f"{path}: {2 * SIZE} of {2 * SIZE} rows to do, by 2 processes",
         f"{path}: {2 * SIZE} rows, {2 * SIZE} of them new",
+    ]
+    assert [line for line in printed if line.endswith("the walltimes (request)")] == [
+        f"{source}: the most accurate predictors, and the walltimes (request)" for source in sources
     ]
     assert {row["option_keys"] for row in rows(path) if row["name"] == "percentile"} == {"user", "user+project"}
     assert agree(path, sources, capsys) == 2 * SIZE
@@ -207,7 +211,7 @@ def test_an_interrupted_sweep_continues(
     if end != signal.SIGKILL:
         assert process.returncode == 1
         # A signal may come between the writing of a row and its counting.
-        assert any(out.endswith(f"{path}: {count} rows, {count} of them new\n") for count in (done, done - 1))
+        assert any(f"{path}: {count} rows, {count} of them new\n" in out for count in (done, done - 1))
         assert err.strip() == "softwalltime: interrupted"
         assert files(tmp_path) == ["results.csv"]
     assert run(["sweep", *command, str(path)]) == 0

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from softwalltime.quantiles import quantile
-from softwalltime.reasons import Reason, sentence
+from softwalltime.reasons import Reason, missing_jobs, sentence
 from softwalltime.states import State, state_of
 
 DEFAULT_PROJECT = "_pbs_project_default"
@@ -292,6 +292,11 @@ class ColdStart(NamedTuple):
     def basis(self) -> str:
         """The reason as one sentence."""
         return sentence(self.reason, self.values)
+
+    @property
+    def missing(self) -> int | None:
+        """How many more completed jobs a prediction needs, at least; ``None`` where the reason is another one."""
+        return missing_jobs(self.reason, self.values)
 
 
 @dataclass(frozen=True, slots=True)

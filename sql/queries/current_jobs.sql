@@ -89,7 +89,7 @@ LIMIT :shown;
 -- name: last_decisions
 -- Return the :shown newest decisions, as text.
 SELECT
-    to_char(to_timestamp(predicted_at), 'HH24:MI:SS'), event, coalesce(nullif(job_id, ''), '-'), user_name, action,
+    to_char(to_timestamp(predicted_at), 'HH24:MI:SS'), event, coalesce(nullif(job_id, ''), '-'), user_name, mode, action,
     coalesce(make_interval(secs => soft_walltime)::text, '-'), coalesce(make_interval(secs => walltime)::text, '-'),
     basis
 FROM softwalltime.predictions

@@ -12,7 +12,7 @@ from softwalltime.accounting.tally import Tally
 from softwalltime.events import Kind
 from softwalltime.predictors.registry import make
 from softwalltime.replay.workload import Workload
-from softwalltime.reports.table import table
+from softwalltime.text_table import table
 from softwalltime.workloads.synthetic import generate
 from tests.samples import TRACES, job
 

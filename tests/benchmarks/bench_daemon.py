@@ -17,7 +17,7 @@ from urllib.request import urlopen
 from sqlalchemy import Engine
 
 from softwalltime.jobs import Submission
-from softwalltime.reports.table import table
+from softwalltime.text_table import table
 from softwalltime.workloads.synthetic import generate
 from tests.benchmarks.serving import serving
 from tests.benchmarks.workload import empty_store, scratch_folder

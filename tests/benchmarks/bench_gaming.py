@@ -15,7 +15,7 @@ from softwalltime.jobs import ColdStart, Submission
 from softwalltime.policy.clamp import soft_walltime
 from softwalltime.predictors.base import Predictor
 from softwalltime.predictors.registry import make
-from softwalltime.reports.table import table
+from softwalltime.text_table import table
 from tests.samples import job
 
 HOUR = 3600

@@ -8,7 +8,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from softwalltime.reports.table import table
+from softwalltime.text_table import table
 from tests.benchmarks.workload import softwalltime
 from tests.samples import TRACES
 

@@ -20,9 +20,9 @@ from softwalltime.accounting.files import log_files
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.jobs import values_of
-from softwalltime.reports.table import table
 from softwalltime.store.engine import connect
 from softwalltime.store.jobs import add_prepared_jobs, prepare_jobs
+from softwalltime.text_table import table
 from tests.benchmarks.bench_store import fill
 from tests.benchmarks.workload import Finished, accounting_folder, empty_store, scratch_folder, softwalltime
 

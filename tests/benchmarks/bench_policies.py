@@ -14,7 +14,7 @@ SOFTWALLTIME_BENCH_JOBS changes the number of jobs, SOFTWALLTIME_BENCH_POLICIES 
 import os
 from collections.abc import Sequence
 
-from softwalltime.reports.table import table
+from softwalltime.text_table import table
 from tests.acceptance.lab import RUNNER, Lab
 from tests.acceptance.presets import POLICIES, Compared, compared, preset, virtual_processors
 from tests.acceptance.sleeping import overestimated

@@ -13,8 +13,8 @@ from softwalltime.accounting.tally import Tally
 from softwalltime.replay.floor import find_floor
 from softwalltime.replay.job_columns import JobColumns
 from softwalltime.replay.workload import Scoring, Workload
-from softwalltime.reports.table import table
 from softwalltime.states import TEACHING
+from softwalltime.text_table import table
 from softwalltime.tuning.trial import Trial
 from softwalltime.tuning.trials import run_trials
 from tests.samples import ROOT, TRACES

@@ -19,10 +19,10 @@ from statistics import median
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.jobs import CompletedJob, Submission
-from softwalltime.reports.table import table
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Jobs, jobs_of
 from softwalltime.simulation.policies import Policy
+from softwalltime.text_table import table
 from softwalltime.workloads.synthetic import generate
 from tests.samples import TRACES
 

@@ -12,7 +12,7 @@ from softwalltime.forecast.runtimes import RuntimeDistribution
 from softwalltime.forecast.snapshot import LiveJob, SchedulerSettings, ServerSnapshot, VnodeState
 from softwalltime.forecast.start_times import RUNS, forecast
 from softwalltime.jobs import Submission
-from softwalltime.reports.table import table
+from softwalltime.text_table import table
 
 SIZES = ((100, 100), (1000, 1000), (10_000, 1000))
 """Waiting and running jobs."""

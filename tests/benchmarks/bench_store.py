@@ -13,10 +13,10 @@ from pathlib import Path
 
 from sqlalchemy import Engine, text
 
-from softwalltime.reports.table import table
 from softwalltime.store.jobs import vacuum_analyze
 from softwalltime.store.retention import Retention, prune
 from softwalltime.store.tables import completed_jobs
+from softwalltime.text_table import table
 from softwalltime.workloads.synthetic import generate
 from tests.benchmarks.serving import serving
 from tests.benchmarks.workload import empty_store, scratch_folder

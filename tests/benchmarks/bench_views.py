@@ -16,12 +16,12 @@ from softwalltime.jobs import CompletedJob, CurrentJob, DecisionRecord
 from softwalltime.predictors.registry import make
 from softwalltime.replay.drive import drive
 from softwalltime.replay.workload import Workload
-from softwalltime.reports.table import table
 from softwalltime.store.current import set_current
 from softwalltime.store.daily import refresh
 from softwalltime.store.definitions import views
 from softwalltime.store.jobs import vacuum_analyze
 from softwalltime.store.predictions import add_decisions
+from softwalltime.text_table import table
 from softwalltime.workloads.synthetic import generate
 from tests.benchmarks.workload import empty_store, scratch_folder
 from tests.store.stored import add_jobs

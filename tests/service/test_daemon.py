@@ -1,5 +1,8 @@
 """The whole daemon: answers, learning, recording, recovery and shutdown."""
 
+import csv
+import io
+import json
 import os
 import re
 import signal
@@ -281,11 +284,17 @@ def test_predict_explain_and_status_use_the_daemon(
     options = ["--config", str(daemon.config)]
     assert run(["predict", "--user", "alice", "--walltime", "01:00:00", *options]) == 0
     assert capsys.readouterr().out == "600\n"
-    assert run(["explain", "--user", "alice", "--walltime", "01:00:00", *options]) == 0
-    assert capsys.readouterr().out == (
+    assert run(["explain", "--user", "alice", "--walltime", "01:00:00", "--walltimes", "300,7200", *options]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == (
         "soft walltime 00:10:00 (600 s): mean of the last 2 runtimes of user alice "
-        "(predictor v1; mode shadow: recorded, not set)\n"
+        "(predictor v1; mode shadow: recorded, not set)"
     )
+    basis = "mean of the last 2 runtimes of user alice"
+    assert [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[-2:]] == [
+        ["00:05:00", "-", "00:10:00", f"{basis}; that is not below the walltime"],
+        ["02:00:00", "00:10:00", "00:10:00", basis],
+    ]
     # A job without a project has PBS's default project.
     daemon.configure('mode = "shadow"\nwaiting = "v1"\nrules = [{project = "_pbs_project_default", waiting = "v2"}]\n')
     daemon.send(signal.SIGHUP)
@@ -294,13 +303,24 @@ def test_predict_explain_and_status_use_the_daemon(
     assert run(["predict", "--user", "alice", "--walltime", "01:00:00", "--project", "other", *options]) == 0
     assert capsys.readouterr().out == "1500\n600\n"
     assert run(["explain", "--user", "bob", "--walltime", "3600", "--project", "other", *options]) == 0
-    assert capsys.readouterr().out == "no soft walltime: user bob has no completed job (predictor v1)\n"
+    assert capsys.readouterr().out.startswith(
+        "no soft walltime: user bob has no completed job (predictor v1)\n"
+        "A prediction needs at least 1 more completed job of this kind.\n\nWith other walltimes:\n"
+    )
+    assert run(["explain", "--user", "bob", "--walltime", "3600", "--format", "json", *options]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["missing_jobs"], document["reason"]) == (1, "no_completed_jobs")
+    assert [one["walltime"] for one in document["other_walltimes"]][:2] == [7200, 14400]
+    assert run(["explain", "--user", "alice", "--walltime", "3600", "--format", "csv", *options]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [(row["walltime"], row["soft_walltime"]) for row in rows][:2] == [("3600", "1500"), ("7200", "1500")]
     # A script must see the difference between no answer and an empty one.
     assert run(["predict", "--user", "bob", "--walltime", "3600", "--project", "other", *options]) == 1
     assert capsys.readouterr() == ("", "no soft walltime: user bob has no completed job\n")
     assert run(["explain", "--user", "alice", "--walltime", "00:10:00", "--project", "other", *options]) == 0
-    assert capsys.readouterr().out == (
+    assert capsys.readouterr().out.startswith(
         "no soft walltime: mean of the last 2 runtimes of user alice; that is not below the walltime (predictor v1)\n"
+        "The prediction is 00:10:00 (600 s), the walltime 00:10:00 (600 s): PBS plans with the walltime.\n"
     )
     assert run(["status", *options]) == 0
     assert re.search(r"^ +store +ok$", capsys.readouterr().out, re.MULTILINE)

@@ -168,7 +168,8 @@ def test_explain_returns_the_decision_and_records_nothing() -> None:
     asked = handler(mode="shadow")
     assert ask(asked, op="explain") == {
         "v": 1, "action": "shadow", "mode": "shadow", "predictor": "v1", "predicted": 600.0, "soft_walltime": 600,
-        "ordering": None, "reason": "predicted", "basis": "mean of the last 2 runtimes of user alice",
+        "ordering": None, "reason": "predicted", "missing_jobs": None,
+        "basis": "mean of the last 2 runtimes of user alice",
     }  # fmt: skip
     assert not asked.decisions
 

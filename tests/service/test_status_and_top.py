@@ -1,5 +1,7 @@
 """softwalltime status and top: their output in a terminal and in a pipe."""
 
+import csv
+import io
 import json
 import os
 import pty
@@ -97,7 +99,7 @@ def test_top_once_prints_one_snapshot(daemon: Daemon, capsys: pytest.CaptureFixt
     for line in (
         r"^softwalltime top  up .+  mode on  waiting v1", r"^postqueuejob +set +0\.0 +1 ", r"^all +0\.0 +3 ",
         r"^jobs: 1 running, 0 waiting, 1 overdue", r"^77\.srv +alice +long +00:10:00 +00:5\d:\d\d +00:5\d:\d\d",
-        r"^\d\d:\d\d:\d\d +postqueuejob +9\.srv +alice +set +00:10:00 +01:00:00 +mean of the last 2 runtimes",
+        r"^\d\d:\d\d:\d\d +postqueuejob +9\.srv +alice +on +set +00:10:00 +01:00:00 +mean of the last 2 runtimes",
         r"answer, now +- +- +-",
     ):  # fmt: skip
         assert re.search(line, text, re.MULTILINE), line
@@ -156,6 +158,42 @@ def test_top_runs_until_q_or_ctrl_c(daemon: Daemon, key: str) -> None:
     os.write(terminal.screen, key.encode())
     assert terminal.ended() == 0
     assert "Traceback" not in terminal.seen
+
+
+@pytest.mark.postgres
+def test_the_arrow_keys_select_a_decision_whose_reason_is_shown_in_full(daemon: Daemon) -> None:
+    terminal = Terminal("top", "--config", str(daemon.config), "--interval", "0.2", "--no-color")
+
+    def selected(reason: str) -> None:
+        until(lambda: reason in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.read()))
+        terminal.seen = ""
+
+    selected("9.srv, runjob: ")
+    os.write(terminal.screen, b"\x1b[B")
+    selected("10.srv, postqueuejob: user ?[31mbob[bold] has no completed job")
+    os.write(terminal.screen, b"j")
+    selected("9.srv, postqueuejob: mean of the last 2 runtimes of user alice")
+    os.write(terminal.screen, b"k")
+    selected("10.srv, postqueuejob: ")
+    os.write(terminal.screen, b"\x1b")
+    selected("9.srv, runjob: ")
+    os.write(terminal.screen, b"q")
+    assert terminal.ended() == 0
+
+
+@pytest.mark.postgres
+def test_top_once_prints_json_and_csv(daemon: Daemon, capsys: pytest.CaptureFixture[str]) -> None:
+    document = json.loads(shown(daemon, capsys, "top", "--once", "--format", "json"))
+    assert (document["running"], document["waiting"], document["overdue"], document["problem"]) == (1, 0, 1, "")
+    assert document["status"]["learnt"] == 2
+    newest = document["last_decisions"][0]
+    assert (newest["job"], newest["mode"], newest["action"]) == ("9.srv", "on", "none")
+    rows = list(csv.DictReader(io.StringIO(shown(daemon, capsys, "top", "--once", "--format", "csv"))))
+    assert rows == list(document["last_decisions"])
+    fields = csv.DictReader(io.StringIO(shown(daemon, capsys, "status", "--format", "csv")))
+    assert {row["field"]: row["value"] for row in fields}["policy.waiting"] == "v1"
+    assert run(["top", "--format", "json", "--config", str(daemon.config)]) == 2
+    assert "add --once" in capsys.readouterr().err
 
 
 @pytest.mark.postgres

@@ -1,15 +1,15 @@
 """``softwalltime advise``: tell users which walltime would have been enough."""
 
 import csv
-import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 import click
 
 from softwalltime.cli.options import LazySettings, Seeds, store_options
+from softwalltime.cli.output import Output, output_options
 from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import Instant, JobSelection
@@ -19,13 +19,50 @@ from softwalltime.formatting import day, duration, percent, plural, printable, w
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.advice import LEAST_JOBS, RequestAdvice, UserAdvice, advise_users, measure_earlier_starts
 from softwalltime.reports.simulation import ORDERS, SimulationInput, SimulationOptions, SimulationSkipped, prepare
-from softwalltime.reports.table import table
+from softwalltime.text_table import Cell, TextColumn, TextTable
 
 COLUMNS = (
     "user", "jobs", "requested_s", "used", "suggested_s", "requested", "suggested", "earlier_s", "earlier_low_s",
     "earlier_high_s", "message",
 )  # fmt: skip
 """Columns of the mail-merge file."""
+
+
+ROW_COLUMNS = ("user", *(field.name for field in fields(RequestAdvice)))
+"""Columns of CSV: a row for each user and requested walltime."""
+_TABLE = (
+    TextColumn("requested walltime", left=True),
+    TextColumn("jobs"),
+    TextColumn("used"),
+    TextColumn("99% end within", 1),
+    TextColumn("request instead", least=24),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceWithMessage(UserAdvice):
+    """A user's requests, and what to tell the user."""
+
+    message: str = ""
+    """What to tell the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdviseDocument:
+    """Shorter walltimes that would have been enough."""
+
+    processors: int
+    """Size of the simulated machine."""
+    estimated: bool
+    """Whether the size was estimated from the log."""
+    jobs: int
+    """Number of jobs."""
+    order: str
+    """Order of the queue."""
+    seeds: tuple[int, ...]
+    """The shaken workloads."""
+    users: tuple[AdviceWithMessage, ...]
+    """The advice, by user."""
 
 
 @click.command()
@@ -51,13 +88,12 @@ COLUMNS = (
     "--simulated-jobs", type=click.IntRange(1), default=50_000, show_default=True, metavar="N",
     help="Use the newest N jobs.",
 )  # fmt: skip
-@click.option(
-    "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Output format."
-)
+@output_options
 @store_options
 def advise(
     user: str | None, sources: tuple[str, ...], merge: Path | None, since: int | None, until: int | None,
-    processors: int | None, order: str, seeds: tuple[int, ...], simulated_jobs: int, form: str, settings: LazySettings,
+    processors: int | None, order: str, seeds: tuple[int, ...], simulated_jobs: int, output: Output,
+    settings: LazySettings,
 ) -> int:  # fmt: skip
     """Suggest shorter walltimes to a user.
 
@@ -92,41 +128,49 @@ def advise(
     chosen = [replace(one, earlier=earlier[one.user]) for one in chosen]
     if merge is not None:
         _write(merge, chosen)
-    if form == "json":
-        shown = chosen if user is None else [chosen[0] if chosen else advice[user]]
-        click.echo(json.dumps(_document(shown, prepared, options)))
+    shown = chosen if user is None else [chosen[0] if chosen else advice[user]]
+    if output.form == "json":
+        output.document(_document(shown, prepared, options))
+    elif output.form == "csv":
+        rows = ({"user": one.user, **asdict(request)} for one in shown for request in one.requests)
+        output.rows(ROW_COLUMNS, rows)
     elif user is None:
-        click.echo(f"{merge}: {plural(len(chosen), 'user')} of {len(advice):,} with a suggestion")
+        output.paragraph(f"{merge}: {plural(len(chosen), 'user')} of {len(advice):,} with a suggestion")
     else:
-        click.echo(_text(chosen[0] if chosen else advice[user], prepared, options))
+        _print(output, shown[0], prepared, options)
     for line in problems(tally):
         click.echo(line, err=True)
     return 1 if tally.broken else 0
 
 
-def _text(advice: UserAdvice, prepared: SimulationInput, options: SimulationOptions) -> str:
+def _print(output: Output, advice: UserAdvice, prepared: SimulationInput, options: SimulationOptions) -> None:
     submitted = prepared.jobs.submitted
     span = f"{day(submitted[0])} to {day(submitted[-1])}"
-    header = ("requested walltime", "jobs", "used", "99% end within", "request instead")
-    rows = [
+    rows: list[list[Cell | str]] = [
         [
             walltime(one.walltime), f"{one.jobs:,}", percent(one.used, 0), duration(one.longest),
-            walltime(one.suggested) if one.suggested is not None else one.reason,
+            Cell(walltime(one.suggested), "good") if one.suggested is not None else Cell(one.reason, "faint"),
         ]
         for one in sorted(advice.requests, key=lambda one: -one.jobs)
         if one.jobs >= LEAST_JOBS
     ]  # fmt: skip
     few = [one.jobs for one in advice.requests if one.jobs < LEAST_JOBS]
     if few:
-        rows.append([plural(len(few), "other"), f"{sum(few):,}", "", "", f"fewer than {LEAST_JOBS} jobs each"])
-    parts = [f"{printable(advice.user)}: {plural(advice.jobs, 'job')}, {span}", table(header, rows), _message(advice)]
+        reason = Cell(f"fewer than {LEAST_JOBS} jobs each", "faint")
+        rows.append([plural(len(few), "other"), f"{sum(few):,}", "", "", reason])
+    output.paragraph(f"{printable(advice.user)}: {plural(advice.jobs, 'job')}, {span}")
+    output.line()
+    output.table(TextTable.of(_TABLE, rows))
+    output.line()
+    output.paragraph(_message(advice), "strong")
     if advice.suggestions:
         size = plural(prepared.processors, "processor")
-        parts.append(
+        output.line()
+        output.paragraph(
             f"Simulated on {size}{' (estimated)' if prepared.estimated else ''}, order {options.order}, EASY "
-            f"backfilling, {plural(len(options.seeds), 'shaken workload')}.  A job that ran longer keeps its walltime."
+            f"backfilling, {plural(len(options.seeds), 'shaken workload')}.  A job that ran longer keeps its walltime.",
+            "faint",
         )
-    return "\n\n".join(parts)
 
 
 def _message(advice: UserAdvice) -> str:
@@ -158,15 +202,13 @@ def _suggestion(one: RequestAdvice) -> str:
 
 def _document(
     advice: Sequence[UserAdvice], prepared: SimulationInput, options: SimulationOptions
-) -> dict[str, object]:  # fmt: skip
-    return {
-        "processors": prepared.processors,
-        "estimated": prepared.estimated,
-        "jobs": len(prepared.jobs),
-        "order": options.order,
-        "seeds": list(options.seeds),
-        "users": [asdict(one) | {"message": _message(one)} for one in advice],
-    }
+) -> AdviseDocument:  # fmt: skip
+    users = tuple(
+        AdviceWithMessage(one.user, one.jobs, one.requests, one.earlier, message=_message(one)) for one in advice
+    )
+    return AdviseDocument(
+        prepared.processors, prepared.estimated, len(prepared.jobs), options.order, options.seeds, users
+    )
 
 
 def _write(path: Path, advice: Sequence[UserAdvice]) -> None:

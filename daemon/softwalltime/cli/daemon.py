@@ -1,6 +1,5 @@
-"""``softwalltime serve``, ``status``, ``predict`` and ``explain``: run the daemon, and query it."""
+"""``softwalltime serve`` and ``status``: run the daemon, and print its status."""
 
-import json
 import os
 import time
 from collections.abc import Callable
@@ -11,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from softwalltime import __version__
-from softwalltime.accounting.values import clock, duration
 from softwalltime.cli.options import LazySettings, log_option, store_options
+from softwalltime.cli.output import Output, flattened, output_options
 from softwalltime.errors import UsageError
-from softwalltime.jobs import DEFAULT_PROJECT
 from softwalltime.service.client import NoAnswerError, ask
 from softwalltime.settings import Settings, load_settings
 
@@ -78,11 +76,9 @@ def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command()
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
-)
+@output_options
 @client_options
-def status(form: str, socket: Path) -> int:
+def status(output: Output, socket: Path) -> int:
     """Print the daemon's status, problems first.
 
     The exit status is 1 if the daemon is not ready, cannot use its store, or rejected the settings at the last reload.
@@ -91,14 +87,17 @@ def status(form: str, socket: Path) -> int:
     Example:
       softwalltime status
     """
-    if form == "json":
+    if output.form != "table":
         response = ask(socket, {"op": "status"})
         response.pop("v", None)
-        click.echo(json.dumps(response))
+        if output.form == "json":
+            output.document(response)
+        else:
+            output.rows(("field", "value"), flattened(response))
         # Older daemons do not report their settings.
         return 0 if response["ready"] and response["store"] == response.get("settings", "ok") == "ok" else 1
     found = ask_status(socket)
-    _show(found)
+    _show(found, output)
     return 0 if found.working else 1
 
 
@@ -118,87 +117,18 @@ def ask_status(socket: Path) -> "Status":
     return Status.from_json(response)
 
 
-def _show(status: "Status") -> None:
-    """Print the status as text, in a terminal with colours."""
+def _show(status: "Status", output: Output) -> None:
+    """Print the status as text."""
     from softwalltime.cli.overview import overview, problems, span
 
     wrong = list(problems(status))
-    state = click.style("needs attention:" if wrong else "ok", fg="yellow" if wrong else "green", bold=True)
-    click.echo(f"softwalltime {status.version}, pid {status.pid}, up {span(status.uptime)}: {state}")
+    state = output.style("needs attention:", "warning") if wrong else output.style("ok", "good")
+    output.line(f"softwalltime {status.version}, pid {status.pid}, up {span(status.uptime)}: {state}")
     for line in wrong:
-        click.echo(f"  ! {line}")
+        output.paragraph(f"  ! {line}", "warning", 4)
     for group, lines in overview(status, time.time()).items():
-        click.echo(f"\n{click.style(group, bold=True)}")
+        output.line()
+        output.line(group, "strong")
         width = max(14, *map(len, lines))
         for name, value in lines.items():
-            click.echo(f"  {name:<{width}}  {value}")
-
-
-class DurationParameter(click.ParamType[int]):
-    """A duration in any of PBS's formats, converted to seconds."""
-
-    name = "duration"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the seconds, or fail with a usage error."""
-        try:
-            return duration(str(value))
-        except ValueError:
-            return self.fail(f"{value!r} is not a duration such as 02:00:00 or 7200", param, ctx)
-
-
-def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that describe a job; call the command with the daemon's answer."""
-
-    @click.option("--user", required=True, help="Owner of the job.")
-    @click.option(
-        "--walltime", type=DurationParameter(), metavar="DURATION", help="Walltime: 02:00:00, 30:00 or seconds."
-    )
-    @click.option("--queue", default="", help="Queue of the job.")
-    @click.option("--project", default=DEFAULT_PROJECT, show_default=True, help="Project of the job.")
-    @click.option("--group", default="", help="Group of the job.")
-    @click.option("--job-name", default="", help="Name of the job.")
-    @click.option("--ncpus", type=click.IntRange(1), help="Number of processors.")
-    @click.option("--running", is_flag=True, help="Predict as at job start instead of at submission.")
-    @client_options
-    @wraps(command)
-    def wrapped(*, running: bool, socket: Path, **job: Any) -> Any:
-        request = {"op": "explain", "event": "runjob" if running else "queuejob", "job": job}
-        return command(ask(socket, request))
-
-    return wrapped
-
-
-@click.command()
-@job_options
-def predict(answer: dict[str, Any]) -> int:
-    """Print the soft walltime of such a job, in seconds.
-
-    Without a soft walltime the exit status is 1 and the reason is printed on standard error.  Nothing is recorded.
-
-    \b
-    Example:
-      softwalltime predict --user alice --walltime 24:00:00 --queue long
-    """
-    if answer["soft_walltime"] is None:
-        click.echo(f"no soft walltime: {answer['basis']}", err=True)
-        return 1
-    click.echo(answer["soft_walltime"])
-    return 0
-
-
-@click.command()
-@job_options
-def explain(answer: dict[str, Any]) -> None:
-    """Print the soft walltime of such a job, and why.
-
-    \b
-    Example:
-      softwalltime explain --user alice --walltime 24:00:00 --queue long
-    """
-    seconds = answer["soft_walltime"]
-    what = "no soft walltime" if seconds is None else f"soft walltime {clock(seconds)} ({seconds} s)"
-    note = "; mode shadow: recorded, not set" if answer["action"] == "shadow" else ""
-    click.echo(f"{what}: {answer['basis']} (predictor {answer['predictor']}{note})")
-    if (ordering := answer.get("ordering")) is not None:
-        click.echo(f"ordering value {clock(ordering)} ({ordering} s), for job_sort_formula")
+            output.paragraph(f"  {name:<{width}}  {value}", indent=width + 4)

@@ -6,6 +6,7 @@ import click
 
 from softwalltime.cli.install import FOLDER, install
 from softwalltime.cli.options import LazySettings, Seeds, minimum_option, store_options
+from softwalltime.cli.output import Output, output_options
 from softwalltime.errors import UsageError
 from softwalltime.settings import load_settings
 
@@ -95,18 +96,16 @@ def set_policy(context: click.Context, name: str, do: bool, formula: str, folder
 @click.option("--processors", type=click.IntRange(1), metavar="N", help="Machine size.  Default: the most in use.")
 @click.option("--seeds", type=Seeds(), metavar="LIST", help="A shaken workload for each.  Default: 31-40.")
 @click.option(
-    "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Output format."
-)
-@click.option(
     "--keep",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Save figures in this file as they are computed; the same command continues from there.",
 )
 @click.option("--processes", type=click.IntRange(1), metavar="N", help="Processes.  Default: one a core.")
 @minimum_option
+@output_options
 @store_options
 def compare(
-    sources: tuple[str, ...], processors: int | None, seeds: tuple[int, ...] | None, form: str, keep: Path | None,
+    sources: tuple[str, ...], processors: int | None, seeds: tuple[int, ...] | None, output: Output, keep: Path | None,
     processes: int | None, minimum: int, settings: LazySettings,
 ) -> int:  # fmt: skip
     """Compare today's waits with those under safe and order, on recorded jobs.
@@ -123,8 +122,8 @@ def compare(
     from softwalltime.policy.presets import PRESETS
     from softwalltime.reports.presets import preset_policies
 
-    if form == "table":
+    if output.form == "table":
         for name in ("safe", "order"):
-            click.echo(f"{name}: {PRESETS[name].summary}")
-    run = SimulationRun(processors, shake="week", seeds=seeds, form=form, keep=keep, processes=processes)
+            output.paragraph(f"{name}: {PRESETS[name].summary}")
+    run = SimulationRun(processors, shake="week", seeds=seeds, output=output, keep=keep, processes=processes)
     return simulate_policies(sources, preset_policies(minimum), run, settings)

@@ -1,18 +1,45 @@
 """``softwalltime predictors``: list the predictors with their sources and options."""
 
-import json
+from dataclasses import asdict, dataclass, fields
 from textwrap import fill
 
 import click
 
+from softwalltime.cli.output import Output, output_options
 from softwalltime.predictors.registry import Entry, entries
 
 
+@dataclass(frozen=True, slots=True)
+class PredictorDocument:
+    """A predictor."""
+
+    name: str
+    """Its name."""
+    aliases: tuple[str, ...]
+    """Other names."""
+    origin: str
+    """The package that has it."""
+    usable: bool
+    """Whether it can be loaded."""
+    problem: str
+    """Why it cannot be loaded."""
+    summary: str
+    """Its rule."""
+    source: str
+    """Where the rule was published."""
+    censoring: bool
+    """Whether it treats the runtime of a job killed at its walltime as a lower bound."""
+    options: dict[str, dict[str, object]]
+    """Its options by name: default and description."""
+
+
+COLUMNS = tuple(field.name for field in fields(PredictorDocument))
+"""Columns of CSV: a row for each predictor; lists and options as JSON."""
+
+
 @click.command()
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
-)
-def predictors(form: str) -> None:
+@output_options
+def predictors(output: Output) -> None:
     """List the predictors with rule, source and options.
 
     The list includes the predictors of other installed packages (entry points in the group softwalltime.predictors).
@@ -22,10 +49,13 @@ def predictors(form: str) -> None:
     Example:
       softwalltime predictors
     """
-    if form == "json":
-        click.echo(json.dumps([_document(entry) for entry in entries()]))
-        return
-    click.echo("\n\n".join(_text(entry) for entry in entries()))
+    documents = [_document(entry) for entry in entries()]
+    if output.form == "json":
+        output.document(documents)
+    elif output.form == "csv":
+        output.rows(COLUMNS, map(asdict, documents))
+    else:
+        output.line("\n\n".join(_text(entry) for entry in entries()))
 
 
 def _options(entry: Entry) -> list[tuple[str, object, str]]:
@@ -58,15 +88,11 @@ def _text(entry: Entry) -> str:
     return "\n".join(lines)
 
 
-def _document(entry: Entry) -> dict[str, object]:
-    return {
-        "name": entry.name,
-        "aliases": entry.names[1:],
-        "origin": entry.origin,
-        "usable": entry.predictor is not None,
-        "problem": entry.problem,
-        "summary": entry.predictor.summary if entry.predictor else "",
-        "source": entry.predictor.source if entry.predictor else "",
-        "censoring": entry.predictor is not None and entry.predictor.censoring,
-        "options": {name: {"default": default, "description": text} for name, default, text in _options(entry)},
-    }
+def _document(entry: Entry) -> PredictorDocument:
+    predictor = entry.predictor
+    return PredictorDocument(
+        entry.name, tuple(entry.names[1:]), entry.origin, predictor is not None, entry.problem,
+        predictor.summary if predictor else "", predictor.source if predictor else "",
+        predictor is not None and predictor.censoring,
+        {name: {"default": default, "description": text} for name, default, text in _options(entry)},
+    )  # fmt: skip

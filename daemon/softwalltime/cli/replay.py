@@ -1,10 +1,11 @@
 """``softwalltime replay``: measure predictors on recorded jobs."""
 
 import csv
-import json
 import os
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from softwalltime.accounting.queue_limits import OTHERS, read_queue_limits, with_queue_limits
 from softwalltime.cli.options import Keys, LazySettings, minimum_option, policy_options, store_options
+from softwalltime.cli.output import Output, output_options, prefixed
 from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import JobSelection, Period, selection_options
@@ -21,7 +23,7 @@ from softwalltime.errors import SourceError
 from softwalltime.policy.site import WALLTIME
 from softwalltime.predictors.registry import BASELINE
 from softwalltime.replay.drive import ReplayResult, drive_specs
-from softwalltime.replay.floor import SIGNATURE, find_floor
+from softwalltime.replay.floor import SIGNATURE, Floor, find_floor
 from softwalltime.replay.job_columns import JobColumns
 from softwalltime.replay.metrics import WARM_UP, Scores, score
 from softwalltime.replay.workload import NO_WALLTIME, OTHER_DAYS, Scoring, Workload
@@ -29,18 +31,66 @@ from softwalltime.reports.table import LEGEND, floor_line, scores_table
 
 QUEUES = 8
 """Queues named in the advice for logs without walltimes, at most."""
+JOB_COLUMNS = ("job_id", "user", "queue", "walltime", "runtime")
+"""The first columns of ``--dump``; a column for each predictor follows."""
+_SCORES = [field.name for field in fields(Scores)]
+COLUMNS = ("predictor", "event", *_SCORES, *(f"after_warm_up_{name}" for name in _SCORES))
+"""Columns of CSV: a row for each predictor, and another for each at the start with ``--running``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayScores(Scores):
+    """One predictor's figures, and the speed of the replay."""
+
+    jobs_per_second: int
+    """Jobs replayed per second of wall-clock time."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningScores:
+    """Predictions at the start of the jobs."""
+
+    predictor: str
+    """Predictor for running jobs."""
+    predictors: dict[str, Scores]
+    """Figures over the scored jobs, by predictor for waiting jobs."""
+    after_warm_up: dict[str, Scores]
+    """The same without the first 1% of the scored jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayDocument:
+    """Accuracy of predictors on recorded jobs."""
+
+    source: str
+    """The sources, as given."""
+    jobs: int
+    """Number of jobs."""
+    scored: int
+    """Number of jobs on which predictions can be judged."""
+    skipped: dict[str, int]
+    """Number of jobs that are not scored, by reason."""
+    predictors: dict[str, ReplayScores]
+    """Figures over the scored jobs, by predictor."""
+    after_warm_up: dict[str, Scores]
+    """Figures without the first 1% of the scored jobs, by predictor."""
+    selection: str | None = None
+    """Which jobs were selected; null: all."""
+    running: RunningScores | None = None
+    """With --running: predictions at the start."""
+    floor: Floor | None = None
+    """With --floor: the least possible error."""
+    through_hooks: dict[str, dict[str, Any]] | None = None
+    """With --through-hooks: the comparison with the fast replay, by predictor."""
 
 
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @policy_options
 @click.option(
-    "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Output format."
-)
-@click.option(
     "--dump",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the soft walltime of every job to this CSV file.",
+    help="Write every job and its soft walltimes to this CSV file.",
 )
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Replay only the first N submitted jobs.")
 @click.option(
@@ -75,9 +125,10 @@ QUEUES = 8
 )
 @minimum_option
 @hooks_options
+@output_options
 @store_options
 def replay(
-    sources: tuple[str, ...], specs: tuple[str, ...], running: str | None, form: str, dump: Path | None,
+    sources: tuple[str, ...], specs: tuple[str, ...], running: str | None, output: Output, dump: Path | None,
     limit: int | None, limits: str | None, minimum: int, hooks: HooksOptions | None, selection: JobSelection,
     scored: tuple[int, int] | None, never_ran: bool, with_floor: bool, keys: tuple[str, ...], settings: LazySettings,
 ) -> int:  # fmt: skip
@@ -122,25 +173,29 @@ def replay(
     if dump is not None:
         _dump(dump, workload, {spec: result for spec, result in results.items() if spec != BASELINE}, running)
     floor = find_floor(workload, keys) if with_floor else None
-    source, label = " ".join(sources), selection.label(sources)
-    if form == "json":
-        through_hooks = {spec: one.figures() for spec, one in hooked.items()}
-        document = _document(source, workload, scores, results) | {"selection": str(selection) or None}
-        if running is not None:
-            document |= {"running": {"predictor": running, **_both(at_start)}}
-        if floor is not None:
-            document |= {"floor": asdict(floor)}
-        click.echo(json.dumps(document | ({"through_hooks": through_hooks} if hooks else {})))
+    document = ReplayDocument(
+        source=" ".join(sources),
+        jobs=len(workload.jobs),
+        scored=int(workload.scored.sum()),
+        skipped=workload.skipped(),
+        predictors={
+            spec: ReplayScores(**asdict(overall), jobs_per_second=round(results[spec].jobs_per_second))
+            for spec, (overall, _) in scores.items()
+        },
+        after_warm_up={spec: warmed_up for spec, (_, warmed_up) in scores.items()},
+        selection=str(selection) or None,
+        running=RunningScores(running, *_both(at_start)) if running is not None else None,
+        floor=floor,
+        through_hooks={spec: one.figures() for spec, one in hooked.items()} if hooks else None,
+    )
+    if output.form == "json":
+        output.document(document)
+    elif output.form == "csv":
+        output.rows(COLUMNS, _rows(scores, at_start))
     else:
-        click.echo(f"{label}: {len(workload.jobs):,} jobs, {int(workload.scored.sum()):,} scored{_left_out(workload)}")
-        click.echo(f"\n{scores_table(scores)}\n")
-        if running is not None:
-            click.echo(f"From the start on, running jobs by {running}:\n\n{scores_table(at_start)}\n")
-        if floor is not None:
-            click.echo(f"{floor_line(floor)}\n")
-        click.echo(LEGEND)
+        _print(output, document, selection.label(sources), scores, at_start, floor)
         for spec, one in hooked.items():
-            click.echo(f"\nthrough the hooks, {spec}: {one.summary()}")
+            output.paragraph(f"\nthrough the hooks, {spec}: {one.summary()}")
     if not workload.scored.any():
         click.echo(_nothing_scored(workload), err=True)
     for line in problems(tally):
@@ -167,31 +222,38 @@ def _scores(workload: Workload, soft_walltimes: NDArray[np.int64]) -> tuple[Scor
     return score(workload, soft_walltimes), score(workload, soft_walltimes, WARM_UP)
 
 
-def _both(scores: dict[str, tuple[Scores, Scores]]) -> dict[str, object]:
-    return {
-        "predictors": {spec: asdict(overall) for spec, (overall, _) in scores.items()},
-        "after_warm_up": {spec: asdict(warmed_up) for spec, (_, warmed_up) in scores.items()},
-    }
+def _both(scores: dict[str, tuple[Scores, Scores]]) -> tuple[dict[str, Scores], dict[str, Scores]]:
+    overall = {spec: overall for spec, (overall, _) in scores.items()}
+    return overall, {spec: warmed_up for spec, (_, warmed_up) in scores.items()}
 
 
-def _left_out(workload: Workload) -> str:
-    return "".join(f", {count:,} {reason}" for reason, count in workload.skipped().items())
+def _rows(
+    scores: dict[str, tuple[Scores, Scores]], at_start: dict[str, tuple[Scores, Scores]]
+) -> Iterator[Mapping[str, Any]]:
+    for event, found in (("submission", scores), ("start", at_start)):
+        for spec, (overall, warmed_up) in found.items():
+            more = prefixed("after_warm_up_", asdict(warmed_up))
+            yield {"predictor": spec, "event": event, **asdict(overall), **more}
 
 
-def _document(
-    source: str, workload: Workload, scores: dict[str, tuple[Scores, Scores]], results: dict[str, ReplayResult]
-) -> dict[str, object]:
-    return {
-        "source": source,
-        "jobs": len(workload.jobs),
-        "scored": int(workload.scored.sum()),
-        "skipped": workload.skipped(),
-        "predictors": {
-            spec: {**asdict(overall), "jobs_per_second": round(results[spec].jobs_per_second)}
-            for spec, (overall, _) in scores.items()
-        },
-        "after_warm_up": {spec: asdict(warmed_up) for spec, (_, warmed_up) in scores.items()},
-    }
+def _print(
+    output: Output, document: ReplayDocument, label: str, scores: dict[str, tuple[Scores, Scores]],
+    at_start: dict[str, tuple[Scores, Scores]], floor: Floor | None,
+) -> None:  # fmt: skip
+    left_out = "".join(f", {count:,} {reason}" for reason, count in document.skipped.items())
+    output.paragraph(f"{label}: {document.jobs:,} jobs, {document.scored:,} scored{left_out}")
+    output.line()
+    output.table(scores_table(scores))
+    output.line()
+    if document.running is not None:
+        output.paragraph(f"From the start on, running jobs by {document.running.predictor}:")
+        output.line()
+        output.table(scores_table(at_start))
+        output.line()
+    if floor is not None:
+        output.paragraph(floor_line(floor))
+        output.line()
+    output.paragraph(LEGEND, "faint")
 
 
 def _dump(path: Path, workload: Workload, results: dict[str, ReplayResult], running: str | None) -> None:
@@ -199,10 +261,12 @@ def _dump(path: Path, workload: Workload, results: dict[str, ReplayResult], runn
     if running is not None:
         columns |= {f"{spec} at start": result.at_start.tolist() for spec, result in results.items()}
     try:
-        with path.open("w", newline="", encoding="utf-8") as stream:
+        with path.open("w", newline="", encoding="utf-8", errors="backslashreplace") as stream:
             writer = csv.writer(stream)
-            writer.writerow(["job_id", *columns])
+            writer.writerow([*JOB_COLUMNS, *columns])
             for job, *values in zip(workload.jobs, *columns.values(), strict=True):
-                writer.writerow([job.submission.job_id, *("" if value < 0 else value for value in values)])
+                asked = job.submission
+                described = (asked.job_id, asked.user, asked.queue, asked.walltime, job.runtime)
+                writer.writerow([*described, *("" if value < 0 else value for value in values)])
     except OSError as error:
         raise SourceError(f"{path}: cannot be written: {error.strerror}") from error

@@ -1,15 +1,14 @@
 """``softwalltime replay-starts``: how good would forecasts of start times have been?"""
 
-import json
 import os
-from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import click
 import numpy as np
 
 from softwalltime.cli.options import LazySettings, store_options
+from softwalltime.cli.output import Output, output_options
 from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.runtime_history import PREDICTOR
@@ -21,10 +20,10 @@ from softwalltime.forecast.judgement import METHODS, GivenSchedule, StartScores,
 from softwalltime.forecast.runtimes import RuntimeModel
 from softwalltime.formatting import duration, percent, plural
 from softwalltime.predictors.registry import make
-from softwalltime.reports.table import table
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Jobs, jobs_of
 from softwalltime.simulation.policies import Policy
+from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
 
 WARM_UP = 0.1
 """Share of the sampled jobs, the first ones, that only calibrate."""
@@ -34,6 +33,41 @@ error: mean absolute error of the expected start; bias: mean of expected - actua
 share of the starts within it; width: mean width of the 90% range.  walltimes: the simulation with the users' walltimes;
 like jobs: mean of what like jobs waited lately; predicted runtimes: the simulation with medians, ranges of the drawn
 ones; combined: mean of the drawn ones, walltimes and like jobs, weighted and corrected by past errors."""
+
+
+_TABLE = (
+    sentence_column("forecast by"),
+    TextColumn("error"),
+    TextColumn("error / mean wait"),
+    TextColumn("bias", 1),
+    TextColumn("50% range", 3),
+    TextColumn("90% range", 2),
+    TextColumn("width", 4),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayStartsDocument:
+    """Forecasts of start times on recorded jobs, compared with the starts."""
+
+    source: str
+    """The sources, as given."""
+    jobs: int
+    """Number of jobs."""
+    refused: int
+    """Number of jobs that are larger than the machine."""
+    processors: int
+    """Size of the machine."""
+    schedule: str
+    """simulated, or recorded."""
+    predictor: str
+    """Predictor of runtimes."""
+    forecasts: dict[str, dict[str, StartScores]]
+    """Figures without the first 10% of the sampled jobs, which only calibrate: by time of the forecast and method."""
+
+
+COLUMNS = ("time", "method", *(field.name for field in fields(StartScores)))
+"""Columns of CSV: a row for each time of the forecast and method."""
 
 
 @click.command()
@@ -72,13 +106,11 @@ ones; combined: mean of the drawn ones, walltimes and like jobs, weighted and co
     "--save-calibration", "file", type=click.Path(dir_okay=False, path_type=Path),
     help="Write what the errors teach to this file, for softwalltime starts --calibration.",
 )  # fmt: skip
-@click.option(
-    "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Output format."
-)
+@output_options
 @store_options
 def replay_starts(
     sources: tuple[str, ...], processors: int | None, recorded: bool, spec: str, sample: int, every: int, runs: int,
-    seed: int, file: Path | None, form: str, settings: LazySettings,
+    seed: int, file: Path | None, output: Output, settings: LazySettings,
 ) -> int:  # fmt: skip
     """Measure forecasts of start times on recorded jobs.
 
@@ -117,19 +149,31 @@ def replay_starts(
         f"every {duration(every)} after": [each for each in judged if each.waited],
     }
     found = {name: {method: scores(part, method) for method in METHODS} for name, part in parts.items() if part}
-    if form == "json":
-        click.echo(json.dumps(_document(sources, jobs, size, refused, recorded, spec, found)))
+    document = ReplayStartsDocument(
+        " ".join(sources), len(jobs), refused, size, "recorded" if recorded else "simulated", spec, found
+    )
+    if output.form == "json":
+        output.document(document)
+    elif output.form == "csv":
+        output.rows(COLUMNS, (
+            {"time": name, "method": method, **asdict(one)}
+            for name, part in found.items() for method, one in part.items()
+        ))  # fmt: skip
     else:
         kind = "as recorded" if recorded else "simulated: first come, first served, EASY, walltimes"
-        click.echo(
-            f"{' '.join(sources)}: {plural(len(jobs), 'job')} on {plural(size, 'processor')}, {kind}; runtimes by "
+        output.paragraph(
+            f"{document.source}: {plural(len(jobs), 'job')} on {plural(size, 'processor')}, {kind}; runtimes by "
             f"{spec}, {plural(runs, 'run')}"
         )
         for name, by_method in found.items():
             some = next(iter(by_method.values()))
-            click.echo(f"\n{name}: {plural(some.forecasts, 'forecast')}, mean wait {duration(some.mean_wait)}\n")
-            click.echo(_table(by_method))
-        click.echo(f"\n{PUBLISHED}\n{LEGEND}")
+            output.line()
+            output.paragraph(f"{name}: {plural(some.forecasts, 'forecast')}, mean wait {duration(some.mean_wait)}")
+            output.line()
+            output.table(_table(by_method))
+        output.line()
+        output.paragraph(PUBLISHED, "faint")
+        output.paragraph(LEGEND, "faint")
     for line in problems(tally):
         click.echo(line, err=True)
     return 1 if tally.broken else 0
@@ -149,26 +193,15 @@ def as_recorded(jobs: Jobs, processors: int) -> GivenSchedule:
     return GivenSchedule(jobs, start, np.array(jobs.runtime, np.int64), processors, Policy(kill_at_walltime=False))
 
 
-def _table(by_method: dict[str, StartScores]) -> str:
-    header = ("forecast by", "error", "error / mean wait", "bias", "50% range", "90% range", "width")
-    return table(
-        header,
+def _table(by_method: dict[str, StartScores]) -> TextTable:
+    least = min(one.error for one in by_method.values())
+    rows: list[list[Cell | str]] = [
         [
-            [
-                method, duration(one.error), percent(one.relative), duration(one.bias), percent(one.covered50),
-                percent(one.covered90), duration(one.width90),
-            ]
-            for method, one in by_method.items()
-        ],
-    )  # fmt: skip
-
-
-def _document(
-    sources: Sequence[str], jobs: Jobs, size: int, refused: int, recorded: bool, spec: str,
-    found: dict[str, dict[str, StartScores]],
-) -> dict[str, object]:  # fmt: skip
-    return {
-        "source": " ".join(sources), "jobs": len(jobs), "refused": refused, "processors": size,
-        "schedule": "recorded" if recorded else "simulated", "predictor": spec,
-        "forecasts": {name: {method: asdict(one) for method, one in part.items()} for name, part in found.items()},
-    }  # fmt: skip
+            Cell(method, "strong"),
+            Cell(duration(one.error), "good" if one.error == least else ""),
+            Cell(percent(one.relative), "good" if one.error == least else ""),
+            duration(one.bias), percent(one.covered50), percent(one.covered90), duration(one.width90),
+        ]
+        for method, one in by_method.items()
+    ]  # fmt: skip
+    return TextTable.of(_TABLE, rows)

@@ -1,32 +1,31 @@
 """``softwalltime simulate``: what would a scheduling policy have done to waits?"""
 
-import json
 import os
 import re
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import click
 
 from softwalltime.cli.options import LazySettings, Seeds, minimum_option, store_options
+from softwalltime.cli.output import Output, output_options
 from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import ALL_JOBS, JobSelection, selection_options
+from softwalltime.cli.simulated import Classes, SimulationPlan, print_simulation
 from softwalltime.cli.sources import load_columns
 from softwalltime.errors import SourceError, UsageError
 from softwalltime.formatting import plural
-from softwalltime.replay.job_columns import JobColumns
-from softwalltime.reports.schedule_table import CHANGES_LEGEND, LEGEND, changes_table, schedules_table
 from softwalltime.simulation.backfilling import DISCIPLINES
 from softwalltime.simulation.batsim import write_jobs
 from softwalltime.simulation.corrections import CORRECTIONS
-from softwalltime.simulation.differences import differences, means, relative_changes
+from softwalltime.simulation.differences import means
 from softwalltime.simulation.engine import ScheduleOutcome, check
-from softwalltime.simulation.jobs import Jobs, jobs_of
+from softwalltime.simulation.jobs import jobs_of
 from softwalltime.simulation.metrics import CLASSES, Metrics
 from softwalltime.simulation.orders import ORDERS
 from softwalltime.simulation.policies import Policy, policy_of, read_policies
@@ -74,17 +73,6 @@ def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class SimulationPlan:
-    """The simulations: policies by name, the first one as baseline, on one workload or several shaken ones."""
-
-    experiment: Experiment
-    policies: dict[str, Policy]
-    seeds: tuple[int, ...]
-    jobs: Jobs
-    completed: JobColumns
-
-
-@dataclass(frozen=True, slots=True)
 class SimulationRun:
     """How to simulate and what to print: the options of the command apart from policies.
 
@@ -96,7 +84,7 @@ class SimulationRun:
     shake: str | None = None
     seeds: tuple[int, ...] | None = None
     by: tuple[str, ...] = ()
-    form: str = "table"
+    output: Output = field(default_factory=Output)
     jobs_file: Path | None = None
     several: bool = False
     keep: Path | None = None
@@ -130,9 +118,6 @@ class SimulationRun:
 @click.option("--seeds", type=Seeds(), metavar="LIST", help="A shaken workload for each.  Default: 31-40.")
 @click.option("--by", multiple=True, type=click.Choice(CLASSES), help="Figures by class too; may be given again.")
 @click.option(
-    "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Output format."
-)
-@click.option(
     "--jobs",
     "jobs_file",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -147,11 +132,12 @@ class SimulationRun:
 @click.option("--scheduler", metavar="ADDRESS", help="Simulate on a Dask cluster: its scheduler, as tcp://host:8786.")
 @selection_options
 @minimum_option
+@output_options
 @store_options
 def simulate(
     sources: tuple[str, ...], processors: int | None, vnodes: str | None, pbsnodes: Path | None, file: Path | None,
     run_as_recorded: bool, shake: str | None,
-    seeds: tuple[int, ...] | None, by: tuple[str, ...], form: str, jobs_file: Path | None, keep: Path | None,
+    seeds: tuple[int, ...] | None, by: tuple[str, ...], output: Output, jobs_file: Path | None, keep: Path | None,
     processes: int | None, scheduler: str | None, minimum: int, selection: JobSelection,
     settings: LazySettings, **policy: Any,
 ) -> int:  # fmt: skip
@@ -194,8 +180,8 @@ def simulate(
         raise UsageError(f"the backfilling {given['backfill']} knows processors only: use pbs on a machine of vnodes")
     policies = _policies(file, given, machine)
     options = SimulationRun(
-        processors, machine, shake, seeds, tuple(dict.fromkeys(by)), form, jobs_file, file is not None, keep, processes,
-        scheduler, selection,
+        processors, machine, shake, seeds, tuple(dict.fromkeys(by)), output, jobs_file, file is not None, keep,
+        processes, scheduler, selection,
     )  # fmt: skip
     return simulate_policies(sources, policies, options, settings)
 
@@ -222,19 +208,14 @@ def simulate_policies(
     plan = SimulationPlan(experiment, policies, seeds, jobs, completed)
     found = run_simulations(plan, options, tuple(sorted(teaching)))
     metrics = {name: [found[policy, seed].metrics for seed in plan.seeds] for name, policy in policies.items()}
-    classes = {
+    classes: Classes = {
         kind: {
             name: _by_class([found[policy, seed].classes[kind] for seed in plan.seeds])
             for name, policy in policies.items()
         }
         for kind in by
     }
-    document = _document(" ".join(sources), plan, refused, metrics, classes)
-    document["selection"] = str(options.selection) or None
-    if options.form == "json":
-        click.echo(json.dumps(document))
-    else:
-        _print(options.selection.label(sources), plan, refused, metrics, classes)
+    print_simulation(options.output, sources, options.selection, plan, refused, metrics, classes)
     for line in problems(tally):
         click.echo(line, err=True)
     return 1 if tally.broken else 0
@@ -339,56 +320,3 @@ def _by_class(found: list[dict[str, Metrics]]) -> dict[str, Metrics]:
     """The means over the workloads of each class that any of them has."""
     names = dict.fromkeys(name for one in found for name in one)
     return {name: means([one[name] for one in found if name in one]) for name in names}
-
-
-def _document(
-    source: str, plan: SimulationPlan, refused: int, metrics: dict[str, list[Metrics]],
-    classes: dict[str, dict[str, dict[str, Metrics]]],
-) -> dict[str, object]:  # fmt: skip
-    first, *others = plan.policies
-    document: dict[str, object] = {
-        "source": source,
-        "processors": plan.experiment.processors,
-        "jobs": len(plan.jobs),
-        "refused": refused,
-        "left_out": plan.jobs.left_out,
-        "shake": plan.experiment.shake or None,
-        "seeds": list(plan.seeds) if plan.experiment.shake else [],
-        "policies": {name: asdict(means(found)) for name, found in metrics.items()},
-        "differences": {
-            name: {metric: asdict(one) for metric, one in differences(metrics[name], metrics[first]).items()}
-            for name in others
-        },
-        "relative_changes": {
-            name: {metric: asdict(one) for metric, one in relative_changes(metrics[name], metrics[first]).items()}
-            for name in others
-        },
-        "settings": {name: asdict(policy) for name, policy in plan.policies.items()},
-    }
-    if classes:
-        document["classes"] = {
-            kind: {name: {label: asdict(one) for label, one in found.items()} for name, found in each.items()}
-            for kind, each in classes.items()
-        }
-    return document
-
-
-def _print(
-    source: str, plan: SimulationPlan, refused: int, metrics: dict[str, list[Metrics]],
-    classes: dict[str, dict[str, dict[str, Metrics]]],
-) -> None:  # fmt: skip
-    counts = [f"{count:,} left out ({reason})" for reason, count in plan.jobs.left_out.items()]
-    counts += [f"{refused:,} refused (larger than the machine)"] if refused else []
-    size = plan.experiment.processors
-    click.echo(", ".join([f"{source}: {len(plan.jobs):,} jobs on {plural(size, 'processor')}", *counts]))
-    if plan.experiment.shake:
-        click.echo(f"means over {len(plan.seeds)} shaken workloads ({plan.experiment.shake})")
-    click.echo(f"\n{schedules_table({name: means(found) for name, found in metrics.items()})}\n\n{LEGEND}")
-    first, *others = plan.policies
-    if others:
-        relative = {name: relative_changes(metrics[name], metrics[first]) for name in others}
-        absolute = {name: differences(metrics[name], metrics[first]) for name in others}
-        click.echo(f"\n{changes_table(relative, absolute)}\n\n{CHANGES_LEGEND}")
-    for kind, each in classes.items():
-        for name, found in each.items():
-            click.echo(f"\n{name}, by {kind}:\n\n{schedules_table(found, kind)}")

@@ -1,17 +1,16 @@
 """``softwalltime starts``: when will waiting jobs start, and when would a job that is not yet submitted?"""
 
 import getpass
-import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
 
 import click
 
 from softwalltime.cli.live import SECONDS, look
 from softwalltime.cli.options import LazySettings, store_options
+from softwalltime.cli.output import Output, output_options
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.runtime_history import PREDICTOR, learn
 from softwalltime.errors import UsageError
@@ -24,28 +23,86 @@ from softwalltime.forecast.start_times import RUNS
 from softwalltime.formatting import MISSING, local_time, number, plural, printable, walltime
 from softwalltime.policy.site import WALLTIME, site_policy
 from softwalltime.predictors.registry import make
-from softwalltime.reports.table import table
 from softwalltime.simulation.policies import SOFT_WALLTIME
+from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
 
 
 @dataclass(frozen=True, slots=True)
-class StartRow:
-    """A line of the answer: a job's id, or what ``--if`` said."""
+class StartDocument:
+    """The forecast of one job; times in epoch seconds, durations in seconds."""
 
-    label: str
-    found: ExpectedStart
+    job: str
+    """Job id, or what --if said."""
+    user: str
+    """Owner of the job."""
+    queue: str
+    """Queue of the job."""
+    ncpus: int | None
+    """Number of processors."""
+    walltime: int | None
+    """Requested walltime."""
+    state: str
+    """State of the job in PBS."""
+    expected: int | None
+    """Expected start; null: no forecast."""
+    range50: tuple[int, int] | None
+    """Range that holds the start with a probability of 50%."""
+    range90: tuple[int, int] | None
+    """Range that holds the start with a probability of 90%."""
+    waits_for: str
+    """What the job waits for."""
+    pbs_estimate: int | None
+    """Start that PBS itself estimates."""
+    runtime: int | None
+    """Median of the predicted runtime; null: no prediction."""
+    basis: str
+    """What the predicted runtime rests on."""
 
-    def document(self) -> dict[str, Any]:
-        """The row as JSON types."""
-        found, asked = self.found, self.found.job.submission
-        return {
-            "job": self.label, "user": asked.user, "queue": asked.queue, "ncpus": asked.ncpus,
-            "walltime": asked.walltime, "state": found.job.state, "expected": found.expected,
-            "range50": found.range50, "range90": found.range90, "waits_for": found.waits_for,
-            "pbs_estimate": found.job.estimated_start,
-            "runtime": None if found.runtime is None else round(found.runtime.median),
-            "basis": "" if found.runtime is None else found.runtime.basis,
-        }  # fmt: skip
+
+@dataclass(frozen=True, slots=True)
+class StartsDocument:
+    """Forecasts of the starts of waiting jobs."""
+
+    taken: int
+    """Time of the server's state, epoch seconds."""
+    server: str
+    """Name of the server."""
+    runs: int
+    """Number of runs for the ranges."""
+    runtimes: str
+    """What the predicted runtimes are learnt from."""
+    remarks: tuple[str, ...]
+    """What the forecasts do not take into account."""
+    jobs: tuple[StartDocument, ...]
+    """The forecasts."""
+
+
+COLUMNS = (
+    *(field.name for field in fields(StartDocument) if not field.name.startswith("range")),
+    "range50_from", "range50_to", "range90_from", "range90_to",
+)  # fmt: skip
+"""Columns of CSV: a row for each job."""
+_TABLE = (
+    sentence_column("job"),
+    TextColumn("user", 1, least=8),
+    TextColumn("queue", 2, least=8),
+    TextColumn("processors", 3),
+    TextColumn("walltime", 4),
+    TextColumn("expected"),
+    TextColumn("50% range", 6, least=14),
+    TextColumn("90% range", 5, least=14),
+    sentence_column("waits for", 0, 16),
+)
+
+
+def _start_document(label: str, found: ExpectedStart) -> StartDocument:
+    asked = found.job.submission
+    return StartDocument(
+        label, asked.user, asked.queue, asked.ncpus, asked.walltime, found.job.state, found.expected, found.range50,
+        found.range90, found.waits_for, found.job.estimated_start,
+        None if found.runtime is None else round(found.runtime.median),
+        "" if found.runtime is None else found.runtime.basis,
+    )  # fmt: skip
 
 
 @click.command()
@@ -84,13 +141,11 @@ class StartRow:
     "--timeout", type=click.FloatRange(1), default=SECONDS, show_default=True, metavar="SECONDS",
     help="Seconds that PBS's commands may take together.",
 )  # fmt: skip
-@click.option(
-    "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Output format."
-)
+@output_options
 @store_options
 def starts(
     jobs: tuple[str, ...], file: Path | None, probes: tuple[str, ...], logs: tuple[str, ...], spec: str,
-    runs: int, seed: int, calibrated: Path | None, timeout: float, form: str, settings: LazySettings,
+    runs: int, seed: int, calibrated: Path | None, timeout: float, output: Output, settings: LazySettings,
 ) -> None:  # fmt: skip
     """Forecast when waiting jobs will start.
 
@@ -117,21 +172,29 @@ def starts(
     queue = model_of(found, running=running)
     models = [model_of(found, [probe_job(probe, found)], running) for probe in wanted]
     learnt, basis, uncorrected = learn(logs, spec, settings, found, calibration)
-    rows: list[StartRow] = []
+    rows: list[StartDocument] = []
     with progress_bar("forecasting", runs * (bool(chosen) + len(models))) as progress:
         waiting = expected_starts(queue, learnt, chosen, runs, seed, progress)
-        rows += [StartRow(one.job.submission.job_id, one) for one in waiting]
+        rows += [_start_document(one.job.submission.job_id, one) for one in waiting]
         for probe, model in zip(wanted, models, strict=True):
             answers = expected_starts(model, learnt, frozenset((PROBE,)), runs, seed, progress)
-            rows += [StartRow(f"if {probe.text}", one) for one in answers]
+            rows += [_start_document(f"if {probe.text}", one) for one in answers]
     remarks = (*found.remarks, *queue.remarks, *uncorrected)
-    if form == "json":
-        click.echo(json.dumps({
-            "taken": found.taken, "server": found.server, "runs": runs, "runtimes": basis, "remarks": remarks,
-            "jobs": [row.document() for row in rows],
-        }))  # fmt: skip
-        return
-    _print(found, queue, rows, basis, remarks)
+    if output.form == "json":
+        output.document(StartsDocument(found.taken, found.server, runs, basis, remarks, tuple(rows)))
+    elif output.form == "csv":
+        output.rows(COLUMNS, (_csv_row(row) for row in rows))
+    else:
+        _print(output, found, queue, rows, basis)
+        for remark in remarks:
+            click.echo(remark, err=True)
+
+
+def _csv_row(row: StartDocument) -> dict[str, object]:
+    values = asdict(row)
+    for name in ("range50", "range90"):
+        values[f"{name}_from"], values[f"{name}_to"] = values[name] or (None, None)
+    return values
 
 
 def _chosen(jobs: Sequence[str], snapshot: ServerSnapshot) -> frozenset[str]:
@@ -167,35 +230,34 @@ def _matches(job_id: str, parts: Sequence[str | None]) -> bool:
 
 
 def _print(
-    snapshot: ServerSnapshot, queue: ModelledQueue, rows: Sequence[StartRow], basis: str, remarks: Sequence[str]
+    output: Output, snapshot: ServerSnapshot, queue: ModelledQueue, rows: Sequence[StartDocument], basis: str
 ) -> None:
     now = snapshot.taken
     model = queue.model
     waiting = len(model.jobs) - model.running + len(queue.impossible)
-    click.echo(
+    output.paragraph(
         f"{printable(snapshot.server)} at {local_time(now, 0)}: {plural(model.running, 'running job')}, "
         f"{waiting:,} waiting, {model.processors:,} processors"
     )
-    click.echo(basis)
-    if rows:
-        header = ("job", "user", "queue", "processors", "walltime", "expected", "50% range", "90% range", "waits for")
-        lines = [
-            [
-                printable(row.label),
-                printable(row.found.job.submission.user),
-                printable(row.found.job.submission.queue),
-                number(row.found.job.submission.ncpus),
-                walltime(row.found.job.submission.walltime) if row.found.job.submission.walltime else MISSING,
-                MISSING if row.found.expected is None else local_time(row.found.expected, now),
-                _range(row.found.range50, now),
-                _range(row.found.range90, now),
-                printable(row.found.waits_for),
-            ]
-            for row in rows
+    output.paragraph(basis, "faint")
+    if not rows:
+        return
+    lines: list[list[Cell | str]] = [
+        [
+            Cell(printable(row.job), "strong"),
+            printable(row.user),
+            printable(row.queue),
+            number(row.ncpus),
+            walltime(row.walltime) if row.walltime else MISSING,
+            MISSING if row.expected is None else local_time(row.expected, now),
+            Cell(_range(row.range50, now), "faint"),
+            Cell(_range(row.range90, now), "faint"),
+            printable(row.waits_for),
         ]
-        click.echo(f"\n{table(header, lines, last_left=True)}")
-    for remark in remarks:
-        click.echo(remark, err=True)
+        for row in rows
+    ]
+    output.line()
+    output.table(TextTable.of(_TABLE, lines))
 
 
 def _range(found: tuple[int, int] | None, now: int) -> str:

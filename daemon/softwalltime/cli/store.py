@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import click
@@ -12,15 +13,43 @@ from softwalltime.accounting.opening import size_on_disk
 from softwalltime.accounting.tally import Tally
 from softwalltime.cli.lazy import LazyCommands
 from softwalltime.cli.options import LazySettings, ServerName, log_option, store_options
+from softwalltime.cli.output import Output, output_options
 from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
 from softwalltime.formatting import printable
 from softwalltime.settings import Settings
+from softwalltime.text_table import Meaning
 
 SHOWN = 200
 """Characters to print of a malformed line."""
 MANY = 1000
 """New jobs after which ingest runs VACUUM ANALYZE instead of leaving it to autovacuum."""
+
+
+@dataclass(frozen=True, slots=True)
+class IngestDocument:
+    """What an ingest has read."""
+
+    records_read: int
+    """Records of the logs."""
+    jobs_stored: int
+    """Completed jobs that are new in the store."""
+    already_known: int
+    """Completed jobs that were in the store."""
+    array_parents: int
+    """Records of whole job arrays, whose subjobs are stored."""
+    interrupted_runs: int
+    """Runs that were stopped for the job to be run again."""
+    other_records: int
+    """Records of other types."""
+    malformed: int
+    """Lines that cannot be read."""
+    runtime_in_doubt: int
+    """Jobs whose runtime is not end - start."""
+
+
+INGEST_COLUMNS = tuple(field.name for field in fields(IngestDocument))
+"""Columns of CSV: one row."""
 
 
 @click.command()
@@ -36,10 +65,11 @@ MANY = 1000
 )
 @click.option("--malformed", is_flag=True, help="Print the stored malformed lines, newest first; read nothing.")
 @log_option
+@output_options
 @store_options
 def ingest(
     paths: tuple[Path, ...], server: str | None, again: bool, follow: bool, malformed: bool, log_format: str,
-    settings: LazySettings,
+    output: Output, settings: LazySettings,
 ) -> int:  # fmt: skip
     """Store the completed jobs of accounting logs.
 
@@ -63,10 +93,10 @@ def ingest(
         return _follow(settings(server=server, accounting=paths[0] if paths else None), paths, log_format)
     if not paths:
         raise click.UsageError("Missing argument 'PATH...'.")
-    return _ingest(paths, settings(server=server), again=again)
+    return _ingest(paths, settings(server=server), output, again=again)
 
 
-def _ingest(paths: tuple[Path, ...], settings: Settings, *, again: bool) -> int:
+def _ingest(paths: tuple[Path, ...], settings: Settings, output: Output, *, again: bool) -> int:
     from softwalltime.service.ingest import ingest_logs
     from softwalltime.store.jobs import vacuum_analyze
     from softwalltime.store.opening import open_store
@@ -80,19 +110,25 @@ def _ingest(paths: tuple[Path, ...], settings: Settings, *, again: bool) -> int:
         stored, known = ingest_logs(engine, files, tally, settings.server, progress, again=again)
         if stored > MANY:
             vacuum_analyze(engine)
-    figures = {
-        "records read": tally.lines - tally.blank,
-        "jobs stored": stored,
-        "already known": known,
-        "array parents": tally.array_parents,
-        "interrupted runs": tally.interrupted,
-        "other records": tally.others,
-        "malformed": tally.malformed,
-        "runtime in doubt": tally.disagreeing,
-    }
-    width = max(len(f"{number:,}") for number in figures.values())
-    for name, number in figures.items():
-        click.echo(f"{name:<20}{number:>{width},}")
+    figures = IngestDocument(
+        records_read=tally.lines - tally.blank,
+        jobs_stored=stored,
+        already_known=known,
+        array_parents=tally.array_parents,
+        interrupted_runs=tally.interrupted,
+        other_records=tally.others,
+        malformed=tally.malformed,
+        runtime_in_doubt=tally.disagreeing,
+    )
+    if output.form == "json":
+        output.document(figures)
+    elif output.form == "csv":
+        output.rows(INGEST_COLUMNS, [asdict(figures)])
+    else:
+        width = max(len(f"{number:,}") for number in asdict(figures).values())
+        for name, number in asdict(figures).items():
+            meaning: Meaning = "warning" if number and name in ("malformed", "runtime_in_doubt") else ""
+            output.line(f"{name.replace('_', ' '):<20}{number:>{width},}", meaning)
     for line in problems(tally):
         click.echo(line, err=True)
     return 1 if tally.broken else 0

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 import click
 
 from softwalltime.cli.options import LazySettings, minimum_option, named_specs, store_options
+from softwalltime.cli.output import Output, output_options
 from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import JobSelection, selection_options
 from softwalltime.cli.sources import load_columns
+from softwalltime.cli.swept import BEST, SweepDocument, best_rows, print_best
 from softwalltime.errors import SourceError, UsageError
 from softwalltime.predictors.registry import BASELINE, make
 from softwalltime.replay.sweep.grid import expand_all
@@ -37,7 +39,7 @@ SHOWN = 10
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.option(
-    "-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    "-o", "--output", "file", required=True, type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
     help="File for the results, .csv or .parquet.",
 )  # fmt: skip
 @click.option("--predictors", "listed", metavar="LIST", help="Predictors or grids, separated by commas.")
@@ -51,10 +53,11 @@ SHOWN = 10
 @click.option("--again", is_flag=True, help="Discard the results in the file.")
 @selection_options
 @minimum_option
+@output_options
 @store_options
 def sweep(
-    sources: tuple[str, ...], output: Path, listed: str | None, single: tuple[str, ...], processes: int | None,
-    scheduler: str | None, again: bool, minimum: int, selection: JobSelection,
+    sources: tuple[str, ...], file: Path, listed: str | None, single: tuple[str, ...], processes: int | None,
+    scheduler: str | None, again: bool, minimum: int, selection: JobSelection, output: Output,
     settings: LazySettings,
 ) -> int:  # fmt: skip
     """Measure a grid of predictors on recorded jobs.
@@ -62,6 +65,8 @@ def sweep(
     A SOURCE is the same as for replay, but each source is a separate workload.  The results have a row for each
     source and predictor, with every option in a column.  In a SPEC "|" separates alternatives; all combinations are
     tried.
+
+    At the end the most accurate predictors of each source are printed.
 
     Results are saved as they are computed.  After an interruption the same command continues.  New sources and
     predictors add rows.  A source whose jobs have changed is computed again.
@@ -72,7 +77,7 @@ def sweep(
       softwalltime sweep LOGS -o results.csv --predictor 'percentile:p=75|85|95,keys=user|project'
     """
     specs = _grid(listed, single)
-    table = _table(output)
+    table = _table(file)
     if processes is not None and scheduler is not None:
         raise UsageError(
             "--jobs sets the processes on this host; with --scheduler the workers of the cluster run the sweep"
@@ -80,6 +85,10 @@ def sweep(
 
     from softwalltime.replay.sweep.results import Results
     from softwalltime.replay.sweep.workers import dask_workers, local_workers
+
+    def say(text: str) -> None:
+        if output.form == "table":
+            output.paragraph(text)
 
     with ExitStack() as stack:
         # Check workers and output before minutes of reading.
@@ -89,19 +98,26 @@ def sweep(
         tasks, whole = _tasks(list(dict.fromkeys(sources)), specs, minimum, settings, selection, folder)
         todo, dropped = results.prepare(tasks, _options(specs))
         if dropped:
-            click.echo(f"{output}: {dropped:,} outdated rows removed")
-        click.echo(f"{output}: {len(todo):,} of {len(tasks):,} rows to do, by {workers.words}")
+            say(f"{file}: {dropped:,} outdated rows removed")
+        say(f"{file}: {len(todo):,} of {len(tasks):,} rows to do, by {workers.words}")
         failures: list[SweepFailure] = []
         begin = len(results)
         try:
             _do(workers, todo, results, failures)
         finally:
-            if output != table:
-                results.write_parquet(output)
+            if file != table:
+                results.write_parquet(file)
             new = len(results) - begin
-            click.echo(f"{output}: {len(results):,} rows, {new:,} of them new")
+            say(f"{file}: {len(results):,} rows, {new:,} of them new")
             for line in _failure_lines(failures):
                 click.echo(line, err=True)
+    if output.form == "json":
+        output.document(SweepDocument(str(file), len(results), new, len(failures), best_rows(results.rows, BEST)))
+    elif output.form == "csv":
+        # The file has the same columns.
+        output.rows(list(results.rows[0]) if results.rows else [], results.rows)
+    else:
+        print_best(output, results.rows)
     return 0 if whole and not failures else 1
 
 

@@ -17,17 +17,14 @@ import click
 
 from softwalltime.cli.daemon import ask_status
 from softwalltime.cli.options import LazySettings, store_options
+from softwalltime.cli.output import Output, output_options
 from softwalltime.errors import SoftwalltimeError
-from softwalltime.formatting import printable
 from softwalltime.service.client import NoAnswerError
 
 if TYPE_CHECKING:
-    from rich.console import Group, RenderableType
-    from rich.table import Table
     from sqlalchemy import Engine
 
-    from softwalltime.service.status import DecisionCount, Status
-    from softwalltime.store.current import Overview
+    from softwalltime.cli.top_screen import Sample, StoreSnapshot
 
 SHOWN = 10
 """Rows of each list."""
@@ -36,25 +33,28 @@ PIPED = 140
 RETRY = 5.0
 """Seconds between attempts to open an unreachable store."""
 
-_OVERDUE_NAMES = ("job", "user", "queue", "soft walltime", "overdue by", "killed in")
-_RECENT_NAMES = ("time", "event", "job", "user", "action", "soft walltime", "walltime", "reason")
+KEYS = {b"q": "quit", b"Q": "quit", b"j": "down", b"\x1b[B": "down", b"k": "up", b"\x1b[A": "up", b"\x1b": "newest"}
+"""What keys do; the arrow keys as terminals send them."""
 
 
 @dataclass(frozen=True, slots=True)
-class StoreSnapshot:
-    """The store's overview, or the reason why it cannot be read."""
+class TopDocument:
+    """One look at the daemon and its store."""
 
-    overview: "Overview | None"
-    problem: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """Status and store at one time (monotonic seconds)."""
-
-    at: float
-    status: "Status"
-    stored: StoreSnapshot
+    status: dict[str, Any]
+    """As softwalltime status prints it."""
+    running: int | None
+    """Number of running jobs; null: the store cannot be read."""
+    waiting: int | None
+    """Number of waiting jobs."""
+    overdue: int | None
+    """Number of jobs that run beyond their soft walltime."""
+    most_overdue: tuple[dict[str, str], ...]
+    """The jobs that are furthest beyond their soft walltimes."""
+    last_decisions: tuple[dict[str, str], ...]
+    """The newest decisions, the newest first."""
+    problem: str
+    """Why the store cannot be read; empty: it can."""
 
 
 @click.command()
@@ -63,11 +63,13 @@ class Sample:
     "--interval", type=click.FloatRange(0.2, 60), default=1.0, show_default=True, help="Seconds between updates."
 )
 @click.option("--once", is_flag=True, help="Print one snapshot and exit.")
+@output_options
 @store_options
-def top(socket: Path | None, interval: float, once: bool, settings: LazySettings) -> None:
+def top(socket: Path | None, interval: float, once: bool, output: Output, settings: LazySettings) -> None:
     """Show the daemon's status and decisions live.
 
-    It shows requests, latencies, lag, overdue jobs and the last decisions.  Quit with q or Ctrl-C.  Jobs and
+    It shows requests, latencies, lag, overdue jobs and the last decisions.  The arrow keys, or j and k, select a
+    decision, whose reason is shown in full; Esc selects the newest one again.  Quit with q or Ctrl-C.  Jobs and
     decisions come from the database; without database access they are omitted.
 
     \b
@@ -76,17 +78,24 @@ def top(socket: Path | None, interval: float, once: bool, settings: LazySettings
     """
     from rich.console import Console
 
+    from softwalltime.cli.top_screen import render
     from softwalltime.store.opening import open_engine
 
     loaded = settings(socket=socket)
-    console = Console(highlight=False)
-    if not console.is_terminal:
+    color = None if output.color else True
+    console = Console(highlight=False, no_color=color, force_terminal=output.terminal or None)
+    if not console.is_terminal or output.wide:
         console.width = max(console.width, PIPED)
+    if output.form != "table" and not once:
+        raise click.UsageError(f"--format {output.form} prints one snapshot: add --once")
     if not once and not console.is_terminal:
         raise click.UsageError("standard output is not a terminal: use --once")
     store = _Store(lambda: open_engine(loaded))
     try:
         before = _take_sample(loaded.socket, store)
+        if once and output.form != "table":
+            _print(output, before)
+            return
         if once:
             time.sleep(interval)
             console.print(render(_take_sample(loaded.socket, store), before))
@@ -98,40 +107,75 @@ def top(socket: Path | None, interval: float, once: bool, settings: LazySettings
         store.close()
 
 
-def _live(console: Any, before: Sample, interval: float, sample: Callable[[], Sample]) -> None:
+def _live(console: Any, before: "Sample", interval: float, sample: Callable[[], "Sample"]) -> None:
     from rich.live import Live
     from rich.text import Text
 
+    from softwalltime.cli.top_screen import Selection, render
+
+    selection = Selection()
     with _keys() as pressed, Live(Text("reading status ..."), console=console, screen=True, auto_refresh=False) as live:
-        while not pressed(interval):
+        shown: tuple[Sample, Sample] | None = None
+        while (key := pressed(interval)) != "quit":
+            if key and shown is not None:
+                selection.move(key, shown[0].stored.decisions)
+                live.update(render(*shown, selection), refresh=True)
+                continue
             try:
                 now = sample()
             except NoAnswerError as error:
+                shown = None
                 live.update(Text(f"{error}\n\ntrying again; q to quit", style="red"), refresh=True)
                 continue
-            live.update(render(now, before), refresh=True)
+            shown = now, before
+            live.update(render(now, before, selection), refresh=True)
             before = now
 
 
+def _print(output: Output, sample: "Sample") -> None:
+    """Print a sample as JSON, or its decisions as CSV."""
+    from softwalltime.cli.top_screen import OVERDUE_NAMES, RECENT_NAMES
+
+    overview = sample.stored.overview
+    decisions = tuple(dict(zip(RECENT_NAMES, row, strict=True)) for row in sample.stored.decisions)
+    if output.form == "csv":
+        output.rows(RECENT_NAMES, decisions)
+        return
+    late = () if overview is None else overview.most_overdue
+    output.document(
+        TopDocument(
+            status=sample.status.to_json(),
+            running=None if overview is None else overview.running,
+            waiting=None if overview is None else overview.waiting,
+            overdue=None if overview is None else overview.overdue,
+            most_overdue=tuple(dict(zip(OVERDUE_NAMES, row, strict=True)) for row in late),
+            last_decisions=decisions,
+            problem=sample.stored.problem,
+        )
+    )
+
+
 @contextmanager
-def _keys() -> Iterator[Callable[[float], bool]]:
-    """Return a function that waits and returns whether q was pressed meanwhile."""
+def _keys() -> Iterator[Callable[[float], str]]:
+    """Return a function that waits and returns what a pressed key does; empty if none was pressed."""
     if not sys.stdin.isatty():
         never = Event()
-        yield never.wait
+        yield lambda seconds: "quit" if never.wait(seconds) else ""
         return
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
 
-    def pressed(seconds: float) -> bool:
+    def pressed(seconds: float) -> str:
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             if select.select([descriptor], [], [], left)[0]:
                 # Read past Python's buffer: select() does not see buffered keys.
                 keys = os.read(descriptor, 64)
                 if not keys or set(keys) & set(b"qQ"):
-                    return True
-        return False
+                    return "quit"
+                if (key := KEYS.get(keys)) is not None:
+                    return key
+        return ""
 
     try:
         # No line buffering and no echo; Ctrl-C still works.
@@ -151,8 +195,9 @@ class _Store:
         self._problem = ""
         self._next_try = 0.0
 
-    def read(self) -> StoreSnapshot:
+    def read(self) -> "StoreSnapshot":
         """Read the figures, or return the error."""
+        from softwalltime.cli.top_screen import StoreSnapshot
         from softwalltime.store.current import read_overview
 
         if self._engine is None and time.monotonic() < self._next_try:
@@ -176,114 +221,7 @@ class _Store:
                 opened.__exit__(None, None, None)
 
 
-def _take_sample(socket: Path, store: _Store) -> Sample:
+def _take_sample(socket: Path, store: _Store) -> "Sample":
+    from softwalltime.cli.top_screen import Sample
+
     return Sample(time.monotonic(), ask_status(socket), store.read())
-
-
-def render(now: Sample, before: Sample) -> "Group":
-    """Render a sample, with rates since the sample before."""
-    from rich.columns import Columns
-    from rich.console import Group
-    from rich.text import Text
-
-    from softwalltime.cli.overview import problems, span
-
-    status, policy = now.status, now.status.policy
-    wrong = list(problems(status))
-    head = Text.assemble(
-        ("softwalltime top", "bold"),
-        f"  up {span(status.uptime)}  preset {policy.get('preset', 'custom')}  mode {policy['mode']}  "
-        f"waiting {policy['waiting']}  running {policy['running']}"
-        + (f"  ordering {ordering}" if (ordering := policy.get("ordering")) is not None else ""),
-    )
-    parts: list[RenderableType] = [head, *(Text(f"! {line}", style="yellow") for line in wrong), Text()]
-    parts.append(Columns([_requests(now, before), _latencies(now, before), _lag(now)], padding=(0, 4)))
-    stored = now.stored
-    if (overview := stored.overview) is None:
-        parts += [Text(), Text(f"jobs and decisions omitted: {stored.problem}", style="yellow")]
-        return Group(*parts)
-    title = f"jobs: {overview.running:,} running, {overview.waiting:,} waiting, {overview.overdue:,} overdue"
-    parts += [Text(), _list(title, _OVERDUE_NAMES, overview.most_overdue, right=3)]
-    parts += [Text(), _list("last decisions", _RECENT_NAMES, overview.last_decisions, right=5, left=7)]
-    return Group(*parts)
-
-
-def _requests(now: Sample, before: Sample) -> "Table":
-    """Render decisions by event and action: rate since the last sample, and total."""
-    seconds = max(now.at - before.at, 1e-9)
-    table = _table("requests", ("event", "action", "per second", "total"), right=2)
-    earlier = {_key(each): each.count for each in before.status.decisions}
-    for each in now.status.decisions:
-        # After a restart of the daemon the counters begin at 0.
-        known = earlier.get(_key(each), 0)
-        since = each.count - known if each.count >= known else each.count
-        table.add_row(each.event, each.action, f"{since / seconds:,.1f}", f"{each.count:,}")
-    rate = max(0, now.status.requests.get("predict", 0) - before.status.requests.get("predict", 0)) / seconds
-    table.add_row("all", "", f"{rate:,.1f}", f"{now.status.requests.get('predict', 0):,}", style="bold")
-    return table
-
-
-def _key(decision: "DecisionCount") -> tuple[str, str, str]:
-    return decision.event, decision.mode, decision.action
-
-
-def _latencies(now: Sample, before: Sample) -> "Table":
-    """Render latency percentiles since the last sample and in total."""
-    from softwalltime.cli.overview import SHARES, milliseconds
-
-    table = _table("latency", ("", *(f"p{share * 100:g}" for share in SHARES)), right=1)
-    for name, times, earlier in (
-        ("answer", now.status.answer_times, before.status.answer_times),
-        ("round trip", now.status.exchange_times, before.status.exchange_times),
-    ):
-        for label, histogram in ((f"{name}, now", times.since(earlier)), (name, times)):
-            found = [histogram.percentile(share) for share in SHARES]
-            table.add_row(label, *("-" if time is None else milliseconds(time) for time in found))
-    return table
-
-
-def _lag(now: Sample) -> "Table":
-    """Render the lag of reading, learning and recording."""
-    from softwalltime.cli.overview import size, span
-
-    status = now.status
-    table = _table("log and store", ("", ""), right=1)
-    for name, value in (
-        ("behind", f"{size(status.behind_bytes)}, {span(status.behind_seconds)}"),
-        ("jobs stored", f"{status.stored:,}"),
-        ("jobs learned", f"{status.learnt:,}"),
-        ("malformed lines", f"{status.malformed:,}"),
-        ("decisions to store", f"{status.to_record:,}"),
-        ("hook timeouts", f"{status.timeouts:,}"),
-    ):
-        table.add_row(name, value)
-    return table
-
-
-def _list(title: str, names: tuple[str, ...], rows: tuple[tuple[str, ...], ...], right: int, left: int = 99) -> "Table":
-    from rich.text import Text
-
-    table = _table(title, names, right, left)
-    for row in rows:
-        # No markup: users choose some of these texts.
-        table.add_row(*(Text("-" if value is None else printable(value), no_wrap=True) for value in row))
-    if not rows:
-        table.add_row("none")
-    return table
-
-
-def _table(title: str, names: tuple[str, ...], right: int, left: int = 99) -> "Table":
-    """Return a table without lines, with columns ``right`` to ``left`` - 1 right-aligned."""
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for number, name in enumerate(names):
-        table.add_column(
-            name,
-            justify="right" if right <= number < left else "left",
-            # The last column is cut first.
-            no_wrap=number < len(names) - 1,
-            overflow="ellipsis",
-            header_style="dim",
-        )
-    return table

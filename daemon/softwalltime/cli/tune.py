@@ -1,14 +1,16 @@
 """``softwalltime tune``: choose a predictor for a site from its own log."""
 
-import json
 import os
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
 
 from softwalltime.cli.options import LazySettings, Seeds, minimum_option, named_specs, store_options
+from softwalltime.cli.output import Output, output_options, prefixed
 from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import JobSelection, selection_options
@@ -17,7 +19,7 @@ from softwalltime.errors import SourceError
 from softwalltime.formatting import day
 from softwalltime.policy.presets import HALF
 from softwalltime.predictors.registry import BASELINE
-from softwalltime.replay.floor import find_floor
+from softwalltime.replay.floor import Floor, find_floor
 from softwalltime.replay.job_columns import JobColumns
 from softwalltime.replay.sweep.grid import expand_all
 from softwalltime.replay.workload import Scoring, Workload
@@ -30,7 +32,7 @@ from softwalltime.simulation.metrics import Metrics
 from softwalltime.tuning.candidates import candidates
 from softwalltime.tuning.choice import Chosen, Split, choose, front, split_at
 from softwalltime.tuning.recommendation import TODAY, Advice, Setting, recommend, settings_of
-from softwalltime.tuning.trial import Trial
+from softwalltime.tuning.trial import PartFigures, Trial
 from softwalltime.tuning.trials import run_trials
 
 SEEDS = tuple(range(31, 36))
@@ -39,6 +41,38 @@ SIMULATED = 10_000
 """The newest jobs of the later part that are simulated."""
 TIMEOUT = 600
 """Greatest processor time of one predictor in seconds."""
+PARTS = ("before", "after")
+"""Parts of the log in the columns of CSV."""
+COLUMNS = (
+    "predictor", "seconds", "failure", *(f"{part}_{field.name}" for part in PARTS for field in fields(PartFigures)),
+)  # fmt: skip
+"""Columns of CSV: a row for each predictor."""
+
+
+@dataclass(frozen=True, slots=True)
+class TuneDocument:
+    """Predictors on the earlier and on the later part of a log."""
+
+    source: str
+    """The sources, as given."""
+    selection: str | None
+    """Which jobs were selected; null: all."""
+    split: Split
+    """The times that separate the parts, epoch seconds."""
+    target: float
+    """Greatest share of underestimated jobs."""
+    trials: dict[str, Trial]
+    """The figures by predictor: of the earlier part, then of the later one."""
+    front: tuple[str, ...]
+    """Predictors that no other one beats in both accuracy and underestimated jobs on the earlier part."""
+    chosen: Chosen
+    """The predictors that were chosen by the earlier part."""
+    floor: Floor | None
+    """The least possible error on the later part."""
+    policies: dict[str, Metrics]
+    """Metrics of the simulated settings."""
+    advice: Advice
+    """What is recommended."""
 
 
 @click.command()
@@ -100,16 +134,14 @@ TIMEOUT = 600
     metavar="FILE",
     help="Write the recommended [policy] into this settings file; its other lines stay.",
 )
-@click.option(
-    "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Output format."
-)
 @selection_options
 @minimum_option
+@output_options
 @store_options
 def tune(
     sources: tuple[str, ...], listed: str | None, single: tuple[str, ...], target: float, share: float,
     keep: Path | None, timeout: float, processes: int | None, processors: int | None, newest: int,
-    seeds: tuple[int, ...] | None, target_file: Path | None, form: str, minimum: int, selection: JobSelection,
+    seeds: tuple[int, ...] | None, target_file: Path | None, output: Output, minimum: int, selection: JobSelection,
     settings: LazySettings,
 ) -> int:  # fmt: skip
     """Choose a predictor for a site from its own log.
@@ -153,32 +185,35 @@ def tune(
             settings,
         )  # fmt: skip
     advice = recommend(candidate_settings, metrics) if metrics else Advice(None, ("Nothing was simulated.",))
-    if form == "json":
-        click.echo(
-            json.dumps(
-                {
-                    "source": " ".join(sources),
-                    "selection": str(selection) or None,
-                    "split": asdict(split),
-                    "target": target,
-                    "trials": {spec: asdict(trial) for spec, trial in trials.items()},
-                    "front": front(trials),
-                    "chosen": asdict(chosen),
-                    "floor": None if floor is None else asdict(floor),
-                    "policies": {name: asdict(means(found)) for name, found in metrics.items()},
-                    "advice": asdict(advice),
-                }
+    if output.form == "json":
+        output.document(
+            TuneDocument(
+                source=" ".join(sources),
+                selection=str(selection) or None,
+                split=split,
+                target=target,
+                trials=trials,
+                front=tuple(front(trials)),
+                chosen=chosen,
+                floor=floor,
+                policies={name: means(found) for name, found in metrics.items()},
+                advice=advice,
             )
         )
+    elif output.form == "csv":
+        output.rows(COLUMNS, _rows(trials))
     else:
-        _print(selection.label(sources), split, trials, shown, chosen, target)
+        _print(output, selection.label(sources), split, trials, shown, chosen, target)
         if floor is not None:
-            click.echo(f"\n{floor_line(floor)}")
+            output.line()
+            output.paragraph(floor_line(floor))
         if metrics:
-            _print_simulations(metrics, len(seeds or SEEDS), min(newest, trials[BASELINE].parts[1].jobs))
-        click.echo("\n" + "\n".join(advice.reasons))
+            _print_simulations(output, metrics, len(seeds or SEEDS), min(newest, trials[BASELINE].parts[1].jobs))
+        output.line()
+        for reason in advice.reasons:
+            output.paragraph(reason, "strong")
     if target_file is not None:
-        _write(target_file, candidate_settings, chosen, advice, form)
+        _write(target_file, candidate_settings, chosen, advice, output)
     for line in problems(tally):
         click.echo(line, err=True)
     return 1 if tally.broken else 0
@@ -189,7 +224,8 @@ def _simulated(
     keep: Path | None, processes: int | None, minimum: int, settings: LazySettings,
 ) -> dict[str, list[Metrics]]:  # fmt: skip
     """The metrics of each setting, workload by workload; none if no job can be simulated."""
-    from softwalltime.cli.simulate import SimulationPlan, SimulationRun, run_simulations
+    from softwalltime.cli.simulate import SimulationRun, run_simulations
+    from softwalltime.cli.simulated import SimulationPlan
     from softwalltime.simulation.jobs import jobs_of
     from softwalltime.simulation.tasks import Experiment
 
@@ -208,31 +244,49 @@ def _simulated(
     return {name: [found[policy, seed].metrics for seed in seeds] for name, policy in policies.items()}
 
 
-def _print(label: str, split: Split, trials: dict[str, Trial], shown: list[str], chosen: Chosen, target: float) -> None:
+def _rows(trials: Mapping[str, Trial]) -> Iterator[dict[str, Any]]:
+    for spec, trial in trials.items():
+        row: dict[str, Any] = {"predictor": spec, "seconds": trial.seconds, "failure": trial.failure}
+        for name, part in zip(PARTS, trial.parts, strict=False):
+            row |= prefixed(f"{name}_", asdict(part))
+        yield row
+
+
+def _print(
+    output: Output, label: str, split: Split, trials: dict[str, Trial], shown: list[str], chosen: Chosen, target: float
+) -> None:
     earlier, later = (trials[BASELINE].parts[part].jobs for part in (0, 1))
-    click.echo(
+    output.paragraph(
         f"{label}: chosen by {earlier:,} jobs submitted before {day(split.cut)}, reported on {later:,} jobs since then"
     )
-    click.echo(f"\n{trials_table(trials, shown, chosen)}\n\n{TRIALS_LEGEND}")
+    output.line()
+    output.table(trials_table(trials, shown, chosen))
+    output.line()
+    output.paragraph(TRIALS_LEGEND, "faint")
     if chosen.accurate is None:
-        click.echo(
+        output.paragraph(
             f"No predictor that underestimates at most {target:.0%} of the jobs is more accurate than walltimes."
         )
-    failed = [trial for trial in trials.values() if trial.failure]
-    for trial in failed:
-        click.echo(f"not tried: {trial.spec}: {trial.failure}")
+    for trial in trials.values():
+        if trial.failure:
+            output.paragraph(f"not tried: {trial.spec}: {trial.failure}", "warning")
 
 
-def _print_simulations(metrics: dict[str, list[Metrics]], seeds: int, newest: int) -> None:
+def _print_simulations(output: Output, metrics: dict[str, list[Metrics]], seeds: int, newest: int) -> None:
     others = [name for name in metrics if name != TODAY]
     relative = {name: relative_changes(metrics[name], metrics[TODAY]) for name in others}
     absolute = {name: differences(metrics[name], metrics[TODAY]) for name in others}
-    click.echo(
-        f"\nThe newest {newest:,} jobs, PBS's scheduling cycle, means over {seeds} shaken workloads; predictors begin "
-        "without history:\n"
+    output.line()
+    output.paragraph(
+        f"The newest {newest:,} jobs, PBS's scheduling cycle, means over {seeds} shaken workloads; predictors begin "
+        "without history:"
     )
-    click.echo(schedules_table({name: means(found) for name, found in metrics.items()}))
-    click.echo(f"\n{changes_table(relative, absolute)}\n\n{LEGEND}\n{CHANGES_LEGEND}")
+    output.line()
+    output.table(schedules_table({name: means(found) for name, found in metrics.items()}))
+    output.line()
+    output.table(changes_table(relative, absolute))
+    output.line()
+    output.paragraph(f"{LEGEND}\n{CHANGES_LEGEND}", "faint")
 
 
 def _check_writable(file: Path) -> None:
@@ -241,7 +295,7 @@ def _check_writable(file: Path) -> None:
         raise SourceError(f"{file}: cannot be written: it or its folder does not exist or is not writable")
 
 
-def _write(file: Path, settings: dict[str, Setting], chosen: Chosen, advice: Advice, form: str) -> None:
+def _write(file: Path, settings: dict[str, Setting], chosen: Chosen, advice: Advice, output: Output) -> None:
     """Write the recommended policy, or the chosen predictor in mode shadow where none is recommended."""
     from softwalltime.deployment.settings_file import read, with_policy
     from softwalltime.policy.site import site_policy
@@ -256,5 +310,6 @@ def _write(file: Path, settings: dict[str, Setting], chosen: Chosen, advice: Adv
         file.write_text(text, encoding="utf-8", newline="")
     except OSError as error:
         raise SourceError(f"{file}: cannot be written: {error.strerror}") from error
-    if form == "table":
-        click.echo(f'\n{file}: [policy] has mode = "{values["mode"]}", waiting = "{values["waiting"]}"')
+    if output.form == "table":
+        output.line()
+        output.paragraph(f'{file}: [policy] has mode = "{values["mode"]}", waiting = "{values["waiting"]}"')

@@ -8,12 +8,16 @@ Verdict = Literal["ok", "advice", "warning", "problem", "skipped"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of ``doctor``: the check, its result, and what to do by whom (empty: nothing)."""
+    """One line of ``doctor``."""
 
     check: str
+    """Name of the check."""
     verdict: Verdict
+    """Its result; only a problem makes the exit status 1."""
     text: str
+    """What was found."""
     act: str = ""
+    """What to do, by whom; empty: nothing."""
 
     def __str__(self) -> str:
         """Return the line."""

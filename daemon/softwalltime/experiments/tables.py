@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from softwalltime.formatting import MISSING, duration, number, percent, plural
-from softwalltime.reports.table import table
 from softwalltime.simulation.differences import Interval
+from softwalltime.text_table import table
 
 Cell = str | int | float | Interval | None
 Kind = Literal["text", "count", "duration", "minutes", "number", "accuracy", "share", "change"]

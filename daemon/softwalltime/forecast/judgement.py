@@ -186,20 +186,24 @@ def _simulated(moment: _Moment, runs: int, seed: int) -> tuple[WaitForecast, flo
 
 @dataclass(frozen=True, slots=True)
 class StartScores:
-    """How good one method's forecasts were; errors and waits in seconds.
-
-    ``bias`` is the mean of predicted minus actual; ``covered50`` and ``covered90`` are the shares of the waits within
-    the ranges, ``width90`` the mean width of the 90% ranges; ``None`` for a method without ranges.
-    """
+    """How good one method's forecasts were."""
 
     forecasts: int
+    """Number of forecasts."""
     mean_wait: float
+    """Mean remaining wait in seconds."""
     error: float
+    """Mean absolute error of the expected start, in seconds."""
     relative: float
+    """The error divided by the mean wait."""
     bias: float
+    """Mean of expected minus actual start, in seconds; below 0: too early."""
     covered50: float | None
+    """Share of the starts within the 50% range; null for a method without ranges."""
     covered90: float | None
+    """Share of the starts within the 90% range."""
     width90: float | None
+    """Mean width of the 90% range in seconds."""
 
 
 def scores(judged: Sequence[Judged], method: str) -> StartScores:

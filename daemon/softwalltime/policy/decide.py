@@ -53,6 +53,11 @@ class Decision(NamedTuple):
         return None if self.ordering is None else ceil(self.ordering)
 
     @property
+    def missing_jobs(self) -> int | None:
+        """How many more completed jobs the prediction needs, at least; ``None`` where jobs are not what is missing."""
+        return self.prediction.missing if isinstance(self.prediction, ColdStart) else None
+
+    @property
     def basis(self) -> str:
         """One sentence that says why."""
         if self.prediction is None:

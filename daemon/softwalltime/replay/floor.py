@@ -13,17 +13,18 @@ SIGNATURE = ("user", "project", "job_name", "queue", "ncpus", "walltime")
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """The least mean absolute error in seconds over the scored jobs, where jobs with equal keys get one prediction.
-
-    ``signatures`` is the number of different values of the keys.  ``alone`` is the share of the jobs whose signature no
-    other job has: the bound does not constrain them.
-    """
+    """The least mean absolute error over the scored jobs, where jobs with equal keys get one prediction."""
 
     keys: tuple[str, ...]
+    """The keys: attributes of a job at its submission."""
     mean_absolute_error: float
+    """The least mean absolute error in seconds."""
     jobs: int
+    """Number of jobs."""
     signatures: int
+    """Number of different values of the keys."""
     alone: float
+    """Share of the jobs whose signature no other job has: the bound does not constrain them."""
 
 
 def find_floor(workload: Workload, keys: Sequence[str] = SIGNATURE) -> Floor | None:

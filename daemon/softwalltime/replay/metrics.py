@@ -25,22 +25,27 @@ WARM_UP = 0.01
 class Scores:
     """One predictor's figures over a set of scored jobs; ``None`` where there are no jobs.
 
-    ``accuracy_mean`` and ``accuracy_median``: of the jobs' :func:`accuracies`.  ``underestimated``: share of jobs with
-    p < t; ``badly_underestimated``: by more than 30 min (Tang's BE; his UE is the rest); ``over``: share with a soft
-    walltime that held (OE); ``not_adjusted``: share without one (NA).  ``mean_absolute_error``: of p - t in seconds.
-    ``extensions_mean``: how often the scheduler would have had to extend a soft walltime: a job still running after k
-    soft walltimes is taken to need k + 1.
+    For one job, p is its soft walltime, or its walltime without one, and t its runtime, at most its walltime.
     """
 
     jobs: int
+    """Number of jobs."""
     accuracy_mean: float | None
+    """Mean of min(p, t) / max(p, t)."""
     accuracy_median: float | None
+    """Median of min(p, t) / max(p, t)."""
     underestimated: float | None
+    """Share of jobs with p < t."""
     badly_underestimated: float | None
+    """Share of jobs with p < t by more than 30 min (Tang's BE; his UE is the rest)."""
     over: float | None
+    """Share of jobs with a soft walltime that was long enough (Tang's OE)."""
     not_adjusted: float | None
+    """Share of jobs without a soft walltime (Tang's NA)."""
     mean_absolute_error: float | None
+    """Mean of the absolute value of p - t, in seconds."""
     extensions_mean: float | None
+    """Extensions of a soft walltime per job: a job still running after k soft walltimes is taken to need k + 1."""
 
 
 def accuracies(p: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.float64]:

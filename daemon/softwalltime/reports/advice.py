@@ -30,31 +30,38 @@ USUAL = tuple(minutes * MINUTE for minutes in (5, 10, 15, 20, 30, 45, 60, 90)) +
 
 @dataclass(frozen=True, slots=True)
 class RequestAdvice:
-    """A user's jobs with one requested walltime, in seconds.
-
-    ``used`` is the mean used share of it; ``longest`` the 99th percentile of the runtimes.  ``suggested`` is ``None``
-    where ``reason`` says why.  ``killed``: share of the newer half of the jobs that ran longer than a suggestion made
-    from the older half.  ``saved``: processor-seconds that would not have been requested.
-    """
+    """A user's jobs with one requested walltime."""
 
     walltime: int
+    """The requested walltime in seconds."""
     jobs: int
+    """Number of jobs."""
     used: float
+    """Mean share of the walltime that the jobs used."""
     longest: float
+    """99th percentile of the runtimes in seconds."""
     suggested: int | None
+    """The suggested walltime in seconds; null: none."""
     reason: str
+    """Why there is no suggestion."""
     killed: float
+    """Share of the newer half of the jobs that ran longer than a suggestion made from the older half."""
     saved: float
+    """Processor-seconds that would not have been requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class UserAdvice:
-    """A user's requests, the one with most to save first; ``earlier``: median seconds by which jobs start earlier."""
+    """A user's requests."""
 
     user: str
+    """Name of the user."""
     jobs: int
+    """Number of jobs."""
     requests: tuple[RequestAdvice, ...]
+    """The requested walltimes, the one with most to save first."""
     earlier: Interval | None = None
+    """Median seconds by which the jobs would have started earlier; null: not simulated."""
 
     @property
     def suggestions(self) -> tuple[RequestAdvice, ...]:

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from softwalltime.formatting import MISSING, duration, number, percent, printable
-from softwalltime.reports.table import table
 from softwalltime.simulation.differences import Interval
 from softwalltime.simulation.metrics import Metrics
+from softwalltime.text_table import Cell, Meaning, TextColumn, TextTable, sentence_column
 
 Changes = Mapping[str, Mapping[str, Interval]]
 """By policy, then by metric."""
@@ -19,34 +19,55 @@ CHANGES_LEGEND = """\
 Change against the first policy, workload by workload; in brackets the 95% confidence interval of the mean, which needs
 shaken workloads (--shake).  pp: percentage points."""
 _CHANGES = ("wait_mean", "wait_p95", "bsld10_mean", "weighted_wait", "wide_wait_p99")
+_INTERVAL = 14
+"""Width of an interval such as [-40.6, -38.2]."""
+_COLUMNS = (
+    TextColumn("wait"),
+    TextColumn("median", 4),
+    TextColumn("p95"),
+    TextColumn("longest", 3),
+    TextColumn("slowdown"),
+    TextColumn("weighted", 5),
+    TextColumn("wide p99", 2),
+    TextColumn("backfilled", 7),
+    TextColumn("broken"),
+    TextColumn("worse", 1),
+    TextColumn("better", 1),
+    TextColumn("utilisation", 6),
+)
+_CHANGED = (
+    sentence_column("policy"),
+    TextColumn("wait", least=_INTERVAL),
+    TextColumn("p95", 1, least=_INTERVAL),
+    TextColumn("slowdown", 2, least=_INTERVAL),
+    TextColumn("weighted", 5, least=_INTERVAL),
+    TextColumn("wide p99", 4, least=_INTERVAL),
+    TextColumn("broken", 3, least=_INTERVAL),
+)
 
 
-def schedules_table(metrics: Mapping[str, Metrics], title: str = "policy") -> str:
+def schedules_table(metrics: Mapping[str, Metrics], title: str = "policy") -> TextTable:
     """One line for each schedule."""
-    header = (
-        title, "wait", "median", "p95", "longest", "slowdown", "weighted", "wide p99", "backfilled", "broken", "worse",
-        "better", "utilisation",
-    )  # fmt: skip
-    return table(header, [_row(printable(name), one) for name, one in metrics.items()])
+    columns = (sentence_column(title), *_COLUMNS)
+    return TextTable.of(columns, [_row(printable(name), one) for name, one in metrics.items()])
 
 
-def changes_table(relative: Changes, differences: Changes) -> str:
+def changes_table(relative: Changes, differences: Changes) -> TextTable:
     """One line for each policy but the first: how much its figures differ from the first one's."""
-    header = ("policy", "wait", "p95", "slowdown", "weighted", "wide p99", "broken")
-    rows = [
+    rows: list[list[Cell | str]] = [
         [
-            printable(name),
+            Cell(printable(name), "strong"),
             *(_change(changes[metric]) for metric in _CHANGES),
             _change(differences[name]["broken"], " pp"),
         ]
         for name, changes in relative.items()
     ]
-    return table(header, rows)
+    return TextTable.of(_CHANGED, rows)
 
 
-def _row(name: str, metrics: Metrics) -> list[str]:
+def _row(name: str, metrics: Metrics) -> list[Cell | str]:
     return [
-        name,
+        Cell(name, "strong"),
         *(duration(value) for value in (metrics.wait_mean, metrics.wait_p50, metrics.wait_p95, metrics.wait_max)),
         number(metrics.bsld10_mean, 2),
         duration(metrics.weighted_wait),
@@ -56,10 +77,12 @@ def _row(name: str, metrics: Metrics) -> list[str]:
     ]
 
 
-def _change(change: Interval, unit: str = "%") -> str:
+def _change(change: Interval, unit: str = "%") -> Cell | str:
+    """Return a change, good or bad where zero is outside its interval: less is better in every column."""
     if change.mean is None:
         return MISSING
     mean = f"{100 * change.mean:+.1f}{unit}"
     if change.low is None or change.high is None:
         return mean
-    return f"{mean} [{100 * change.low:+.1f}, {100 * change.high:+.1f}]"
+    meaning: Meaning = "good" if change.high < 0 else "bad" if change.low > 0 else "faint"
+    return Cell(f"{mean} [{100 * change.low:+.1f}, {100 * change.high:+.1f}]", meaning)

@@ -1,38 +1,32 @@
-"""Aligned Markdown tables, readable in a terminal."""
+"""The table of predictors' figures."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from softwalltime.formatting import percent, plural
 from softwalltime.replay.floor import Floor
 from softwalltime.replay.metrics import Scores
+from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
+
+TARGET = 0.05
+"""Share of underestimated jobs above which a terminal marks it: the report's default target."""
+_SCORES = (
+    sentence_column("predictor"),
+    TextColumn("accuracy"),
+    TextColumn("median", 4),
+    TextColumn("after warm-up", 3),
+    TextColumn("under"),
+    TextColumn("badly", 2),
+    TextColumn("over", 5),
+    TextColumn("not adjusted", 1),
+    TextColumn("mean abs. error"),
+    TextColumn("extensions", 6),
+)
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, last_left: bool = False) -> str:
-    """Return a Markdown table, the first column left-aligned and the others right-aligned.
-
-    :param last_left: the last column holds sentences and is left-aligned too.
-    """
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    left = {0, len(widths) - 1} if last_left else {0}
-
-    def row(cells: Sequence[str]) -> str:
-        aligned = (
-            cell.ljust(width) if index in left else cell.rjust(width)
-            for index, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        )
-        return f"| {' | '.join(aligned)} |"
-
-    rule = " | ".join("-" * width if i in left else "-" * (width - 1) + ":" for i, width in enumerate(widths))
-    return "\n".join((row(header), f"| {rule} |", *map(row, rows)))
-
-
-def scores_table(scores: dict[str, tuple[Scores, Scores]]) -> str:
+def scores_table(scores: Mapping[str, tuple[Scores, Scores]]) -> TextTable:
     """Return a table with one row per predictor: figures over all scored jobs, and accuracy after the warm-up."""
-    header = (
-        "predictor", "accuracy", "median", "after warm-up", "under", "badly", "over", "not adjusted",
-        "mean abs. error", "extensions",
-    )  # fmt: skip
-    return table(header, [_row(name, *both) for name, both in scores.items()])
+    best = max((overall.accuracy_mean or 0.0 for overall, _ in scores.values()), default=0.0)
+    return TextTable.of(_SCORES, [_row(name, *both, best) for name, both in scores.items()])
 
 
 def floor_line(floor: Floor) -> str:
@@ -44,13 +38,25 @@ def floor_line(floor: Floor) -> str:
     )
 
 
-def _row(name: str, scores: Scores, warmed_up: Scores) -> list[str]:
-    shares = (scores.underestimated, scores.badly_underestimated, scores.over, scores.not_adjusted)
+def underestimated_cell(share: float | None) -> Cell:
+    """Return a share of underestimated jobs: a warning above the target, bad above four times of it."""
+    over = share or 0.0
+    return Cell(_number(share, "{:.1%}"), "bad" if over > 4 * TARGET else "warning" if over > TARGET else "")
+
+
+def accuracy_cell(accuracy: float | None, best: float) -> Cell:
+    """Return a mean accuracy, the best one marked."""
+    return Cell(_number(accuracy, "{:.3f}"), "good" if accuracy is not None and accuracy >= best > 0 else "")
+
+
+def _row(name: str, scores: Scores, warmed_up: Scores, best: float) -> list[Cell | str]:
     return [
-        name,
-        *(_number(value, "{:.3f}") for value in (scores.accuracy_mean, scores.accuracy_median)),
+        Cell(name, "strong"),
+        accuracy_cell(scores.accuracy_mean, best),
+        _number(scores.accuracy_median, "{:.3f}"),
         _number(warmed_up.accuracy_mean, "{:.3f}"),
-        *(_number(value, "{:.1%}") for value in shares),
+        underestimated_cell(scores.underestimated),
+        *(_number(share, "{:.1%}") for share in (scores.badly_underestimated, scores.over, scores.not_adjusted)),
         _number(scores.mean_absolute_error, "{:.0f} s"),
         _number(scores.extensions_mean, "{:.2f}"),
     ]

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from softwalltime.formatting import percent
-from softwalltime.reports.table import table
+from softwalltime.reports.table import accuracy_cell, underestimated_cell
+from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
 from softwalltime.tuning.choice import Chosen
 from softwalltime.tuning.trial import Trial
 
@@ -13,32 +14,39 @@ Shown are walltimes, half the walltime, the predictors that no other one beats i
 the chosen ones: best A and least MAE at the target of U, least MAE at any U.  CPU: to predict and learn a job."""
 
 
-def trials_table(trials: Mapping[str, Trial], shown: Sequence[str], chosen: Chosen) -> str:
+_COLUMNS = (
+    sentence_column("predictor"),
+    TextColumn("A before", 4),
+    TextColumn("U before", 3),
+    TextColumn("A"),
+    TextColumn("U"),
+    TextColumn("badly", 2),
+    TextColumn("MAE"),
+    TextColumn("CPU", 5),
+    sentence_column("chosen for", 1, 14),
+)
+
+
+def trials_table(trials: Mapping[str, Trial], shown: Sequence[str], chosen: Chosen) -> TextTable:
     """Return a table with a row for each predictor shown: figures on the earlier and on the later part."""
-    header = (
-        "predictor", "A before", "U before", "A", "U", "badly", "MAE", "CPU", "chosen for",
-    )  # fmt: skip
-    return table(header, [_row(trials[spec], chosen) for spec in shown], last_left=True)
+    later = [trials[spec].parts[1].accuracy or 0.0 for spec in shown if not trials[spec].failure]
+    return TextTable.of(_COLUMNS, [_row(trials[spec], chosen, max(later, default=0.0)) for spec in shown])
 
 
-def _row(trial: Trial, chosen: Chosen) -> list[str]:
+def _row(trial: Trial, chosen: Chosen, best: float) -> list[Cell | str]:
     if trial.failure:
-        return [trial.spec, *["-"] * 7, trial.failure]
+        return [trial.spec, *["-"] * 7, Cell(trial.failure, "bad")]
     before, after = trial.parts
     jobs = before.jobs + after.jobs
     uses = {"accuracy": chosen.accurate, "error": chosen.least_error, "error at any U": chosen.middle}
     return [
-        trial.spec,
-        _number(before.accuracy),
+        Cell(trial.spec, "strong"),
+        accuracy_cell(before.accuracy, 0.0),
         percent(before.underestimated),
-        _number(after.accuracy),
-        percent(after.underestimated),
+        accuracy_cell(after.accuracy, best),
+        underestimated_cell(after.underestimated),
         percent(after.badly),
         "-" if after.error is None else f"{after.error:,.0f} s",
         f"{1e6 * trial.seconds / jobs:,.0f} us" if jobs else "-",
         ", ".join(use for use, spec in uses.items() if spec == trial.spec),
     ]
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"

@@ -113,6 +113,7 @@ def _explained(decision: Decision, basis: str) -> bytes:
             "soft_walltime": decision.soft_walltime,
             "ordering": decision.ordering_seconds,
             "reason": decision.reason,
+            "missing_jobs": decision.missing_jobs,
             "basis": basis,
         }
     )

@@ -25,8 +25,11 @@ class Interval:
     """A mean over pairs and its 95% confidence interval; no interval for fewer than two pairs."""
 
     mean: float | None
+    """The mean; null without pairs."""
     low: float | None
+    """Lower end of the 95% confidence interval."""
     high: float | None
+    """Upper end of the 95% confidence interval."""
 
 
 def interval(values: Sequence[float]) -> Interval:

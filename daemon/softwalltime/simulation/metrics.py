@@ -26,37 +26,46 @@ _RUNTIMES = (
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """Metrics of one schedule; ``None`` if no job has the metric.
-
-    ``wait_*`` in seconds.  ``bsld10_mean``: mean bounded slowdown, max(1, (wait + run) / max(run, 10)); ``bsld60_mean``
-    with 60 s.  ``slowdown_mean``: mean of (wait + run) / run.  ``weighted_wait``: mean wait weighted by
-    processor-seconds.  ``utilisation``: busy share of processors x makespan.  ``makespan``: first submission to last
-    end, in seconds.  ``backfilled``: share of jobs that overtook the head.  ``promises``: number of jobs that were
-    promised a start; ``broken``: share of those that started later; ``broken_seconds_mean``: by how much, over the
-    broken ones.  ``extensions_mean``: corrections of a planned end per job.  ``worse_1h``, ``better_1h``: share of jobs
-    that wait at least 1 h more or less than under the first policy.  ``wide_wait_p99``: 99th percentile of the wait of
-    jobs on at least half the machine.  ``jobs_per_second``: of wall-clock time in the engine.
-    """
+    """Metrics of one schedule; ``None`` if no job has the metric."""
 
     wait_mean: float | None = None
+    """Mean wait in seconds."""
     wait_p50: float | None = None
+    """Median of the waits in seconds."""
     wait_p95: float | None = None
+    """95th percentile of the waits in seconds."""
     wait_max: float | None = None
+    """Longest wait in seconds."""
     bsld10_mean: float | None = None
+    """Mean bounded slowdown: max(1, (wait + run) / max(run, 10 s))."""
     bsld60_mean: float | None = None
+    """Mean bounded slowdown: max(1, (wait + run) / max(run, 60 s))."""
     slowdown_mean: float | None = None
+    """Mean of (wait + run) / run."""
     weighted_wait: float | None = None
+    """Mean wait in seconds, weighted by processor-seconds."""
     utilisation: float | None = None
+    """Busy share of processors x makespan."""
     makespan: float | None = None
+    """First submission to last end, in seconds."""
     backfilled: float | None = None
+    """Share of jobs that overtook the top job."""
     promises: int = 0
+    """Number of jobs that were promised a start."""
     broken: float | None = None
+    """Share of the promised starts that came later."""
     broken_seconds_mean: float | None = None
+    """By how many seconds, over the broken ones."""
     extensions_mean: float | None = None
+    """Corrections of a planned end, per job."""
     worse_1h: float | None = None
+    """Share of jobs that wait at least 1 h more than under the first policy."""
     better_1h: float | None = None
+    """Share of jobs that wait at least 1 h less than under the first policy."""
     wide_wait_p99: float | None = None
+    """99th percentile of the waits, in seconds, of jobs on at least half the machine."""
     jobs_per_second: float | None = None
+    """Jobs per second of wall-clock time in the engine."""
 
 
 def waits(jobs: Jobs, outcome: ScheduleOutcome) -> Integers:

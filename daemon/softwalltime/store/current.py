@@ -29,7 +29,7 @@ class Overview:
     most_overdue: tuple[tuple[str, ...], ...]
     """Job, user, queue, soft walltime, time beyond it, time until it is killed."""
     last_decisions: tuple[tuple[str, ...], ...]
-    """Time, event, job, user, action, soft walltime, walltime, basis."""
+    """Time, event, job, user, mode, action, soft walltime, walltime, basis."""
 
 
 def delete_current(connection: Connection, gone: Collection[tuple[str, str]], before: int | None = None) -> None:

@@ -54,7 +54,7 @@ def connect(dsn: str, monitor: StatementMonitor | None = None) -> Engine:
     :raises UsageError: if the DSN cannot be read.
     :raises StoreError: if PostgreSQL cannot be reached or is not fit; says where and what to do, never the password.
     """
-    parameters = _parse(dsn)
+    parameters = parse_dsn(dsn)
     creator = partial(_open, parameters, monitor)
     engine = create_engine("postgresql+psycopg://", creator=creator, use_native_hstore=False)
     event.listen(engine, "handle_error", partial(_translate, _describe(parameters)))
@@ -115,7 +115,11 @@ def store_error(error: psycopg.Error, where: str) -> StoreError | None:
     return StoreError(f"{where}: {message}; {advice}")
 
 
-def _parse(dsn: str) -> dict[str, str]:
+def parse_dsn(dsn: str) -> dict[str, str]:
+    """Return libpq's parameters of a DSN, with this package's defaults.
+
+    :raises UsageError: if it cannot be read; the message has nothing of it.
+    """
     scheme, separator, rest = dsn.partition("://")
     if separator and scheme in ("postgresql+psycopg", "postgres+psycopg"):
         dsn = f"postgresql://{rest}"

@@ -9,7 +9,7 @@ import fcntl
 import glob
 import io
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -59,6 +59,11 @@ class Results:
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    @property
+    def rows(self) -> Sequence[Mapping[str, str]]:
+        """The rows of the file, as texts by column."""
+        return self._rows
 
     def prepare(self, tasks: Sequence[SweepTask], options: Iterable[str]) -> tuple[list[SweepTask], int]:
         """Prepare the file for the rows of these tasks.

@@ -1,0 +1,122 @@
+"""``softwalltime config``: check settings files and the hook's configuration, and show what holds."""
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from softwalltime.cli.output import Output, output_options
+from softwalltime.errors import UsageError
+from softwalltime.formatting import plural
+from softwalltime.settings import hidden_file, load_settings, settings_files
+from softwalltime.text_table import Cell, TextColumn, TextTable
+
+if TYPE_CHECKING:
+    from softwalltime.deployment.check_configuration import ConfigProblem
+    from softwalltime.deployment.effective import EffectiveValue
+
+_COLUMNS = (
+    TextColumn("key", left=True),
+    TextColumn("value", left=True, least=20),
+    TextColumn("from", left=True, least=16),
+)
+HOOK = Path("/etc/softwalltime/hook/softwalltime_hook.json")
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigCheckDocument:
+    """Errors of configurations."""
+
+    files: tuple[str, ...]
+    """The files that were checked."""
+    problems: tuple["ConfigProblem", ...]
+    """The errors and notes."""
+
+
+@click.group()
+def config() -> None:
+    """Check the settings, and show what holds.
+
+    \b
+    Example:
+      softwalltime config check
+    """
+
+
+@config.command()
+@click.argument("files", nargs=-1, type=click.Path(dir_okay=False, path_type=Path), metavar="[FILE]...")
+@output_options
+def check(files: tuple[Path, ...], output: Output) -> int:
+    """Check settings files and the hook's configuration.
+
+    All errors are printed, each with file and line.  A FILE that ends in .json is the hook's configuration, any other
+    one settings.  Without a FILE: the settings files that the commands read, the environment, and the configuration in
+    /etc/softwalltime/hook.  Nothing is changed; the exit status is 1 if there is an error.
+
+    \b
+    Example:
+      softwalltime config check
+      softwalltime config check softwalltime.toml softwalltime_hook.json
+    """
+    from softwalltime.deployment.check_configuration import check_environment, check_file
+
+    chosen = list(files) or [*settings_files(), *(file for file in (HOOK,) if file.is_file())]
+    problems = [problem for file in chosen for problem in check_file(file)]
+    if not files:
+        problems += check_environment()
+    errors = [problem for problem in problems if problem.severity == "error"]
+    if output.form == "json":
+        output.document(ConfigCheckDocument(tuple(map(str, chosen)), tuple(problems)))
+    elif output.form == "csv":
+        output.rows(("file", "line", "key", "text", "severity"), map(asdict, problems))
+    else:
+        for problem in problems:
+            output.paragraph(str(problem), "bad" if problem.severity == "error" else "faint", 2)
+        if not errors:
+            output.paragraph(f"{', '.join(map(str, chosen)) or 'no settings file'}: no error", "good")
+    if not files and (hidden := hidden_file()) is not None:
+        click.echo(f"{hidden} cannot be read: run this as root, or as the daemon's user", err=True)
+    click.echo(f"{plural(len(errors), 'error')} in {plural(len(chosen), 'file')}", err=True)
+    return 1 if errors else 0
+
+
+@config.command()
+@click.option("--config", "file", type=click.Path(dir_okay=False, path_type=Path), help="Settings file.")
+@output_options
+def show(file: Path | None, output: Output) -> None:
+    """Show the effective settings, and where each one came from.
+
+    Each value came from an environment variable, a line of a file, the policy's preset, or is the default.  Passwords
+    are not shown.
+
+    \b
+    Example:
+      softwalltime config show
+    """
+    from softwalltime.deployment.check_configuration import check_file
+    from softwalltime.deployment.effective import EffectiveValue, effective_values
+
+    files = settings_files(file)
+    wrong = [str(problem) for each in files for problem in check_file(each) if problem.severity == "error"]
+    if wrong:
+        raise UsageError(f"{wrong[0]}; see softwalltime config check")
+    values = list(effective_values(load_settings(file), files))
+    if output.form == "json":
+        output.document(values)
+    elif output.form == "csv":
+        output.rows([field.name for field in fields(EffectiveValue)], map(asdict, values))
+    else:
+        columns = (
+            TextColumn("key", left=True),
+            TextColumn("value", left=True, least=20),
+            TextColumn("from", left=True, least=16),
+        )
+        output.table(TextTable.of(columns, [_row(value) for value in values]))
+
+
+def _row(value: "EffectiveValue") -> list[Cell | str]:
+    shown = value.value if isinstance(value.value, str) else "-" if value.value is None else json.dumps(value.value)
+    changed = value.source != "default"
+    return [Cell(value.key, "strong" if changed else ""), shown, Cell(value.source, "" if changed else "faint")]

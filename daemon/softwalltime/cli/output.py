@@ -1,0 +1,167 @@
+"""Output of commands: options for format, width and colour, and one place that prints tables, texts and documents."""
+
+import csv
+import io
+import json
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
+from functools import wraps
+from typing import Any
+
+import click
+
+from softwalltime.text_table import Meaning, TextTable
+
+FORMATS = ("table", "json", "csv")
+COLORS: dict[str, dict[str, Any]] = {
+    "": {},
+    "good": {"fg": "green"},
+    "bad": {"fg": "red"},
+    "warning": {"fg": "yellow"},
+    "faint": {"dim": True},
+    "strong": {"bold": True},
+}
+"""Arguments of click.style for each meaning."""
+WIDEST = 10_000
+
+
+class OutputFormat(click.Choice[str]):
+    """``table``, ``json`` or ``csv``; ``text`` is another name of ``table``."""
+
+    def __init__(self) -> None:
+        super().__init__(FORMATS)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the format, or fail with a usage error."""
+        return super().convert("table" if value == "text" else value, param, ctx)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Where and how a command prints.
+
+    ``form``: one of :data:`FORMATS`.  ``wide``: keep all columns of a table.  ``terminal``: fit tables to ``width``
+    columns; otherwise they are Markdown.  ``color``: colour texts by meaning.
+    """
+
+    form: str = "table"
+    wide: bool = False
+    terminal: bool = False
+    color: bool = False
+    width: int = WIDEST
+
+    @classmethod
+    def here(cls, form: str = "table", *, wide: bool = False, color: bool | None = None) -> "Output":
+        """Return the output for standard output as it is now.
+
+        :param color: whether to use colours; ``None``: in a terminal, unless NO_COLOR is set.
+        """
+        tty = sys.stdout.isatty()
+        if color is None:
+            color = tty and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        given = os.environ.get("COLUMNS", "")
+        fitted = (tty or given.isdecimal()) and not wide
+        return cls(form, wide, tty or color, color, shutil.get_terminal_size().columns if fitted else WIDEST)
+
+    def style(self, text: str, meaning: Meaning = "") -> str:
+        """Return the text, coloured by its meaning where colours are on."""
+        return click.style(text, **COLORS[meaning]) if self.color and meaning and text else text
+
+    def line(self, text: str = "", meaning: Meaning = "") -> None:
+        """Print a line as it is."""
+        click.echo(self.style(text, meaning), color=self.color)
+
+    def paragraph(self, text: str, meaning: Meaning = "", indent: int = 0) -> None:
+        """Print a text, wrapped anew in a terminal that is too narrow for its lines.
+
+        :param indent: columns by which the lines after the first are indented.
+        """
+        if self.terminal and any(len(line) > self.width for line in text.splitlines()):
+            text = textwrap.fill(
+                " ".join(text.split()) if not indent else text, self.width, subsequent_indent=" " * indent,
+                break_long_words=False, break_on_hyphens=False,
+            )  # fmt: skip
+        self.line(text, meaning)
+
+    def table(self, table: TextTable) -> None:
+        """Print a table: fitted to the terminal, else as Markdown."""
+        if not self.terminal:
+            self.line(table.markdown())
+            return
+        # rich is imported only where it draws: a pipe does not wait for it.
+        from softwalltime.cli.terminal import draw
+
+        text, left_out = draw(table, self.width, color=self.color)
+        click.echo(text, color=True)
+        if left_out:
+            self.paragraph(f"without {', '.join(left_out)}: the terminal is too narrow (--wide prints all)", "faint")
+
+    def document(self, document: Any) -> None:
+        """Print a dataclass, a mapping or a list of them as JSON in one line."""
+        click.echo(json.dumps(plain(document)))
+
+    def rows(self, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+        """Print rows as CSV; a missing value is empty, true and false are as in JSON."""
+        text = io.StringIO(newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(columns)
+        for row in rows:
+            writer.writerow([_field(row.get(column)) for column in columns])
+        click.echo(text.getvalue().encode("utf-8", "backslashreplace"), nl=False)
+
+
+def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--format``, ``--wide`` and ``--color``; pass them as ``output``."""
+
+    @click.option(
+        "--format", "form", type=OutputFormat(), default="table", show_default=True,
+        help="Output format; deploy/OUTPUT.md describes the fields.",
+    )  # fmt: skip
+    @click.option("--wide", is_flag=True, help="Print all columns of a table, however narrow the terminal is.")
+    @click.option(
+        "--color/--no-color", default=None, help="Colour by meaning.  Default: in a terminal, unless NO_COLOR is set."
+    )
+    @wraps(command)
+    def wrapped(*args: Any, form: str, wide: bool, color: bool | None, **kwargs: Any) -> Any:
+        return command(*args, output=Output.here(form, wide=wide, color=color), **kwargs)
+
+    return wrapped
+
+
+def plain(value: Any) -> Any:
+    """Return dataclasses, also within mappings and lists, as dictionaries."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    if isinstance(value, Mapping):
+        return {key: plain(each) for key, each in value.items()}
+    return [plain(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def prefixed(prefix: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields with this prefix before their names, for the columns of CSV."""
+    return {prefix + name: value for name, value in fields.items()}
+
+
+def _field(value: Any) -> Any:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping | list | tuple):
+        return json.dumps(plain(value))
+    return value
+
+
+def flattened(document: Mapping[str, Any], prefix: str = "") -> Iterator[dict[str, Any]]:
+    """Yield field and value of each number and text in a document, with dots and indexes in the field."""
+    for name, value in document.items():
+        if isinstance(value, list | tuple):
+            value = {str(index): each for index, each in enumerate(value)}
+        if isinstance(value, Mapping):
+            yield from flattened(value, f"{prefix}{name}.")
+        else:
+            yield {"field": prefix + name, "value": value}

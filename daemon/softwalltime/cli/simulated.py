@@ -1,0 +1,134 @@
+"""Print simulated schedules: tables, JSON and CSV."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from softwalltime.cli.output import Output, prefixed
+from softwalltime.cli.selection import JobSelection
+from softwalltime.formatting import plural
+from softwalltime.replay.job_columns import JobColumns
+from softwalltime.reports.schedule_table import CHANGES_LEGEND, LEGEND, changes_table, schedules_table
+from softwalltime.simulation.differences import RELATIVE, Interval, differences, means, relative_changes
+from softwalltime.simulation.jobs import Jobs
+from softwalltime.simulation.metrics import Metrics
+from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.tasks import Experiment
+
+Classes = dict[str, dict[str, dict[str, Metrics]]]
+"""Metrics by kind of class, policy and class."""
+_METRICS = [field.name for field in fields(Metrics)]
+COLUMNS = (
+    "policy", "kind", "class", *_METRICS,
+    *(f"change_{name}{end}" for name in RELATIVE for end in ("", "_low", "_high")),
+)  # fmt: skip
+"""Columns of CSV: a row for each policy, and with --by for each policy and class."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationPlan:
+    """The simulations: policies by name, the first one as baseline, on one workload or several shaken ones."""
+
+    experiment: Experiment
+    policies: dict[str, Policy]
+    seeds: tuple[int, ...]
+    jobs: Jobs
+    completed: JobColumns
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationDocument:
+    """Schedules of recorded jobs under several policies, the first one as baseline."""
+
+    source: str
+    """The sources, as given."""
+    processors: int
+    """Size of the machine."""
+    jobs: int
+    """Number of simulated jobs."""
+    refused: int
+    """Number of jobs that are larger than the machine."""
+    left_out: Mapping[str, int]
+    """Number of jobs that cannot be simulated, by reason."""
+    shake: str | None
+    """How workloads were shaken; null: the recorded workload alone."""
+    seeds: tuple[int, ...]
+    """The shaken workloads."""
+    policies: dict[str, Metrics]
+    """Metrics by policy: means over the workloads."""
+    differences: dict[str, dict[str, Interval]]
+    """Metric minus the first policy's, by policy and metric, in the metric's unit."""
+    relative_changes: dict[str, dict[str, Interval]]
+    """The difference divided by the first policy's metric."""
+    settings: dict[str, Policy]
+    """The policies themselves."""
+    classes: Classes | None = None
+    """With --by: metrics by kind of class, policy and class."""
+    selection: str | None = None
+    """Which jobs were selected; null: all."""
+
+
+def print_simulation(
+    output: Output, sources: tuple[str, ...], selection: JobSelection, plan: SimulationPlan, refused: int,
+    metrics: dict[str, list[Metrics]], classes: Classes,
+) -> None:  # fmt: skip
+    """Print the metrics of each policy, and the changes against the first policy."""
+    first, *others = plan.policies
+    experiment = plan.experiment
+    document = SimulationDocument(
+        source=" ".join(sources),
+        processors=experiment.processors,
+        jobs=len(plan.jobs),
+        refused=refused,
+        left_out=plan.jobs.left_out,
+        shake=experiment.shake or None,
+        seeds=plan.seeds if experiment.shake else (),
+        policies={name: means(found) for name, found in metrics.items()},
+        differences={name: differences(metrics[name], metrics[first]) for name in others},
+        relative_changes={name: relative_changes(metrics[name], metrics[first]) for name in others},
+        settings=plan.policies,
+        classes=classes or None,
+        selection=str(selection) or None,
+    )
+    if output.form == "json":
+        output.document(document)
+    elif output.form == "csv":
+        output.rows(COLUMNS, _rows(document))
+    else:
+        _print(output, document, selection.label(sources))
+
+
+def _rows(document: SimulationDocument) -> Iterator[dict[str, Any]]:
+    for name, found in document.policies.items():
+        changes: dict[str, Any] = {}
+        for metric, change in document.relative_changes.get(name, {}).items():
+            changes |= {f"{metric}": change.mean, f"{metric}_low": change.low, f"{metric}_high": change.high}
+        yield {"policy": name, **asdict(found), **prefixed("change_", changes)}
+    for kind, policies in (document.classes or {}).items():
+        for name, by_class in policies.items():
+            for label, found in by_class.items():
+                yield {"policy": name, "kind": kind, "class": label, **asdict(found)}
+
+
+def _print(output: Output, document: SimulationDocument, label: str) -> None:
+    counts = [f"{count:,} left out ({reason})" for reason, count in document.left_out.items()]
+    counts += [f"{document.refused:,} refused (larger than the machine)"] if document.refused else []
+    size = plural(document.processors, "processor")
+    output.paragraph(", ".join([f"{label}: {document.jobs:,} jobs on {size}", *counts]))
+    if document.shake:
+        output.paragraph(f"means over {len(document.seeds)} shaken workloads ({document.shake})")
+    output.line()
+    output.table(schedules_table(document.policies))
+    output.line()
+    output.paragraph(LEGEND, "faint")
+    if document.relative_changes:
+        output.line()
+        output.table(changes_table(document.relative_changes, document.differences))
+        output.line()
+        output.paragraph(CHANGES_LEGEND, "faint")
+    for kind, policies in (document.classes or {}).items():
+        for name, found in policies.items():
+            output.line()
+            output.paragraph(f"{name}, by {kind}:")
+            output.line()
+            output.table(schedules_table(found, kind))

@@ -1,0 +1,162 @@
+"""The screen of ``softwalltime top``."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.columns import Columns
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from softwalltime.cli.overview import SHARES, milliseconds, problems, size, span
+from softwalltime.formatting import printable
+from softwalltime.service.status import DecisionCount, Status
+from softwalltime.store.current import Overview
+
+OVERDUE_NAMES = ("job", "user", "queue", "soft walltime", "overdue by", "killed in")
+RECENT_NAMES = ("time", "event", "job", "user", "mode", "action", "soft walltime", "walltime", "reason")
+_STYLES = {"set": "", "shadow": "dim", "late": "yellow", "none": "dim"}
+"""Styles of decisions by action."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSnapshot:
+    """The store's overview, or the reason why it cannot be read."""
+
+    overview: Overview | None
+    problem: str = ""
+
+    @property
+    def decisions(self) -> tuple[tuple[str, ...], ...]:
+        """The newest decisions, if the store can be read."""
+        return () if self.overview is None else self.overview.last_decisions
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Status and store at one time (monotonic seconds)."""
+
+    at: float
+    status: Status
+    stored: StoreSnapshot
+
+
+class Selection:
+    """The selected decision: the newest one, until a key selects another, which then stays selected."""
+
+    def __init__(self) -> None:
+        self._row: tuple[str, ...] | None = None
+
+    def index(self, rows: Sequence[tuple[str, ...]]) -> int:
+        """Return the selected row's index; 0 where it is no longer shown."""
+        return rows.index(self._row) if self._row in rows else 0
+
+    def move(self, key: str, rows: Sequence[tuple[str, ...]]) -> None:
+        """Move up, down, or back to the newest decision."""
+        if key == "newest" or not rows:
+            self._row = None
+            return
+        self._row = rows[min(max(self.index(rows) + (1 if key == "down" else -1), 0), len(rows) - 1)]
+
+
+def render(now: Sample, before: Sample, selection: Selection | None = None) -> Group:
+    """Render a sample, with rates since the sample before, and the reason of the selected decision in full."""
+    status, policy = now.status, now.status.policy
+    wrong = list(problems(status))
+    head = Text.assemble(
+        ("softwalltime top", "bold"),
+        f"  up {span(status.uptime)}  preset {policy.get('preset', 'custom')}  mode {policy['mode']}  "
+        f"waiting {policy['waiting']}  running {policy['running']}"
+        + (f"  ordering {ordering}" if (ordering := policy.get("ordering")) is not None else ""),
+    )
+    parts: list[RenderableType] = [head, *(Text(f"! {line}", style="yellow") for line in wrong), Text()]
+    parts.append(Columns([_requests(now, before), _latencies(now, before), _lag(now)], padding=(0, 4)))
+    stored = now.stored
+    if (overview := stored.overview) is None:
+        parts += [Text(), Text(f"jobs and decisions omitted: {stored.problem}", style="yellow")]
+        return Group(*parts)
+    title = f"jobs: {overview.running:,} running, {overview.waiting:,} waiting, {overview.overdue:,} overdue"
+    parts += [Text(), _list(title, OVERDUE_NAMES, overview.most_overdue, right=3)]
+    chosen = selection.index(stored.decisions) if selection is not None else None
+    parts += [Text(), _list("last decisions", RECENT_NAMES, stored.decisions, right=6, left=8, chosen=chosen)]
+    if chosen is not None and stored.decisions:
+        row = stored.decisions[chosen]
+        parts += [Text(), Text.assemble((f"{printable(row[2])}, {row[1]}: ", "bold"), printable(row[-1]))]
+    return Group(*parts)
+
+
+def _requests(now: Sample, before: Sample) -> Table:
+    """Render decisions by event and action: rate since the last sample, and total."""
+    seconds = max(now.at - before.at, 1e-9)
+    table = _table("requests", ("event", "action", "per second", "total"), right=2)
+    earlier = {_key(each): each.count for each in before.status.decisions}
+    for each in now.status.decisions:
+        # After a restart of the daemon the counters begin at 0.
+        known = earlier.get(_key(each), 0)
+        since = each.count - known if each.count >= known else each.count
+        table.add_row(each.event, each.action, f"{since / seconds:,.1f}", f"{each.count:,}")
+    rate = max(0, now.status.requests.get("predict", 0) - before.status.requests.get("predict", 0)) / seconds
+    table.add_row("all", "", f"{rate:,.1f}", f"{now.status.requests.get('predict', 0):,}", style="bold")
+    return table
+
+
+def _key(decision: DecisionCount) -> tuple[str, str, str]:
+    return decision.event, decision.mode, decision.action
+
+
+def _latencies(now: Sample, before: Sample) -> Table:
+    """Render latency percentiles since the last sample and in total."""
+    table = _table("latency", ("", *(f"p{share * 100:g}" for share in SHARES)), right=1)
+    for name, times, earlier in (
+        ("answer", now.status.answer_times, before.status.answer_times),
+        ("round trip", now.status.exchange_times, before.status.exchange_times),
+    ):
+        for label, histogram in ((f"{name}, now", times.since(earlier)), (name, times)):
+            found = [histogram.percentile(share) for share in SHARES]
+            table.add_row(label, *("-" if time is None else milliseconds(time) for time in found))
+    return table
+
+
+def _lag(now: Sample) -> Table:
+    """Render the lag of reading, learning and recording."""
+    status = now.status
+    table = _table("log and store", ("", ""), right=1)
+    for name, value in (
+        ("behind", f"{size(status.behind_bytes)}, {span(status.behind_seconds)}"),
+        ("jobs stored", f"{status.stored:,}"),
+        ("jobs learned", f"{status.learnt:,}"),
+        ("malformed lines", f"{status.malformed:,}"),
+        ("decisions to store", f"{status.to_record:,}"),
+        ("hook timeouts", f"{status.timeouts:,}"),
+    ):
+        table.add_row(name, value)
+    return table
+
+
+def _list(
+    title: str, names: Sequence[str], rows: Sequence[tuple[str, ...]], right: int, left: int = 99,
+    chosen: int | None = None,
+) -> Table:  # fmt: skip
+    table = _table(title, names, right, left)
+    for index, row in enumerate(rows):
+        # No markup: users choose some of these texts.
+        cells = (Text("-" if value is None else printable(value), no_wrap=True) for value in row)
+        table.add_row(*cells, style="reverse" if index == chosen else _STYLES.get(row[5] if right == 6 else "", ""))
+    if not rows:
+        table.add_row("none")
+    return table
+
+
+def _table(title: str, names: Sequence[str], right: int, left: int = 99) -> Table:
+    """Return a table without lines, with columns ``right`` to ``left`` - 1 right-aligned."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for number, name in enumerate(names):
+        table.add_column(
+            name,
+            justify="right" if right <= number < left else "left",
+            # The last column is cut first.
+            no_wrap=number < len(names) - 1,
+            overflow="ellipsis",
+            header_style="dim",
+        )
+    return table

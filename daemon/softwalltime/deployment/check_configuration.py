@@ -1,0 +1,191 @@
+"""Check settings files, the environment and the hook's configuration: all errors at once, with file and line."""
+
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
+
+from softwalltime.deployment import configuration, positions
+from softwalltime.errors import SourceError, UsageError
+from softwalltime.live.options import LiveOptions
+from softwalltime.policy.presets import unused as unused_keys
+from softwalltime.policy.site import Rule, SitePolicy
+from softwalltime.settings import Settings
+from softwalltime.store.engine import parse_dsn
+
+PREFIX = "SOFTWALLTIME_"
+TABLES: Mapping[str, type[BaseModel]] = {"policy": SitePolicy, "live": LiveOptions}
+"""Models of the settings' tables."""
+_VARIABLES = {"CONFIG", "COMPLETE"}
+"""Variables that are no settings."""
+_DSN = "dsn"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigProblem:
+    """An error in a configuration, or a note about it."""
+
+    file: str
+    """The file; environment for a variable."""
+    line: int | None
+    """Its line, from 1; null: not known."""
+    key: str
+    """The wrong key; empty: the whole file."""
+    text: str
+    """What is wrong."""
+    severity: Literal["error", "note"] = "error"
+    """A note is no error: the value has no effect."""
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}" if self.line is not None else self.file
+        return f"{where}: {f'{self.key}: ' if self.key else ''}{self.text}"
+
+
+class FileSettings(Settings):
+    """Settings without the environment."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Return the given values as the only source."""
+        return (init_settings,)
+
+
+def check_file(file: Path) -> list[ConfigProblem]:
+    """Return the errors of a file: the hook's configuration if its name ends in .json, else settings."""
+    try:
+        text = file.read_bytes().decode("utf-8")
+    except OSError as error:
+        raise SourceError(f"{file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        return [ConfigProblem(str(file), None, "", f"not UTF-8 at byte {error.start}")]
+    return sorted(
+        (check_hook if file.suffix == ".json" else check_settings)(text, str(file)),
+        key=lambda problem: (problem.line or 0, problem.key),
+    )
+
+
+def check_settings(text: str, file: str) -> Iterator[ConfigProblem]:
+    """Yield the errors of a settings file."""
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        yield ConfigProblem(file, getattr(error, "lineno", None) or _line(str(error)), "", f"not TOML: {error}")
+        return
+    lines = positions.toml_lines(text)
+    for path, reason in _errors(values):
+        yield ConfigProblem(file, positions.line_of(lines, path), _written(path), reason)
+    policy = values.get("policy")
+    if isinstance(policy, dict):
+        try:
+            unused = unused_keys(policy)
+        except TypeError:
+            # An unhashable preset is an error of its own.
+            unused = ()
+        for key in unused:
+            line = positions.line_of(lines, ("policy", key))
+            yield ConfigProblem(file, line, f"policy.{key}", f"has no effect with preset {policy['preset']}", "note")
+
+
+def check_environment(environment: Mapping[str, str] = os.environ) -> Iterator[ConfigProblem]:
+    """Yield the errors of the environment's settings."""
+    known = {PREFIX + name.upper(): name for name in Settings.model_fields}
+    for variable, value in sorted(environment.items()):
+        if not variable.startswith(PREFIX) or not value:
+            continue
+        if variable in known:
+            try:
+                Settings()
+            except (ValidationError, ValueError) as error:
+                for path, reason in _reasons(error):
+                    if path[:1] == (known[variable],):
+                        yield ConfigProblem("environment", None, variable, reason)
+            continue
+        near = get_close_matches(variable, known, n=1)
+        if near and variable.removeprefix(PREFIX) not in _VARIABLES:
+            yield ConfigProblem("environment", None, variable, f"unknown variable; is {near[0]} meant?")
+
+
+def check_hook(text: str, file: str) -> Iterator[ConfigProblem]:
+    """Yield the errors of the hook's configuration."""
+    try:
+        values = configuration.read(text, file)
+    except UsageError as error:
+        yield ConfigProblem(file, _line(str(error)), "", str(error).removeprefix(f"{file}: "))
+        return
+    lines, twice = positions.json_lines(text)
+    for path, line in twice:
+        yield ConfigProblem(file, line, _written(path), "the key is there twice; the last one counts")
+    for message in configuration.errors(values):
+        name, _, reason = message.replace(". is not", ": is not").partition(": ")
+        path = tuple(name.split("."))
+        if path[-1] == _DSN:
+            reason = "invalid value"
+        near = get_close_matches(name, configuration.shipped(), n=1) if reason == "unknown key" else []
+        hint = f"; is {near[0]} meant?" if near else ""
+        yield ConfigProblem(file, positions.line_of(lines, path), name, reason + hint)
+
+
+def _errors(values: dict[str, Any]) -> Iterator[tuple[positions.Path, str]]:
+    """Yield path and reason of each error in settings."""
+    try:
+        FileSettings(**values)
+    except (ValidationError, ValueError) as error:
+        yield from _reasons(error)
+    if isinstance(dsn := values.get(_DSN), str):
+        try:
+            parse_dsn(dsn)
+        except UsageError as error:
+            yield (_DSN,), str(error)
+    for name, model in TABLES.items():
+        if isinstance(table := values.get(name), dict):
+            try:
+                model.model_validate(table)
+            except ValidationError as error:
+                yield from (((name, *path), reason) for path, reason in _reasons(error, model))
+
+
+def _reasons(error: ValueError, model: type[BaseModel] = Settings) -> Iterator[tuple[positions.Path, str]]:
+    if not isinstance(error, ValidationError):
+        # A variable that must be JSON and is not: the message names the field.
+        name = next((name for name in Settings.model_fields if f'"{name}"' in str(error)), "")
+        yield (name,), "not JSON"
+        return
+    for each in error.errors():
+        path = tuple(each["loc"])
+        if each["type"] == "extra_forbidden":
+            known = Rule.model_fields if path[:1] == ("rules",) else model.model_fields
+            near = get_close_matches(str(path[-1]), known, n=1)
+            hint = f"is {near[0]} meant?" if near else f"there are {', '.join(known)}"
+            yield path, f"unknown key; {hint}"
+            continue
+        reason = each["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        secret = _DSN in path
+        yield path, reason if secret or not path else f"{reason} ({str(each['input'])[:60]!r})"
+
+
+def _written(path: positions.Path) -> str:
+    """Write a path: ``policy.rules[0].queue``."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def _line(message: str) -> int | None:
+    """Return the line that a parser's message names."""
+    match = re.search(r"line (\d+)", message)
+    return None if match is None else int(match[1])

@@ -1,0 +1,102 @@
+"""The effective settings, and where each value came from."""
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from pydantic import BaseModel
+
+from softwalltime.deployment import positions
+from softwalltime.deployment.check_configuration import PREFIX, TABLES
+from softwalltime.errors import UsageError
+from softwalltime.policy.presets import resolved
+from softwalltime.settings import Settings
+from softwalltime.store.engine import parse_dsn
+
+DEFAULT = "default"
+_MISSING = object()
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveValue:
+    """A setting as it holds."""
+
+    key: str
+    """Its key, with its table."""
+    value: Any
+    """Its value; passwords are not shown."""
+    source: str
+    """default, file:line, the environment's variable, or the preset."""
+
+
+class _Sources:
+    """Which file or variable gives a key."""
+
+    def __init__(self, files: list[Path]) -> None:
+        self._lines: dict[Path, dict[positions.Path, int]] = {}
+        self._values: dict[Path, dict[str, Any]] = {}
+        for file in files:
+            text = file.read_text(encoding="utf-8")
+            self._values[file] = tomllib.loads(text)
+            self._lines[file] = positions.toml_lines(text)
+
+    def of(self, path: positions.Path) -> str:
+        """Return where the value with this path is given; ``default`` if nowhere."""
+        if os.environ.get(variable := f"{PREFIX}{path[0]}".upper()):
+            return variable
+        for file, lines in self._lines.items():
+            if path in lines:
+                return f"{file}:{lines[path]}"
+        return DEFAULT
+
+
+def effective_values(settings: Settings, files: list[Path]) -> Iterator[EffectiveValue]:
+    """Yield each setting with its source.
+
+    :param files: the settings files, in order of precedence; all are valid.
+    """
+    sources = _Sources(files)
+    for name in Settings.model_fields:
+        value = getattr(settings, name)
+        if name in TABLES:
+            yield from _table(name, TABLES[name].model_validate(value), value, sources)
+        else:
+            yield EffectiveValue(name, _shown(name, value), sources.of((name,)))
+
+
+def _table(table: str, model: BaseModel, given: Mapping[str, Any], sources: _Sources) -> Iterator[EffectiveValue]:
+    preset = given.get("preset") if table == "policy" else None
+    from_preset = resolved(given) if preset is not None else given
+    for name in type(model).model_fields:
+        source = sources.of((table, name))
+        if (
+            preset is not None
+            and (source == DEFAULT or from_preset.get(name) != given.get(name))
+            and name in from_preset
+        ):
+            source = f"preset {preset} ({sources.of((table, 'preset'))})"
+        yield EffectiveValue(f"{table}.{name}", _shown(name, getattr(model, name)), source)
+
+
+def _shown(name: str, value: Any) -> Any:
+    """Return a value as JSON has it, without passwords."""
+    if name == "dsn" and value is not None:
+        return _without_password(value)
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", exclude_none=True)
+    if isinstance(value, tuple | list):
+        return [_shown("", each) for each in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def _without_password(dsn: str) -> str:
+    try:
+        parse_dsn(dsn)
+    except UsageError:
+        return "(not shown: it cannot be read)"
+    parameters = {key: str(value) for key, value in conninfo_to_dict(dsn).items() if value is not None}
+    return make_conninfo("", **{key: "***" if "password" in key else value for key, value in parameters.items()})

@@ -1,0 +1,78 @@
+"""Tables of text: aligned Markdown, which people and scripts can read, and what a terminal needs to fit them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+Meaning = Literal["", "good", "bad", "warning", "faint", "strong"]
+"""What a text means; a terminal shows it by colour."""
+
+
+class TextColumn(NamedTuple):
+    """A column of a table.
+
+    ``rank`` 0: always printed; where the terminal is too narrow, the column with the greatest rank is left out first.
+    ``left``: texts, aligned left.  ``least``: a narrow terminal may break the texts into lines of that width; 0: never.
+    """
+
+    name: str
+    rank: int = 0
+    left: bool = False
+    least: int = 0
+
+
+def sentence_column(name: str, rank: int = 0, least: int = 24) -> TextColumn:
+    """Return a column of texts that may be broken into lines."""
+    return TextColumn(name, rank, left=True, least=least)
+
+
+class Cell(NamedTuple):
+    """A text of a table with its meaning."""
+
+    text: str
+    meaning: Meaning = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TextTable:
+    """Columns, and rows of as many cells."""
+
+    columns: tuple[TextColumn, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    @classmethod
+    def of(cls, columns: Iterable[TextColumn], rows: Iterable[Iterable[Cell | str]]) -> "TextTable":
+        """Make a table; a plain text is a cell without meaning."""
+        cells = tuple(tuple(cell if isinstance(cell, Cell) else Cell(cell) for cell in row) for row in rows)
+        return cls(tuple(columns), cells)
+
+    def markdown(self) -> str:
+        """Return the whole table as Markdown, aligned."""
+        widths = [
+            max(len(column.name), *(len(row[index].text) for row in self.rows)) if self.rows else len(column.name)
+            for index, column in enumerate(self.columns)
+        ]
+
+        def line(texts: Iterable[str]) -> str:
+            aligned = (
+                text.ljust(width) if column.left else text.rjust(width)
+                for column, text, width in zip(self.columns, texts, widths, strict=True)
+            )
+            return f"| {' | '.join(aligned)} |"
+
+        rule = " | ".join(
+            "-" * width if column.left else "-" * (width - 1) + ":"
+            for column, width in zip(self.columns, widths, strict=True)
+        )
+        header = line(column.name for column in self.columns)
+        return "\n".join((header, f"| {rule} |", *(line(cell.text for cell in row) for row in self.rows)))
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, last_left: bool = False) -> str:
+    """Return a Markdown table, the first column left-aligned and the others right-aligned.
+
+    :param last_left: the last column holds sentences and is left-aligned too.
+    """
+    left = {0, len(header) - 1} if last_left else {0}
+    columns = (TextColumn(name, left=index in left) for index, name in enumerate(header))
+    return TextTable.of(columns, rows).markdown()

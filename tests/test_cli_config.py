@@ -1,0 +1,159 @@
+"""softwalltime config: all errors of a configuration at once with file and line, and where each value came from."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from softwalltime.cli import run
+from softwalltime.deployment.positions import json_lines, toml_lines
+from tests.samples import ROOT
+
+SETTINGS = """\
+dsn = "postgresql://bob:geheim@db/sw"
+refresh_seconds = "no"
+metricz = "1"
+[policy]
+preset = "safe"
+waiting = "v3"
+rules = [
+  {queue = "a", mode = "off"},
+  {que = "b", waiting = "v99"},
+]
+[live]
+mode = "maybe"
+[[policy_of.others]]
+x = 1
+"""
+HOOK = """\
+{
+  "deadline_ms": 0,
+  "evnts": {},
+  "events": {"queuejob": 1},
+  "socket": "/x", "socket": "/y",
+  "postgres": {"dsn": ["password=geheim"]}
+}
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_all_errors_are_printed_with_file_and_line(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings, hook = home / "settings.toml", home / "hook.json"
+    settings.write_text(SETTINGS)
+    hook.write_text(HOOK)
+    assert run(["config", "check", str(settings), str(hook)]) == 1
+    captured = capsys.readouterr()
+    assert [line.partition("; there are")[0] for line in captured.out.splitlines()] == [
+        f"{settings}:2: refresh_seconds: should be a valid integer, unable to parse string as an integer ('no')",
+        f"{settings}:3: metricz: unknown key; is metrics meant?",
+        f"{settings}:6: policy.waiting: has no effect with preset safe",
+        f"{settings}:9: policy.rules[1].que: unknown key; is queue meant?",
+        f"{settings}:9: policy.rules[1].waiting: no predictor is called 'v99'",
+        f"{settings}:12: live.mode: should be 'off', 'shadow' or 'on' ('maybe')",
+        f"{settings}:13: policy_of: unknown key; is policy meant?",
+        f"{hook}:2: deadline_ms: invalid value 0",
+        f"{hook}:3: evnts: unknown key; is events meant?",
+        f"{hook}:4: events.queuejob: invalid value 1",
+        f"{hook}:5: socket: the key is there twice; the last one counts",
+        f"{hook}:6: postgres.dsn: invalid value",
+    ]
+    assert captured.err == "11 errors in 2 files\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.toml", b"x = [\n\n", "a.toml: not TOML: "),
+        ("b.toml", b"dsn = 'x'\ny = = 2\n", "b.toml:2: not TOML: "),
+        ("c.toml", b"\xff", "c.toml: not UTF-8 at byte 0"),
+        ("d.toml", b'dsn = "postgresql://bob:geheim@x@db/sw"', "d.toml:1: dsn: the DSN is neither a URL"),
+        ("e.json", b'{\n"socket": }', "e.json:2: not JSON: "),
+        ("f.json", b"[]", "f.json: not a JSON object"),
+        ("g.json", b'{"events": true}', "g.json:1: events: is not an object"),
+    ],
+)
+def test_a_file_that_cannot_be_parsed_is_one_error(
+    name: str, content: bytes, expected: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / name).write_bytes(content)
+    assert run(["config", "check", str(home / name)]) == 1
+    captured = capsys.readouterr()
+    assert captured.out.startswith(f"{home}/{expected}")
+    assert "geheim" not in captured.out + captured.err
+
+
+def test_what_is_shipped_has_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+    files = [ROOT / "deploy" / "softwalltime.toml", ROOT / "hooks" / "softwalltime_hook.json"]
+    assert run(["config", "check", *map(str, files), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"files": list(map(str, files)), "problems": []}
+
+
+def test_the_environment_is_checked_with_the_files_that_commands_read(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "softwalltime.toml").write_text("keep_days = -1\n")
+    monkeypatch.setenv("SOFTWALLTIME_DNS", "postgresql:///x")
+    monkeypatch.setenv("SOFTWALLTIME_REFRESH_SECONDS", "often")
+    monkeypatch.setenv("SOFTWALLTIME_POLICY", "{")
+    assert run(["config", "check"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(f"{home}/softwalltime.toml:1: keep_days: should be greater than or equal to 0")
+    assert "environment: SOFTWALLTIME_DNS: unknown variable; is SOFTWALLTIME_DSN meant?" in lines
+    assert "environment: SOFTWALLTIME_POLICY: not JSON" in lines
+    assert run(["config", "show"]) == 2
+    assert f"{home}/softwalltime.toml:1: keep_days" in capsys.readouterr().err
+
+
+def test_show_names_the_source_of_each_value_and_no_password(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = home / "s.toml"
+    file.write_text(
+        'dsn = "host=db password=\'ge heim\' dbname=sw"\n[policy]\npreset = "safe"\nwaiting = "v3"\nminimum = 120\n'
+        'rules = [\n  {queue = "a", mode = "off"}]\n[live]\nevery = 30\n'
+    )
+    monkeypatch.setenv("SOFTWALLTIME_KEEP_DAYS", "7")
+    assert run(["config", "show", "--config", str(file), "--format", "json"]) == 0
+    text = capsys.readouterr().out
+    assert "heim" not in text
+    shown = {one["key"]: (one["value"], one["source"]) for one in json.loads(text)}
+    assert {key: shown[key] for key in (
+        "keep_days", "refresh_seconds", "policy.preset", "policy.waiting", "policy.minimum", "policy.share",
+        "policy.rules", "live.every", "live.mode",
+    )} == {
+        "keep_days": (7, "SOFTWALLTIME_KEEP_DAYS"), "refresh_seconds": (3600, "default"),
+        "policy.preset": ("safe", f"{file}:3"), "policy.waiting": ("factor:0.5", f"preset safe ({file}:3)"),
+        "policy.minimum": (120, f"{file}:5"), "policy.share": (1.0, "default"),
+        "policy.rules": ([{"queue": "a", "mode": "off"}], f"{file}:6"),
+        "live.every": (30, f"{file}:9"), "live.mode": ("off", "default"),
+    }  # fmt: skip
+    assert (set(shown["dsn"][0].split()), shown["dsn"][1]) == ({"host=db", "dbname=sw", "password=***"}, f"{file}:1")
+    assert run(["config", "show", "--config", str(file), "--format", "csv"]) == 0
+    rows = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert {row["key"]: row["source"] for row in rows} == {key: source for key, (_, source) in shown.items()}
+
+
+def test_lines_of_toml() -> None:
+    text = (
+        '# comment\na = [\n  "x",  # ]\n  "y",\n]\n[b]\nc.d = """\n[no.header]\n"""\n[[b.e]]\nf = 1\n[[b.e]]\nf = 2\n'
+        "[b.e.g]\nh = {i = [{j = 1}]}\n"
+    )
+    assert {path: line for path, line in toml_lines(text).items() if path[-1] not in (0, 1)} == {
+        ("a",): 2, ("b",): 6, ("b", "c"): 7, ("b", "c", "d"): 7, ("b", "e", 0, "f"): 11, ("b", "e", 1, "f"): 13,
+        ("b", "e", 1, "g"): 14, ("b", "e", 1, "g", "h"): 15, ("b", "e", 1, "g", "h", "i"): 15,
+        ("b", "e", 1, "g", "h", "i", 0, "j"): 15,
+    }  # fmt: skip
+    assert (toml_lines(text)["a", 0], toml_lines(text)["a", 1]) == (3, 4)
+
+
+def test_lines_of_json() -> None:
+    lines, twice = json_lines('{"a": "{\\n",\n "b": {"c": [1,\n {"d": {}}],\n "c": []}, "a": 2}')
+    assert lines == {("a",): 4, ("b",): 2, ("b", "c"): 4, ("b", "c", 1, "d"): 3}
+    assert twice == [(("b", "c"), 4), (("a",), 4)]

@@ -1,0 +1,174 @@
+"""Tables in a terminal, in a pipe, as JSON and as CSV."""
+
+import csv
+import io
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from softwalltime.cli import run
+from softwalltime.cli.output import Output
+from softwalltime.cli.terminal import draw, fit
+from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
+
+ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+TABLE = TextTable.of(
+    (sentence_column("predictor"), TextColumn("accuracy"), TextColumn("not adjusted", 1), TextColumn("extensions", 2)),
+    [["request", "0.393", "100.0%", "0.00"], [Cell("v1", "strong"), Cell("0.542", "good"), "16.5%", "9.17"]],
+)
+
+
+@pytest.fixture(scope="module")
+def accounting(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("generated") / "accounting"
+    assert run(["generate", str(folder), "--jobs", "300", "--seed", "3"]) == 0
+    return folder
+
+
+@pytest.mark.parametrize("width", range(19, 60))
+def test_a_table_fits_into_every_width_that_its_important_columns_fit_into(width: int) -> None:
+    text, left_out = draw(TABLE, width, color=True)
+    lines = ESCAPES.sub("", text).splitlines()
+    assert max(map(len, lines)) <= width
+    assert lines[-1].startswith("v1")
+    assert "0.542" in lines[-1]
+    assert ("extensions" in text) is ("extensions" not in left_out)
+
+
+def test_the_least_important_columns_are_left_out_first() -> None:
+    everything = {name.name for name in TABLE.columns}
+    left_out = [[TABLE.columns[index].name for index in fit(TABLE, width)[1]] for width in range(60, 18, -1)]
+    assert [names for index, names in enumerate(left_out) if names != left_out[index - 1]][-2:] == [
+        ["extensions"], ["not adjusted", "extensions"],
+    ]  # fmt: skip
+    assert left_out[0] == []
+    assert everything > set(left_out[-1])
+
+
+def test_long_texts_are_broken_into_lines_without_a_loss() -> None:
+    spec = "percentile:p=95,keys=user+project,window=30d,threshold=0.5"
+    table = TextTable.of(TABLE.columns, [[spec, "0.500", "1%", "2"]])
+    wide = fit(table, 60)[0][0]
+    lines = draw(table, 60, color=False)[0].splitlines()
+    assert "".join(line[:wide].rstrip() for line in lines[lines.index("─" * 60) + 1 :]) == spec
+
+
+def test_users_texts_are_no_markup_and_no_colours() -> None:
+    text, _ = draw(TextTable.of(TABLE.columns, [["[red]bob[/red]", "1", "2", "3"]]), 80, color=True)
+    assert "[red]bob[/red]" in text
+
+
+def test_a_pipe_gets_the_whole_table_as_markdown(capsys: pytest.CaptureFixture[str]) -> None:
+    Output.here().table(TABLE)
+    assert capsys.readouterr().out == (
+        "| predictor | accuracy | not adjusted | extensions |\n"
+        "| --------- | -------: | -----------: | ---------: |\n"
+        "| request   |    0.393 |       100.0% |       0.00 |\n"
+        "| v1        |    0.542 |        16.5% |       9.17 |\n"
+    )
+
+
+class Screen(io.TextIOWrapper):
+    """Standard output that is a terminal."""
+
+    def __init__(self) -> None:
+        super().__init__(io.BytesIO(), encoding="utf-8")
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("environment", "option", "colored"),
+    [
+        ({}, None, True), ({"NO_COLOR": "1"}, None, False), ({"NO_COLOR": ""}, None, True),
+        ({"TERM": "dumb"}, None, False), ({}, False, False), ({"NO_COLOR": "1"}, True, True),
+    ],
+)  # fmt: skip
+def test_colours_are_for_terminals_that_want_them(
+    environment: dict[str, str], option: bool | None, colored: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"TERM": "xterm", "COLUMNS": "40", **environment}.items():
+        monkeypatch.setenv(name, value)
+    screen = Screen()
+    monkeypatch.setattr(sys, "stdout", screen)
+    output = Output.here(color=option)
+    output.table(TABLE)
+    output.paragraph("some words " * 10, "warning")
+    screen.flush()
+    text = screen.buffer.getvalue().decode()  # type: ignore[attr-defined]
+    assert ("\x1b[" in text) is colored
+    assert max(len(line) for line in ESCAPES.sub("", text).splitlines()) <= 40
+    assert "without extensions: the terminal is too narrow" in " ".join(ESCAPES.sub("", text).split())
+    assert "extensions" in ESCAPES.sub("", draw(TABLE, 80, color=False)[0])
+
+
+def test_wide_prints_all_columns_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen()
+    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setattr(sys, "stdout", screen)
+    Output.here(wide=True, color=False).table(TABLE)
+    screen.flush()
+    assert "extensions" in screen.buffer.getvalue().decode()  # type: ignore[attr-defined]
+
+
+def test_a_piped_command_imports_no_rich_and_prints_no_escape_codes(accounting: Path) -> None:
+    script = (
+        "import sys; from softwalltime.cli.output import Output; from softwalltime.text_table import TextTable; "
+        "Output.here().table(TextTable((), ())); print(*sys.modules)"
+    )
+    modules = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert not [name for name in modules if name.split(".")[0] == "rich"]
+    command = [sys.executable, "-m", "softwalltime", "replay", str(accounting), "--predictors", "v1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={"COLUMNS": "30"})
+    assert "\x1b" not in done.stdout
+    assert "extensions |" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["replay", "LOGS", "--waiting", "v1"],
+        ["simulate", "LOGS", "--waiting", "factor:0.5", "--by", "size"],
+        ["replay-starts", "LOGS", "--runs", "2", "--sample", "20"],
+        ["advise", "USER", "--log", "LOGS", "--seeds", "31-32"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_json_and_csv_hold_the_same_figures(
+    command: list[str], accounting: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = {"LOGS": str(accounting), "USER": _busiest(accounting)}
+    arguments = [names.get(word, word) for word in command]
+    assert run([*arguments, "--format", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert run([*arguments, "--format", "csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    match command[0]:
+        case "replay":
+            figures = [document["predictors"]["v1"]["accuracy_mean"], document["after_warm_up"]["v1"]["over"]]
+            shown = next(row for row in rows if (row["predictor"], row["event"]) == ("v1", "submission"))
+            found = [shown["accuracy_mean"], shown["after_warm_up_over"]]
+        case "simulate":
+            changes = [next(iter(document["relative_changes"].values()))["wait_mean"]["mean"]]
+            figures = [*(one["wait_mean"] for one in document["policies"].values()), *changes]
+            found = [row["wait_mean"] for row in rows if not row["kind"]] + [rows[1]["change_wait_mean"]]
+        case "replay-starts":
+            figures = [one["error"] for part in document["forecasts"].values() for one in part.values()]
+            found = [row["error"] for row in rows]
+        case _:
+            figures = [one["longest"] for one in document["users"][0]["requests"]]
+            found = [row["longest"] for row in rows]
+    assert figures
+    assert [float(value) for value in found] == figures
+
+
+def _busiest(accounting: Path) -> str:
+    users = re.findall(r"user=(\S+)", "".join(file.read_text() for file in accounting.iterdir()))
+    return max(set(users), key=users.count)
