@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,9 @@ def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("SOFTWALLTIME_CONFIG", str(tmp_path / "softwalltime.toml"))
     (tmp_path / "softwalltime.toml").write_text("")
     path = tmp_path / "queue.json"
-    path.write_text(snapshot_of(recorded_output()).to_json())
+    output = recorded_output()
+    output = replace(output, sched_config=output.sched_config.replace("fair_share: false", "fair_share: true"))
+    path.write_text(snapshot_of(output).to_json())
     return str(path)
 
 
@@ -38,9 +41,10 @@ def test_each_waiting_job_has_an_expected_start_ranges_and_a_reason(
     assert run(["starts", "--snapshot", queue, "--runs", "20"]) == 0
     captured = capsys.readouterr()
     assert "2 running jobs, 9 waiting, 16 processors\nruntimes: walltimes, as neither a store nor --log" in captured.out
-    assert re.search(r"\| 3\.pbs1 +\| +bob \| +long \| +16 \| +2 h \| +14:10 \|", captured.out)
+    assert re.search(r"\| 3\.pbs1 +\| +bob \| +long \| +16 \| +2 h \| +16:00 \|", captured.out)
+    assert "reservation R71.pbs1 ends at 16:00" in captured.out
     assert "| it is held (Hold_Types = u) and cannot start before it is released" in captured.out
-    assert "limits are not modelled" in captured.err
+    assert "fair share is on: the order is approximated by the order of arrival" in captured.err
 
 
 def test_json_has_all_that_the_table_has_and_what_it_rests_on(

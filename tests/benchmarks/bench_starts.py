@@ -9,13 +9,14 @@ import numpy as np
 
 from softwalltime.forecast.queue_model import QueueModel, limit, model_of
 from softwalltime.forecast.runtimes import RuntimeDistribution
-from softwalltime.forecast.snapshot import LiveJob, SchedulerSettings, ServerSnapshot, VnodeState
+from softwalltime.forecast.snapshot import AdvanceReservation, LiveJob, SchedulerSettings, ServerSnapshot, VnodeState
 from softwalltime.forecast.start_times import RUNS, forecast
 from softwalltime.jobs import Submission
 from softwalltime.text_table import table
 
-SIZES = ((100, 100), (1000, 1000), (10_000, 1000))
+SIZES = ((100, 100), (1000, 1000), (10_000, 1000), (100_000, 1000))
 """Waiting and running jobs."""
+LIMITS = "[u:PBS_GENERIC=400],[u:user7=64],[o:PBS_ALL=100000]"
 RANGES_UP_TO = 1000
 """Waiting jobs up to which ranges are measured."""
 NOW = 1_800_000_000
@@ -26,7 +27,7 @@ def main() -> None:
     rows = []
     for name, settings in SCHEDULERS.items():
         for waiting, running in SIZES:
-            snapshot = server(waiting, running, settings)
+            snapshot = server(waiting, running, settings, name == RESERVED)
             begin = process_time()
             model = model_of(snapshot).model
             built = process_time() - begin
@@ -37,15 +38,18 @@ def main() -> None:
     print(table(["scheduler", "waiting", "running", "model", "point", f"ranges, {RUNS} runs"], rows))
 
 
+RESERVED = "limits and a reservation"
 SCHEDULERS = {
     "arrival, depth 1": SchedulerSettings(strict_ordering=True),
     "arrival, depth 5": SchedulerSettings(strict_ordering=True, backfill_depth=5),
     "formula, depth 1": SchedulerSettings(strict_ordering=True, formula="(eligible_time + 3600) / walltime"),
+    "limits for users": SchedulerSettings(strict_ordering=True, limits=(("max_run_res.ncpus", LIMITS),)),
+    RESERVED: SchedulerSettings(strict_ordering=True, limits=(("max_run", LIMITS),), backfill_depth=5),
 }
 
 
-def server(waiting: int, running: int, settings: SchedulerSettings) -> ServerSnapshot:
-    """A full machine: running jobs hold all but a few of its processors."""
+def server(waiting: int, running: int, settings: SchedulerSettings, reserved: bool = False) -> ServerSnapshot:
+    """A full machine: running jobs hold all but a few of its processors; a third of them is reserved 6 h from now."""
     random = np.random.default_rng(5)
     sizes = random.choice([1, 2, 4, 8, 16, 64], waiting + running, p=[0.3, 0.2, 0.2, 0.15, 0.1, 0.05])
     limits = random.choice([900, 3600, 7200, 14_400, 43_200, 86_400], waiting + running)
@@ -56,7 +60,11 @@ def server(waiting: int, running: int, settings: SchedulerSettings) -> ServerSna
         start = NOW - int(used[number] * walltime) if number < running else None
         jobs.append(LiveJob(submission, "Q" if start is None else "R", number, start=start))
     processors = int(sizes[:running].sum()) + 5
-    return ServerSnapshot(NOW, "srv", "23", tuple(jobs), (VnodeState("n", "n", "free", processors),), (), (), settings)
+    window = AdvanceReservation("R1.srv", NOW + 6 * 3600, NOW + 9 * 3600, processors // 3, "RESV_CONFIRMED")
+    vnodes = (VnodeState("n", "n", "free", processors),)
+    return ServerSnapshot(
+        NOW, "srv", "23", tuple(jobs), vnodes, (), (window,) if reserved else (), settings
+    )  # fmt: skip
 
 
 def spread(model: QueueModel) -> list[RuntimeDistribution]:

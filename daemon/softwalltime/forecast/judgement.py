@@ -10,6 +10,7 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
+from softwalltime.forecast.arrivals import ArrivalDraws, ArrivalModel
 from softwalltime.forecast.calibration import POINT, Calibration, WaitForecast
 from softwalltime.forecast.like_waits import LikeWaits
 from softwalltime.forecast.queue_model import QueueModel
@@ -60,11 +61,13 @@ class _Moment:
     model: QueueModel
     position: int
     distributions: tuple[RuntimeDistribution, ...]
+    later: ArrivalDraws | None
 
 
 def judge(
     schedule: GivenSchedule, runtimes: RuntimeModel, sample: Sequence[int], runs: int, every: int, seed: int = 0,
     calibration: Calibration | None = None, progress: Callable[[int], None] = lambda _: None,
+    arrivals: ArrivalModel | None = None,
 ) -> Iterator[Judged]:  # fmt: skip
     """Yield what each method predicted for the jobs of a sample, in order of time.
 
@@ -73,10 +76,11 @@ def judge(
     :param every: seconds between two forecasts of a waiting job.
     :param calibration: learns from each forecast when its job has started; all of them at the end.
     :param progress: called with the number of jobs whose submission is behind.
+    :param arrivals: has learnt nothing yet; jobs that come later are drawn from it, ``None`` for none.
     """
     calibration = calibration or Calibration()
     pending: list[tuple[int, int, WaitForecast, Floats]] = []
-    for number, moment in enumerate(_moments(schedule, runtimes, sample, every, progress)):
+    for number, moment in enumerate(_moments(schedule, runtimes, sample, every, progress, arrivals)):
         now = moment.model.now
         while pending and pending[0][0] <= now:
             _learn(calibration, heappop(pending))
@@ -113,8 +117,9 @@ def sampled(schedule: GivenSchedule, count: int) -> list[int]:
 
 
 def _moments(
-    schedule: GivenSchedule, runtimes: RuntimeModel, sample: Sequence[int], every: int, progress: Callable[[int], None]
-) -> Iterator[_Moment]:
+    schedule: GivenSchedule, runtimes: RuntimeModel, sample: Sequence[int], every: int, progress: Callable[[int], None],
+    arrivals: ArrivalModel | None,
+) -> Iterator[_Moment]:  # fmt: skip
     """The moments at which something is forecast, in order of time, with the state of the queue then."""
     jobs, completed = schedule.jobs, schedule.jobs.completed
     start, duration = schedule.start.tolist(), schedule.duration.tolist()
@@ -134,9 +139,13 @@ def _moments(
             running.pop(job, None)
             ended = replace(completed[job], start=start[job], end=now, runtime=duration[job])
             runtimes.ended(ended, teaches=jobs.teaches[job])
+            if arrivals is not None:
+                arrivals.ended(ended)
         elif kind == 1:
             waiting[job] = None
             runtimes.submitted(completed[job].submission, now)
+            if arrivals is not None:
+                arrivals.submitted(completed[job].submission, now)
             progress(1)
         elif kind == 2:
             waiting.pop(job, None)
@@ -145,7 +154,8 @@ def _moments(
             like.started(completed[job].submission, now - submitted[job])
             runtimes.started(completed[job].submission, now)
         else:
-            yield _moment(schedule, runtimes, like, [*running, *waiting], len(running), job, now)
+            later = None if arrivals is None else arrivals.drawn_from(now)
+            yield _moment(schedule, runtimes, like, [*running, *waiting], len(running), job, now, later)
 
 
 def _moment(
@@ -156,6 +166,7 @@ def _moment(
     running: int,
     job: int,
     now: int,
+    later: ArrivalDraws | None,
 ) -> _Moment:
     jobs = schedule.jobs
     starts = tuple(int(schedule.start[each]) for each in members[:running])
@@ -168,7 +179,7 @@ def _moment(
     waited = now - jobs.submitted[job]
     actual = int(schedule.start[job]) - now
     beyond = like.remaining(jobs.completed[job].submission, waited)
-    return _Moment(job, waited, actual, beyond, model, members.index(job), distributions)
+    return _Moment(job, waited, actual, beyond, model, members.index(job), distributions, later)
 
 
 def _simulated(moment: _Moment, runs: int, seed: int) -> tuple[WaitForecast, float]:
@@ -177,7 +188,7 @@ def _simulated(moment: _Moment, runs: int, seed: int) -> tuple[WaitForecast, flo
     until = [moment.position]
     place = moment.position - model.running
     by_walltimes = float(model.run(model.jobs.walltime, until).start[moment.position]) - model.now
-    found = forecast(model, moment.distributions, runs, seed, until)
+    found = forecast(model, moment.distributions, runs, seed, until, later=moment.later)
     mean = float(found.sampled[:, place].mean()) - model.now
     like = float(moment.like.mean()) if len(moment.like) else mean
     ranges = tuple((found.ranges()[:, place] - model.now).tolist())

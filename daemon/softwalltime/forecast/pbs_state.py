@@ -24,7 +24,9 @@ from softwalltime.jobs import Submission
 T = TypeVar("T")
 
 _ENDED = frozenset("FXM")
-_LIMIT = re.compile(r"^(max_run|max_run_res|max_run_soft|max_run_res_soft|max_(?:user|group)_(?:run|res)(?:_soft)?)$")
+_LIMIT = re.compile(
+    r"^(max_run|max_run_res|max_run_soft|max_run_res_soft|max_running|max_(?:user|group)_(?:run|res)(?:_soft)?)$"
+)
 _ID = re.compile(r"^(\d+)(?:\[(\d*)\])?\.(.+)$")
 _RESERVATION = re.compile(r"^\s*([\w.]+)\s*[=:]\s*(.*)$")
 
@@ -179,6 +181,7 @@ class SnapshotReader:
             depends=text_of(values.get("depend")),
             priority=self._get(values, "Priority", int, name) or 0,
             comment=text_of(values.get("comment")),
+            predicted=self._get(resources, "predicted", float, name),
         )
 
     def _submission(
@@ -199,6 +202,7 @@ class SnapshotReader:
             mem=self._get(has, "mem", size, name) or 0,
             ngpus=self._get(has, "ngpus", whole, name) or 0,
             queue=text_of(values.get("queue")),
+            sharing=text_of(values.get("sharing")),
         )
 
     def queue(self, name: str, values: Mapping[str, Any]) -> QueueSettings:
@@ -215,6 +219,7 @@ class SnapshotReader:
             max_walltime=self._get(object_of(values.get("resources_max")), "walltime", duration, name),
             destinations=tuple(part.strip() for part in destinations.split(",") if part.strip()),
             limits=_limits(values),
+            backfill_depth=self._get(values, "backfill_depth", whole, name),
         )
 
     def scheduler(self, server: Mapping[str, Any], config: Mapping[str, str]) -> SchedulerSettings:

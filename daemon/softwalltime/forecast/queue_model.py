@@ -1,22 +1,25 @@
 """A snapshot as the simulator's jobs, machine and policy, so that it can be run forward."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from softwalltime.forecast.not_modelled import not_modelled, usable_formula
+from softwalltime.forecast.pooling import Pooling
 from softwalltime.forecast.snapshot import DELAYED, QUEUED, SUSPENDED, LiveJob, SchedulerSettings, ServerSnapshot
 from softwalltime.jobs import CompletedJob, Submission
 from softwalltime.replay.job_columns import JobColumns
 from softwalltime.simulation.engine import Engine, ScheduleOutcome
 from softwalltime.simulation.jobs import Jobs
-from softwalltime.simulation.machine import Processors
+from softwalltime.simulation.machine import Machine, Processors
 from softwalltime.simulation.policies import SOFT_WALLTIME, Policy
+from softwalltime.simulation.pools import Shares
 
 UNLIMITED = 5 * 365 * 86400
 """What PBS's scheduler takes for the walltime of a job without one, in seconds."""
 MANY = 300
 """Jobs from which several reservations are too expensive for hundreds of runs."""
-_DOWN = re.compile(r"\b(down|offline|unknown|stale|provisioning|sleep)")
+VERY_MANY = 3000
+"""Jobs from which they are too expensive for a single one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,8 @@ class QueueModel:
 
     The first jobs run: ``starts`` says since when, ``planned`` what the scheduler takes for the runtime of each, in
     seconds.  The others wait, in the scheduler's order; those with a later ``submitted`` are delayed until then.
+    ``shares`` is what each job takes of the pools in ``pooling``, which is ``None`` where only processors are known.
+    ``ordering`` are the values that the scheduler's formula knows as ``predicted``; empty if it has none.
     """
 
     jobs: Jobs
@@ -33,6 +38,9 @@ class QueueModel:
     now: int
     processors: int
     policy: Policy
+    pooling: Pooling | None = None
+    shares: tuple[Shares, ...] = ()
+    ordering: tuple[float, ...] = ()
 
     @property
     def running(self) -> int:
@@ -43,10 +51,26 @@ class QueueModel:
         """Seconds that a job has run."""
         return self.now - self.starts[job] if job < len(self.starts) else 0
 
+    def processors_of(self, submission: Submission) -> int:
+        """Processors that a job takes when it starts."""
+        return submission.ncpus or 1 if self.pooling is None else self.pooling.needed_by(submission)
+
+    def shares_of(self, submission: Submission) -> Shares:
+        """What a job takes of the pools when it starts."""
+        processors = self.processors_of(submission)
+        return ((0, processors),) if self.pooling is None else self.pooling.shares(submission, processors)
+
     def quick(self) -> "QueueModel":
         """The model for hundreds of runs: of many jobs with several reservations, one with the first of them only."""
+        return self._with_one_reservation(MANY)
+
+    def feasible(self) -> "QueueModel":
+        """The model for a single run, which is another one only of very many jobs."""
+        return self._with_one_reservation(VERY_MANY if self.pooling is None or not self.pooling.needed else MANY)
+
+    def _with_one_reservation(self, least: int) -> "QueueModel":
         policy = self.policy
-        if len(self.jobs) < MANY or policy.backfill != "pbs" or not policy.strict_ordering or policy.depth == 1:
+        if len(self.jobs) < least or policy.backfill != "pbs" or not policy.strict_ordering or policy.depth == 1:
             return self
         return replace(self, policy=replace(policy, backfill="easy", depth=1))
 
@@ -56,9 +80,19 @@ class QueueModel:
         :param until: stop when these jobs have started.
         """
         jobs = replace(self.jobs, runtime=tuple(runtimes))
-        engine = Engine(jobs, Processors(self.processors, jobs.processors), self.policy)
-        engine.resume(self.starts, self.planned, self.now)
+        engine = Engine(jobs, self._machine(), self.policy)
+        if self.ordering:
+            engine.values.ordering[:] = self.ordering
+        windows = () if self.pooling is None else self.pooling.windows
+        engine.resume(self.starts, self.planned, self.now, [each.end for each in windows])
         return engine.run(until=until or range(len(self.starts), len(jobs)))
+
+    def _machine(self) -> Machine:
+        jobs = self.jobs
+        if self.pooling is None or not self.pooling.needed:
+            return Processors(self.processors, jobs.processors)
+        ends = [start + walltime for start, walltime in zip(self.starts, jobs.walltime, strict=False)]
+        return self.pooling.machine(self.processors, self.shares, jobs.walltime, ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +123,12 @@ def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: 
     :param running: what jobs are planned with once they start: their soft walltime, or ``walltime`` where the site's
         hook raises it.
     """
-    size = sum(vnode.ncpus for vnode in snapshot.vnodes if not _DOWN.search(vnode.state))
-    occupied = [job for job in snapshot.jobs if job.occupies]
-    used = sum(job.submission.ncpus or 1 for job in occupied)
-    remarks = list(_not_modelled(snapshot))
+    pooling = Pooling(snapshot)
+    size = pooling.processors
+    # Jobs inside a reservation use its processors, which are taken as a whole.
+    occupied = [job for job in snapshot.jobs if job.occupies and not pooling.inside_queue(job.submission.queue)]
+    used = sum(pooling.held(job) for job in occupied)
+    remarks = not_modelled(snapshot, pooling)
     if used > size:
         remarks.append(f"running jobs hold {used:,} processors, vnodes that are up have {size:,}: {used:,} are assumed")
         size = used
@@ -101,24 +137,32 @@ def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: 
     for job in (*snapshot.jobs, *probes):
         if job.occupies:
             continue
-        reason = _why_not(job, size, snapshot)
+        reason = _why_not(job, size, snapshot, pooling)
         if reason:
             impossible.append(Impossible(job, reason))
         else:
             possible.append(job)
-    waiting = _ordered(possible, snapshot)
+    formula = usable_formula(snapshot.scheduler.formula)
+    waiting = _ordered(possible, snapshot, formula)
     live = (*occupied, *waiting)
     now = snapshot.taken
-    policy = _policy(snapshot.scheduler, waiting, running)
+    policy = _policy(snapshot.scheduler, formula, waiting, running)
+    processors = tuple(pooling.held(job) for job in live)
+    shares = tuple(pooling.shares(job.submission, each) for job, each in zip(live, processors, strict=True))
     model = QueueModel(
-        _columns(live, now),
+        _columns(live, processors, snapshot),
         tuple(min(job.start or now, now) for job in occupied),
         tuple(job.soft_walltime or limit(job.submission) for job in occupied),
         now,
         size,
         policy,
+        pooling,
+        shares,
+        tuple(job.predicted or float(limit(job.submission)) for job in live) if formula else (),
     )
-    if model.quick() is not model:
+    if model.feasible() is not model:
+        remarks.append(f"one reservation in place of {policy.depth}, as there are very many jobs")
+    elif model.quick() is not model:
         remarks.append(f"ranges are those of one reservation in place of {policy.depth}, as there are many jobs")
     return ModelledQueue(model, live, tuple(impossible), tuple(remarks))
 
@@ -128,7 +172,7 @@ def limit(submission: Submission) -> int:
     return submission.walltime or submission.max_walltime or UNLIMITED
 
 
-def _why_not(job: LiveJob, size: int, snapshot: ServerSnapshot) -> str:
+def _why_not(job: LiveJob, size: int, snapshot: ServerSnapshot, pooling: Pooling) -> str:
     """Why there is no forecast for a waiting job, one sentence; empty if there is one."""
     if job.state == SUSPENDED:
         return "it is suspended: when it resumes is not predicted"
@@ -140,7 +184,7 @@ def _why_not(job: LiveJob, size: int, snapshot: ServerSnapshot) -> str:
         return "it is delayed, and until when cannot be read"
     if job.state not in (QUEUED, DELAYED):
         return f"its state is {job.state or 'unknown'}"
-    needed = job.submission.ncpus or 1
+    needed = pooling.held(job)
     if needed > size:
         return f"it needs {needed:,} processors, the vnodes that are up have {size:,}"
     queue = next((each for each in snapshot.queues if each.name == job.submission.queue), None)
@@ -148,12 +192,12 @@ def _why_not(job: LiveJob, size: int, snapshot: ServerSnapshot) -> str:
         return f"queue {queue.name} is stopped"
     if not snapshot.scheduler.scheduling:
         return "the server's scheduling is off"
-    return ""
+    return pooling.why_never(job.submission, pooling.shares(job.submission, needed))
 
 
-def _ordered(jobs: Sequence[LiveJob], snapshot: ServerSnapshot) -> list[LiveJob]:
+def _ordered(jobs: Sequence[LiveJob], snapshot: ServerSnapshot, formula: str) -> list[LiveJob]:
     """The jobs in the order of arrival, or queue by queue where the scheduler goes so; delayed ones last."""
-    by_queue = snapshot.scheduler.by_queue and not snapshot.scheduler.formula
+    by_queue = snapshot.scheduler.by_queue and not formula
     place = {queue.name: (-queue.priority, index) for index, queue in enumerate(snapshot.queues)}
     last = (0, len(place))
 
@@ -165,8 +209,10 @@ def _ordered(jobs: Sequence[LiveJob], snapshot: ServerSnapshot) -> list[LiveJob]
     return [job for _, job in sorted(enumerate(jobs), key=key)]
 
 
-def _columns(live: Sequence[LiveJob], now: int) -> Jobs:
+def _columns(live: Sequence[LiveJob], processors: tuple[int, ...], snapshot: ServerSnapshot) -> Jobs:
     records = []
+    now = snapshot.taken
+    priorities = {queue.name: queue.priority for queue in snapshot.queues}
     for job in live:
         since = now - job.eligible_time if job.eligible_time is not None else job.etime or job.qtime
         submitted = min(job.submission.submitted if since is None else since, now)
@@ -178,17 +224,18 @@ def _columns(live: Sequence[LiveJob], now: int) -> Jobs:
     return Jobs(
         JobColumns.of(records),
         tuple(record.submission.submitted for record in records),
-        tuple(job.submission.ncpus or 1 for job in live),
+        processors,
         tuple(limit(job.submission) for job in live),
         (1,) * len(live),
         (False,) * len(live),
         {},
+        tuple((priorities.get(job.submission.queue, 0), job.priority) for job in live),
     )
 
 
-def _policy(scheduler: SchedulerSettings, waiting: Sequence[LiveJob], running: str) -> Policy:
+def _policy(scheduler: SchedulerSettings, formula: str, waiting: Sequence[LiveJob], running: str) -> Policy:
     """The scheduler as a policy of the simulator."""
-    order = "formula" if scheduler.formula else "fcfs"
+    order = "formula" if formula else "fcfs"
     depth = 1 if scheduler.backfill_depth is None else scheduler.backfill_depth
     strict = scheduler.strict_ordering is not False
     by_value = "soft_walltime" in scheduler.resources
@@ -203,21 +250,5 @@ def _policy(scheduler: SchedulerSettings, waiting: Sequence[LiveJob], running: s
         backfill = "pbs"
     return Policy(
         order=order, backfill=backfill, waiting=SOFT_WALLTIME, running=running, depth=max(depth, 1),
-        formula=scheduler.formula, strict_ordering=strict, classes_by_value=by_value, minimum=1,
+        formula=formula, strict_ordering=strict, classes_by_value=by_value, minimum=1,
     )  # fmt: skip
-
-
-def _not_modelled(snapshot: ServerSnapshot) -> list[str]:
-    """What of the server the model ignores."""
-    scheduler = snapshot.scheduler
-    found = []
-    if scheduler.fair_share:
-        found.append("fair share is not modelled: jobs are taken in the order of arrival")
-    if scheduler.round_robin:
-        found.append("round_robin is not modelled: jobs are taken in the order of arrival")
-    if snapshot.reservations:
-        found.append("reservations are not modelled: " + ", ".join(each.name for each in snapshot.reservations))
-    limited = sorted({name for queue in snapshot.queues for name, _ in queue.limits} | {n for n, _ in scheduler.limits})
-    if limited:
-        found.append(f"limits are not modelled: {', '.join(limited)}")
-    return found

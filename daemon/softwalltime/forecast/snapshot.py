@@ -24,7 +24,8 @@ class LiveJob:
 
     ``rank`` orders jobs as PBS received them.  ``start`` is ``None`` while the job waits.  ``used`` is its
     ``resources_used.walltime``.  ``estimated_start`` is PBS's promise.  ``holds`` are the letters of Hold_Types
-    without n; ``depends`` is the attribute ``depend``.  Times are in epoch seconds, durations in seconds.
+    without n; ``depends`` is the attribute ``depend``.  ``predicted`` is the custom resource of that name, by which the
+    preset ``order`` sorts.  Times are in epoch seconds, durations in seconds.
     """
 
     submission: Submission
@@ -43,6 +44,7 @@ class LiveJob:
     depends: str = ""
     priority: int = 0
     comment: str = ""
+    predicted: float | None = None
 
     @property
     def occupies(self) -> bool:
@@ -52,7 +54,10 @@ class LiveJob:
 
 @dataclass(frozen=True, slots=True)
 class VnodeState:
-    """A vnode: what it has (bytes of memory, 0 where unknown), and its state as PBS writes it (``free,offline``)."""
+    """A vnode: what it has (bytes of memory, 0 where unknown), and its state as PBS writes it (``free,offline``).
+
+    ``sharing`` says whether jobs get it as a whole.
+    """
 
     name: str
     host: str
@@ -61,6 +66,7 @@ class VnodeState:
     mem: int = 0
     ngpus: int = 0
     queue: str = ""
+    sharing: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,7 @@ class QueueSettings:
     max_walltime: int | None = None
     destinations: tuple[str, ...] = ()
     limits: tuple[tuple[str, str], ...] = ()
+    backfill_depth: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

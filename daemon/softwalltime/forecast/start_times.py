@@ -2,15 +2,18 @@
 
 The point: the scheduler is run forward once, each job with the median of its predicted runtimes (Li et al. 2004,
 section 3).  The ranges: it is run many times with runtimes drawn from the predicted distributions, and a range holds
-the middle 50% or 90% of the starts.  No further job comes, as in the paper.
+the middle 50% or 90% of the starts.  No further job comes, as in the paper, unless arrivals are given for the runs.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
 
+from softwalltime.forecast.arrivals import DAY, ArrivalDraws
+from softwalltime.forecast.later_jobs import ExtendedQueue, extended
 from softwalltime.forecast.queue_model import QueueModel
 from softwalltime.forecast.runtimes import RuntimeDistribution, samples
 from softwalltime.simulation.engine import ScheduleOutcome
@@ -46,28 +49,51 @@ class StartForecast:
 
 def forecast(
     model: QueueModel, distributions: Sequence[RuntimeDistribution], runs: int = RUNS, seed: int = 0,
-    until: Sequence[int] = (), progress: Callable[[int], None] = lambda _: None,
+    until: Sequence[int] = (), progress: Callable[[int], None] = lambda _: None, later: ArrivalDraws | None = None,
 ) -> StartForecast:  # fmt: skip
     """Forecast the starts of the waiting jobs.
 
     :param distributions: of each job's runtime in all.
     :param runs: with drawn runtimes; 0 for the point alone.
     :param until: only these jobs matter: the runs stop when they have started, and the starts of others are -1.
+    :param later: jobs that come later are drawn from these in the runs with drawn runtimes; the point is without them.
     """
     first = model.running
     medians = np.array([each.median for each in distributions])
-    point = model.run(_whole(model, medians), until)
+    point = model.feasible().run(_whole(model, medians), until)
     starts = np.empty((runs, len(model.jobs) - first), np.int64)
     ends = np.empty((runs, first), np.int64)
     if runs:
         users = list(model.jobs.completed.values("user"))
         drawn = samples(distributions, users, runs, seed)
         quick = model.quick()
-        for run in range(runs):
-            outcome = quick.run(_whole(model, drawn[run]), until)
-            starts[run], ends[run] = outcome.start[first:], _ends(outcome)[:first]
+        for run, extension in enumerate(_extensions(quick, later, runs, seed, int(point.start.max()) - model.now)):
+            runtimes = _whole(model, drawn[run])
+            if extension is None:
+                outcome = quick.run(runtimes, until)
+                starts[run], ends[run] = outcome.start[first:], _ends(outcome)[:first]
+            else:
+                places = extension.places
+                every = extension.runtimes.copy()
+                every[places] = runtimes
+                outcome = extension.model.run(every.tolist(), places[list(until) or slice(first, None)].tolist())
+                starts[run], ends[run] = outcome.start[places[first:]], _ends(outcome)[:first]
             progress(1)
     return StartForecast(point.start[first:], _ends(point), starts, ends)
+
+
+def _extensions(
+    model: QueueModel, later: ArrivalDraws | None, runs: int, seed: int, last: int
+) -> Iterator[ExtendedQueue | None]:
+    """Yield the model with later jobs for each run; ``None`` without later jobs.
+
+    :param last: seconds from now to the last start without later jobs; they come for as long again and a day more.
+    """
+    if later is None or not later.periods:
+        yield from repeat(None, runs)
+        return
+    random = np.random.default_rng((seed, 1))
+    yield from extended(model, [later.draw(random, 2 * last + DAY) for _ in range(runs)])
 
 
 def _ends(outcome: ScheduleOutcome) -> Integers:

@@ -21,6 +21,11 @@ def waits_for(queue: ModelledQueue, found: StartForecast, position: int) -> str:
     if start == submitted:
         return f"delayed until {local_time(submitted, model.now)} (qsub -a)"
     behind = _behind(queue, found, position)
+    reserved = [] if model.pooling is None else model.pooling.reservations
+    ended_reservation = next((each for each in reserved if each.end == start), None)
+    if ended_reservation is not None:
+        moment = local_time(start, model.now)
+        return f"{behind}; reservation {ended_reservation.name} ends at {moment}"
     ended = np.flatnonzero(found.ends[: len(model.jobs)] == start)
     ended = ended[ended != position]
     if not len(ended):

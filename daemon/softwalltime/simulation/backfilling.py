@@ -17,6 +17,8 @@ from softwalltime.simulation.machine import processors_of
 from softwalltime.simulation.order import Order
 from softwalltime.simulation.pbs import PbsCycle
 from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.pooled import PooledEasyBackfilling
+from softwalltime.simulation.pools import Pools
 from softwalltime.simulation.queue import LONG
 
 if TYPE_CHECKING:
@@ -204,10 +206,17 @@ class EasyBackfilling:
         return eligible
 
 
+def _easy(engine: "Engine", order: Order | None, policy: Policy) -> Discipline:
+    """EASY for the engine's machine."""
+    if isinstance(engine.machine, Pools):
+        return PooledEasyBackfilling(engine, order, policy, engine.machine)
+    return EasyBackfilling(engine, order, policy)
+
+
 DISCIPLINES: dict[str, Callable[["Engine", Order | None, Policy], Discipline]] = {
-    "none": EasyBackfilling,
-    "easy": EasyBackfilling,
-    "sjbf": EasyBackfilling,
+    "none": _easy,
+    "easy": _easy,
+    "sjbf": _easy,
     "conservative": ConservativeBackfilling,
     "pbs": PbsCycle,
 }

@@ -76,18 +76,21 @@ class Engine:
         self._ends: list[int] = []
         self._running_already = 0
         self._begin = jobs.submitted[0] if count else 0
+        self._wakes: list[int] = []
         self._live = policy.live
         order = named(ORDERS, policy.order, "order")
         made = order and order(jobs, self.values, policy)
         self._usage = made if made is not None and made.changes_on_start else None
         self._discipline = named(DISCIPLINES, policy.backfill, "backfilling")(self, made, policy)
 
-    def resume(self, starts: Sequence[int], values: Sequence[int], now: int) -> None:
+    def resume(self, starts: Sequence[int], values: Sequence[int], now: int, wakes: Iterable[int] = ()) -> None:
         """Begin at ``now`` with the first jobs running, as on a live server, and all later ones waiting.
 
         :param starts: when each of the running jobs started, in epoch seconds, at most ``now``.
         :param values: the running value of each, in seconds: its planned end is its start + this value.
+        :param wakes: further times of scheduling passes, such as the ends of reservations.
         """
+        self._wakes = sorted((time for time in wakes if time > now), reverse=True)
         for job, (start, value) in enumerate(zip(starts, values, strict=True)):
             self.machine.allocate(job)
             self.started[job] = start
@@ -149,8 +152,11 @@ class Engine:
         stops = bool(awaited)
         live = self._live
         tick = never
-        while ends or next_job < count:
+        wakes = self._wakes
+        while ends or next_job < count or (wakes and queue.jobs):
             now = next_submission
+            if wakes:
+                now = min(now, wakes[-1])
             if ends:
                 now = min(now, ends[0] >> bits, tick)
                 beyond = (now + 1) << bits
@@ -162,6 +168,8 @@ class Engine:
                         usage.ended(job, now)
                     if learn:
                         values.ended(job, started[job], now)
+            while wakes and wakes[-1] <= now:
+                wakes.pop()
             arrived = 0
             while next_submission <= now:
                 if change:

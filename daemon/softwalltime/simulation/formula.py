@@ -22,8 +22,8 @@ NAMES = (
 """Names that a formula may use.
 
 ``eligible_time``: seconds waited.  ``soft_walltime``: the waiting value, 0 where it is the walltime, as for a job
-without one.  ``predicted``: the ordering value, as a hook would set it.  ``mem`` in bytes.  The priorities are 0,
-because records do not hold them, and so is what a job's record does not hold.
+without one.  ``predicted``: the ordering value, as a hook would set it.  ``mem`` in bytes.  The priorities are 0
+where the jobs come from records, which do not hold them, and so is what a job's record does not hold.
 """
 _LONGEST = 2000
 Column = Floats | float
@@ -66,6 +66,8 @@ class Formula(Order):
             "ncpus": np.array(jobs.processors, np.float64),
             **{name: jobs.completed.numbers(name, 0).astype(np.float64) for name in ("nodect", "ngpus", "mem")},
         }
+        priorities = np.array(jobs.priorities or [(0, 0)] * len(jobs), np.float64).reshape(-1, 2)
+        self._columns |= {"queue_priority": priorities[:, 0], "job_priority": priorities[:, 1]}
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
         """The formula's result for each job."""
@@ -75,8 +77,6 @@ class Formula(Order):
             "eligible_time": (now - self._submitted[waiting]).astype(np.float64),
             "soft_walltime": np.where(soft_walltime < environment["walltime"], soft_walltime, 0.0),
             "predicted": self._values.ordering[waiting],
-            "queue_priority": 0.0,
-            "job_priority": 0.0,
         }
         with np.errstate(all="ignore"):
             found = np.asarray(self._evaluate(environment), np.float64)

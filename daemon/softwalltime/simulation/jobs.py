@@ -32,7 +32,7 @@ class Jobs:
     submission, or ``etime`` where it was held or depended on other jobs, which no scheduler can change.  ``walltime``
     and ``runtime`` are in seconds; ``processors`` is what the job requested, or was allocated where the request is
     unknown.  ``left_out`` counts the records that cannot be simulated, by reason.  ``teaches``: whether predictors
-    learn from the job's end.
+    learn from the job's end.  ``priorities`` are those of each job's queue and of the job itself, where they are known.
     """
 
     completed: JobColumns
@@ -42,6 +42,7 @@ class Jobs:
     runtime: tuple[int, ...]
     teaches: tuple[bool, ...]
     left_out: dict[str, int]
+    priorities: tuple[tuple[int, int], ...] = ()
 
     def __len__(self) -> int:
         return len(self.completed)
@@ -88,6 +89,7 @@ class Jobs:
             take(self.runtime),
             take(self.teaches),
             self.left_out,
+            take(self.priorities) if self.priorities else (),
         )
 
 

@@ -52,16 +52,16 @@ class Profile:
                 self.times.append(end)
                 self.free.append(free)
 
-    def earliest(self, job: int, seconds: int) -> int:
-        """The first time at which enough processors are free for that long."""
+    def earliest(self, job: int, seconds: int, after: int = 0) -> int:
+        """The first time, not before ``after``, at which enough processors are free for that long."""
         need = self._needs[job]
         start = -1
-        for index, free in enumerate(self.free):
-            if free < need:
+        for index in range(max(bisect_right(self.times, after) - 1, 0), len(self.times)):
+            if self.free[index] < need:
                 start = -1
                 continue
             if start < 0:
-                start = self.times[index]
+                start = max(self.times[index], after)
             if index + 1 == len(self.times) or self.times[index + 1] >= start + seconds:
                 return start
         return FOREVER
@@ -75,13 +75,14 @@ class Profile:
 
     def occupy(self, job: int, start: int, end: int) -> None:
         """Plan the job for this interval."""
-        self._add(-self._needs[job], start, end)
+        self.add(-self._needs[job], start, end)
 
     def vacate(self, job: int, start: int, end: int) -> None:
         """Undo :meth:`occupy`."""
-        self._add(self._needs[job], start, end)
+        self.add(self._needs[job], start, end)
 
-    def _add(self, change: int, start: int, end: int) -> None:
+    def add(self, change: int, start: int, end: int) -> None:
+        """Change the number of free processors in this interval."""
         first, last = self._split(start), self._split(end)
         free = self.free
         for index in range(first, last):

@@ -1,0 +1,63 @@
+"""What of a server its model does not hold, in sentences for the administrator."""
+
+from softwalltime.errors import OptionError
+from softwalltime.forecast.pooling import Pooling
+from softwalltime.forecast.snapshot import ServerSnapshot
+from softwalltime.simulation.formula import compiled
+
+EXPRESS = 150
+"""Priority from which PBS's express queues may preempt (preempt_queue_prio)."""
+_PREFIXES = {"ded": "dedicated time", "p_": "prime time", "np_": "non-prime time"}
+"""PBS's default prefixes of the names of queues that are open at some times only."""
+_PLACED = frozenset({"ncpus", "mem", "ngpus", "arch", "host", "vnode", "aoe", "eoe", "soft_walltime"})
+"""Entries of ``resources`` in sched_config that are modelled, or of which nothing is lost by leaving them out."""
+
+
+def usable_formula(formula: str) -> str:
+    """The site's job_sort_formula; empty where the simulator cannot evaluate it."""
+    return "" if _fault(formula) else formula
+
+
+def _fault(formula: str) -> str:
+    """Why a formula cannot be evaluated; empty if it can, or there is none."""
+    if not formula:
+        return ""
+    try:
+        compiled(formula)
+    except OptionError as error:
+        return str(error)
+    return ""
+
+
+def not_modelled(snapshot: ServerSnapshot, pooling: Pooling) -> list[str]:
+    """Say what of the server the model approximates or ignores, and by what."""
+    scheduler = snapshot.scheduler
+    fault = _fault(scheduler.formula)
+    order = "job_sort_formula" if scheduler.formula and not fault else "the order of arrival"
+    queues = {job.submission.queue for job in snapshot.jobs}
+    found = []
+    if fault:
+        found.append(f"job_sort_formula is approximated by the order of arrival: {fault}")
+    if scheduler.fair_share:
+        found.append(f"fair share is on: the order is approximated by {order}")
+    if scheduler.round_robin:
+        found.append(f"round_robin is on: the order is approximated by {order}")
+    express = [each.name for each in snapshot.queues if each.priority >= EXPRESS and each.name in queues]
+    if scheduler.preemption and express:
+        found.append(f"preemption is not modelled: jobs of {', '.join(express)} may suspend others and start earlier")
+    for each in snapshot.queues:
+        if each.name in queues:
+            times = next((what for prefix, what in _PREFIXES.items() if each.name.startswith(prefix)), None)
+            if times is not None:
+                found.append(f"{times} is not modelled: jobs of queue {each.name} may start later")
+            if each.backfill_depth is not None:
+                found.append(f"backfill_depth of queue {each.name} is not modelled: the server's is used")
+    if pooling.limits.unread:
+        found.append(f"these limits are not modelled: {', '.join(pooling.limits.unread)}")
+    standing = [each.name for each in pooling.reservations if each.name.startswith("S")]
+    if standing:
+        found.append(f"of standing reservations only the next occurrence is modelled: {', '.join(standing)}")
+    others = [each for each in scheduler.resources if each not in _PLACED]
+    if others:
+        found.append(f"these resources are not modelled: {', '.join(others)}")
+    return found

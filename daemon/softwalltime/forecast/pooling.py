@@ -1,0 +1,165 @@
+"""What the jobs of a server compete for: processors, GPUs, vnodes of queues, limits on running jobs, reservations."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from softwalltime.forecast.limits import JOBS, Limits, amount, gpus, limits_of
+from softwalltime.forecast.snapshot import LiveJob, ServerSnapshot, VnodeState
+from softwalltime.jobs import Submission
+from softwalltime.simulation.pools import Pools, Shares, Window
+from softwalltime.simulation.vnodes import request_of
+
+_DOWN = re.compile(r"\b(down|offline|unknown|stale|provisioning|sleep)")
+_UNSURE = ("RESV_UNCONFIRMED", "RESV_DELETED", "RESV_FINISHED", "RESV_BEING_DELETED", "RESV_WAIT")
+
+
+class Pooling:
+    """The pools of a server, and what each job takes of them.
+
+    ``limits`` are those of the server.  ``windows`` are the processors of reservations.  A limit becomes a pool for
+    each user, group or project when a job of theirs is met.
+    """
+
+    def __init__(self, snapshot: ServerSnapshot) -> None:
+        self._up = {each.name: each for each in snapshot.vnodes if not _DOWN.search(each.state)}
+        self._all = {each.name for each in snapshot.vnodes}
+        up = self._up.values()
+        self.processors = sum(each.ncpus for each in up)
+        self.limits: Limits = limits_of(snapshot)
+        self.reservations = [
+            each for each in snapshot.reservations if each.state not in _UNSURE and each.end > snapshot.taken
+        ]
+        self.windows = [
+            Window(each.start, each.end, min(each.ncpus, self.processors)) for each in self.reservations if each.ncpus
+        ]
+        self._capacities = [self.processors]
+        self._index: dict[tuple[object, ...], int] = {}
+        self._queues = Counter[str]()
+        for each in up:
+            self._queues[each.queue] += each.ncpus
+        if list(self._queues) in ([], [""]):
+            self._queues.clear()
+        for queue, ncpus in self._queues.items():
+            self._pool(("vnodes", queue), ncpus)
+        if (total := sum(each.ngpus for each in up)) > 0:
+            self._pool(("gpus",), total)
+
+    @property
+    def needed(self) -> bool:
+        """Whether there is more to compete for than processors."""
+        return bool(len(self._capacities) > 1 or self.limits.found or self.windows)
+
+    def _pool(self, key: tuple[object, ...], capacity: int) -> int:
+        index = self._index.get(key)
+        if index is None:
+            index = self._index[key] = len(self._capacities)
+            self._capacities.append(capacity)
+        return index
+
+    def shares(self, submission: Submission, processors: int) -> Shares:
+        """What a job takes.
+
+        :param processors: that it holds or needs (:meth:`held`).
+        """
+        found: dict[int, int] = {}
+        if self._queues:
+            found[self._vnodes(submission.queue)] = processors
+        if ("gpus",) in self._index and (count := gpus(submission)):
+            found[self._index["gpus",]] = count
+        for limit, who in self.limits.of(submission):
+            key = (limit.queue, limit.kind, limit.resource, who)
+            if count := amount(submission, limit.resource):
+                found[self._pool(key, limit.most)] = count
+        return ((0, processors), *sorted(found.items()))
+
+    def _vnodes(self, queue: str) -> int:
+        """The pool of the vnodes on which jobs of a queue run; those without own ones share the others."""
+        return self._pool(("vnodes", queue if queue in self._queues else ""), 0)
+
+    def held(self, job: LiveJob) -> int:
+        """Processors of vnodes that are up that a running job holds, or a waiting job will hold.
+
+        A job with exclusive placement holds whole vnodes.
+        """
+        asked = job.submission.ncpus or 1
+        placed = _placed(job.exec_vnode) if job.occupies else {}
+        if placed:
+            vnodes = [self._up[name] for name in placed if name in self._up]
+            if vnodes and self._exclusive(job.submission, vnodes):
+                return sum(each.ncpus for each in vnodes)
+            if self._all.issuperset(placed):
+                return sum(ncpus for name, ncpus in placed.items() if name in self._up)
+        return asked if job.occupies else self.needed_by(job.submission)
+
+    def needed_by(self, submission: Submission) -> int:
+        """Processors that a job takes when it starts."""
+        asked = submission.ncpus or 1
+        vnodes = [each for each in self._up.values() if each.queue in ("", submission.queue)]
+        if not vnodes or not self._exclusive(submission, vnodes):
+            return asked
+        size = Counter(each.ncpus for each in vnodes).most_common(1)[0][0]
+        request = request_of(submission)
+        count = 0
+        for chunks in request.chunks:
+            on_one = 1 if request.arrangement.endswith("scatter") else max(size // max(chunks.resources[0], 1), 1)
+            count += -(-chunks.count // on_one)
+        return max(count * size, asked)
+
+    def _exclusive(self, submission: Submission, vnodes: Sequence[VnodeState]) -> bool:
+        """Whether a job gets whole vnodes: by its placement, or by the vnodes' attribute ``sharing``."""
+        kinds = {each.sharing for each in vnodes}
+        if kinds and all(kind.startswith("force_excl") for kind in kinds):
+            return True
+        if kinds and all(kind.startswith("default_excl") for kind in kinds):
+            return "shared" not in submission.place
+        return request_of(submission).exclusive
+
+    def why_never(self, submission: Submission, shares: Shares) -> str:
+        """Why a job cannot start even when no other job runs, one sentence; empty if it can."""
+        if self.inside_queue(submission.queue):
+            return f"it is in the queue of reservation {submission.queue}, whose jobs are not forecast"
+        names = {index: key for key, index in self._index.items()}
+        for pool, need in shares[1:]:
+            have = self._capacities[pool]
+            if need <= have:
+                continue
+            match names[pool]:
+                case ("gpus",):
+                    return f"it needs {need:,} GPUs, the vnodes that are up have {have:,}"
+                case ("vnodes", _):
+                    return f"it needs {need:,} processors, the vnodes for its queue have {have:,}"
+                case (queue, _, resource, who):
+                    where = f"queue {queue}" if queue else "the server"
+                    what = "jobs" if resource == JOBS else str(resource)
+                    return f"{where} lets {who} run {have:,} {what} at one time, and it needs {need:,}"
+        return ""
+
+    def inside_queue(self, queue: str) -> bool:
+        """Whether a queue is that of a reservation: PBS names it as the reservation, without the server."""
+        return any(each.name.partition(".")[0] == queue for each in self.reservations)
+
+    def machine(
+        self, processors: int, shares: Sequence[Shares], walltimes: Sequence[int], running_ends: Sequence[int]
+    ) -> Pools:  # fmt: skip
+        """The empty machine for some jobs.
+
+        :param processors: of the machine, which may be more than are up.
+        :param running_ends: start + walltime of the running jobs, which are the first ones.
+        """
+        return Pools([processors, *self._capacities[1:]], shares, walltimes, self.windows, running_ends)
+
+
+def _placed(exec_vnode: str) -> dict[str, int]:
+    """Processors by vnode of a running job.
+
+    >>> _placed("(n1:ncpus=8:mem=4gb)+(n1:ncpus=2+n2:ncpus=6)")
+    {'n1': 10, 'n2': 6}
+    """
+    found: Counter[str] = Counter()
+    for part in re.split(r"[()+]+", exec_vnode):
+        name, _, resources = part.partition(":")
+        match = re.search(r"(?:^|:)ncpus=(\d{1,9})(?:$|:)", resources)
+        if name:
+            found[name] += int(match[1]) if match else 0
+    return dict(found)

@@ -1,0 +1,196 @@
+"""What limits the start of jobs besides processors: limits on running jobs, GPUs, reservations, vnodes."""
+
+from dataclasses import replace
+
+import pytest
+
+from softwalltime.forecast.limits import limits_of
+from softwalltime.forecast.pbs_state import snapshot_of
+from softwalltime.forecast.queue_model import ModelledQueue, model_of
+from softwalltime.forecast.snapshot import AdvanceReservation, LiveJob, QueueSettings, ServerSnapshot, VnodeState
+from softwalltime.jobs import Submission
+from tests.forecast.states import NOW, recorded_output, running, server, waiting
+
+GENERIC = "[u:PBS_GENERIC=1]"
+
+
+def starts(queue: ModelledQueue, **runtimes: int) -> dict[str, int]:
+    """Seconds from now to the start of each waiting job; each job runs for its walltime or as given by its number."""
+    model = queue.model
+    given = {name.removeprefix("job"): seconds for name, seconds in runtimes.items()}
+    numbers = [job.submission.job_id.partition(".")[0] for job in queue.live]
+    seconds = [given.get(number, limit) for number, limit in zip(numbers, model.jobs.walltime, strict=True)]
+    found = model.run(seconds).start - NOW
+    return dict(zip(numbers[model.running :], found[model.running :].tolist(), strict=True))
+
+
+def limited(snapshot: ServerSnapshot, attribute: str, value: str, queue: str = "") -> ServerSnapshot:
+    """The server with a limit of its own or of a queue."""
+    if not queue:
+        return replace(snapshot, scheduler=replace(snapshot.scheduler, limits=((attribute, value),)))
+    return replace(snapshot, queues=(QueueSettings(queue, True, True, True, limits=((attribute, value),)),))
+
+
+JOBS = (
+    running(1, 2, 600, elapsed=0),
+    waiting(2, 2, 300),
+    waiting(3, 2, 300, user="bob"),
+    waiting(4, 2, 300, user="bob"),
+)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "expected"),
+    [
+        ("max_run", GENERIC, {"2": 600, "3": 0, "4": 300}),
+        ("max_run", "[u:PBS_GENERIC=1],[u:bob=2]", {"2": 600, "3": 0, "4": 0}),
+        ("max_run", "[u:alice=1]", {"2": 600, "3": 0, "4": 0}),
+        ("max_run", "[o:PBS_ALL=2]", {"2": 0, "3": 300, "4": 600}),
+        ("max_run", "[p:PBS_GENERIC=2], [g:PBS_GENERIC=9]", {"2": 0, "3": 300, "4": 600}),
+        ("max_run_res.ncpus", "[u:PBS_GENERIC=3]", {"2": 600, "3": 0, "4": 300}),
+        ("max_run_res.ncpus", "[o:PBS_ALL=4]", {"2": 0, "3": 300, "4": 600}),
+        ("max_user_run", "1", {"2": 600, "3": 0, "4": 300}),
+        ("max_running", "2", {"2": 0, "3": 300, "4": 600}),
+        ("max_user_res.ncpus", "2", {"2": 600, "3": 0, "4": 300}),
+    ],
+)
+@pytest.mark.parametrize("queue", ["", "q"])
+def test_limits_on_running_jobs_delay_starts(attribute: str, value: str, expected: dict[str, int], queue: str) -> None:
+    for depth in (1, 5):
+        found = model_of(limited(server(16, *JOBS, backfill_depth=depth), attribute, value, queue))
+        assert found.model.policy.backfill == ("easy" if depth == 1 else "pbs")
+        assert starts(found) == expected
+        assert found.remarks == ()
+
+
+def test_a_limit_of_another_queue_does_not_count() -> None:
+    assert starts(model_of(limited(server(16, *JOBS), "max_run", "[o:PBS_ALL=1]", "other"))) == dict.fromkeys("234", 0)
+
+
+def test_a_job_above_its_limit_has_a_reason_in_place_of_a_forecast() -> None:
+    snapshot = limited(server(16, *JOBS, waiting(5, 4, 60, user="carol")), "max_run_res.ncpus", "[u:PBS_GENERIC=3]")
+    (impossible,) = model_of(snapshot).impossible
+    assert impossible.job.submission.job_id == "5.srv"
+    assert impossible.reason == "the server lets carol run 3 ncpus at one time, and it needs 4"
+
+
+def test_limits_that_cannot_be_modelled_are_named() -> None:
+    snapshot = limited(server(16, *JOBS), "max_run_res.licenses", "[u:PBS_GENERIC=3]", "q")
+    assert model_of(snapshot).remarks == ("these limits are not modelled: max_run_res.licenses of queue q",)
+    assert model_of(limited(server(16, *JOBS), "max_run_soft", GENERIC)).remarks[0].endswith("max_run_soft")
+
+
+def test_limits_of_recorded_queues_are_read_as_pbs_writes_them() -> None:
+    found = limits_of(snapshot_of(recorded_output()))
+    assert [(each.queue, each.kind, each.name, each.resource, each.most) for each in found.found] == [
+        ("short", "u", "PBS_GENERIC", "", 4), ("long", "u", "PBS_GENERIC", "ncpus", 64),
+    ]  # fmt: skip
+    assert found.unread == ()
+
+
+def test_a_reservation_is_kept_free_by_walltimes() -> None:
+    # Of 8 processors 6 are reserved from 1000 s to 2000 s from now.
+    jobs = (waiting(1, 4, 1500), waiting(2, 4, 900), waiting(3, 2, 5000), waiting(4, 8, 600))
+    reserved = replace(
+        server(8, *jobs), reservations=(AdvanceReservation("R1.srv", NOW + 1000, NOW + 2000, 6, "RESV_CONFIRMED"),)
+    )
+    for depth in (1, 3):
+        snapshot = replace(reserved, scheduler=replace(reserved.scheduler, backfill_depth=depth))
+        found = starts(model_of(snapshot))
+        assert found["1"] == 2000
+        assert found["2"] == 0
+    unconfirmed = replace(reserved.reservations[0], state="RESV_UNCONFIRMED")
+    assert starts(model_of(replace(reserved, reservations=(unconfirmed,))))["1"] == 0
+
+
+def test_jobs_inside_a_reservation_use_its_processors() -> None:
+    inside = running(1, 6, 900, elapsed=100)
+    inside = replace(inside, submission=replace(inside.submission, queue="R1"))
+    queued = replace(waiting(3, 1, 60), submission=replace(waiting(3, 1, 60).submission, queue="R1"))
+    snapshot = replace(
+        server(8, inside, waiting(2, 4, 600), queued),
+        reservations=(AdvanceReservation("R1.srv", NOW - 500, NOW + 2000, 6, "RESV_RUNNING"),),
+    )
+    found = model_of(snapshot)
+    assert starts(found) == {"2": 2000}
+    assert found.impossible[0].reason == "it is in the queue of reservation R1, whose jobs are not forecast"
+
+
+def test_processors_of_vnodes_that_are_down_do_not_come_free() -> None:
+    def on(vnodes: str, ncpus: int, number: int, walltime: int) -> LiveJob:
+        return replace(running(number, ncpus, walltime, elapsed=0), exec_vnode=vnodes)
+
+    vnodes = (VnodeState("n1", "n1", "job-busy", 8), VnodeState("n2", "n2", "job-busy,offline", 8))
+    jobs = (on("(n2:ncpus=8)", 8, 1, 100), on("(n1:ncpus=4)+(n1:ncpus=4)", 8, 2, 900), waiting(3, 8, 60))
+    found = model_of(replace(server(16, *jobs), vnodes=vnodes))
+    assert found.model.processors == 8
+    assert starts(found) == {"3": 900}
+
+
+def test_exclusive_jobs_hold_whole_vnodes() -> None:
+    vnodes = tuple(VnodeState(name, name, "free", 8) for name in ("n1", "n2", "n3"))
+    alone = replace(running(1, 2, 900, elapsed=0), exec_vnode="(n1:ncpus=1)+(n2:ncpus=1)")
+    alone = replace(alone, submission=replace(alone.submission, place="scatter:excl", select="2:ncpus=1"))
+    jobs = (alone, waiting(2, 9, 60), waiting(3, 8, 60))
+    found = model_of(replace(server(24, *jobs), vnodes=vnodes))
+    assert found.model.jobs.processors[0] == 16
+    assert starts(found) == {"2": 900, "3": 0}
+    wanted = Submission("4.srv", "bob", NOW, 60, ncpus=6, select="3:ncpus=2", place="free:excl")
+    more = LiveJob(wanted, "Q", 4)
+    assert model_of(replace(server(24, alone, more), vnodes=vnodes)).model.jobs.processors == (16, 8)
+    shared = tuple(replace(each, sharing="default_excl") for each in vnodes)
+    assert model_of(replace(server(24, waiting(5, 3, 60)), vnodes=shared)).model.jobs.processors == (8,)
+
+
+def test_gpus_and_vnodes_of_a_queue_are_pools_of_their_own() -> None:
+    def with_gpus(job: LiveJob, count: int, queue: str = "q") -> LiveJob:
+        return replace(job, submission=replace(job.submission, ngpus=count, queue=queue))
+
+    vnodes = (VnodeState("n1", "n1", "free", 16, ngpus=2), VnodeState("n2", "n2", "free", 8, queue="big"))
+    jobs = (
+        with_gpus(running(1, 2, 900, elapsed=0), 2), with_gpus(waiting(2, 2, 60), 1), waiting(3, 2, 60),
+        with_gpus(waiting(4, 12, 60), 0, "big"), with_gpus(waiting(5, 8, 70), 0, "big"),
+        with_gpus(waiting(6, 8, 70), 0, "big"), with_gpus(waiting(7, 1, 60), 3),
+    )  # fmt: skip
+    found = model_of(replace(server(24, *jobs), vnodes=vnodes))
+    assert starts(found) == {"2": 900, "3": 0, "5": 0, "6": 70}
+    assert [each.reason for each in found.impossible] == [
+        "it needs 12 processors, the vnodes for its queue have 8", "it needs 3 GPUs, the vnodes that are up have 2",
+    ]  # fmt: skip
+
+
+def test_what_is_only_approximated_is_said() -> None:
+    jobs = (waiting(1, 1, 60), waiting(2, 1, 60))
+    queues = (
+        QueueSettings("q", True, True, True, priority=150, backfill_depth=4),
+        QueueSettings("p_other", True, True, True),
+    )
+    settings = {"fair_share": True, "preemption": True, "resources": ("ncpus", "licenses")}
+    snapshot = replace(
+        server(8, *jobs, formula="fairshare_perc * 2", **settings),
+        queues=queues,
+        reservations=(AdvanceReservation("S7.srv", NOW + 50, NOW + 60, 1, "RESV_CONFIRMED"),),
+    )
+    found = model_of(snapshot)
+    assert found.model.policy.order == "fcfs"
+    assert [remark.partition(":")[0] for remark in found.remarks] == [
+        "job_sort_formula is approximated by the order of arrival",
+        "fair share is on",
+        "preemption is not modelled",
+        "backfill_depth of queue q is not modelled",
+        "of standing reservations only the next occurrence is modelled",
+        "these resources are not modelled",
+    ]
+
+
+def test_the_formula_knows_priorities_and_the_predicted_resource() -> None:
+    jobs = (
+        running(1, 8, 600, elapsed=0),
+        waiting(2, 8, 100),
+        waiting(3, 8, 100, priority=5),
+        waiting(4, 8, 100, predicted=30.0),
+    )
+    by_priority = model_of(server(8, *jobs, formula="job_priority"))
+    assert starts(by_priority) == {"2": 700, "3": 600, "4": 800}
+    by_prediction = model_of(server(8, *jobs, formula="-(predicted or walltime)"))
+    assert starts(by_prediction) == {"2": 700, "3": 800, "4": 600}

@@ -1,0 +1,110 @@
+"""Machines of several pools: limits on running jobs, GPUs and reserved windows."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from softwalltime.errors import UsageError
+from softwalltime.simulation.engine import Engine, ScheduleOutcome, simulate
+from softwalltime.simulation.jobs import Jobs, jobs_of
+from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.pools import Pools, Shares, Window
+from tests.samples import job
+
+
+def limited(jobs: Jobs, processors: int, most: int) -> Pools:
+    """Processors, and at most so many processors for each user at one time."""
+    users = {user: number for number, user in enumerate(dict.fromkeys(jobs.completed.values("user")), 1)}
+    shares: list[Shares] = [
+        ((0, need), (users[user], need))
+        for need, user in zip(jobs.processors, jobs.completed.values("user"), strict=True)
+    ]
+    return Pools([processors, *(most for _ in users)], shares, jobs.walltime)
+
+
+def reserved(jobs: Jobs, processors: int, *windows: Window) -> ScheduleOutcome:
+    """The schedule on a machine of processors with these windows."""
+    machine = Pools([processors], [((0, need),) for need in jobs.processors], jobs.walltime, windows)
+    engine = Engine(jobs, machine, Policy())
+    engine.resume((), (), 0, [window.end for window in windows])
+    return engine.run()
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Policy(),
+        Policy(waiting="factor:0.5"),
+        Policy(order="sjf"),
+        Policy(backfill="none"),
+        Policy(backfill="pbs", depth=3),
+    ],
+)
+def test_pools_of_processors_alone_are_plain_processors(jobs: Jobs, policy: Policy) -> None:
+    shares: list[Shares] = [((0, need),) for need in jobs.processors]
+    plain, pooled = (simulate(jobs, machine, policy) for machine in (64, Pools([64], shares, jobs.walltime)))
+    assert np.array_equal(plain.start, pooled.start)
+
+
+@pytest.mark.parametrize("order", ["fcfs", "sjf"])
+def test_easy_with_limits_decides_as_the_cycle_of_pbs_with_one_top_job(jobs: Jobs, order: str) -> None:
+    some = jobs.that_fit(24)[0]
+    easy, cycle = (
+        simulate(some, limited(some, 64, 24), Policy(order=order, backfill=backfill)) for backfill in ("easy", "pbs")
+    )
+    assert np.array_equal(easy.start, cycle.start)
+    free = simulate(some, 64, Policy(order=order))
+    assert (easy.start - free.start).mean() > 60, "the limit matters"
+
+
+def test_no_user_ever_holds_more_than_the_limit(jobs: Jobs) -> None:
+    some = jobs.that_fit(24)[0]
+    found = simulate(some, limited(some, 64, 24), Policy())
+    users = list(some.completed.values("user"))
+    held: Counter[str] = Counter()
+    most = 0
+    changes = [(end, 0, index) for index, end in enumerate((found.start + found.duration).tolist())]
+    changes += [(start, 1, index) for index, start in enumerate(found.start.tolist())]
+    for _, starts, index in sorted(changes):
+        held[users[index]] += some.processors[index] if starts else -some.processors[index]
+        most = max(most, *held.values())
+    assert most == 24
+
+
+def test_jobs_keep_clear_of_a_reserved_window_by_their_walltime() -> None:
+    jobs = jobs_of(
+        [
+            job("a", submitted=0, walltime=200, runtime=50, ncpus=4, job_id="long"),
+            job("b", submitted=1, walltime=100, runtime=50, ncpus=4, job_id="fits"),
+            job("c", submitted=2, walltime=900, runtime=90, ncpus=2, job_id="beside"),
+        ]
+    )
+    # Of 6 processors 4 are reserved from 150 to 400.
+    found = reserved(jobs, 6, Window(150, 400, 4))
+    assert dict(zip(jobs.completed.values("job_id"), found.start.tolist(), strict=True)) == {
+        "long": 400, "fits": 1, "beside": 2,
+    }  # fmt: skip
+
+
+def test_easy_and_pbs_hold_the_same_windows_free(jobs: Jobs) -> None:
+    begin = jobs.submitted[0]
+    windows = [Window(begin + 86400 * day, begin + 86400 * day + 20_000, 40) for day in range(1, 6)]
+    shares: list[Shares] = [((0, need),) for need in jobs.processors]
+    for backfill in ("easy", "pbs"):
+        engine = Engine(jobs, Pools([64], shares, jobs.walltime, windows), Policy(backfill=backfill))
+        engine.resume((), (), begin, [window.end for window in windows])
+        found = engine.run()
+        end = found.start + np.minimum(found.duration, jobs.walltime)
+        for window in windows:
+            inside = (found.start < window.end) & (end > window.start)
+            times = np.concatenate([found.start[inside], [window.start]])
+            times = times[(times >= window.start) & (times < window.end)]
+            used = [int((np.array(jobs.processors)[(found.start <= time) & (end > time)]).sum()) for time in times]
+            assert max(used) <= 24, backfill
+        assert (found.start >= 0).all()
+
+
+def test_orders_that_starts_change_need_the_cycle_of_pbs(jobs: Jobs) -> None:
+    with pytest.raises(UsageError, match="backfilling pbs"):
+        simulate(jobs, limited(jobs, 64, 64), Policy(order="fairshare"))
