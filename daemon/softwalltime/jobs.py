@@ -5,7 +5,7 @@ a text that was not recorded is ``""``, a number that was not recorded is ``None
 world (an accounting log, a trace, a hook, the store) builds these, so nothing past it has to check again.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, make_dataclass
 from enum import Enum
 from functools import partial
@@ -310,7 +310,8 @@ class DecisionRecord:
     and how many microseconds its last answered exchange took.  ``reason`` says why as a code, ``basis`` as a sentence.
     ``had`` is the soft walltime in seconds that the job had when it was asked about, 0 for none, ``None`` if not known:
     at its start it is what PBS planned with while it waited.  ``ordering`` is the value for ``job_sort_formula`` in
-    seconds, ``None`` where the policy has none.
+    seconds, ``None`` where the policy has none.  ``shadows`` are the soft walltimes that the policy's shadow predictors
+    would have given, by specification; ``None``: none were asked.
     """
 
     at: int
@@ -328,3 +329,4 @@ class DecisionRecord:
     reason: Reason = Reason.PREDICTED
     had: int | None = None
     ordering: int | None = None
+    shadows: Mapping[str, int | None] | None = None

@@ -268,3 +268,34 @@ COMMENT ON COLUMN softwalltime.scores_by_user.mean_request_error IS
 COMMENT ON COLUMN softwalltime.scores_by_user.extensions IS
 'extensions of the soft walltime by the scheduler, per job';
 COMMENT ON COLUMN softwalltime.scores_by_user.request_accuracy IS 'accuracy of the users'' walltimes';
+
+-- name: scores_of_shadows
+-- Compares predictors on the same jobs: those for which the shadow predictors were asked.
+CREATE OR REPLACE VIEW softwalltime.scores_of_shadows AS
+SELECT
+    day,
+    role,
+    predictor,
+    jobs,
+    accuracy / jobs AS accuracy,
+    underestimated::double precision / jobs AS underestimated,
+    badly_underestimated::double precision / jobs AS badly_underestimated,
+    1 - adjusted::double precision / jobs AS not_adjusted,
+    absolute_error / jobs AS mean_absolute_error
+FROM softwalltime.daily_shadows;
+
+COMMENT ON VIEW softwalltime.scores_of_shadows IS
+'Shadow predictors, the policy''s predictor and the walltimes on the same jobs, by day.';
+COMMENT ON COLUMN softwalltime.scores_of_shadows.day IS 'day of the jobs'' end, in UTC';
+COMMENT ON COLUMN softwalltime.scores_of_shadows.role IS
+'shadow; live: what the jobs had or, in mode shadow, would have had; walltime: no predictor';
+COMMENT ON COLUMN softwalltime.scores_of_shadows.predictor IS 'predictor with its options';
+COMMENT ON COLUMN softwalltime.scores_of_shadows.jobs IS
+'scored jobs for which the shadow predictors were asked: they ran and had a walltime';
+COMMENT ON COLUMN softwalltime.scores_of_shadows.accuracy IS
+'mean of min(p, t) / max(p, t), 0 to 1; t: runtime, at most the walltime; p: soft walltime, else the walltime';
+COMMENT ON COLUMN softwalltime.scores_of_shadows.underestimated IS 'share with p < t';
+COMMENT ON COLUMN softwalltime.scores_of_shadows.badly_underestimated IS
+'share underestimated by more than 30 minutes';
+COMMENT ON COLUMN softwalltime.scores_of_shadows.not_adjusted IS 'share without a soft walltime below the walltime';
+COMMENT ON COLUMN softwalltime.scores_of_shadows.mean_absolute_error IS 'mean of |p - t|, seconds';

@@ -112,6 +112,8 @@ def overview(status: Status, now: float) -> dict[str, dict[str, str]]:
             "running jobs": policy["running"],
             **({"ordering": ordering} if (ordering := policy.get("ordering")) is not None else {}),
             "minimum": f"{policy['minimum']} s",
+            **({"shadows": _shadows(status)} if policy.get("shadows") else {}),
+            **dict(status.notices),
         },
         "last seven days": {
             f"{each.predictor} ({each.mode})": (
@@ -160,6 +162,11 @@ def _live(live: LiveStatus) -> dict[str, str]:
         "alters": f"{live.altered:,} made{recorded}, {live.refused:,} refused{postponed}",
         "guard": f"on, {live.late_job} is late" if live.late_job else "off",
     }
+
+
+def _shadows(status: Status) -> str:
+    skipped = f"; {status.shadows_skipped:,} decisions stored without them" if status.shadows_skipped else ""
+    return ", ".join(status.policy["shadows"]) + skipped
 
 
 def _exceptions(policy: Mapping[str, Any]) -> str:

@@ -44,6 +44,16 @@ Spec = Annotated[str, AfterValidator(_check)]
 """A predictor as the registry knows it, or ``walltime``, or ``keep``."""
 
 
+def _check_shadow(spec: str) -> str:
+    if spec in (WALLTIME, KEEP):
+        raise ValueError(f"{spec} is no predictor")
+    return _check(spec)
+
+
+Shadow = Annotated[str, AfterValidator(_check_shadow)]
+"""A predictor as the registry knows it."""
+
+
 class Rule(_Model):
     """Exceptions for the jobs that match all of the given queue, user and project."""
 
@@ -82,6 +92,9 @@ class SitePolicy(_Model):
     minimum: int = Field(default=MINIMUM, ge=60, description="least soft walltime in seconds")
     share: float = Field(default=1.0, ge=0, le=1, description="share of the users for whom mode on is on")
     rules: tuple[Rule, ...] = ()
+    shadows: tuple[Shadow, ...] = Field(
+        default=(), max_length=8, description="predictors that predict waiting jobs to be compared; they set nothing"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -94,9 +107,10 @@ class SitePolicy(_Model):
         ordering = f", ordering {self.ordering}" if self.ordering is not None else ""
         share = f", for {self.share:.0%} of the users" if self.share < 1 else ""
         rules = f", {len(self.rules)} rules" if self.rules else ""
+        shadows = f", shadows {' '.join(self.shadows)}" if self.shadows else ""
         return (
             f"{preset}mode {self.mode}{share}, waiting {self.waiting}, running {self.running}{ordering}, "
-            f"minimum {self.minimum} s{rules}"
+            f"minimum {self.minimum} s{rules}{shadows}"
         )
 
     def specs(self) -> set[str]:

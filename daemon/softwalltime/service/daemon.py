@@ -25,6 +25,7 @@ from softwalltime.service.live_thread import LiveThread
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
+from softwalltime.service.shadow_thread import ShadowThread
 from softwalltime.service.socket_server import SocketServer
 from softwalltime.service.status import NOT_FOLLOWED, OK, DecisionCount, Status
 from softwalltime.service.systemd import notify
@@ -128,6 +129,8 @@ class PredictionDaemon:
         self.live = LiveThread(
             live_options(settings.live), lambda: self.handler.predictions, self.handler.queue, clock=clock
         )
+        self.shadows = ShadowThread(lambda: self.handler.predictions, self.handler.queue)
+        self.handler.after = self.shadows.add
         self.server = SocketServer(settings.socket, self.handler.answer, allowed_users(), self.handler.note)
         self._refused = ""
         self._version = version
@@ -140,12 +143,14 @@ class PredictionDaemon:
         """Start the threads."""
         self.recorder.start()
         self.worker.start()
+        self.shadows.start()
         self.live.start()
 
     def stop(self) -> None:
         """End the threads, after the waiting predictions were stored."""
         if not self.live.stop(LEAVING_WORKER):
             log.info("stopped while PBS was asked")
+        self.shadows.stop(LEAVING_WORKER)
         self.recorder.stop(LEAVING)
         if lost := len(self.handler.decisions):
             state = self._store_state()
@@ -204,6 +209,8 @@ class PredictionDaemon:
             answer_times=handler.metrics.answers.histogram(),
             exchange_times=handler.metrics.exchanges.histogram(),
             live=self.live.status(),
+            notices=predictions.notices(),
+            shadows_skipped=self.shadows.skipped,
         )
 
     def _store_state(self) -> str:

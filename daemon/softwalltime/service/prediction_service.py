@@ -1,5 +1,6 @@
 """The predictors of a policy in memory, safe to teach from one thread and to ask from another."""
 
+import logging
 from collections.abc import Callable, Collection, Iterable
 from copy import deepcopy
 from heapq import heappop, heappush
@@ -8,6 +9,7 @@ from time import time
 
 from softwalltime.events import Event, Kind
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.policy.clamp import soft_walltime
 from softwalltime.policy.decide import Decision, decide
 from softwalltime.policy.site import SitePolicy
 from softwalltime.predictors.base import Predictor
@@ -15,6 +17,8 @@ from softwalltime.predictors.registry import make
 from softwalltime.reasons import Reason
 from softwalltime.service.protocol import ProtocolError, Request
 from softwalltime.states import TEACHING, State
+
+log = logging.getLogger(__name__)
 
 KINDS = {
     "queuejob": Kind.SUBMITTED, "postqueuejob": Kind.SUBMITTED, "modifyjob": Kind.ALTERED, "runjob": Kind.STARTED,
@@ -30,12 +34,17 @@ class PredictionService:
     A job that ended in the future is learnt when its time has come, by the clock or by that of a request: what is
     predicted then rests on what was known then, and a record with a wrong clock does no harm.
 
+    The policy's shadow predictors are in a second one with a lock of its own, ``shadows``, which learns and observes
+    the same: no request waits for them.
+
     :param teaching: how jobs must have ended to be learnt.
+    :param specs: the predictors, if not those of the policy.
     """
 
     def __init__(
-        self, policy: SitePolicy, teaching: Collection[State] = TEACHING, clock: Callable[[], float] = time
-    ) -> None:
+        self, policy: SitePolicy, teaching: Collection[State] = TEACHING, clock: Callable[[], float] = time,
+        specs: Collection[str] | None = None,
+    ) -> None:  # fmt: skip
         self.policy = policy
         self.teaching = frozenset(teaching)
         self.ready = False
@@ -46,7 +55,11 @@ class PredictionService:
         self._lock = Lock()
         self._future: list[tuple[int, int, CompletedJob]] = []
         self._taken = 0
-        self._predictors: dict[str, Predictor] = {spec: make(spec) for spec in sorted(policy.specs())}
+        wanted = policy.specs() if specs is None else specs
+        self._predictors: dict[str, Predictor] = {spec: make(spec) for spec in sorted(wanted)}
+        with_shadows = specs is None and bool(policy.shadows)
+        self.shadows = PredictionService(policy, teaching, clock, policy.shadows) if with_shadows else None
+        """The shadow predictors; ``None``: the policy has none."""
         self._fitted = {spec for spec, predictor in self._predictors.items() if predictor.fits}
         self._copying = False
         self._missed: list[CompletedJob | Event] | None = None
@@ -58,18 +71,18 @@ class PredictionService:
 
     @property
     def predictors(self) -> tuple[Predictor, ...]:
-        """All predictors that may be asked."""
-        return tuple(self._predictors.values())
+        """All predictors that may be asked, and the shadow predictors."""
+        return (*self._predictors.values(), *(self.shadows.predictors if self.shadows is not None else ()))
 
     @property
     def observes(self) -> bool:
         """Whether a predictor wants to know which jobs wait and run."""
-        return any(predictor.observes for predictor in self._predictors.values())
+        return any(predictor.observes for predictor in self.predictors)
 
     @property
     def fit_seconds(self) -> int | None:
         """Seconds between two fits, the shortest that a predictor asks for; ``None``: none is to be fitted."""
-        return min((self._predictors[spec].fit_seconds for spec in self._fitted), default=None)
+        return min((predictor.fit_seconds for predictor in self.predictors if predictor.fits), default=None)
 
     @property
     def from_the_future(self) -> int:
@@ -90,12 +103,16 @@ class PredictionService:
                     heappush(self._future, (job.end, self._taken, job))
                 else:
                     self._teach(job)
+            if self.shadows is not None:
+                self.shadows.learn([job])
 
     def observe(self, events: Iterable[Event]) -> None:
         """Show these events to the predictors that observe; a request waits for one event at most."""
         for event in events:
             with self._lock:
                 self._show(event, self._live())
+            if self.shadows is not None:
+                self.shadows.observe([event])
 
     def _come_to(self, now: int) -> None:
         while self._future and self._future[0][0] <= now:
@@ -121,6 +138,10 @@ class PredictionService:
 
         No answer waits for it but for the moment in which one job is learnt.  One call at a time, in any thread.
         """
+        if self.shadows is not None:
+            self.shadows.fit(now)
+        if not self._fitted:
+            return
         spec_names = sorted(self._fitted)
         with self._lock:
             missed = self._missed = []
@@ -163,6 +184,32 @@ class PredictionService:
 
         kind = KINDS[request.event]
         return now, self._decide(kind, submission, request.soft_walltime, now, 0)
+
+    def values(self, submission: Submission, now: int) -> dict[str, int | None]:
+        """Return what each predictor would give a waiting job: its soft walltime in seconds, ``None`` for none.
+
+        A predictor that raises gives none; its error is logged.
+        """
+        minimum = self.policy.terms(submission).minimum
+        found: dict[str, int | None] = {}
+        for spec in self._predictors:
+            try:
+                with self._lock:
+                    self._come_to(now)
+                    answer = self._predictors[spec].predict(submission, now, 0)
+                found[spec] = soft_walltime(answer, submission, minimum)
+            # A predictor of another package may fail in any way.
+            except Exception:
+                log.exception("the shadow predictor %s failed", spec)
+                found[spec] = None
+        return found
+
+    def notices(self) -> tuple[tuple[str, str], ...]:
+        """Return what the predictors say about their own state, by specification."""
+        with self._lock:
+            found = [(spec, predictor.notice) for spec, predictor in self._predictors.items()]
+        of_shadows = self.shadows.notices() if self.shadows is not None else ()
+        return (*((spec, notice) for spec, notice in found if notice), *of_shadows)
 
     def revise(self, submission: Submission, has: int | None, elapsed: int | None, now: int) -> Decision:
         """Decide anew about a job that waits or runs.

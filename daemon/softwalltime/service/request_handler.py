@@ -32,6 +32,8 @@ class RequestHandler:
         self.dropped = 0
         self.counts: Counter[str] = Counter()
         self.metrics = RequestMetrics()
+        self.after: Callable[[DecisionRecord], None] = self.queue
+        """Called with each decision after its response was sent."""
         self._status = status
         self._counted = ""
         self._sent: tuple[Request, int, Decision, str, int] | None = None
@@ -79,7 +81,7 @@ class RequestHandler:
             record = _record(*sent, delivered)
             self.counts[f"{record.event} {record.action}"] += 1
             self.metrics.add(record)
-            self.queue(record)
+            self.after(record)
 
     def queue(self, record: DecisionRecord) -> None:
         """Queue a decision to be stored; safe from any thread."""

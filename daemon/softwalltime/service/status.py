@@ -128,6 +128,10 @@ class Status:
     """Durations of the hook's exchanges."""
 
     live: LiveStatus = LiveStatus()
+    notices: tuple[tuple[str, str], ...] = ()
+    """What predictors say about their own state, by specification."""
+    shadows_skipped: int = 0
+    """Decisions stored without the shadow predictors, because too many waited."""
 
     @property
     def followed(self) -> bool:
@@ -159,8 +163,9 @@ class Status:
             given["decisions"] = tuple(DecisionCount(**each) for each in given["decisions"])
             for name in ("answer_times", "exchange_times"):
                 given[name] = Histogram(**given[name])
+            given["notices"] = tuple((spec, notice) for spec, notice in given.get("notices", ()))
             given["live"] = LiveStatus(**given.get("live", {}))
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise StatusError(_of_another_version(response, str(error))) from error
         return cls(**given)
 

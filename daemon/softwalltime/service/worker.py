@@ -116,6 +116,7 @@ class Worker:
         self._next_refresh = monotonic() + min(FIRST_REFRESH, refresh_every)
         self._refresh_began = 0
         self._next: PredictionService | None = None
+        self._notices: dict[str, str] = {}
         self._watch = JobWatch()
         self._lines_seen: int | None = -1
         self._next_poll = self._next_fit = monotonic()
@@ -182,6 +183,7 @@ class Worker:
                 self._follow(engine, self._follower)
             self._learn(engine)
             self._fit()
+            self._log_notices()
             self._prune(engine)
             self._refresh(engine)
             self._recovered()
@@ -266,6 +268,14 @@ class Worker:
                 self._last_id = number
             if predictions.observes and self._has_changed():
                 predictions.observe(self._watch.poll(read_current(connection), int(self._clock())))
+
+    def _log_notices(self) -> None:
+        """Log what predictors say about their own state when it has changed."""
+        notices = dict(self._handler.predictions.notices())
+        for spec, notice in notices.items():
+            if self._notices.get(spec) != notice:
+                log.info("%s: %s", spec, notice)
+        self._notices = notices
 
     def _has_changed(self) -> bool:
         """Whether the list of waiting and running jobs may have changed since the last poll."""

@@ -22,7 +22,7 @@ from sqlalchemy import (
     func,
     text,
 )
-from sqlalchemy.dialects.postgresql import ENUM
+from sqlalchemy.dialects.postgresql import ENUM, JSONB
 
 from softwalltime.reasons import Reason
 from softwalltime.states import State
@@ -304,6 +304,9 @@ predictions = Table(
     ),
     _seconds("had", "soft walltime of the job at the request, seconds; 0: none; null: unknown"),
     _seconds("ordering", "value for job_sort_formula, seconds; null: the policy has none"),
+    Column(
+        "shadows", JSONB, comment="soft walltimes of the shadow predictors, seconds, by predictor; null: none was asked"
+    ),
     comment="Decisions of the daemon: one row per request of the hook.",
 )
 

@@ -1,0 +1,79 @@
+"""The thread that asks the policy's shadow predictors, after a response was sent."""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from queue import SimpleQueue
+from threading import Thread
+
+from softwalltime.events import Kind
+from softwalltime.jobs import DecisionRecord
+from softwalltime.service.prediction_service import KINDS, PredictionService
+
+BEHIND = 1000
+"""Decisions that wait for the shadow predictors, above which decisions are stored without them."""
+REST = 4
+"""Seconds of rest for each second of work: the thread takes at most a fifth of one core from the answers."""
+EVENTS = frozenset(event for event, kind in KINDS.items() if kind is not Kind.STARTED)
+"""PBS's events about waiting jobs."""
+
+log = logging.getLogger(__name__)
+
+
+class ShadowThread:
+    """Adds to each decision about a waiting job what the shadow predictors would have given it, then passes it on.
+
+    Decisions are passed on in their order.  Without shadow predictors they are passed on at once.
+
+    :param predictions: returns the current prediction service.
+    :param store: queues a decision to be stored; called from this thread or from that of :meth:`add`.
+    """
+
+    def __init__(self, predictions: Callable[[], PredictionService], store: Callable[[DecisionRecord], None]) -> None:
+        self.skipped = 0
+        """Decisions stored without the shadow predictors, because too many waited."""
+        self._predictions = predictions
+        self._store = store
+        self._queue: SimpleQueue[DecisionRecord | None] = SimpleQueue()
+        self._thread = Thread(target=self._run, name="shadows", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self, timeout: float) -> bool:
+        """End after the decisions that wait were passed on; return whether that was within ``timeout`` seconds."""
+        self._queue.put(None)
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def add(self, record: DecisionRecord) -> None:
+        """Take a decision; returns at once."""
+        # Decisions that wait must be stored before this one.
+        if self._predictions().shadows is None and self._queue.empty():
+            self._store(record)
+        else:
+            self._queue.put(record)
+
+    def _run(self) -> None:
+        while (record := self._queue.get()) is not None:
+            began = time.perf_counter()
+            try:
+                record = self._with_shadows(record)
+            # The decision is stored in any case.
+            except Exception:
+                log.exception("unexpected error in the shadow predictors")
+            self._store(record)
+            if self._queue.qsize() <= BEHIND:
+                time.sleep(REST * (time.perf_counter() - began))
+
+    def _with_shadows(self, record: DecisionRecord) -> DecisionRecord:
+        predictions = self._predictions()
+        if predictions.shadows is None or not predictions.ready or record.mode == "off" or record.event not in EVENTS:
+            return record
+        if self._queue.qsize() > BEHIND:
+            self.skipped += 1
+            return record
+        return replace(record, shadows=predictions.shadows.values(record.submission, record.at))
