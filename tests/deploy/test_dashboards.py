@@ -85,7 +85,7 @@ def expanded(query: str, length: timedelta) -> str:
 def filled(module_engine: Engine) -> Engine:
     """A store with jobs and predictions of the last weeks."""
     workload = Workload(lately(generate(1500, users=10, processors=1024, seed=3), days=30))
-    store(module_engine, workload.jobs, asked(workload, mode="on", waiting="v1")[0])
+    store(module_engine, workload.jobs, asked(workload, mode="on", waiting="v1", shadows=("v3",))[0])
     fresh(module_engine)
     return module_engine
 
