@@ -22,6 +22,7 @@ ALLOWED = {
     "resources": {"errors"},
     "settings": {"errors", "states"},
     "accounting": {"errors", "jobs"},
+    "api": {"accounting", "errors", "jobs", "policy", "predictors", "replay", "simulation", "workloads"},
     "predictors": {"errors", "events", "extras", "jobs", "quantiles", "reasons"},
     "policy": {"errors", "events", "jobs", "predictors", "reasons"},
     "store": {"errors", "jobs", "reasons", "resources", "settings", "states"},

@@ -1,5 +1,54 @@
-"""Soft walltimes for PBS: how long will this job really run?"""
+"""Soft walltimes for PBS: how long will this job really run?
 
+The names of :mod:`softwalltime.api` can be imported from here, and are loaded when they are first used.
+"""
+
+from importlib import import_module
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from softwalltime.api import (
+        ColdStart,
+        CompletedJob,
+        Options,
+        Policy,
+        Prediction,
+        Predictor,
+        Replayed,
+        Schedule,
+        Submission,
+        generate,
+        read_jobs,
+        replay,
+        simulate,
+    )
+
+__all__ = [
+    "ColdStart",
+    "CompletedJob",
+    "Options",
+    "Policy",
+    "Prediction",
+    "Predictor",
+    "Replayed",
+    "Schedule",
+    "Submission",
+    "__version__",
+    "generate",
+    "read_jobs",
+    "replay",
+    "simulate",
+]
 __version__ = version("pbs-softwalltime")
+
+
+def __getattr__(name: str) -> Any:
+    # The daemon and most commands need none of these, and numpy takes a tenth of a second.
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("softwalltime.api"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
