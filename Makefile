@@ -7,7 +7,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 DEMO   := build/demo
 
-.PHONY: demo test lint bench deb rpm clean
+.PHONY: demo test lint bench docs pictures deb rpm clean
 
 demo: $(VENV)/.user
 	rm -rf $(DEMO)
@@ -26,7 +26,15 @@ lint: $(VENV)/.developer
 bench: $(VENV)/.developer
 	$(BIN)/python -m tests.benchmarks
 
-# Build a package for this system and its Python in build/packages.
+# The documents as a site in build/site; a broken link fails.
+docs: $(VENV)/.developer
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# The pictures of the README, from the demo's jobs; needs Chromium.
+pictures: demo
+	$(BIN)/python deploy/site/pictures.py
+
+# Build packages for this system and its Python in build/packages.
 deb rpm: | $(VENV)
 	PIP=$(BIN)/pip deploy/packages/build $@
 

@@ -136,8 +136,8 @@ def generate(
     The same arguments always give the same jobs; a smaller workload is not a prefix of a larger one.  Submissions begin
     at ``start`` (epoch seconds).  :func:`.start_times` schedules the jobs.  Subjobs of arrays count as jobs.
 
-    >>> [(job.submission.job_id, job.submission.user, job.submission.walltime, job.runtime) for job in generate(2)]
-    [('1.pbs1', 'user069', 600, 17), ('2.pbs1', 'user014', 300, 244)]
+        >>> [(job.submission.job_id, job.submission.user, job.submission.walltime, job.runtime) for job in generate(2)]
+        [('1.pbs1', 'user069', 600, 17), ('2.pbs1', 'user014', 300, 244)]
     """
     if jobs < 0 or users < 1 or processors < 1 or not 0 <= seed < 2**32:
         raise UsageError(

@@ -1,0 +1,117 @@
+"""Make the pages of the site from the documents beside the code (a hook of MkDocs).
+
+Links between documents become links between pages, links to other files of the checkout become links to the repository.
+A link to nothing is an error, as mkdocs.yml makes a link to a heading that is not there.
+"""
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+import click
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PAGES: Final = {
+    "index.md": "README.md",
+    "measure.md": "daemon/softwalltime/replay/MEASURE.md",
+    "predictors.md": "daemon/softwalltime/predictors/PREDICTORS.md",
+    "calibrated.md": "daemon/softwalltime/predictors/CALIBRATED.md",
+    "simulator.md": "daemon/softwalltime/simulation/SIMULATOR.md",
+    "start-times.md": "daemon/softwalltime/forecast/START_TIMES.md",
+    "forecast-model.md": "daemon/softwalltime/forecast/STARTS.md",
+    "experiments.md": "daemon/softwalltime/experiments/RESULTS.md",
+    "install.md": "deploy/GUIDE.md",
+    "hook.md": "hooks/README.md",
+    "policies.md": "deploy/POLICIES.md",
+    "live.md": "deploy/LIVE.md",
+    "operation.md": "deploy/OPERATION.md",
+    "store.md": "deploy/STORE.md",
+    "monitor.md": "sql/README.md",
+    "troubleshooting.md": "deploy/TROUBLESHOOTING.md",
+    "threat-model.md": "deploy/SECURITY.md",
+    "python.md": "daemon/softwalltime/API.md",
+    "questions.md": "deploy/FAQ.md",
+    "comparison.md": "deploy/COMPARISON.md",
+    "changes.md": "CHANGELOG.md",
+    "contributing.md": "CONTRIBUTING.md",
+    "conduct.md": "CODE_OF_CONDUCT.md",
+    "security.md": "SECURITY.md",
+}
+"""The document of each page."""
+_PICTURES: Final = "deploy/pictures"
+_LINK: Final = re.compile(r"\[([^\]]*)\]\(([^)\s#]+)?(#[^)\s]*)?\)")
+_FENCE: Final = re.compile(r"(^[ ]*```.*?^[ ]*```|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
+_TITLE: Final = re.compile(r"^# (.+)$", re.MULTILINE)
+_ROLE: Final = re.compile(r":(?:class|func|meth|mod|data|attr):<code>[~.]*([^<]+)</code>")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the documents and pictures of the checkout, and the page of the commands."""
+    repository = str(config.repo_url).rstrip("/")
+    for page, source in PAGES.items():
+        text = (ROOT / source).read_text(encoding="utf-8")
+        files.append(File.generated(config, page, content=with_links_to_pages(text, source, repository)))
+    for picture in sorted((ROOT / _PICTURES).iterdir()):
+        files.append(File.generated(config, f"pictures/{picture.name}", content=picture.read_bytes()))
+    files.append(File.generated(config, "commands.md", content=commands_page()))
+    return files
+
+
+def on_page_content(html: str, **_: object) -> str:
+    """Show what docstrings refer to as code, without the names of Sphinx's roles."""
+    return _ROLE.sub(r"<code>\1</code>", html)
+
+
+def with_links_to_pages(text: str, source: str, repository: str) -> str:
+    """Return the document with the links of the site; what stands in code stays as it is.
+
+    :raises PluginError: names the document and a target that is not there.
+    """
+    parts = _FENCE.split(text)
+    parts[::2] = [_LINK.sub(lambda match: _link(match, source, repository), part) for part in parts[::2]]
+    return "".join(parts)
+
+
+def _link(match: re.Match[str], source: str, repository: str) -> str:
+    text, target, anchor = match[1], match[2], match[3] or ""
+    if target is None or re.match(r"[a-z]+:", target):
+        return match[0]
+    path = os.path.normpath(Path(source).parent / target)
+    page = next((page for page, document in PAGES.items() if document == path), None)
+    if page is not None:
+        # The name of a file is the text of a link where one reads files; on the site it is the title of the page.
+        return f"[{_title(path) if text.endswith('.md') else text}]({page}{anchor})"
+    if path.startswith(f"{_PICTURES}/"):
+        return f"[{text}](pictures/{path.rpartition('/')[2]})"
+    if not (ROOT / path).exists():
+        raise PluginError(f"{source} links to {target}, which is not there")
+    return f"[{text}]({repository}/blob/main/{path}{anchor})"
+
+
+def _title(document: str) -> str:
+    found = _TITLE.search((ROOT / document).read_text(encoding="utf-8"))
+    return found[1] if found else document
+
+
+def commands_page() -> str:
+    """Return a page with the help of every command."""
+    from softwalltime.cli import cli
+
+    lines = ["# Commands", "", "What `--help` prints, for every command.", ""]
+    for name, command in sorted(_commands(cli, "softwalltime")):
+        context = click.Context(command, info_name=name, max_content_width=100, terminal_width=100)
+        lines += [f"## {name}", "", "```text", command.get_help(context), "```", ""]
+    return "\n".join(lines)
+
+
+def _commands(group: click.Group, name: str) -> list[tuple[str, click.Command]]:
+    found: list[tuple[str, click.Command]] = []
+    for each in group.list_commands(click.Context(group)):
+        command = group.commands[each]
+        full = f"{name} {each}"
+        found += _commands(command, full) if isinstance(command, click.Group) else [(full, command)]
+    return found

@@ -1,0 +1,56 @@
+"""The documents as a site: it is built without a warning, and every document is a page."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.samples import ROOT
+
+pytest.importorskip("mkdocs", reason="MkDocs is not installed")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built by what ``make docs`` runs; broken links, anchors and missing pages are errors."""
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder],
+        cwd=ROOT, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_every_document_is_a_page_with_links_to_pages(site: Path) -> None:
+    hook = (ROOT / "deploy" / "site" / "hook.py").read_text()
+    patterns = ("*.md", "deploy/*.md", "hooks/*.md", "sql/*.md", "daemon/**/*.md")
+    documents = [document for pattern in patterns for document in ROOT.glob(pattern)]
+    assert len(documents) > 20
+    for document in documents:
+        assert f'"{document.relative_to(ROOT)}"' in hook, f"{document} is not a page of the site"
+    home = (site / "index.html").read_text()
+    assert 'href="measure.html#columns"' in home
+    assert 'href="install.html"' in home
+    assert 'src="pictures/report.png"' in home
+    assert (site / "pictures" / "report.png").stat().st_size > 0
+    assert "/blob/main/deploy/sql/roles.sql" in (site / "install.html").read_text()
+
+
+def test_commands_and_reference_come_from_the_code(site: Path) -> None:
+    commands = (site / "commands.html").read_text()
+    assert "softwalltime db upgrade" in commands
+    assert "--simulated-jobs" in commands
+    reference = (site / "reference.html").read_text()
+    assert "one soft walltime for each job" in (site / "python.html").read_text()
+    assert 'id="softwalltime.api.replay"' in reference
+    assert ":class:" not in reference
+
+
+def test_the_site_requests_nothing_from_other_hosts(site: Path) -> None:
+    for page in site.glob("*.html"):
+        text = page.read_text()
+        assert "fonts.googleapis.com" not in text
+        assert '<script src="http' not in text
