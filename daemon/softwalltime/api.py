@@ -45,7 +45,7 @@ __all__ = [
     "Prediction",
     "Predictor",
     "Replayed",
-    "Schedule",
+    "Simulated",
     "Submission",
     "generate",
     "read_jobs",
@@ -77,7 +77,7 @@ class Replayed:
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class Simulated:
     """A simulated schedule.
 
     The arrays have one entry for each simulated job, in order of submission: ``submitted`` and ``starts`` in epoch
@@ -138,7 +138,7 @@ def replay(
 
 def simulate(
     jobs: Sequence[CompletedJob], processors: int | None = None, policy: Policy | None = None, **changes: Any
-) -> Schedule:
+) -> Simulated:
     """Schedule recorded jobs on a machine of interchangeable processors under a policy.
 
     ``simulate(jobs)`` is first come, first served with EASY backfilling and walltimes; ``simulate(jobs,
@@ -161,4 +161,4 @@ def simulate(
     # Its speed is not a property of the schedule.
     metrics = replace(measure(fitting, outcome, size), jobs_per_second=None)
     submitted = np.array(fitting.submitted, np.int64)
-    return Schedule(chosen, size, metrics, submitted, outcome.start, waits(fitting, outcome), left_out)
+    return Simulated(chosen, size, metrics, submitted, outcome.start, waits(fitting, outcome), left_out)

@@ -4,11 +4,16 @@ The first screen of the report by Chromium, and the table of ``softwalltime repl
 in the root of the checkout, with the Python of .venv.
 """
 
+import fcntl
 import os
+import pty
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +26,7 @@ PICTURES: Final = Path("deploy/pictures")
 BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome", "chrome")
 WIDTH, HEIGHT = 1280, 760
 COLORS: Final = 64
-COLUMNS: Final = 100
+COLUMNS: Final = 110
 SOFTWALLTIME: Final = Path(sys.executable).parent / "softwalltime"
 
 
@@ -50,16 +55,31 @@ def _screenshot(page: Path, picture: Path) -> None:
 
 
 def _terminal(arguments: tuple[str, ...], picture: Path) -> None:
-    environment = os.environ | {"COLUMNS": str(COLUMNS), "FORCE_COLOR": "1"}
-    output = subprocess.run(
-        [SOFTWALLTIME, *arguments], env=environment, capture_output=True, text=True, check=True
-    ).stdout
+    output = _printed_in_a_terminal([str(SOFTWALLTIME), *arguments])
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
-        console = Console(record=True, width=max(map(len, output.splitlines())), file=nowhere, force_terminal=True)
-        console.print(Text.from_ansi(output))
+        console = Console(record=True, width=COLUMNS, file=nowhere, force_terminal=True)
+        console.print(Text.from_ansi(output.strip()))
         svg = console.export_svg(title=f"softwalltime {' '.join(arguments)}", unique_id="softwalltime")
     # Lines without spaces at their ends, as in all files of the checkout.
     picture.write_text("\n".join(line.rstrip() for line in svg.splitlines()) + "\n", encoding="utf-8")
+
+
+def _printed_in_a_terminal(command: list[str]) -> str:
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 50, COLUMNS, 0, 0))
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(COLUMNS)}
+    # The progress bar goes to standard error.
+    with subprocess.Popen(command, stdout=follower, stderr=subprocess.DEVNULL, env=environment) as running:
+        os.close(follower)
+        output = b""
+        # At the end of the command a terminal fails to be read (EIO).
+        with suppress(OSError):
+            while block := os.read(leader, 65536):
+                output += block
+    os.close(leader)
+    if running.returncode != 0:
+        sys.exit(f"pictures: {' '.join(command)} failed with exit status {running.returncode}")
+    return output.decode().replace("\r\n", "\n")
 
 
 def _run(*command: str) -> None:
