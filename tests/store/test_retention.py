@@ -86,6 +86,7 @@ def test_older_rows_are_pruned_and_the_limit_itself_is_kept(engine: Engine) -> N
             add_decisions(connection, [decision])
     assert pruned(engine, days=10) == {
         "completed_jobs": 3, "predictions": 1, "interrupted_runs": 1, "current_jobs": 0, "daily figures": 0,
+        "start_times": 0,
     }  # fmt: skip
     assert sorted(ids(engine)) == ["0", "10", "9"]
     with engine.connect() as connection:
@@ -163,7 +164,7 @@ def test_predictions_without_any_job_are_measured_by_the_clock(engine: Engine) -
 
 def test_without_a_limit_nothing_is_pruned(engine: Engine) -> None:
     add(engine, job(end=1), job(job_id="2.srv", end=2))
-    assert pruned(engine) == {"current_jobs": 0}
+    assert pruned(engine) == {"current_jobs": 0, "start_times": 0}
     assert len(ids(engine)) == 2
 
 
@@ -171,11 +172,11 @@ def test_of_each_user_the_last_jobs_that_ran_are_kept(engine: Engine) -> None:
     add(engine, *(job(user, job_id=f"{user}{n}", end=1000 + n) for n in range(9) for user in ("ann", "bob")))
     add(engine, *(job("cy", job_id=f"cy{n}", end=n + 200) for n in range(3)))
     add(engine, job("ann", job_id="never ran", end=500, runtime=0), job("bob", job_id="late", end=2000))
-    assert pruned(engine, jobs_per_user=3) == {"completed_jobs": 6 + 7, "current_jobs": 0}
+    assert pruned(engine, jobs_per_user=3) == {"completed_jobs": 6 + 7, "current_jobs": 0, "start_times": 0}
     assert sorted(ids(engine)) == [
         "ann6", "ann7", "ann8", "bob7", "bob8", "cy0", "cy1", "cy2", "late", "never ran",
     ]  # fmt: skip
-    assert pruned(engine, jobs_per_user=3) == {"current_jobs": 0}
+    assert pruned(engine, jobs_per_user=3) == {"current_jobs": 0, "start_times": 0}
 
 
 def test_jobs_that_ended_at_one_instant_are_distinguished(engine: Engine) -> None:
@@ -216,7 +217,7 @@ def test_current_jobs_are_pruned_when_their_ends_must_have_been_missed(engine: E
     assert left == {"waits", "runs", "is late", "has no limit", "5[].srv"}
 
 
-EMPTY = ("completed_jobs", "predictions", "interrupted_runs", "daily figures")
+EMPTY = ("completed_jobs", "predictions", "interrupted_runs", "daily figures", "start_times")
 
 
 @contextmanager

@@ -53,6 +53,8 @@ class TopDocument:
     """The jobs that are furthest beyond their soft walltimes."""
     last_decisions: tuple[dict[str, str], ...]
     """The newest decisions, the newest first."""
+    next_starts: tuple[dict[str, str], ...]
+    """The jobs that are expected to start next; none where the daemon forecasts no starts."""
     problem: str
     """Why the store cannot be read; empty: it can."""
 
@@ -68,9 +70,9 @@ class TopDocument:
 def top(socket: Path | None, interval: float, once: bool, output: Output, settings: LazySettings) -> None:
     """Show the daemon's status and decisions live.
 
-    It shows requests, latencies, lag, overdue jobs and the last decisions.  The arrow keys, or j and k, select a
-    decision, whose reason is shown in full; Esc selects the newest one again.  Quit with q or Ctrl-C.  Jobs and
-    decisions come from the database; without database access they are omitted.
+    It shows requests, latencies, lag, overdue jobs, expected starts and the last decisions.  The arrow keys, or j and
+    k, select a decision, whose reason is shown in full; Esc selects the newest one again.  Quit with q or Ctrl-C.  Jobs
+    and decisions come from the database; without database access they are omitted.
 
     \b
     Example:
@@ -134,7 +136,7 @@ def _live(console: Any, before: "Sample", interval: float, sample: Callable[[], 
 
 def _print(output: Output, sample: "Sample") -> None:
     """Print a sample as JSON, or its decisions as CSV."""
-    from softwalltime.cli.top_screen import OVERDUE_NAMES, RECENT_NAMES
+    from softwalltime.cli.top_screen import OVERDUE_NAMES, RECENT_NAMES, STARTS_NAMES
 
     overview = sample.stored.overview
     decisions = tuple(dict(zip(RECENT_NAMES, row, strict=True)) for row in sample.stored.decisions)
@@ -142,6 +144,7 @@ def _print(output: Output, sample: "Sample") -> None:
         output.rows(RECENT_NAMES, decisions)
         return
     late = () if overview is None else overview.most_overdue
+    upcoming = () if overview is None else overview.next_starts
     output.document(
         TopDocument(
             status=sample.status.to_json(),
@@ -150,6 +153,7 @@ def _print(output: Output, sample: "Sample") -> None:
             overdue=None if overview is None else overview.overdue,
             most_overdue=tuple(dict(zip(OVERDUE_NAMES, row, strict=True)) for row in late),
             last_decisions=decisions,
+            next_starts=tuple(dict(zip(STARTS_NAMES, row, strict=True)) for row in upcoming),
             problem=sample.stored.problem,
         )
     )

@@ -14,6 +14,7 @@ from softwalltime.service.status import DecisionCount, Status
 from softwalltime.store.current import Overview
 
 OVERDUE_NAMES = ("job", "user", "queue", "soft walltime", "overdue by", "killed in")
+STARTS_NAMES = ("job", "user", "queue", "processors", "expected start", "90% range", "waits for")
 RECENT_NAMES = ("time", "event", "job", "user", "mode", "action", "soft walltime", "walltime", "reason")
 _STYLES = {"set": "", "shadow": "dim", "late": "yellow", "none": "dim"}
 """Styles of decisions by action."""
@@ -77,6 +78,8 @@ def render(now: Sample, before: Sample, selection: Selection | None = None) -> G
         return Group(*parts)
     title = f"jobs: {overview.running:,} running, {overview.waiting:,} waiting, {overview.overdue:,} overdue"
     parts += [Text(), _list(title, OVERDUE_NAMES, overview.most_overdue, right=3)]
+    if overview.next_starts:
+        parts += [Text(), _list("next starts", STARTS_NAMES, overview.next_starts, right=3, left=4)]
     chosen = selection.index(stored.decisions) if selection is not None else None
     parts += [Text(), _list("last decisions", RECENT_NAMES, stored.decisions, right=6, left=8, chosen=chosen)]
     if chosen is not None and stored.decisions:

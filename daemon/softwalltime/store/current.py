@@ -30,6 +30,8 @@ class Overview:
     """Job, user, queue, soft walltime, time beyond it, time until it is killed."""
     last_decisions: tuple[tuple[str, ...], ...]
     """Time, event, job, user, mode, action, soft walltime, walltime, basis."""
+    next_starts: tuple[tuple[str, ...], ...] = ()
+    """Job, user, queue, processors, expected start, 90% range, what it waits for."""
 
 
 def delete_current(connection: Connection, gone: Collection[tuple[str, str]], before: int | None = None) -> None:
@@ -88,11 +90,11 @@ def read_current(connection: Connection) -> Iterator[CurrentJob]:
 def read_overview(connection: Connection, shown: int) -> Overview:
     """Return the counts of current jobs, and at most ``shown`` rows of each list."""
     running, waiting, overdue = connection.execute(query("count_now")).one()
-    most_overdue, last_decisions = (
+    most_overdue, last_decisions, next_starts = (
         tuple(map(tuple, connection.execute(query(name), {"shown": shown})))
-        for name in ("most_overdue", "last_decisions")
+        for name in ("most_overdue", "last_decisions", "next_starts")
     )
-    return Overview(running, waiting, overdue, most_overdue, last_decisions)
+    return Overview(running, waiting, overdue, most_overdue, last_decisions, next_starts)
 
 
 def _keys(jobs: Collection[tuple[str, str]]) -> list[dict[str, Any]]:

@@ -29,6 +29,8 @@ TOLERANCE = 86400
 """Seconds by which the clock and the end of the newest stored job may disagree."""
 FUTURE_SHARE = 0.01
 """Share of jobs that ended in the future, by their records, above which the clock is taken to be wrong, not they."""
+THINNED = 30 * 86400
+"""Seconds after which of the forecasts of a job's start only the first is kept."""
 _DAY = 86400
 _NEVER = 253402300799
 """The last second of the year 9999, the last day that Python knows."""
@@ -108,8 +110,11 @@ class RetentionRun(Iterator[tuple[str, int]]):
             yield from _in_batches(engine, "completed_jobs", "delete_old_jobs", {"before": before})
             yield from _in_batches(engine, "predictions", "delete_old_predictions", {"before": before})
             yield from _in_batches(engine, "interrupted_runs", "delete_old_runs", {"before": before})
+            yield from _in_batches(engine, "start_times", "delete_old_starts", {"before": before})
             yield "current_jobs", _delete(engine, "delete_old_current", {"before": before}, in_turn=True)
             yield "daily figures", _delete_figures(engine, before)
+        if not self.refused:
+            yield from _in_batches(engine, "start_times", "thin_starts", {"before": as_of - THINNED})
         yield "current_jobs", _delete(engine, "delete_lost", {"now": as_of, "grace": GRACE}, in_turn=True)
         if retention.jobs_per_user:
             with engine.connect() as connection:

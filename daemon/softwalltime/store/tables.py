@@ -312,3 +312,51 @@ predictions = Table(
 
 Index("predictions_by_time", predictions.c.predicted_at)
 Index("predictions_by_job", predictions.c.job_id)
+
+expected_starts = Table(
+    "expected_starts",
+    metadata,
+    _seconds("forecast_at", "time of the forecast, epoch seconds", known=True),
+    _seconds("ctime", "submission time, epoch seconds", known=True),
+    _seconds("expected", "expected start, epoch seconds; null: no forecast"),
+    _seconds("low90", "begin of the 90% range, epoch seconds"),
+    _seconds("low50", "begin of the 50% range, epoch seconds"),
+    _seconds("high50", "end of the 50% range, epoch seconds"),
+    _seconds("high90", "end of the 90% range, epoch seconds"),
+    _seconds("pbs_estimate", "estimated.start_time of PBS, epoch seconds; null: none"),
+    _seconds("walltime", "walltime, seconds; null: no limit"),
+    _count("ncpus", "processors requested"),
+    _key_text("server", "PBS server"),
+    _key_text("job_id", "job id with the array index, such as 3[1].srv"),
+    _text("user_name", "user"),
+    _text("group_name", "group"),
+    _text("project", "PBS project"),
+    _text("queue", "queue"),
+    _text("waits_for", "sentence: what it waits for, or the reason that there is no forecast"),
+    PrimaryKeyConstraint("job_id", "server"),
+    comment="Newest forecast of the start of each waiting job.",
+)
+
+start_times = Table(
+    "start_times",
+    metadata,
+    _seconds("forecast_at", "time of the forecast, epoch seconds", known=True),
+    _seconds("ctime", "submission time, epoch seconds", known=True),
+    _seconds("started", "start of the job after the forecast, epoch seconds; null: not known yet"),
+    _seconds("expected", "expected start, epoch seconds", known=True),
+    _seconds("low90", "begin of the 90% range, epoch seconds", known=True),
+    _seconds("low50", "begin of the 50% range, epoch seconds", known=True),
+    _seconds("high50", "end of the 50% range, epoch seconds", known=True),
+    _seconds("high90", "end of the 90% range, epoch seconds", known=True),
+    _seconds("pbs_estimate", "estimated.start_time of PBS, epoch seconds; null: none"),
+    Column("is_first", Boolean, nullable=False, comment="first forecast of a job that had just been submitted"),
+    _key_text("server", "PBS server"),
+    _key_text("job_id", "job id with the array index, such as 3[1].srv"),
+    _text("queue", "queue at the time of the forecast"),
+    PrimaryKeyConstraint("job_id", "server", "forecast_at"),
+    comment="Forecasts of starts that are kept to be judged: the first one of each job and one an hour.",
+)
+
+Index("start_times_by_time", start_times.c.forecast_at)
+# Those that are still to be judged: a few of many.
+Index("start_times_open", start_times.c.job_id, postgresql_where=start_times.c.started.is_(None))

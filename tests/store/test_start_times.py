@@ -1,0 +1,138 @@
+"""Forecasts of starts: replaced, kept, judged by what happened, thinned out."""
+
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import Connection, Engine, text
+
+from softwalltime.jobs import CurrentJob
+from softwalltime.store.current import read_overview, set_current
+from softwalltime.store.jobs import add_interrupted
+from softwalltime.store.retention import THINNED, Retention, prune
+from softwalltime.store.start_times import (
+    FORGOTTEN,
+    GAP,
+    StoredStart,
+    judge_starts,
+    publish_starts,
+    read_expected,
+    start_quality,
+)
+from tests.samples import job
+from tests.store.stored import add_jobs
+
+pytestmark = pytest.mark.postgres
+
+HOUR = 3600
+
+
+@pytest.fixture
+def now(connection: Connection) -> int:
+    """The database's time, of which views take the last days."""
+    return int(connection.execute(text("SELECT extract(epoch FROM now())::bigint")).scalar_one())
+
+
+def forecast(job_id: str, now: int, wait: int | None, ctime: int | None = None, **more: object) -> StoredStart:
+    """A forecast with a 50% range of 10 minutes and a 90% range of an hour on either side."""
+    expected = None if wait is None else now + wait
+    ends = [None if expected is None else expected + each for each in (-HOUR, -600, 600, HOUR)]
+    start = StoredStart(
+        job_id, now if ctime is None else ctime, expected, *ends, pbs_estimate=None, walltime=7200, ncpus=4,
+        user_name="ann", group_name="staff", project="p", queue="long", waits_for="first in the queue",
+    )  # fmt: skip
+    return replace(start, **more)  # type: ignore[arg-type]
+
+
+def publish(connection: Connection, now: int, *starts: StoredStart, server: str = "srv") -> None:
+    publish_starts(connection, server, starts, now, fresh=600)
+
+
+def kept(connection: Connection) -> list[tuple[object, ...]]:
+    rows = connection.execute(
+        text("SELECT job_id, forecast_at, started, is_first FROM softwalltime.start_times ORDER BY 1, 2")
+    )
+    return [tuple(row) for row in rows]
+
+
+def test_the_newest_forecast_replaces_the_one_before_and_jobs_that_wait_no_more_are_gone(
+    connection: Connection, now: int
+) -> None:
+    publish(connection, now, forecast("1.srv", now, 600), forecast("2.srv", now, None), forecast("3.srv", now, 60))
+    publish(connection, now, forecast("1.other", now, 600), server="other")
+    later = now + 300
+    publish(connection, later, forecast("1.srv", later, 900, user_name="b\0b"), forecast("2.srv", later, None))
+    found = {each.start.job_id: each for each in read_expected(connection)}
+    assert found.keys() == {"1.srv", "2.srv", "1.other"}
+    one = found["1.srv"]
+    assert (one.start.expected, one.forecast_at, one.server) == (later + 900, later, "srv")
+    assert [each.start.job_id for each in read_expected(connection, user="b\0b", queue="long")] == ["1.srv"]
+    assert read_expected(connection, project="other") == read_expected(connection, group="other") == []
+    rows = connection.execute(text("SELECT job_id, expected FROM softwalltime.starts_now WHERE server = 'srv'")).all()
+    assert {row.job_id: row.expected is None for row in rows} == {"1.srv": False, "2.srv": True}
+    (shown,) = [row for row in read_overview(connection, 5).next_starts if row[0] == "1.srv"]
+    assert shown[2:4] == ("long", "4")
+    (queue,) = connection.execute(text("SELECT * FROM softwalltime.starts_by_queue WHERE server = 'srv'")).all()
+    assert (queue.queue, queue.waiting, queue.forecast, queue.mean_wait.seconds) == ("long", 2, 1, 900)
+
+
+def test_the_first_forecast_and_one_an_hour_are_kept(connection: Connection, now: int) -> None:
+    old = forecast("old.srv", now, 9 * HOUR, ctime=now - HOUR)
+    for minutes in (0, 5, 59, 60, 65, 120):
+        at = now + 60 * minutes
+        publish(connection, at, forecast("1.srv", at, HOUR, ctime=now - 60), old, forecast("none.srv", at, None))
+    ones = [row[1:] for row in kept(connection) if row[0] == "1.srv"]
+    assert ones == [(now, None, True), (now + GAP, None, False), (now + 2 * GAP, None, False)]
+    assert {row[3] for row in kept(connection) if row[0] == "old.srv"} == {False}
+    assert not [row for row in kept(connection) if row[0] == "none.srv"]
+
+
+def test_forecasts_are_judged_by_the_first_start_after_them(connection: Connection, now: int) -> None:
+    begin = now - 5 * HOUR
+    for name in ("ended", "runs", "rerun", "waits"):
+        publish(connection, begin, forecast(f"{name}.srv", begin, HOUR, pbs_estimate=begin + 3 * HOUR))
+    rerun = replace(job(job_id="rerun.srv", end=now, runtime=60), start=begin + 4 * HOUR)
+    add_jobs(connection, [replace(job(job_id="ended.srv", end=now), start=begin + 2 * HOUR), rerun])
+    add_jobs(connection, [replace(job(job_id="ended.srv", end=begin), start=begin - 60)])
+    add_interrupted(connection, [replace(rerun, start=begin + HOUR + 300, end=begin + 3 * HOUR)])
+    set_current(connection, [CurrentJob(job(job_id="runs.srv", submitted=begin).submission, "srv", begin + HOUR)])
+    publish(connection, now, forecast("waits.srv", now, HOUR, ctime=begin))
+    assert judge_starts(connection, now) == 3
+    started = {row[0]: row[2] for row in kept(connection) if row[1] == begin}
+    assert started == {
+        "ended.srv": begin + 2 * HOUR, "runs.srv": begin + HOUR, "rerun.srv": begin + HOUR + 300, "waits.srv": None,
+    }  # fmt: skip
+    assert judge_starts(connection, now) == 0
+    (row,) = connection.execute(text("SELECT * FROM softwalltime.start_accuracy")).all()
+    assert (row.queue, row.is_first, row.forecasts) == ("long", True, 3)
+    waits, error = 2 * HOUR + HOUR + HOUR + 300, HOUR + 0 + 300
+    assert row.mean_wait == pytest.approx(waits / 3)
+    assert row.relative_error == row.relative_error_of_these == pytest.approx(error / waits)
+    assert row.bias == pytest.approx(-error / 3)
+    assert (row.within50, row.within90) == (pytest.approx(2 / 3), 1)
+    assert row.pbs_relative_error == pytest.approx((HOUR + 2 * HOUR + 2 * HOUR - 300) / waits)
+    (quality,) = start_quality(connection, "srv")
+    assert (quality.queue, quality.forecasts, quality.within90) == ("long", 3, 1)
+    assert start_quality(connection, "other") == ()
+
+
+def test_a_job_that_was_deleted_while_it_waited_is_forgotten(connection: Connection, now: int) -> None:
+    publish(connection, now, forecast("gone.srv", now, HOUR), forecast("waits.srv", now, HOUR))
+    publish(connection, now + 60, forecast("waits.srv", now + 60, HOUR, ctime=now))
+    judge_starts(connection, now + FORGOTTEN - 1)
+    assert [row[0] for row in kept(connection)] == ["gone.srv", "waits.srv"]
+    judge_starts(connection, now + FORGOTTEN + 1)
+    assert [row[0] for row in kept(connection)] == ["waits.srv"]
+
+
+def test_old_forecasts_are_thinned_to_the_first_of_each_job_and_then_deleted(engine: Engine) -> None:
+    now = 1_800_000_000
+    with engine.begin() as connection:
+        for age in (0, THINNED - 60, THINNED + 2 * GAP):
+            at = now - age
+            publish(connection, at, forecast("1.srv", at, HOUR, ctime=at))
+            publish(connection, at + GAP, forecast("1.srv", at + GAP, HOUR, ctime=at))
+    deleted = dict(prune(engine, Retention(0, 0), now))
+    assert deleted["start_times"] == 1
+    list(prune(engine, Retention(30, 0), now))
+    with engine.connect() as connection:
+        assert [now - int(str(row[1])) for row in kept(connection)] == [THINNED - 60, THINNED - 60 - GAP, 0, -GAP]
