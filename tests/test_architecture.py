@@ -49,6 +49,7 @@ ALLOWED = {
         "forecast",
         "jobs",
         "live",
+        "pbs_conf",
         "policy",
         "predictors",
         "reasons",

@@ -10,6 +10,7 @@ from sqlalchemy import Engine
 
 from softwalltime.cli import run
 from softwalltime.forecast.pbs_state import snapshot_of
+from softwalltime.store.start_times import StoredStart, publish_starts
 from tests.forecast.states import NOW, recorded_output
 from tests.samples import job
 from tests.store.stored import add_jobs
@@ -162,3 +163,38 @@ def test_replay_starts_compares_forecasts_with_baselines_and_calibrates_live_one
         (remark,) = set(uncorrected["remarks"]) - set(plain["remarks"])
         assert remark.startswith("forecasts are not corrected: ")
         assert remark.endswith(reason)
+
+
+def test_jobs_are_selected_by_user_group_project_and_queue(queue: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = {}
+    for option in (["--user", "bob"], ["--queue", "long"], ["--user", "bob", "--queue", "short"], ["--group", "none"]):
+        assert run(["starts", "--snapshot", queue, "--runs", "0", "--format", "json", *option]) == 0
+        found[option[-1]] = [row["job"] for row in json.loads(capsys.readouterr().out)["jobs"]]
+    assert found["bob"]
+    assert "3.pbs1" in set(found["bob"]) & set(found["long"])
+    assert "3.pbs1" not in found["short"]
+    assert found["none"] == []
+
+
+def test_what_the_daemon_forecast_is_read_from_the_store(
+    engine: Engine, database: str, capsys: pytest.CaptureFixture[str], queue: str
+) -> None:
+    arguments = ["starts", "--from-store", "--dsn", database]
+    assert run(arguments) == 2
+    assert "the store has no forecasts of starts" in capsys.readouterr().err
+    start = StoredStart(
+        "7.srv", NOW, NOW + 600, NOW, NOW + 300, NOW + 900, NOW + 1200, None, 3600, 4, "ann", "g", "chem", "long", "why"
+    )
+    other = replace(
+        start, job_id="8[2].srv", expected=None, low90=None, low50=None, high50=None, high90=None, queue="q"
+    )
+    with engine.begin() as connection:
+        publish_starts(connection, "srv", [start, other], NOW, 600)
+    assert run([*arguments, "--project", "chem", "--format", "json"]) == 0
+    rows = {row["job"]: row for row in json.loads(capsys.readouterr().out)["jobs"]}
+    assert rows["7.srv"]["range90"] == [NOW, NOW + 1200]
+    assert (rows["8[2].srv"]["expected"], rows["8[2].srv"]["range50"]) == (None, None)
+    assert run([*arguments, "8[]", "--queue", "q"]) == 0
+    assert re.search(r"\| 8\[2\]\.srv +\| +ann +\| +q .*\| why", capsys.readouterr().out)
+    assert run([*arguments, "9"]) == 2
+    assert run([*arguments, "--snapshot", queue]) == 2

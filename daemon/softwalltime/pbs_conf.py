@@ -16,3 +16,12 @@ def parse_conf(text: str) -> dict[str, str]:
     lines = text.splitlines()
     pairs = (line.split("=", 1) for line in lines if "=" in line and not line.lstrip().startswith("#"))
     return {key.strip(): value.strip().strip("\"'") for key, value in pairs}
+
+
+def home_of(conf: Path = CONF) -> Path:
+    """Return PBS_HOME of a pbs.conf, or its usual place."""
+    try:
+        values = parse_conf(conf.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        values = {}
+    return Path(values.get("PBS_HOME") or "/var/spool/pbs")

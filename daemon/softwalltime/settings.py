@@ -64,6 +64,7 @@ class Settings(BaseSettings):
     )
     policy: dict[str, Any] = Field(default_factory=dict, description="the site policy: which predictor for which jobs")
     live: dict[str, Any] = Field(default_factory=dict, description="live values: alters of jobs that wait and run")
+    starts: dict[str, Any] = Field(default_factory=dict, description="forecasts of the starts of waiting jobs")
 
     @property
     def metrics_address(self) -> tuple[str, int] | None:

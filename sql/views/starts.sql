@@ -40,6 +40,29 @@ COMMENT ON COLUMN softwalltime.starts_now.pbs_estimate IS 'estimated.start_time 
 COMMENT ON COLUMN softwalltime.starts_now.waits_for IS 'what it waits for, or the reason that there is no forecast';
 COMMENT ON COLUMN softwalltime.starts_now.forecast_at IS 'time of the forecast';
 
+-- name: starts_now_anonymous
+-- Without what names users and jobs.
+CREATE OR REPLACE VIEW softwalltime.starts_now_anonymous AS
+SELECT server, queue, project, ncpus, walltime, submitted, expected, low50, high50, low90, high90, pbs_estimate, forecast_at
+FROM softwalltime.starts_now;
+
+COMMENT ON VIEW softwalltime.starts_now_anonymous IS 'starts_now without users, groups, job ids and reasons.';
+COMMENT ON COLUMN softwalltime.starts_now_anonymous.server IS 'PBS server';
+COMMENT ON COLUMN softwalltime.starts_now_anonymous.queue IS 'queue';
+COMMENT ON COLUMN softwalltime.starts_now_anonymous.project IS 'PBS project';
+COMMENT ON COLUMN softwalltime.starts_now_anonymous.ncpus IS 'processors requested';
+COMMENT ON COLUMN softwalltime.starts_now_anonymous.walltime IS 'walltime; null: no limit';
+COMMENT ON COLUMN softwalltime.starts_now_anonymous.submitted IS 'submission time';
+COMMENT ON COLUMN softwalltime.starts_now_anonymous.expected IS 'expected start; null: no forecast';
+COMMENT ON COLUMN softwalltime.starts_now_anonymous.low50 IS
+'begin of the range that holds the start with probability 0.5';
+COMMENT ON COLUMN softwalltime.starts_now_anonymous.high50 IS 'end of that range';
+COMMENT ON COLUMN softwalltime.starts_now_anonymous.low90 IS
+'begin of the range that holds the start with probability 0.9';
+COMMENT ON COLUMN softwalltime.starts_now_anonymous.high90 IS 'end of that range';
+COMMENT ON COLUMN softwalltime.starts_now_anonymous.pbs_estimate IS 'estimated.start_time of PBS; null: none';
+COMMENT ON COLUMN softwalltime.starts_now_anonymous.forecast_at IS 'time of the forecast';
+
 -- name: starts_by_queue
 -- How long jobs that wait now are expected to wait still.
 CREATE OR REPLACE VIEW softwalltime.starts_by_queue AS

@@ -1,7 +1,9 @@
 """Dashboard and monitoring roles: every name exists, the SQL runs, and the roles read only the views."""
 
 import re
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,9 +15,12 @@ from softwalltime.errors import StoreError
 from softwalltime.replay.workload import Workload
 from softwalltime.store.definitions import views
 from softwalltime.store.migrations import check, upgrade
+from softwalltime.store.start_times import StoredStart, judge_starts, publish_starts
 from softwalltime.workloads.synthetic import generate
 from tests.deploy.dashboard import DASHBOARD, DEPLOY, POSTGRESQL, PROMETHEUS, QUERIES
+from tests.samples import job
 from tests.store.monitored import NOW, asked, fresh, lately, store
+from tests.store.stored import add_jobs
 
 ROLE = (DEPLOY / "sql" / "monitoring-role.sql").read_text()
 
@@ -87,6 +92,15 @@ def filled(module_engine: Engine) -> Engine:
     workload = Workload(lately(generate(1500, users=10, processors=1024, seed=3), days=30))
     store(module_engine, workload.jobs, asked(workload, mode="on", waiting="v1", shadows=("v3",))[0])
     fresh(module_engine)
+    now = int(time.time())
+    start = StoredStart(
+        "7.srv", now, now + 60, now, now + 30, now + 90, now + 120, None, 60, 4, "ann", "g", "p", "long", "first"
+    )
+    with module_engine.begin() as connection:
+        for at in (now - 86400, now - 4 * 86400):
+            publish_starts(connection, "srv", [start], at, 600)
+        add_jobs(connection, [replace(job(job_id="7.srv", end=now), start=now - 600)])
+        judge_starts(connection, now)
     return module_engine
 
 
@@ -116,7 +130,7 @@ def test_every_query_of_the_dashboard_runs_as_the_anonymous_role(
         assert len(set(series)) == len(series), "two values of one series at one time"
     # A panel with its own time range is not tested with a few days.
     if length == "long" or "timeFrom" not in panel:
-        of_now = ("jobs_now", "jobs_overdue", "ingest_lag", "queues_to_leave")
+        of_now = ("jobs_now", "jobs_overdue", "ingest_lag", "queues_to_leave", "starts_now")
         if not any(view in QUERIES[title] for view in of_now):
             assert found, "no data, so nothing was tried"
 

@@ -1,8 +1,13 @@
 """A server of jobs in a file, reached through the emulated agent."""
 
 import json
+import socket
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from softwalltime.live.connection import PbsConnection
@@ -55,3 +60,32 @@ class EmulatedServer:
     def connect(self, server: str = "", agent: Path | None = None, timeout: float = 60.0) -> PbsConnection:
         """Open a connection to it."""
         return PbsConnection(server, agent, timeout, (sys.executable, str(AGENT), str(self.path)))
+
+
+@contextmanager
+def agent_at(path: Path, server: EmulatedServer) -> Iterator[Path]:
+    """A socket at which an agent is started for each connection, as systemd does with Accept=yes."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen()
+    agents: list[subprocess.Popen[bytes]] = []
+
+    def accept() -> None:
+        while True:
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                return
+            with client:
+                agents.append(subprocess.Popen([sys.executable, AGENT, server.path], stdin=client, stdout=client))
+
+    thread = Thread(target=accept)
+    thread.start()
+    try:
+        yield path
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join()
+        for agent in agents:
+            agent.wait(60)

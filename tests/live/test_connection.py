@@ -1,18 +1,16 @@
 """Requests to PBS are bounded in time, and one that fails does not fail the next."""
 
 import json
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
 from softwalltime.live.connection import PbsConnection
 from softwalltime.live.ifl import IflError
-from tests.live.emulated import AGENT, EmulatedServer
+from tests.live.emulated import EmulatedServer, agent_at
 
 
 @pytest.fixture
@@ -89,30 +87,8 @@ def test_the_agent_ends_with_its_input() -> None:
 
 @pytest.fixture
 def agent_socket(server: EmulatedServer, tmp_path: Path) -> Iterator[Path]:
-    """A socket at which an agent is started for each connection, as systemd does with Accept=yes."""
-    path = tmp_path / "agent.sock"
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(str(path))
-    listener.listen()
-    agents: list[subprocess.Popen[bytes]] = []
-
-    def accept() -> None:
-        while True:
-            try:
-                client, _ = listener.accept()
-            except OSError:
-                return
-            with client:
-                agents.append(subprocess.Popen([sys.executable, AGENT, server.path], stdin=client, stdout=client))
-
-    thread = Thread(target=accept)
-    thread.start()
-    yield path
-    listener.shutdown(socket.SHUT_RDWR)
-    listener.close()
-    thread.join()
-    for agent in agents:
-        agent.wait(60)
+    with agent_at(tmp_path / "agent.sock", server) as path:
+        yield path
 
 
 def test_an_agent_of_systemd_is_reached_at_its_socket(server: EmulatedServer, agent_socket: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from softwalltime.formatting import percent, plural
 from softwalltime.service.latency import Histogram
-from softwalltime.service.status import OK, DecisionCount, LiveStatus, Status
+from softwalltime.service.status import OK, DecisionCount, LiveStatus, StartsStatus, Status
 
 LATE = 300
 """Lag of the log, in seconds, above which it is a problem."""
@@ -57,6 +57,8 @@ def problems(status: Status) -> Iterator[str]:
         yield f"log: {plural(malformed, 'malformed line')}: see the table softwalltime.malformed_lines"
     if status.live.problem:
         yield f"live values: {status.live.problem}"
+    if status.starts.problem:
+        yield f"starts: {status.starts.problem}"
     if status.from_the_future:
         yield f"clock: {plural(status.from_the_future, 'job')} recorded with an end in the future"
     if status.refused_users:
@@ -130,6 +132,7 @@ def overview(status: Status, now: float) -> dict[str, dict[str, str]]:
             "timeouts": f"{status.timeouts:,}",
         },
         "live values": _live(status.live),
+        "starts": _starts(status.starts, now),
         "store": {
             "store": status.store,
             "predictions": f"{status.recorded:,} stored, {status.to_record:,} waiting",
@@ -149,6 +152,25 @@ def overview(status: Status, now: float) -> dict[str, dict[str, str]]:
         },
     }  # fmt: skip
     return {name: lines for name, lines in groups.items() if lines}
+
+
+def _starts(starts: StartsStatus, now: float) -> dict[str, str]:
+    """Return the figures of the last forecast of starts; none if it is off."""
+    if starts.mode == "off":
+        return {}
+    rows = {"last forecast": f"{span(now - starts.taken)} ago, took {starts.seconds:.1f} s" if starts.taken else "none"}
+    for each in starts.queues:
+        rows[f"queue {each.queue}"] = (
+            f"{each.waiting:,} waiting, {each.forecast:,} forecast, mean {span(each.mean_wait)}, "
+            f"longest {span(each.longest_wait)}"
+        )
+    for quality in starts.quality:
+        error = "-" if quality.relative_error is None else percent(quality.relative_error)
+        rows[f"last seven days, {quality.queue}"] = (
+            f"error {error} of the mean wait, 90% range holds {percent(quality.within90)}, "
+            f"of {plural(quality.forecasts, 'forecast')}"
+        )
+    return rows
 
 
 def _live(live: LiveStatus) -> dict[str, str]:

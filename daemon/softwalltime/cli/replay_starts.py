@@ -11,11 +11,11 @@ from softwalltime.cli.options import LazySettings, store_options
 from softwalltime.cli.output import Output, output_options
 from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
-from softwalltime.cli.runtime_history import PREDICTOR
 from softwalltime.cli.sources import load_jobs
 from softwalltime.errors import SourceError
 from softwalltime.forecast.calibration import Calibration
 from softwalltime.forecast.calibration_file import CalibrationFile, save_calibration
+from softwalltime.forecast.history import PREDICTOR
 from softwalltime.forecast.judgement import METHODS, GivenSchedule, StartScores, judge, sampled, scores
 from softwalltime.forecast.runtimes import RuntimeModel
 from softwalltime.formatting import duration, percent, plural

@@ -7,9 +7,10 @@ from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from softwalltime.errors import SourceError
+from softwalltime.errors import OptionError, SourceError
 from softwalltime.forecast.calibration import CLASSES, Corrections
 from softwalltime.forecast.start_times import LEVELS
+from softwalltime.predictors.registry import make
 
 FORMAT: Literal[1] = 1
 
@@ -53,3 +54,27 @@ def load_calibration(path: Path) -> CalibrationFile:
     if shapes or (len(corrections.shifts), len(corrections.weights)) != (classes, classes):
         raise SourceError(f"{path}: a calibration of another version: {advice}")
     return found
+
+
+def why_not_corrected(calibration: CalibrationFile | None, spec: str, learnt: int) -> tuple[str, ...]:
+    """Why the calibration does not apply to these forecasts, one sentence; empty if it does or there is none."""
+    if calibration is None:
+        return ()
+    if not learnt:
+        reason = "the calibration is for learnt runtimes, and no job was learnt: give --log LOGS"
+    elif not _same(spec, calibration.predictor):
+        reason = f"the calibration was measured with --predictor {calibration.predictor}, not {spec}"
+    else:
+        return ()
+    return (f"forecasts are not corrected: {reason}",)
+
+
+def _same(spec: str, other: str) -> bool:
+    """Whether both specs are of one predictor with the same options; defaults and aliases may be written out."""
+    if spec == other:
+        return True
+    try:
+        one, two = make(spec), make(other)
+    except OptionError:
+        return False
+    return type(one) is type(two) and one.options == two.options

@@ -8,8 +8,26 @@ from softwalltime.forecast.like_waits import LikeWaits
 from softwalltime.forecast.runtimes import KEPT, KEPT_PER_USER, RuntimeModel
 from softwalltime.forecast.snapshot import LiveJob
 from softwalltime.jobs import CompletedJob
+from softwalltime.predictors.base import History
 from softwalltime.replay.workload import Workload
 from softwalltime.states import TEACHING, State
+
+DAYS = 60
+"""Days of a store that are read at least, and of each user the last jobs."""
+PREDICTOR = "calibrated:statistic=median"
+"""The predictor of runtimes by default: softwalltime replay-starts found the least errors with it."""
+
+
+def needed(history: History, now: int) -> tuple[int | None, int | None]:
+    """Return how many last jobs of each user, and since when all jobs (epoch seconds), a forecast needs; None: all.
+
+    They are what the predictor needs, and enough to know its errors.
+
+    :param history: what the predictor needs.
+    """
+    if history.per_user is None or history.seconds is None:
+        return None, None
+    return max(KEPT_PER_USER, history.per_user), now - max(DAYS * 86400, history.seconds)
 
 
 def learn_history(

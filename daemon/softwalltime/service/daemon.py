@@ -27,6 +27,8 @@ from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
 from softwalltime.service.shadow_thread import ShadowThread
 from softwalltime.service.socket_server import SocketServer
+from softwalltime.service.start_options import start_options
+from softwalltime.service.start_thread import StartThread
 from softwalltime.service.status import NOT_FOLLOWED, OK, DecisionCount, Status
 from softwalltime.service.systemd import notify
 from softwalltime.service.worker import STATEMENT_TIMEOUT, Worker
@@ -131,6 +133,7 @@ class PredictionDaemon:
         )
         self.shadows = ShadowThread(lambda: self.handler.predictions, self.handler.queue)
         self.handler.after = self.shadows.add
+        self.starts = StartThread(settings)
         self.server = SocketServer(settings.socket, self.handler.answer, allowed_users(), self.handler.note)
         self._refused = ""
         self._version = version
@@ -145,12 +148,14 @@ class PredictionDaemon:
         self.worker.start()
         self.shadows.start()
         self.live.start()
+        self.starts.start()
 
     def stop(self) -> None:
         """End the threads, after the waiting predictions were stored."""
         if not self.live.stop(LEAVING_WORKER):
             log.info("stopped while PBS was asked")
         self.shadows.stop(LEAVING_WORKER)
+        self.starts.stop(LEAVING_WORKER)
         self.recorder.stop(LEAVING)
         if lost := len(self.handler.decisions):
             state = self._store_state()
@@ -211,6 +216,7 @@ class PredictionDaemon:
             live=self.live.status(),
             notices=predictions.notices(),
             shadows_skipped=self.shadows.skipped,
+            starts=self.starts.status(),
         )
 
     def _store_state(self) -> str:
@@ -258,6 +264,7 @@ class PredictionDaemon:
             settings = load()
             policy = site_policy(settings.policy)
             live = live_options(settings.live)
+            start_options(settings.starts)
         except SoftwalltimeError as error:
             self._refused = str(error)
             log.error("the configuration is wrong, the old policy stays: %s", error)
@@ -266,6 +273,7 @@ class PredictionDaemon:
         log.info("reloaded: %s", policy)
         log_unused(settings)
         self.live.change(live)
+        self.starts.change(settings)
         self.worker.change(PredictionService(policy, settings.teaching, self._clock))
 
 

@@ -30,7 +30,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from softwalltime.service.latency import Histogram
-from softwalltime.service.status import OK, Status
+from softwalltime.service.status import OK, StartsStatus, Status
 
 TIMEOUT = 2.0
 """Seconds that a client has to send its request and read the response."""
@@ -88,6 +88,21 @@ QUALITY = {
     ),
 }
 """Figures of each predictor over the last seven days, as of the last refresh."""
+QUEUE_STARTS = {
+    "waiting": ("softwalltime_starts_waiting_jobs", "Waiting jobs"),
+    "forecast": ("softwalltime_starts_forecast_jobs", "Waiting jobs with an expected start"),
+    "mean_wait": ("softwalltime_starts_mean_wait_seconds", "Mean time until they start, expected"),
+    "longest_wait": ("softwalltime_starts_longest_wait_seconds", "Longest time until one of them starts, expected"),
+}
+"""Figures of each queue as of the last forecast of starts."""
+START_QUALITY = {
+    "forecasts": ("softwalltime_starts_week_forecasts", "Forecasts of jobs that started in the last seven days"),
+    "relative_error": ("softwalltime_starts_week_error_ratio", "Their mean absolute error, divided by the mean wait"),
+    "bias": ("softwalltime_starts_week_bias_seconds", "Mean of expected minus actual start"),
+    "within50": ("softwalltime_starts_week_within50_ratio", "Share of the starts within the 50% range"),
+    "within90": ("softwalltime_starts_week_within90_ratio", "Share of the starts within the 90% range"),
+}
+"""How good the forecasts of each queue were."""
 
 log = logging.getLogger(__name__)
 
@@ -193,6 +208,8 @@ def families(status: Status) -> Iterator[Metric]:
         for result, count in (("altered", live.altered), ("shadow", live.shadowed), ("refused", live.refused)):
             alters.add_metric([result], count)
         yield alters
+    if status.starts.mode != "off":
+        yield from _starts(status.starts)
     for field, (name, description) in COUNTERS.items():
         yield CounterMetricFamily(name, description, getattr(status, field))
     for field, (name, description) in GAUGES.items():
@@ -202,6 +219,22 @@ def families(status: Status) -> Iterator[Metric]:
         for quality in status.week:
             gauge.add_metric([quality.mode, quality.predictor], getattr(quality, field))
         yield gauge
+
+
+def _starts(starts: StartsStatus) -> Iterator[Metric]:
+    """Return the metrics of forecasts of starts, by queue."""
+    yield GaugeMetricFamily("softwalltime_starts_up", "Whether starts can be forecast and stored", not starts.problem)
+    yield GaugeMetricFamily("softwalltime_starts_time_seconds", "Time of the last forecast", starts.taken)
+    yield GaugeMetricFamily("softwalltime_starts_duration_seconds", "Duration of the last forecast", starts.seconds)
+    yield CounterMetricFamily("softwalltime_starts_shown", "Jobs altered to show their start", starts.shown)
+    yield CounterMetricFamily("softwalltime_starts_refused", "Such alters that PBS refused", starts.refused)
+    for rows, descriptions in ((starts.queues, QUEUE_STARTS), (starts.quality, START_QUALITY)):
+        for field, (name, description) in descriptions.items():
+            gauge = GaugeMetricFamily(name, description, labels=["queue"])
+            for row in rows:
+                if (value := getattr(row, field)) is not None:
+                    gauge.add_metric([row.queue], value)
+            yield gauge
 
 
 def _histogram(name: str, description: str, times: Histogram) -> HistogramMetricFamily:

@@ -10,6 +10,7 @@ from softwalltime.accounting.attributes import NAMES, converted
 from softwalltime.accounting.values import duration, epoch
 from softwalltime.forecast.pbs_state import SnapshotReader, arrival, sched_config
 from softwalltime.forecast.snapshot import LiveJob, ServerSnapshot
+from softwalltime.live.agent import START_RESOURCE
 from softwalltime.live.connection import PbsConnection
 from softwalltime.live.ifl import Attributes
 from softwalltime.live.watch import JobWatcher
@@ -37,6 +38,8 @@ class SnapshotSource:
     """
 
     def __init__(self, connection: PbsConnection, config: Path | None = None) -> None:
+        self.shown: dict[str, str] = {}
+        """What the resource for expected starts showed of each job when its details were read last."""
         self._connection = connection
         self._config = config
         self._remarks: list[str] = []
@@ -51,6 +54,8 @@ class SnapshotSource:
         self._remarks.clear()
         reader, read = self._reader, self._connection.objects
         jobs = [job for job in self._jobs.look(now) if job is not None]
+        there = {job.submission.job_id for job in jobs}
+        self.shown = {job_id: text for job_id, text in self.shown.items() if job_id in there}
         name, attributes = next(iter(read("server").items()), ("", {}))
         server = nested(attributes)
         reservations = [
@@ -70,6 +75,8 @@ class SnapshotSource:
         )
 
     def _job(self, job_id: str, attributes: Attributes) -> LiveJob | None:
+        if (text := attributes.get(f"Resource_List.{START_RESOURCE}")) is not None:
+            self.shown[job_id] = text
         return next(self._reader.job(job_id, nested(attributes)), None)
 
     def _read_config(self) -> str:

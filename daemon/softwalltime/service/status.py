@@ -6,7 +6,7 @@ from typing import Any
 
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.service.latency import Histogram
-from softwalltime.store.quality import Quality
+from softwalltime.store.quality import Quality, StartQuality
 
 OK = "ok"
 NOT_FOLLOWED = "not followed"
@@ -45,6 +45,60 @@ class LiveStatus:
     """Alters that PBS refused."""
     postponed: int = 0
     """Alters beyond the budget of the last look."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStarts:
+    """Expected waits of a queue's waiting jobs, in seconds; ``forecast`` of them have an expected start."""
+
+    queue: str
+    waiting: int
+    forecast: int
+    mean_wait: float
+    longest_wait: float
+
+
+@dataclass(frozen=True, slots=True)
+class StartsStatus:
+    """The last forecast of the starts of waiting jobs."""
+
+    mode: str = "off"
+    problem: str = ""
+    """Why there is no newer forecast; empty: there is."""
+    taken: int = 0
+    """Of when it is, epoch seconds; 0: there was none since the start."""
+    seconds: float = 0.0
+    """How long it took."""
+    learnt: int = 0
+    """Jobs from which runtimes were learnt."""
+    runs: int = 0
+    """Runs for the ranges; fewer than set if forecasts take too long."""
+    waiting: int = 0
+    """Waiting jobs."""
+    forecast: int = 0
+    """Of these, jobs with an expected start."""
+    shown: int = 0
+    """Jobs that were altered to show it."""
+    refused: int = 0
+    """Alters that PBS refused."""
+    remarks: tuple[str, ...] = ()
+    """What of the server the forecast does not hold."""
+    queues: tuple[QueueStarts, ...] = ()
+    quality: tuple[StartQuality, ...] = ()
+    """How good the forecasts of the last seven days were, by queue."""
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> "StartsStatus":
+        """Read the fields.
+
+        :raises TypeError: if one has another form.
+        """
+        return cls(**{
+            **found,
+            "remarks": tuple(found.get("remarks", ())),
+            "queues": tuple(QueueStarts(**each) for each in found.get("queues", ())),
+            "quality": tuple(StartQuality(**each) for each in found.get("quality", ())),
+        })  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +186,7 @@ class Status:
     """What predictors say about their own state, by specification."""
     shadows_skipped: int = 0
     """Decisions stored without the shadow predictors, because too many waited."""
+    starts: StartsStatus = StartsStatus()
 
     @property
     def followed(self) -> bool:
@@ -165,6 +220,7 @@ class Status:
                 given[name] = Histogram(**given[name])
             given["notices"] = tuple((spec, notice) for spec, notice in given.get("notices", ()))
             given["live"] = LiveStatus(**given.get("live", {}))
+            given["starts"] = StartsStatus.from_json(given.get("starts", {}))
         except (TypeError, ValueError) as error:
             raise StatusError(_of_another_version(response, str(error))) from error
         return cls(**given)

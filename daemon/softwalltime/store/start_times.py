@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from sqlalchemy import Connection
 
 from softwalltime.store.encoding import storable_text
+from softwalltime.store.quality import StartQuality
 from softwalltime.store.queries import query
 
 GAP = 3600
@@ -42,23 +43,6 @@ class PublishedStart:
     start: StoredStart
     server: str
     forecast_at: int
-
-
-@dataclass(frozen=True, slots=True)
-class StartQuality:
-    """How good a queue's forecasts were in the last seven days.
-
-    ``mean_wait`` and ``bias`` (expected minus actual) in seconds; ``relative_error`` is the mean absolute error divided
-    by the mean wait, ``None`` if no job waited; the others are shares of the starts within the ranges.
-    """
-
-    queue: str
-    forecasts: int
-    mean_wait: float
-    relative_error: float | None
-    bias: float
-    within50: float
-    within90: float
 
 
 def publish_starts(

@@ -5,8 +5,8 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0011"
-down_revision = "0010"
+revision = "0012"
+down_revision = "0011"
 branch_labels = None
 depends_on = None
 
@@ -27,9 +27,7 @@ def _text(name: str, comment: str) -> sa.Column[str]:
 
 def _forecast(*, known: bool) -> list[sa.Column[Any]]:
     return [
-        _seconds(
-            "expected", "expected start, epoch seconds" + ("" if known else "; null: no forecast"), known=known
-        ),
+        _seconds("expected", "expected start, epoch seconds" + ("" if known else "; null: no forecast"), known=known),
         _seconds("low90", "begin of the 90% range, epoch seconds", known=known),
         _seconds("low50", "begin of the 50% range, epoch seconds", known=known),
         _seconds("high50", "end of the 50% range, epoch seconds", known=known),

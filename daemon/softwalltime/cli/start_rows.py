@@ -1,0 +1,133 @@
+"""Forecasts of starts as rows: their documents, and how they are printed."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+
+from softwalltime.cli.output import Output
+from softwalltime.forecast.expected import ExpectedStart
+from softwalltime.formatting import MISSING, local_time, number, printable, walltime
+from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
+
+
+@dataclass(frozen=True, slots=True)
+class StartDocument:
+    """The forecast of one job; times in epoch seconds, durations in seconds."""
+
+    job: str
+    """Job id, or what --if said."""
+    user: str
+    """Owner of the job."""
+    queue: str
+    """Queue of the job."""
+    ncpus: int | None
+    """Number of processors."""
+    walltime: int | None
+    """Requested walltime."""
+    state: str
+    """State of the job in PBS."""
+    expected: int | None
+    """Expected start; null: no forecast."""
+    range50: tuple[int, int] | None
+    """Range that holds the start with a probability of 50%."""
+    range90: tuple[int, int] | None
+    """Range that holds the start with a probability of 90%."""
+    waits_for: str
+    """What the job waits for."""
+    pbs_estimate: int | None
+    """Start that PBS itself estimates."""
+    runtime: int | None
+    """Median of the predicted runtime; null: no prediction."""
+    basis: str
+    """What the predicted runtime rests on."""
+    group: str
+    """Group of the job."""
+    project: str
+    """Project of the job."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartsDocument:
+    """Forecasts of the starts of waiting jobs."""
+
+    taken: int
+    """Time of the server's state, epoch seconds."""
+    server: str
+    """Name of the server."""
+    runs: int | None
+    """Number of runs for the ranges; null: not known of stored forecasts."""
+    runtimes: str
+    """What the predicted runtimes are learnt from."""
+    remarks: tuple[str, ...]
+    """What the forecasts do not take into account."""
+    jobs: tuple[StartDocument, ...]
+    """The forecasts."""
+
+
+COLUMNS = (
+    *(field.name for field in fields(StartDocument) if not field.name.startswith("range")),
+    "range50_from", "range50_to", "range90_from", "range90_to",
+)  # fmt: skip
+"""Columns of CSV: a row for each job."""
+_TABLE = (
+    sentence_column("job"),
+    TextColumn("user", 1, least=8),
+    TextColumn("queue", 2, least=8),
+    TextColumn("processors", 3),
+    TextColumn("walltime", 4),
+    TextColumn("expected"),
+    TextColumn("50% range", 6, least=14),
+    TextColumn("90% range", 5, least=14),
+    sentence_column("waits for", 0, 16),
+)
+
+
+def start_document(label: str, found: ExpectedStart) -> StartDocument:
+    """Return the forecast of a job, under its id or what ``--if`` said."""
+    asked = found.job.submission
+    return StartDocument(
+        label, asked.user, asked.queue, asked.ncpus, asked.walltime, found.job.state, found.expected, found.range50,
+        found.range90, found.waits_for, found.job.estimated_start,
+        None if found.runtime is None else round(found.runtime.median),
+        "" if found.runtime is None else found.runtime.basis, asked.group, asked.project,
+    )  # fmt: skip
+
+
+def print_csv(output: Output, rows: Sequence[StartDocument]) -> None:
+    """Print a row for each job."""
+    output.rows(COLUMNS, (_csv_row(row) for row in rows))
+
+
+def _csv_row(row: StartDocument) -> dict[str, object]:
+    values = asdict(row)
+    for name in ("range50", "range90"):
+        values[f"{name}_from"], values[f"{name}_to"] = values[name] or (None, None)
+    return values
+
+
+def print_table(output: Output, rows: Sequence[StartDocument], now: int) -> None:
+    """Print a table, if there are rows; ``now`` (epoch seconds) says which day is today."""
+    if not rows:
+        return
+    lines: list[list[Cell | str]] = [
+        [
+            Cell(printable(row.job), "strong"),
+            printable(row.user),
+            printable(row.queue),
+            number(row.ncpus),
+            walltime(row.walltime) if row.walltime else MISSING,
+            MISSING if row.expected is None else local_time(row.expected, now),
+            Cell(_range(row.range50, now), "faint"),
+            Cell(_range(row.range90, now), "faint"),
+            printable(row.waits_for),
+        ]
+        for row in rows
+    ]
+    output.line()
+    output.table(TextTable.of(_TABLE, lines))
+
+
+def _range(found: tuple[int, int] | None, now: int) -> str:
+    if found is None:
+        return MISSING
+    begin, end = (local_time(each, now) for each in found)
+    return begin if begin == end else f"{begin} to {end}"

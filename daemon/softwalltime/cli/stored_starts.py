@@ -1,0 +1,96 @@
+"""Which forecasts of starts are wanted, and those that the daemon has stored."""
+
+import re
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from softwalltime.cli.options import LazySettings
+from softwalltime.cli.output import Output
+from softwalltime.cli.start_rows import StartDocument, StartsDocument, print_csv, print_table
+from softwalltime.errors import SourceError, UsageError
+from softwalltime.forecast.snapshot import ServerSnapshot
+from softwalltime.formatting import local_time, plural
+
+if TYPE_CHECKING:
+    from softwalltime.store.start_times import PublishedStart
+
+
+@dataclass(frozen=True, slots=True)
+class JobSelection:
+    """Whose jobs are wanted; an empty text wants all."""
+
+    user: str = ""
+    group: str = ""
+    project: str = ""
+    queue: str = ""
+
+    def jobs(self, chosen: Collection[str], snapshot: ServerSnapshot) -> frozenset[str]:
+        """Return those of the chosen ids that are wanted."""
+        wanted = [
+            (self.user, "user"), (self.group, "group"), (self.project, "project"), (self.queue, "queue"),
+        ]  # fmt: skip
+        return frozenset(
+            job.submission.job_id
+            for job in snapshot.jobs
+            if job.submission.job_id in chosen
+            and all(not value or getattr(job.submission, name) == value for value, name in wanted)
+        )
+
+
+def matches(job_id: str, name: str) -> bool:
+    """Whether a job id is meant by a name: itself, or a number, an array index and a server, the last two optional."""
+    found = re.match(r"(\d+)(\[\d*\])?(?:\.(.*))?$", name)
+    if job_id == name or found is None:
+        return job_id == name
+    asked, index, server = found.groups()
+    head, _, rest = job_id.partition(".")
+    bare, bracket, _ = head.partition("[")
+    if bare != asked or (server and rest != server):
+        return False
+    return index is None or head == f"{asked}{index}" or (index == "[]" and bool(bracket))
+
+
+def print_stored(jobs: Collection[str], of: JobSelection, output: Output, settings: LazySettings) -> None:
+    """Print the forecasts of the store.
+
+    :raises SourceError: if it has none.
+    :raises UsageError: if no job that waits has one of the names.
+    """
+    from softwalltime.store.opening import open_store
+    from softwalltime.store.start_times import read_expected
+
+    with open_store(settings()) as engine, engine.connect() as connection:
+        every = read_expected(connection)
+        found = read_expected(connection, of.user, of.group, of.project, of.queue) if of != JobSelection() else every
+    if not every and not jobs:
+        raise SourceError("the store has no forecasts of starts: no job waits, or [starts] is off (deploy/STARTS.md)")
+    for name in jobs:
+        if not any(matches(each.start.job_id, name) for each in every):
+            raise UsageError(f"{name}: no forecast: softwalltime starts --from-store without a job lists all")
+    found = [each for each in found if not jobs or any(matches(each.start.job_id, name) for name in jobs)]
+    taken = max((each.forecast_at for each in every), default=0)
+    rows = [_document(each) for each in found]
+    if output.form == "json":
+        servers = " ".join(sorted({each.server for each in every}))
+        output.document(StartsDocument(taken, servers, None, "as the daemon has learnt them", (), tuple(rows)))
+    elif output.form == "csv":
+        print_csv(output, rows)
+    else:
+        now = int(time.time())
+        output.paragraph(f"{plural(len(rows), 'waiting job')}, forecast by the daemon at {local_time(taken, now)}")
+        print_table(output, rows, now)
+
+
+def _document(found: "PublishedStart") -> StartDocument:
+    start = found.start
+    return StartDocument(
+        start.job_id, start.user_name, start.queue, start.ncpus, start.walltime, "", start.expected,
+        _range(start.low50, start.high50), _range(start.low90, start.high90), start.waits_for, start.pbs_estimate,
+        None, "", start.group_name, start.project,
+    )  # fmt: skip
+
+
+def _range(begin: int | None, end: int | None) -> tuple[int, int] | None:
+    return None if begin is None or end is None else (begin, end)

@@ -1,0 +1,225 @@
+"""The process that forecasts starts for the daemon: looks at PBS, forecasts, stores, and shows jobs their starts.
+
+The daemon starts it (:mod:`.start_thread`), writes one JSON object with its settings to its input, and reads a line of
+JSON after each forecast.  It is a process of its own, of low priority, so that the thread that answers the hook does
+not notice; it ends with its input, however the daemon ends.
+"""
+
+import json
+import logging
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from threading import Thread
+from typing import Any
+
+from sqlalchemy import Engine
+
+from softwalltime.errors import SoftwalltimeError
+from softwalltime.forecast.calibration_file import load_calibration, why_not_corrected
+from softwalltime.forecast.expected import ExpectedStart, expected_starts
+from softwalltime.forecast.history import PREDICTOR, needed
+from softwalltime.forecast.learning import ForecastLearning
+from softwalltime.forecast.queue_model import ModelledQueue, model_of
+from softwalltime.forecast.snapshot import ServerSnapshot
+from softwalltime.live.connection import PbsConnection
+from softwalltime.live.options import live_options
+from softwalltime.pbs_conf import home_of
+from softwalltime.policy.site import WALLTIME, site_policy
+from softwalltime.predictors.registry import make
+from softwalltime.service.logs import set_up_logging
+from softwalltime.service.shown_starts import ShownStarts
+from softwalltime.service.snapshot_source import SnapshotSource
+from softwalltime.service.start_options import StartOptions, start_options
+from softwalltime.service.status import QueueStarts, StartsStatus
+from softwalltime.settings import Settings
+from softwalltime.store.history import last_id, read_history, read_new
+from softwalltime.store.opening import open_store
+from softwalltime.store.start_times import StoredStart, judge_starts, publish_starts, start_quality
+
+LOWEST = 19
+"""Niceness of the process."""
+LEAST_RUNS = 20
+LONGEST_PAUSE = 600.0
+"""Seconds between two attempts while PBS or the store cannot be used, at most."""
+FRESH = 600
+"""Seconds since its submission up to which a job's first forecast counts as made then, at least."""
+SOFT = "soft_walltime"
+
+log = logging.getLogger(__name__)
+
+
+class StartPublisher:
+    """Forecasts the starts of one server's jobs, again and again.
+
+    :param engine: of the store.
+    :param running: what jobs are planned with once they run: ``soft_walltime`` or ``walltime``.
+    """
+
+    def __init__(
+        self, settings: Settings, options: StartOptions, connection: PbsConnection, engine: Engine, running: str
+    ) -> None:
+        config = options.sched_config or home_of() / "sched_priv" / "sched_config"
+        self._settings = settings
+        self._options = options
+        self._engine = engine
+        self._running = running
+        self._source = SnapshotSource(connection, config)
+        self._shown = ShownStarts(connection, options.change_seconds, options.shows_per_forecast)
+        self._runs = options.runs
+        self._learning: ForecastLearning | None = None
+        self._last_id = 0
+        self._remark = ""
+
+    def step(self, now: int) -> StartsStatus:
+        """Forecast and publish once, as of ``now`` (epoch seconds).
+
+        :raises IflError: if PBS cannot be reached, or nothing may be altered.
+        :raises StoreError: if the store cannot be used.
+        """
+        begin = time.monotonic()
+        learning = self._learning or self._learn(now)
+        snapshot = self._source.take(now)
+        with self._engine.connect() as connection:
+            new = list(read_new(connection, self._last_id))
+        learning.look(snapshot, [job for _, job in new])
+        self._last_id = max((number for number, _ in new), default=self._last_id)
+        queue = model_of(snapshot, running=self._running)
+        first = queue.model.running
+        ids = [job.submission.job_id for job in (*queue.live[first:], *(each.job for each in queue.impossible))]
+        runs = self._runs
+        found = list(expected_starts(queue, learning.learnt, frozenset(ids[: self._options.jobs]), runs))
+        self._slow_down(time.monotonic() - begin)
+        server = self._server(snapshot)
+        with self._engine.begin() as connection:
+            publish_starts(
+                connection, server, [_stored(each) for each in found], now, max(FRESH, 2 * self._options.every)
+            )
+            judge_starts(connection, now)
+        with self._engine.connect() as connection:
+            quality = start_quality(connection, server)
+        seconds = time.monotonic() - begin
+        shown, refused = self._shown.show(found, self._source.shown) if self._options.show else (0, 0)
+        return StartsStatus(
+            "on", taken=now, seconds=round(seconds, 3), learnt=learning.jobs, runs=runs, waiting=len(ids),
+            forecast=sum(each.expected is not None for each in found), shown=shown, refused=refused,
+            remarks=(*snapshot.remarks, *queue.remarks, *([self._remark] if self._remark else [])),
+            queues=_by_queue(found, queue, now), quality=quality,
+        )  # fmt: skip
+
+    def _learn(self, now: int) -> ForecastLearning:
+        """Learn the history of the store."""
+        spec, teaching = self._options.predictor or PREDICTOR, self._settings.teaching
+        predictor = make(spec)
+        with self._engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
+            newest = last_id(connection)
+            completed = list(read_history(connection, *needed(predictor.history, now), now, teaching))
+        calibration = None if self._options.calibration is None else load_calibration(self._options.calibration)
+        self._remark = " ".join(why_not_corrected(calibration, spec, len(completed)))
+        corrections = calibration.corrections if calibration is not None and not self._remark else None
+        learning = ForecastLearning(predictor, teaching, corrections)
+        learning.history(completed, now)
+        self._learning, self._last_id = learning, newest
+        log.info("starts: learnt %d jobs of the history", learning.jobs)
+        return learning
+
+    def _slow_down(self, seconds: float) -> None:
+        """Make fewer runs next time if this forecast took more than half of the interval, and more again later."""
+        share = self._options.every / 2 / max(seconds, 0.001)
+        wanted = int(self._runs * min(share, 2.0))
+        self._runs = min(self._options.runs, max(wanted, LEAST_RUNS))
+
+    def _server(self, snapshot: ServerSnapshot) -> str:
+        """The server's name as the store has it: the setting's, or that of the job ids."""
+        names = (job.submission.job_id.partition(".")[2] for job in snapshot.jobs)
+        return self._settings.server or next(names, "") or snapshot.server
+
+
+def _stored(found: ExpectedStart) -> StoredStart:
+    job = found.job.submission
+    low90, high90 = found.range90 or (None, None)
+    low50, high50 = found.range50 or (None, None)
+    return StoredStart(
+        job.job_id, job.submitted, found.expected, low90, low50, high50, high90, found.job.estimated_start,
+        job.walltime, job.ncpus, job.user, job.group, job.project, job.queue, found.waits_for,
+    )  # fmt: skip
+
+
+def _by_queue(found: Sequence[ExpectedStart], queue: ModelledQueue, now: int) -> tuple[QueueStarts, ...]:
+    waits: dict[str, list[int]] = {}
+    for each in found:
+        if each.expected is not None:
+            waits.setdefault(each.job.submission.queue, []).append(max(each.expected - now, 0))
+    live = (*queue.live[queue.model.running :], *(each.job for each in queue.impossible))
+    waiting = Counter(job.submission.queue for job in live)
+    rows = []
+    for name, count in sorted(waiting.items()):
+        own = waits.get(name, [])
+        rows.append(QueueStarts(name, count, len(own), sum(own) / max(len(own), 1), max(own, default=0)))
+    return tuple(rows)
+
+
+def publish(settings: Settings, report: Callable[[StartsStatus], None], wait: Callable[[float], None]) -> None:
+    """Forecast and publish for ever; what fails is reported and tried again.
+
+    :param report: takes in what was done, or what is wrong.
+    :param wait: waits so many seconds.
+    """
+    options, live, policy = start_options(settings.starts), live_options(settings.live), site_policy(settings.policy)
+    running = WALLTIME if policy.mode == "on" and policy.running == WALLTIME else SOFT
+    connection = PbsConnection(options.server or live.server, options.agent or live.agent)
+    pause = float(options.every)
+    while True:
+        try:
+            with open_store(settings) as engine:
+                publisher = StartPublisher(settings, options, connection, engine, running)
+                while True:
+                    begin = time.monotonic()
+                    report(publisher.step(int(time.time())))
+                    pause = float(options.every)
+                    wait(max(0.0, pause - (time.monotonic() - begin)))
+        except SoftwalltimeError as error:
+            report(StartsStatus("on", problem=str(error)))
+        # The daemon goes on, whatever the error is.
+        except Exception as error:
+            log.exception("starts: unexpected error; trying again")
+            report(StartsStatus("on", problem=f"an unexpected error, see the log: {error!r}"))
+        finally:
+            connection.close()
+        pause = min(2 * pause, max(LONGEST_PAUSE, options.every))
+        wait(pause / 2)
+
+
+def main() -> None:
+    """Publish until the input ends."""
+    set_up_logging("text")
+    with suppress(OSError):
+        os.nice(LOWEST)
+    settings: dict[str, Any] = json.loads(sys.stdin.readline())
+
+    def end_with_input() -> None:
+        for _ in _lines():
+            pass
+        # Nothing is lost: the store has whole forecasts only.
+        os._exit(0)
+
+    Thread(target=end_with_input, daemon=True).start()
+
+    def report(status: StartsStatus) -> None:
+        sys.stdout.write(json.dumps(asdict(status)) + "\n")
+        sys.stdout.flush()
+
+    publish(Settings(**settings), report, time.sleep)
+
+
+def _lines() -> Iterator[str]:
+    with suppress(OSError, ValueError):
+        yield from sys.stdin
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""The thread that keeps the process that forecasts starts running, and takes in what it reports."""
+
+import json
+import logging
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from threading import Event, Thread
+
+from softwalltime.service.start_options import StartOptions, start_options
+from softwalltime.service.status import StartsStatus
+from softwalltime.settings import Settings
+
+LONGEST_PAUSE = 600.0
+"""Seconds between two starts of a process that ends, at most."""
+SILENCE = 1800.0
+"""Seconds after which a process that reports nothing is replaced, at least: learning a long history takes long."""
+INTERVALS = 5
+"""The same, in intervals between two forecasts."""
+COMMAND = (sys.executable, "-m", "softwalltime.service.start_publisher")
+
+log = logging.getLogger(__name__)
+
+
+class StartThread:
+    """Forecasts starts in a process of its own while the daemon runs; does nothing in mode off.
+
+    :param settings: are given to the process.
+    :param command: starts it.
+    """
+
+    def __init__(self, settings: Settings, command: Sequence[str] = COMMAND) -> None:
+        self._settings = settings
+        self._options = start_options(settings.starts)
+        self._command = command
+        self._status = StartsStatus(self._options.mode)
+        self._changed = Event()
+        self._stopping = False
+        self._process: subprocess.Popen[bytes] | None = None
+        self._thread = Thread(target=self._run, name="starts", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self, timeout: float) -> bool:
+        """End the process and the thread; return whether that was within ``timeout`` seconds."""
+        self._stopping = True
+        self._end_process()
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def change(self, settings: Settings) -> None:
+        """Go on with other settings; with the same ones the process stays.
+
+        :raises UsageError: if the options are wrong.
+        """
+        options = start_options(settings.starts)
+        of_process = ("starts", "live", "policy", "teaching", "dsn", "server")
+        same = all(getattr(settings, name) == getattr(self._settings, name) for name in of_process)
+        self._settings, self._options = settings, options
+        if not same:
+            self._end_process()
+
+    def status(self) -> StartsStatus:
+        """Return the last report; safe from any thread."""
+        return self._status
+
+    def _end_process(self) -> None:
+        self._changed.set()
+        if (process := self._process) is not None:
+            process.kill()
+
+    def _run(self) -> None:
+        pause = 1.0
+        while not self._stopping:
+            self._changed.clear()
+            options = self._options
+            if options.mode == "off":
+                self._status = StartsStatus()
+                if not self._stopping:
+                    self._changed.wait()
+                continue
+            try:
+                reports = self._watch(options)
+            # The daemon continues to answer, whatever the error is.
+            except Exception as error:
+                log.exception("starts: unexpected error; trying again")
+                self._report(replace(self._status, mode="on", problem=f"unexpected error: {error}"))
+                reports = 0
+            if self._changed.is_set():
+                pause = 1.0
+                continue
+            pause = 1.0 if reports else min(2 * pause, LONGEST_PAUSE)
+            self._changed.wait(pause)
+
+    def _watch(self, options: StartOptions) -> int:
+        """Start the process and take in what it reports, until it ends; return how many reports came."""
+        # Its libraries must not use the processors of others with threads of their own.
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        reports = 0
+        with subprocess.Popen(  # noqa: S603 - our own module
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=environment
+        ) as process:
+            self._process = process
+            try:
+                if process.stdin is None or process.stdout is None:
+                    raise OSError("no pipes")
+                if not self._changed.is_set():
+                    process.stdin.write(self._settings.model_dump_json().encode() + b"\n")
+                waiting = b""
+                while not self._changed.is_set():
+                    part = _read(process.stdout.fileno(), max(SILENCE, INTERVALS * options.every))
+                    if not part:
+                        break
+                    *lines, waiting = (waiting + part).split(b"\n")
+                    for line in lines:
+                        reports += 1
+                        self._report(StartsStatus.from_json(json.loads(line)))
+            finally:
+                self._process = None
+                process.kill()
+        if not self._changed.is_set():
+            said = f"the process that forecasts starts has ended or hangs (status {process.returncode})"
+            self._report(replace(self._status, mode="on", problem=f"{said}; see the log"))
+        return reports
+
+    def _report(self, status: StartsStatus) -> None:
+        if status.problem and status.problem != self._status.problem:
+            log.error("starts: %s; trying again", status.problem)
+        elif self._status.problem and not status.problem:
+            log.info("starts: forecast again")
+        if status.problem:
+            # The last forecast is still the newest.
+            status = replace(self._status, mode=status.mode, problem=status.problem)
+        else:
+            before = self._status
+            status = replace(status, shown=before.shown + status.shown, refused=before.refused + status.refused)
+        self._status = status
+
+
+def _read(descriptor: int, seconds: float) -> bytes:
+    """Return what comes within so many seconds; nothing at the end, or if nothing came."""
+    deadline = time.monotonic() + seconds
+    while (left := deadline - time.monotonic()) > 0:
+        if select.select([descriptor], [], [], left)[0]:
+            return os.read(descriptor, 1 << 16)
+    return b""

@@ -1,0 +1,238 @@
+"""The daemon's forecasts of starts: published from an emulated server, and what stops them."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+from sqlalchemy import Engine, text
+
+from softwalltime.errors import UsageError
+from softwalltime.live.connection import PbsConnection
+from softwalltime.live.ifl import IflError
+from softwalltime.service.shown_starts import shown_text, shown_times
+from softwalltime.service.start_options import StartOptions, start_options
+from softwalltime.service.start_publisher import StartPublisher, publish
+from softwalltime.service.status import StartsStatus
+from softwalltime.settings import Settings
+from softwalltime.store.start_times import read_expected
+from tests.forecast.states import DATA
+from tests.live.emulated import EmulatedServer, agent_at
+from tests.samples import job
+from tests.service.running import Daemon, until
+from tests.store.stored import add_jobs
+
+pytestmark = pytest.mark.postgres
+
+
+@pytest.fixture
+def now() -> int:
+    return int(time.time())
+
+
+class Site:
+    """A server of 16 processors of which one job holds all, and a store whose jobs used half of their walltimes."""
+
+    def __init__(self, folder: Path, engine: Engine, now: int) -> None:
+        self.engine = engine
+        self.now = now
+        self.server = EmulatedServer(folder)
+        self.connection: PbsConnection = self.server.connect()
+        shape = {"Resource_List__ncpus": "16", "Resource_List__walltime": "02:00:00", "queue": "short"}
+        self.server.add("1.pbs1", job_state="R", stime=str(now - 600), ctime=str(now - 700), **shape)
+        for number in (2, 3):
+            self.server.add(f"{number}.pbs1", ctime=str(now - 60 + number), **shape)
+        self.server.add("4.pbs1", ctime=str(now - 50), job_state="H", Hold_Types="u", **shape)
+        ends = [now - 2000 * number for number in range(1, 40)]
+        with engine.begin() as connection:
+            add_jobs(connection, [
+                job("alice", submitted=end - 9000, end=end, runtime=3600, walltime=7200, job_id=f"{end}.pbs1",
+                    server="pbs1")
+                for end in ends
+            ])  # fmt: skip
+
+    def publisher(self, **options: object) -> StartPublisher:
+        values = {"mode": "on", "runs": 20, "sched_config": DATA / "sched_config", "predictor": "v1", **options}
+        return StartPublisher(
+            Settings(), StartOptions.model_validate(values), self.connection, self.engine, "soft_walltime"
+        )
+
+
+@pytest.fixture
+def site(tmp_path: Path, engine: Engine, now: int) -> Iterator[Site]:
+    made = Site(tmp_path, engine, now)
+    yield made
+    made.connection.close()
+
+
+def test_each_waiting_job_gets_its_expected_start_from_learnt_runtimes(site: Site) -> None:
+    status = site.publisher().step(site.now)
+    with site.engine.connect() as connection:
+        found = {each.start.job_id: each for each in read_expected(connection)}
+    # Jobs run for an hour; the first one has run for 10 minutes.
+    assert found["2.pbs1"].start.expected == site.now + 3000
+    assert found["3.pbs1"].start.expected == site.now + 3000 + 3600
+    assert found["4.pbs1"].start.expected is None
+    assert found["4.pbs1"].start.waits_for.startswith("it is held")
+    assert {each.server for each in found.values()} == {"pbs1"}
+    assert (status.waiting, status.forecast, status.learnt, status.problem) == (3, 2, 39, "")
+    (queue,) = status.queues
+    assert (queue.queue, queue.waiting, queue.forecast) == ("short", 3, 2)
+    assert (queue.mean_wait, queue.longest_wait) == (4800, 6600)
+
+
+def test_jobs_that_end_between_looks_teach_and_judge_the_forecasts(site: Site) -> None:
+    publisher = site.publisher()
+    publisher.step(site.now)
+    for number, start, runtime in ((1, site.now - 600, 1200), (2, site.now + 600, 1200)):
+        ended = job(
+            "alice", submitted=site.now - 700, end=start + runtime, runtime=runtime, walltime=7200,
+            job_id=f"{number}.pbs1", start=start, server="pbs1",
+        )  # fmt: skip
+        with site.engine.begin() as connection:
+            add_jobs(connection, [ended])
+        site.server.remove(f"{number}.pbs1")
+    later = site.now + 1800
+    site.server.add("3.pbs1", job_state="R", stime=str(later))
+    site.server.add("5.pbs1", ctime=str(later), Resource_List__ncpus="16", Resource_List__walltime="02:00:00")
+    status = publisher.step(later)
+    assert status.learnt == 41
+    with site.engine.connect() as connection:
+        (five,) = [each for each in read_expected(connection) if each.start.job_id == "5.pbs1"]
+        (row,) = connection.execute(text("SELECT * FROM softwalltime.start_times WHERE job_id = '2.pbs1'")).all()
+    # v1: the mean of the last two runtimes.
+    assert five.start.expected == later + 1200
+    assert row.started == site.now + 600
+    (quality,) = status.quality
+    assert (quality.queue, quality.forecasts, quality.bias) == ("short", 1, 2400)
+
+
+def test_only_the_first_jobs_of_the_queue_are_forecast(site: Site) -> None:
+    status = site.publisher(jobs=1).step(site.now)
+    assert (status.waiting, status.forecast) == (3, 1)
+
+
+def test_starts_are_shown_on_the_jobs_and_again_when_they_change(site: Site) -> None:
+    publisher = site.publisher(show=True, runs=0)
+    assert publisher.step(site.now).shown == 2
+    expected = site.now + 3000
+    shown = site.server.all()["2.pbs1"]["Resource_List.predicted_start"]
+    assert shown == shown_text(expected, expected, expected)
+    assert shown_times(shown) == (expected - expected % 60,) * 3
+    assert "Resource_List.predicted_start" not in site.server.all()["4.pbs1"]
+    assert publisher.step(site.now + 60).shown == 0
+    site.server.remove("1.pbs1")
+    site.server.add("2.pbs1", job_state="H", Hold_Types="u")
+    assert publisher.step(site.now + 120).shown == 2
+    assert site.server.all()["2.pbs1"]["Resource_List.predicted_start"] == "unknown"
+    # Another publisher sees what is shown, and the budget holds.
+    again = site.publisher(show=True, runs=0, shows_per_minute=1, every=60)
+    assert again.step(site.now + 180).shown == 0
+
+
+def test_what_pbs_refuses_for_a_job_is_not_tried_again_and_a_missing_right_is_a_problem(site: Site) -> None:
+    site.server.add("2.pbs1", refuse=15004)  # type: ignore[arg-type]  # a number in the file
+    publisher = site.publisher(show=True, runs=0)
+    assert publisher.step(site.now).refused == 1
+    assert publisher.step(site.now + 5).refused == 0
+    site.server.add("3.pbs1", refuse=15007)  # type: ignore[arg-type]
+    with pytest.raises(IflError):
+        site.publisher(show=True, runs=0, change_seconds=60).step(site.now + 3000)
+    site.server.add("3.pbs1", refuse=15035)  # type: ignore[arg-type]
+    with pytest.raises(IflError, match="create resource predicted_start type=string"):
+        site.publisher(show=True, runs=0, change_seconds=60).step(site.now + 3000)
+
+
+def test_wrong_options_are_named() -> None:
+    with pytest.raises(UsageError, match=r"starts\.evry: unknown key; there are mode, every"):
+        start_options({"evry": 3})
+    with pytest.raises(UsageError, match=r"starts\.every: Input should be greater than or equal to 10 \('3'\)"):
+        start_options({"every": 3})
+
+
+class _EndError(BaseException):
+    """Ends the loop of a publisher, which survives exceptions."""
+
+
+def test_what_fails_is_reported_and_tried_again(site: Site, database: str, tmp_path: Path) -> None:
+    broken = site.server.path.with_suffix(".away")
+    steps = [
+        lambda: site.server.path.rename(broken),
+        lambda: broken.rename(site.server.path),
+        lambda: _execute(site.engine, "ALTER TABLE softwalltime.start_times RENAME TO elsewhere"),
+        lambda: _execute(site.engine, "ALTER TABLE softwalltime.elsewhere RENAME TO start_times"),
+    ]
+    reports: list[StartsStatus] = []
+
+    def wait(_seconds: float) -> None:
+        if not steps:
+            raise _EndError
+        steps.pop(0)()
+
+    with agent_at(tmp_path / "agent.sock", site.server) as agent:
+        starts = {"mode": "on", "runs": 0, "agent": str(agent), "predictor": "v1"}
+        with pytest.raises(_EndError):
+            publish(Settings(dsn=database, starts=starts), reports.append, wait)
+    assert ["" if not each.problem else each.problem[:30] for each in reports] == [
+        "", "the process that talks to PBS ", "", reports[3].problem[:30], "",
+    ]  # fmt: skip
+    assert "start_times" in reports[3].problem
+    assert [each.forecast for each in reports] == [2, 0, 2, 0, 2]
+
+
+def _execute(engine: Engine, statement: str) -> None:
+    with engine.begin() as connection:
+        connection.execute(text(statement))
+
+
+def test_the_daemon_publishes_through_a_process_that_is_replaced_and_ends_with_it(
+    site: Site, database: str, tmp_path: Path
+) -> None:
+    with agent_at(tmp_path / "agent.sock", site.server) as agent:
+        policy = 'mode = "on"\nwaiting = "v1"\n[starts]\nmode = "on"\nruns = 5\nevery = 10\npredictor = "v1"\n'
+        daemon = Daemon(tmp_path, database, f'{policy}agent = "{agent}"\n')
+        daemon.environment["SOFTWALLTIME_METRICS"] = "127.0.0.1:0"
+        daemon.start()
+        try:
+            until(lambda: daemon.status()["starts"]["taken"])
+            first = daemon.status()["starts"]
+            assert (first["forecast"], first["problem"]) == (2, "")
+            address = daemon.output.read_text().partition("metrics at ")[2].split()[0]
+            page = urlopen(address, timeout=60).read().decode()
+            assert 'softwalltime_starts_waiting_jobs{queue="short"} 3.0' in page
+            assert "softwalltime_starts_up 1.0" in page
+            assert 'mean_wait_seconds{queue="short"}' in page
+            assert "alice" not in page
+            (process,) = _publishers(daemon)
+            assert os.getpriority(os.PRIO_PROCESS, process) == 19
+            os.kill(process, signal.SIGKILL)
+            until(lambda: daemon.status()["starts"]["problem"])
+            until(lambda: not daemon.status()["starts"]["problem"])
+            (process,) = _publishers(daemon)
+            daemon.configure(policy.replace('[starts]\nmode = "on"', '[starts]\nmode = "off"'))
+            daemon.send(signal.SIGHUP)
+            until(lambda: not _publishers(daemon) and daemon.status()["starts"]["mode"] == "off")
+            daemon.configure(f'{policy}agent = "{agent}"\n')
+            daemon.send(signal.SIGHUP)
+            until(lambda: daemon.status()["starts"]["taken"])
+            (process,) = _publishers(daemon)
+        finally:
+            daemon.end(signal.SIGKILL)
+        until(lambda: not Path(f"/proc/{process}").exists() or _state(process) == "Z")
+
+
+def _publishers(daemon: Daemon) -> list[int]:
+    """The processes of the daemon that forecast starts."""
+    assert daemon.process is not None
+    found = subprocess.run(
+        ["ps", "--ppid", str(daemon.process.pid), "-o", "pid=,args="], capture_output=True, text=True, check=False
+    ).stdout.splitlines()
+    return [int(line.split()[0]) for line in found if "start_publisher" in line]
+
+
+def _state(process: int) -> str:
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
