@@ -46,6 +46,7 @@ ALLOWED = {
         "accounting",
         "errors",
         "events",
+        "extras",
         "forecast",
         "jobs",
         "live",

@@ -231,7 +231,7 @@ def _publishers(daemon: Daemon) -> list[int]:
     found = subprocess.run(
         ["ps", "--ppid", str(daemon.process.pid), "-o", "pid=,args="], capture_output=True, text=True, check=False
     ).stdout.splitlines()
-    return [int(line.split()[0]) for line in found if "start_publisher" in line]
+    return [int(line.split()[0]) for line in found if "start_process" in line]
 
 
 def _state(process: int) -> str:

@@ -12,7 +12,7 @@ from softwalltime.cli.output import Output, output_options
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.runtime_history import learn
 from softwalltime.cli.start_rows import StartDocument, StartsDocument, print_csv, print_table, start_document
-from softwalltime.cli.stored_starts import JobSelection, matches, print_stored
+from softwalltime.cli.stored_starts import StartSelection, matches, print_stored
 from softwalltime.errors import UsageError
 from softwalltime.forecast.calibration_file import load_calibration
 from softwalltime.forecast.expected import expected_starts
@@ -93,7 +93,7 @@ def starts(
       softwalltime starts 812 --log /var/spool/pbs/server_priv/accounting
       softwalltime starts --snapshot queue.json --if ncpus=64,walltime=4:00:00 --if ncpus=32,walltime=8:00:00
     """
-    of = JobSelection(user, group, project, queue_name)
+    of = StartSelection(user, group, project, queue_name)
     if from_store:
         if file is not None or probes or logs:
             raise UsageError("--from-store goes with neither --snapshot, --if nor --log: it prints what is stored")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class JobSelection:
+class StartSelection:
     """Whose jobs are wanted; an empty text wants all."""
 
     user: str = ""
@@ -52,7 +52,7 @@ def matches(job_id: str, name: str) -> bool:
     return index is None or head == f"{asked}{index}" or (index == "[]" and bool(bracket))
 
 
-def print_stored(jobs: Collection[str], of: JobSelection, output: Output, settings: LazySettings) -> None:
+def print_stored(jobs: Collection[str], of: StartSelection, output: Output, settings: LazySettings) -> None:
     """Print the forecasts of the store.
 
     :raises SourceError: if it has none.
@@ -63,7 +63,7 @@ def print_stored(jobs: Collection[str], of: JobSelection, output: Output, settin
 
     with open_store(settings()) as engine, engine.connect() as connection:
         every = read_expected(connection)
-        found = read_expected(connection, of.user, of.group, of.project, of.queue) if of != JobSelection() else every
+        found = read_expected(connection, of.user, of.group, of.project, of.queue) if of != StartSelection() else every
     if not every and not jobs:
         raise SourceError("the store has no forecasts of starts: no job waits, or [starts] is off (deploy/STARTS.md)")
     for name in jobs:

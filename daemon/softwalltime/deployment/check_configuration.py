@@ -17,11 +17,12 @@ from softwalltime.errors import SourceError, UsageError
 from softwalltime.live.options import LiveOptions
 from softwalltime.policy.presets import unused as unused_keys
 from softwalltime.policy.site import Rule, SitePolicy
+from softwalltime.service.start_options import StartOptions
 from softwalltime.settings import Settings
 from softwalltime.store.engine import parse_dsn
 
 PREFIX = "SOFTWALLTIME_"
-TABLES: Mapping[str, type[BaseModel]] = {"policy": SitePolicy, "live": LiveOptions}
+TABLES: Mapping[str, type[BaseModel]] = {"policy": SitePolicy, "live": LiveOptions, "starts": StartOptions}
 """Models of the settings' tables."""
 _VARIABLES = {"CONFIG", "COMPLETE"}
 """Variables that are no settings."""

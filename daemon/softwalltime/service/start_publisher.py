@@ -1,8 +1,8 @@
 """The process that forecasts starts for the daemon: looks at PBS, forecasts, stores, and shows jobs their starts.
 
-The daemon starts it (:mod:`.start_thread`), writes one JSON object with its settings to its input, and reads a line of
-JSON after each forecast.  It is a process of its own, of low priority, so that the thread that answers the hook does
-not notice; it ends with its input, however the daemon ends.
+The daemon starts it (:mod:`.start_thread`, :mod:`.start_process`), writes one JSON object with its settings to its
+input, and reads a line of JSON after each forecast.  It is a process of its own, of low priority, so that the thread
+that answers the hook does not notice; it ends with its input, however the daemon ends.
 """
 
 import json
@@ -219,7 +219,3 @@ def main() -> None:
 def _lines() -> Iterator[str]:
     with suppress(OSError, ValueError):
         yield from sys.stdin
-
-
-if __name__ == "__main__":
-    main()

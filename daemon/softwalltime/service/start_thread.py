@@ -21,7 +21,7 @@ SILENCE = 1800.0
 """Seconds after which a process that reports nothing is replaced, at least: learning a long history takes long."""
 INTERVALS = 5
 """The same, in intervals between two forecasts."""
-COMMAND = (sys.executable, "-m", "softwalltime.service.start_publisher")
+COMMAND = (sys.executable, "-m", "softwalltime.service.start_process")
 
 log = logging.getLogger(__name__)
 
