@@ -216,7 +216,9 @@ def test_the_floor_is_below_every_predictor_and_printed(accounting: Path, capsys
     printed = capsys.readouterr()
     assert "correct --score" in printed.err
     assert run(["replay", str(accounting), "--floor", "--floor-keys", "user+walltime"]) == 0
-    assert "no prediction from user, walltime alone has a mean absolute error below" in capsys.readouterr().out
+    printed = capsys.readouterr()
+    assert "no prediction from user, walltime alone has a mean absolute error below" in printed.out
+    assert "| memorizer:keys=user+walltime |" in printed.out
     assert run(["replay", str(accounting), "--floor", "--floor-keys", "user+moon"]) == 2
     assert "keys are one or more of user" in capsys.readouterr().err
 

@@ -5,10 +5,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from softwalltime.jobs import CompletedJob
 from softwalltime.replay.workload import Workload
+from softwalltime.reports.analysis.predictions import rates_by_week
 from softwalltime.reports.pseudonyms import Pseudonyms
 from softwalltime.reports.recommendation import Verdict
 from softwalltime.reports.report import Report, ReportOptions, make_report, total_work
@@ -30,7 +32,7 @@ HEADINGS = [
 ]
 PICTURES = {
     "r-distribution", "runtimes", "r-by-period", "popular", "heat-runtime", "heat-walltime", "heat-cpu",
-    "plane", "errors", "boxes-runtime", "boxes-queue", "outcomes", "accuracies",
+    "plane", "rates-by-week", "errors", "boxes-runtime", "boxes-queue", "outcomes", "accuracies",
     "users", "by-project", "by-queue", "settings-plane", "by-percentile", "by-window", "by-week", "waits",
 }  # fmt: skip
 
@@ -345,6 +347,17 @@ def test_the_least_possible_error_is_on_the_page(full: Report, html: str) -> Non
     errors = [scores.mean_absolute_error for scores, _ in full.scores.values()]
     assert 0 < full.floor.mean_absolute_error < min(error for error in errors if error is not None)
     assert "No prediction from user, project, job name, queue, processors and walltime alone" in html
+    assert full.memorizer is not None
+    assert full.memorizer.mean_absolute_error >= full.floor.mean_absolute_error
+    assert "(<code>memorizer</code>) has a mean absolute error of " in html
+    assert "softwalltime tune LOGS" in html
+
+
+def test_rates_by_week_add_up_to_the_rate_of_all_jobs() -> None:
+    submitted = np.array([0, 1, 2, 4 * DAY, 4 * DAY, 11 * DAY] * 20)
+    under = np.array([True, False, False, True, True, False] * 20)
+    assert rates_by_week(submitted, under) == ((-3 * DAY, 1 / 3), (4 * DAY, 1.0), (11 * DAY, 0.0))
+    assert rates_by_week(submitted[:6], under[:6]) == (), "too few jobs"
 
 
 def test_without_predictors_the_page_still_shows_the_walltimes() -> None:

@@ -112,7 +112,8 @@ class ReplayDocument:
     "--floor",
     "with_floor",
     is_flag=True,
-    help="Print the least possible mean absolute error of predictions that are equal for jobs with the same signature.",
+    help="Print the least possible mean absolute error of predictions that are equal for jobs with the same signature, "
+    "and add memorizer, which predicts the median runtime of recent jobs with the same signature.",
 )
 @click.option(
     "--floor-keys",
@@ -160,6 +161,9 @@ def replay(
     jobs, tally = load_columns(sources, settings, selection=selection)
     if by_queue:
         jobs = JobColumns.of(with_queue_limits(jobs, by_queue))
+    if with_floor:
+        memorizer = "memorizer" if keys == SIGNATURE else f"memorizer:keys={'+'.join(keys)}"
+        specs = tuple(dict.fromkeys((*specs, memorizer)))
     since, until = scored or (None, None)
     workload = Workload(jobs, limit, settings().teaching, Scoring(since, until, never_ran))
     with progress_bar("replaying", len(workload.jobs) * len(specs)) as progress:

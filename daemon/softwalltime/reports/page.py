@@ -160,8 +160,10 @@ def _of_predictors(report: Report) -> list[Picture]:
         for one in report.settings
         if one.window == setting_figures.DEFAULT_WINDOW and one.threshold is None and len(one.keys) == 3
     ]
+    rates = prediction_figures.draw_rates_by_week(report.predictions, look, report.options.target)
     return [
         prediction_figures.draw_plane(scores, look, curve, report.options.target),
+        *([rates] if rates is not None else []),
         prediction_figures.draw_error_curves(report.predictions, look),
         prediction_figures.draw_boxes_by_runtime(report.predictions, look),
         prediction_figures.draw_boxes_by_queue(report.predictions, look),

@@ -1,6 +1,6 @@
 """Compute all figures of a report: replay each predictor once."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from softwalltime.formatting import DAY
@@ -38,6 +38,9 @@ from softwalltime.reports.simulation import (
     settings_to_simulate,
     simulate_settings,
 )
+
+MEMORIZER = "memorizer"
+"""The predictor whose error stands beside the least possible one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,7 @@ class Report:
     walltimes: Walltimes | None
     scores: dict[str, tuple[Scores, Scores]]
     floor: Floor | None
+    memorizer: Scores | None
     predictions: tuple[Predictions, ...]
     shares: dict[str, Shares]
     for_whom: GroupFigures | None
@@ -179,6 +183,7 @@ def make_report(
         walltimes=analyze_walltimes(table),
         scores={spec: (score(workload, each), score(workload, each, WARM_UP)) for spec, each in soft.items()},
         floor=find_floor(workload),
+        memorizer=_memorizer(workload, soft, options.minimum),
         predictions=tuple(analyze_predictions(table, one) for one in judged.values()),
         shares={
             spec: groups.summarize_users(groups.group_jobs(table, one, table.user))
@@ -240,6 +245,14 @@ def _simulation_work(options: ReportOptions, jobs: int) -> int:
     if options.simulation is None:
         return 0
     return min(jobs, options.simulation.jobs) * len(options.simulation.seeds) * MOST_SETTINGS
+
+
+def _memorizer(workload: Workload, soft: Mapping[str, Integers], minimum: int) -> Scores | None:
+    """Return the scores of the median runtime of the jobs with the same signature; ``None`` without scored jobs."""
+    if not workload.scored.any():
+        return None
+    known = soft.get(MEMORIZER)
+    return score(workload, drive(workload, make(MEMORIZER), minimum).soft_walltimes if known is None else known)
 
 
 def _length(part: slice) -> int:

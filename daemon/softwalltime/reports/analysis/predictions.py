@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.formatting import DAY, HOUR
-from softwalltime.replay.metrics import Errors, weighted_mean
+from softwalltime.replay.metrics import Errors, means_by_code, weighted_mean
 from softwalltime.reports.columns import Columns, Integers
 
 Floats = NDArray[np.float64]
@@ -23,6 +23,8 @@ POINTS = 401
 """Number of points of an error curve."""
 EXTENSIONS = (0, 1, 2, 3, 6, 11)
 """Least numbers of extensions of the classes in the report."""
+WEEK_LEAST = 20
+"""Jobs without which a week has no rate of underestimation."""
 QUEUES = 6
 """Number of queues with a box."""
 
@@ -43,6 +45,13 @@ class Box:
     percentiles: tuple[float, float, float, float, float] | None
 
 
+class WeekRate(NamedTuple):
+    """The share of underestimated jobs of those submitted in the week that begins at ``start`` (epoch seconds)."""
+
+    start: int
+    underestimated: float
+
+
 @dataclass(frozen=True, slots=True)
 class Predictions:
     """The figures of one predictor.
@@ -61,6 +70,7 @@ class Predictions:
     extensions: tuple[float, ...]
     by_runtime: tuple[Box, ...]
     by_queue: tuple[Box, ...]
+    weeks: tuple[WeekRate, ...] = ()
 
 
 def evaluate(columns: Columns, spec: str, soft_walltimes: Integers) -> Evaluation:
@@ -90,6 +100,20 @@ def analyze_predictions(columns: Columns, judged: Evaluation) -> Predictions:
             make_box(columns.queue.names[queue], error[columns.queue.codes[columns.scored] == queue])
             for queue in largest_queues(columns)
         ),
+        weeks=rates_by_week(columns.submitted[columns.scored], errors.under),
+    )
+
+
+def rates_by_week(submitted: Integers, under: NDArray[np.bool_]) -> tuple[WeekRate, ...]:
+    """Return the share of underestimated jobs by week of submission (UTC, from Monday), of weeks with enough jobs."""
+    # 1970 began on a Thursday.
+    weeks, codes = np.unique((submitted + 3 * DAY) // (7 * DAY), return_inverse=True)
+    jobs = np.bincount(codes).tolist()
+    shares = means_by_code(codes, under, len(weeks))
+    return tuple(
+        WeekRate(week * 7 * DAY - 3 * DAY, share)
+        for week, share, count in zip(weeks.tolist(), shares, jobs, strict=True)
+        if count >= WEEK_LEAST
     )
 
 

@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from softwalltime.formatting import MINUTE, duration, exact_percent, percent, plural
+from softwalltime.formatting import DAY, MINUTE, day, duration, exact_percent, percent, plural
+from softwalltime.predictors.registry import BASELINE
 from softwalltime.replay.metrics import Scores
 from softwalltime.reports.analysis.groups import LEAST_JOBS
-from softwalltime.reports.analysis.predictions import CLASSES, Box, Predictions
+from softwalltime.reports.analysis.predictions import CLASSES, WEEK_LEAST, Box, Predictions
 from softwalltime.reports.figures.picture import (
     INK,
     MUTED,
@@ -77,6 +78,50 @@ def draw_plane(
             for spec, score in scores.items()
         )
         + f". The most accurate is {best}.",
+        svg,
+    )
+
+
+def draw_rates_by_week(found: Sequence[Predictions], look: Mapping[str, Style], target: float) -> Picture | None:
+    """Draw the rate of underestimation by week against the target; ``None`` where no week has enough jobs.
+
+    The walltimes are left out: they underestimate nothing.
+    """
+    shown = [one for one in found if one.weeks and one.spec != BASELINE]
+    if not shown:
+        return None
+    with drawing(3.6) as picture:
+        ax = picture.ax
+        for one in shown:
+            style = look[one.spec]
+            x, y = [week.start / DAY for week in one.weeks], [week.underestimated for week in one.weeks]
+            ax.plot(
+                x, y, color=style.color, linestyle=style.dash, marker=style.marker, markersize=2.5, label=style.label
+            )
+        ax.axhline(
+            target,
+            color=SERIES[2],
+            linewidth=1,
+            linestyle=(0, (4, 2)),
+            label=f"target: at most {exact_percent(target)}",
+        )
+        starts = sorted({week.start for one in shown for week in one.weeks})
+        ticks = starts[:: max(1, len(starts) // 7)]
+        ax.set_xticks([start / DAY for start in ticks], [day(start) for start in ticks])
+        ax.set(ylim=(0, None), ylabel="jobs underestimated")
+        ax.grid(visible=False, axis="x")
+        format_percent_axis(ax.yaxis)
+        picture.legend(3)
+        svg = picture.svg("rates-by-week")
+    above = {one.spec: sum(week.underestimated > target for week in one.weeks) / len(one.weeks) for one in shown}
+    return Picture(
+        "rates-by-week",
+        "Underestimation by week",
+        f"Share of the jobs that each predictor underestimates, by the week in which they were submitted (UTC). Weeks "
+        f"with fewer than {WEEK_LEAST} scored jobs are not shown. The walltime underestimates no job.",
+        "A line that stays at the target holds it; one that rises above it for weeks does not, whatever its mean.",
+        "",
+        "; ".join(f"{spec}: above the target in {percent(share)} of the weeks" for spec, share in above.items()) + ".",
         svg,
     )
 
