@@ -68,7 +68,7 @@ def test_every_command_in_the_documents_exists_with_its_options(line: str) -> No
     while isinstance(command, click.Group) and words and words[0] in command.commands:
         command = command.commands[words.pop(0)]
     assert command is not cli, line
-    known = {option for parameter in command.params for option in parameter.opts}
+    known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
     assert {word for word in words if word.startswith("--")} <= known
 
 
