@@ -1,6 +1,5 @@
 """Tables in a terminal, in a pipe, as JSON and as CSV."""
 
-import csv
 import io
 import json
 import re
@@ -8,12 +7,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
-from softwalltime.cli import run
-from softwalltime.cli.output import Output
+from softwalltime.cli import cli, run
+from softwalltime.cli.output import Output, OutputFormat
+from softwalltime.cli.shapes import SHAPES
 from softwalltime.cli.terminal import draw, fit
+from softwalltime.deployment import pbs
 from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
+from tests.documented import documented, documented_rows
+from tests.samples import ROOT
+from tests.test_cli import commands
 
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 TABLE = TextTable.of(
@@ -147,9 +152,9 @@ def test_json_and_csv_hold_the_same_figures(
     names = {"LOGS": str(accounting), "USER": _busiest(accounting)}
     arguments = [names.get(word, word) for word in command]
     assert run([*arguments, "--format", "json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    document = documented(command[0], capsys.readouterr().out)
     assert run([*arguments, "--format", "csv"]) == 0
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    rows = documented_rows(command[0], capsys.readouterr().out)
     match command[0]:
         case "replay":
             figures = [document["predictors"]["v1"]["accuracy_mean"], document["after_warm_up"]["v1"]["over"]]
@@ -167,6 +172,67 @@ def test_json_and_csv_hold_the_same_figures(
             found = [row["longest"] for row in rows]
     assert figures
     assert [float(value) for value in found] == figures
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "status"),
+    [
+        ("doctor", ["doctor"], 1), ("predictors", ["predictors"], 0), ("config show", ["config", "show"], 0),
+        ("config check", ["config", "check", "wrong.toml"], 1),
+        ("sweep", ["sweep", "LOGS", "-o", "results.csv", "--predictors", "v1", "--jobs", "1"], 0),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_other_commands_print_what_is_documented(
+    name: str, arguments: list[str], status: int, accounting: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    Path("wrong.toml").write_text("keep_days = -1\n")
+    # No PBS of this machine.
+    monkeypatch.setattr(pbs, "USUAL", Path("/nonexistent"))
+    monkeypatch.setenv("PBS_CONF_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    arguments = [str(accounting) if word == "LOGS" else word for word in arguments]
+    assert run([*arguments, "--format", "json"]) == status
+    documented(name, capsys.readouterr().out)
+    assert run([*arguments, "--format", "csv"]) == status
+    assert documented_rows(name, capsys.readouterr().out)
+
+
+def test_the_document_about_the_output_is_current(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["schema", "--markdown"]) == 0
+    assert capsys.readouterr().out == (ROOT / "deploy" / "OUTPUT.md").read_text(), (
+        "run: softwalltime schema --markdown > deploy/OUTPUT.md"
+    )
+
+
+def test_every_command_with_formats_is_documented_and_every_field_described() -> None:
+    formatted = {
+        " ".join(path)
+        for path in commands()
+        if any(isinstance(option.type, OutputFormat) for option in _command(path).params)
+    }
+    assert {name.removesuffix(" --once") for name in SHAPES} == formatted
+    assert not [line for line in (ROOT / "deploy" / "OUTPUT.md").read_text().splitlines() if line.endswith("|  |")]
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_schema_of_a_command_describes_its_fields(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["schema", *name.split()[: 1 if "--" in name else None]]) == 0
+    schema = json.loads(capsys.readouterr().out)
+    objects = [schema, *schema.get("$defs", {}).values()]
+    fields = [field for each in objects for field in each.get("properties", {}).values()]
+    assert fields
+    assert all(field.get("description") for field in fields)
+
+
+def _command(path: tuple[str, ...]) -> click.Command:
+    command: click.Command = cli
+    for name in path:
+        assert isinstance(command, click.Group)
+        command = command.commands[name]
+    return command
 
 
 def _busiest(accounting: Path) -> str:

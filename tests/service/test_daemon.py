@@ -1,8 +1,5 @@
 """The whole daemon: answers, learning, recording, recovery and shutdown."""
 
-import csv
-import io
-import json
 import os
 import re
 import signal
@@ -20,6 +17,7 @@ from softwalltime.store.embedded.server import embedded_postgres
 from softwalltime.store.engine import connect
 from softwalltime.store.jobs import read_jobs
 from softwalltime.store.migrations import upgrade
+from tests.documented import documented, documented_rows
 from tests.samples import job
 from tests.service.running import PATIENT, Daemon, suspend_postgres, until
 from tests.store.stored import add_jobs, count_jobs
@@ -308,11 +306,11 @@ def test_predict_explain_and_status_use_the_daemon(
         "A prediction needs at least 1 more completed job of this kind.\n\nWith other walltimes:\n"
     )
     assert run(["explain", "--user", "bob", "--walltime", "3600", "--format", "json", *options]) == 0
-    document = json.loads(capsys.readouterr().out)
+    document = documented("explain", capsys.readouterr().out)
     assert (document["missing_jobs"], document["reason"]) == (1, "no_completed_jobs")
     assert [one["walltime"] for one in document["other_walltimes"]][:2] == [7200, 14400]
     assert run(["explain", "--user", "alice", "--walltime", "3600", "--format", "csv", *options]) == 0
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    rows = documented_rows("explain", capsys.readouterr().out)
     assert [(row["walltime"], row["soft_walltime"]) for row in rows][:2] == [("3600", "1500"), ("7200", "1500")]
     # A script must see the difference between no answer and an empty one.
     assert run(["predict", "--user", "bob", "--walltime", "3600", "--project", "other", *options]) == 1

@@ -27,6 +27,7 @@ from softwalltime.service.status import DecisionCount, Status, StatusError
 from softwalltime.store.current import set_current
 from softwalltime.store.engine import connect
 from softwalltime.store.quality import Quality
+from tests.documented import documented, documented_rows
 from tests.samples import job
 from tests.service.running import PATIENT, Daemon, until
 from tests.service.statuses import new_status, working_status
@@ -183,12 +184,13 @@ def test_the_arrow_keys_select_a_decision_whose_reason_is_shown_in_full(daemon: 
 
 @pytest.mark.postgres
 def test_top_once_prints_json_and_csv(daemon: Daemon, capsys: pytest.CaptureFixture[str]) -> None:
-    document = json.loads(shown(daemon, capsys, "top", "--once", "--format", "json"))
+    document = documented("top --once", shown(daemon, capsys, "top", "--once", "--format", "json"))
+    documented("status", shown(daemon, capsys, "status", "--format", "json"))
     assert (document["running"], document["waiting"], document["overdue"], document["problem"]) == (1, 0, 1, "")
     assert document["status"]["learnt"] == 2
     newest = document["last_decisions"][0]
     assert (newest["job"], newest["mode"], newest["action"]) == ("9.srv", "on", "none")
-    rows = list(csv.DictReader(io.StringIO(shown(daemon, capsys, "top", "--once", "--format", "csv"))))
+    rows = documented_rows("top --once", shown(daemon, capsys, "top", "--once", "--format", "csv"))
     assert rows == list(document["last_decisions"])
     fields = csv.DictReader(io.StringIO(shown(daemon, capsys, "status", "--format", "csv")))
     assert {row["field"]: row["value"] for row in fields}["policy.waiting"] == "v1"

@@ -31,6 +31,7 @@ _COMMANDS = {
     "policy": ("policy", "Switch to a policy, and compare the policies."),
     "experiment": ("experiment", "Repeat a paper's experiment on recorded jobs."),
     "config": ("config", "Check the settings, and show what holds."),
+    "schema": ("schema", "Print the JSON Schema of a command's output."),
     "install": ("install", "Install or update the hook in PBS."),
     "uninstall": ("install", "Remove the hook from PBS, and its files from FOLDER."),
     "files": ("files", "List, print or copy the files for an installation."),

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from softwalltime.cli.output import Output, output_options
+from softwalltime.deployment.finding import ConfigProblem
 from softwalltime.errors import UsageError
 from softwalltime.formatting import plural
 from softwalltime.settings import hidden_file, load_settings, settings_files
 from softwalltime.text_table import Cell, TextColumn, TextTable
 
 if TYPE_CHECKING:
-    from softwalltime.deployment.check_configuration import ConfigProblem
     from softwalltime.deployment.effective import EffectiveValue
 
 _COLUMNS = (
@@ -22,6 +22,8 @@ _COLUMNS = (
     TextColumn("value", left=True, least=20),
     TextColumn("from", left=True, least=16),
 )
+PROBLEM_COLUMNS = tuple(field.name for field in fields(ConfigProblem))
+VALUE_COLUMNS = ("key", "value", "source")
 HOOK = Path("/etc/softwalltime/hook/softwalltime_hook.json")
 
 
@@ -31,7 +33,7 @@ class ConfigCheckDocument:
 
     files: tuple[str, ...]
     """The files that were checked."""
-    problems: tuple["ConfigProblem", ...]
+    problems: tuple[ConfigProblem, ...]
     """The errors and notes."""
 
 
@@ -70,7 +72,7 @@ def check(files: tuple[Path, ...], output: Output) -> int:
     if output.form == "json":
         output.document(ConfigCheckDocument(tuple(map(str, chosen)), tuple(problems)))
     elif output.form == "csv":
-        output.rows(("file", "line", "key", "text", "severity"), map(asdict, problems))
+        output.rows(PROBLEM_COLUMNS, map(asdict, problems))
     else:
         for problem in problems:
             output.paragraph(str(problem), "bad" if problem.severity == "error" else "faint", 2)
@@ -96,7 +98,7 @@ def show(file: Path | None, output: Output) -> None:
       softwalltime config show
     """
     from softwalltime.deployment.check_configuration import check_file
-    from softwalltime.deployment.effective import EffectiveValue, effective_values
+    from softwalltime.deployment.effective import effective_values
 
     files = settings_files(file)
     wrong = [str(problem) for each in files for problem in check_file(each) if problem.severity == "error"]
@@ -106,7 +108,7 @@ def show(file: Path | None, output: Output) -> None:
     if output.form == "json":
         output.document(values)
     elif output.form == "csv":
-        output.rows([field.name for field in fields(EffectiveValue)], map(asdict, values))
+        output.rows(VALUE_COLUMNS, map(asdict, values))
     else:
         columns = (
             TextColumn("key", left=True),

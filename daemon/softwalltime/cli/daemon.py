@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from softwalltime.service.status import Status
 
 
+COLUMNS = ("field", "value")
+"""Columns of the status as CSV."""
+
+
 @click.command()
 @click.option("--socket", type=click.Path(dir_okay=False, path_type=Path), help="Socket for the hook.")
 @click.option("--accounting", type=click.Path(path_type=Path), help="Accounting folder to follow.")
@@ -93,7 +97,7 @@ def status(output: Output, socket: Path) -> int:
         if output.form == "json":
             output.document(response)
         else:
-            output.rows(("field", "value"), flattened(response))
+            output.rows(COLUMNS, flattened(response))
         # Older daemons do not report their settings.
         return 0 if response["ready"] and response["store"] == response.get("settings", "ok") == "ok" else 1
     found = ask_status(socket)

@@ -4,15 +4,15 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
 from softwalltime.deployment import configuration, positions
+from softwalltime.deployment.finding import ConfigProblem
 from softwalltime.errors import SourceError, UsageError
 from softwalltime.live.options import LiveOptions
 from softwalltime.policy.presets import unused as unused_keys
@@ -27,26 +27,6 @@ TABLES: Mapping[str, type[BaseModel]] = {"policy": SitePolicy, "live": LiveOptio
 _VARIABLES = {"CONFIG", "COMPLETE"}
 """Variables that are no settings."""
 _DSN = "dsn"
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigProblem:
-    """An error in a configuration, or a note about it."""
-
-    file: str
-    """The file; environment for a variable."""
-    line: int | None
-    """Its line, from 1; null: not known."""
-    key: str
-    """The wrong key; empty: the whole file."""
-    text: str
-    """What is wrong."""
-    severity: Literal["error", "note"] = "error"
-    """A note is no error: the value has no effect."""
-
-    def __str__(self) -> str:
-        where = f"{self.file}:{self.line}" if self.line is not None else self.file
-        return f"{where}: {f'{self.key}: ' if self.key else ''}{self.text}"
 
 
 class FileSettings(Settings):

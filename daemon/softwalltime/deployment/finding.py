@@ -1,4 +1,4 @@
-"""Result of one check, and who must fix it."""
+"""Results of checks, and who must fix what they find."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -22,6 +22,26 @@ class Finding:
     def __str__(self) -> str:
         """Return the line."""
         return f"{self.verdict:<9}{self.check:<22}{self.text}{f'  -> {self.act}' if self.act else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigProblem:
+    """An error in a configuration, or a note about it."""
+
+    file: str
+    """The file; environment for a variable."""
+    line: int | None
+    """Its line, from 1; null: not known."""
+    key: str
+    """The wrong key; empty: the whole file."""
+    text: str
+    """What is wrong."""
+    severity: Literal["error", "note"] = "error"
+    """A note is no error: the value has no effect."""
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}" if self.line is not None else self.file
+        return f"{where}: {f'{self.key}: ' if self.key else ''}{self.text}"
 
 
 def ok(check: str, text: str) -> Finding:

@@ -15,15 +15,14 @@ BOUNDS = (
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Durations counted in buckets.
-
-    ``bounds_us`` are the upper bounds in microseconds; ``counts`` has one bucket more; ``total_us`` is the sum of the
-    durations.
-    """
+    """Durations counted in buckets."""
 
     bounds_us: Sequence[int]
+    """Upper bounds of the buckets in microseconds."""
     counts: Sequence[int]
+    """Durations in each bucket, and above the last bound."""
     total_us: int
+    """Sum of the durations in microseconds."""
 
     def since(self, earlier: "Histogram") -> "Histogram":
         """Return the durations added after ``earlier``; all of them if the daemon was restarted since."""

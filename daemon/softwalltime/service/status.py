@@ -21,9 +21,13 @@ class DecisionCount:
     """Number of decisions of this kind since the start."""
 
     event: str
+    """Event of PBS."""
     mode: str
+    """Mode of the policy."""
     action: str
+    """set, late, shadow or none."""
     count: int
+    """Number of decisions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +35,17 @@ class LiveStatus:
     """What the daemon does to jobs that wait and run; counters begin at its start."""
 
     mode: str = "off"
+    """off, shadow or on."""
     problem: str = ""
     """Why PBS cannot be read or altered; empty: it can."""
     late_job: str = ""
     """The late top job for which the guard is on; empty: it is off."""
     looks: int = 0
+    """Looks at the queue."""
     jobs: int = 0
     """Jobs that waited and ran at the last look."""
     altered: int = 0
+    """Alters made."""
     shadowed: int = 0
     """Alters that were recorded only."""
     refused: int = 0
@@ -109,7 +116,9 @@ class Status:
     """
 
     version: str
+    """Version of the daemon."""
     pid: int
+    """Its process."""
     started: int
     """Epoch seconds."""
     uptime: int
@@ -156,6 +165,7 @@ class Status:
     stored: int
     """Completed jobs stored from the log."""
     lines: int
+    """Lines read from the log."""
     malformed: int
     """Lines of the log that could not be read."""
     interrupted: int
@@ -174,6 +184,7 @@ class Status:
     refused_users: int
     """Connections of users that may not connect."""
     decisions: tuple[DecisionCount, ...]
+    """Decisions by event, mode and action."""
     timeouts: int
     """Requests of the hook that timed out, a lower bound."""
     answer_times: Histogram
@@ -182,6 +193,7 @@ class Status:
     """Durations of the hook's exchanges."""
 
     live: LiveStatus = LiveStatus()
+    """Live values: alters of jobs that wait and run."""
     notices: tuple[tuple[str, str], ...] = ()
     """What predictors say about their own state, by specification."""
     shadows_skipped: int = 0

@@ -25,43 +25,48 @@ FIXED = (WALLTIME, RUNTIME, SOFT_WALLTIME)
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Order, backfilling and estimates of a simulation.
-
-    ``order`` and ``backfill`` are names (:mod:`orders`, :mod:`backfilling`).  ``waiting``, ``running`` and
-    ``ordering`` are specifications of values: ``walltime``, ``runtime``, ``soft_walltime`` or a predictor.
-    ``guard`` is in seconds, ``steer`` is the target share of broken promises, ``None`` switches each off.
-    ``correction`` names the rule for an estimate that runs out (:mod:`corrections`).  ``depth`` is the number of jobs
-    that get a reservation where the backfilling allows more than one.  ``live`` is the number of seconds between two
-    re-estimations.  ``age`` is the constant of the expansion factor in seconds.  ``formula`` is the expression of the
-    order ``formula``.
-    ``strict_ordering`` and ``classes_by_value`` are settings of PBS's cycle (:mod:`pbs`).
-    ``exclusive``: jobs with exclusive placement are planned with their walltime while they wait, or as others.
-    Jobs of ``off_users`` and ``off_queues`` keep their walltime as every value, as under a rule with mode off.
-    ``kill_at_walltime``: jobs end at their walltime at the latest; otherwise they run as recorded.  ``minimum`` is the
-    least value in seconds.
-    """
+    """Order, backfilling and estimates of a simulation (:mod:`orders`, :mod:`backfilling`, :mod:`corrections`)."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     order: str = "fcfs"
+    """Order of the queue."""
     backfill: str = "easy"
+    """Backfilling algorithm."""
     waiting: str = WALLTIME
+    """Value of waiting jobs: walltime, runtime, soft_walltime or a predictor."""
     running: str = WALLTIME
+    """Value of running jobs."""
     ordering: str = WALLTIME
+    """Value that the order uses."""
     guard: Annotated[int, Field(ge=0)] | None = None
+    """Seconds by which the top job must be late for walltimes to be used; null: no guard."""
     steer: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Target share of broken promises; null: no steering."""
     correction: str = "pbs"
+    """Rule for a running job that outlives its value."""
     depth: Annotated[int, Field(ge=1)] = 1
+    """Number of jobs that get a reservation, where the backfilling allows more than one."""
     live: Annotated[int, Field(ge=1)] | None = None
+    """Seconds between two estimates of a job; null: one estimate."""
     age: Annotated[int, Field(ge=1)] = 3600
+    """Constant of the expansion factor, in seconds."""
     formula: str = ""
+    """Expression of the order formula."""
     strict_ordering: bool = True
+    """PBS's strict_ordering."""
     classes_by_value: bool = False
+    """Whether PBS's cycle puts jobs with different values in different classes."""
     kill_at_walltime: bool = True
+    """Whether jobs end at their walltime at the latest."""
     minimum: Annotated[int, Field(ge=1)] = MINIMUM
+    """Least value in seconds."""
     exclusive: Exclusive = "walltime"
+    """Value of waiting jobs with exclusive placement: walltime, or waiting as others."""
     off_users: tuple[str, ...] = ()
+    """Users whose jobs keep their walltime."""
     off_queues: tuple[str, ...] = ()
+    """Queues whose jobs keep their walltime."""
 
     @property
     def name(self) -> str:

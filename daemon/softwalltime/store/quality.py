@@ -5,32 +5,39 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """Quality of one predictor in the last week: shares of 1 over its scored jobs.
-
-    ``request_accuracy`` is what ``accuracy`` would be with the users' own walltimes.
-    """
+    """Quality of one predictor in the last week."""
 
     mode: str
+    """Mode of the policy when the jobs were predicted."""
     predictor: str
+    """The predictor."""
     jobs: int
+    """Number of scored jobs."""
     accuracy: float
+    """Mean of min(p, t) / max(p, t)."""
     underestimated: float
+    """Share of the jobs with p < t."""
     badly_underestimated: float
+    """Share of the jobs underestimated by more than 30 min."""
     request_accuracy: float
+    """What the accuracy would be with the users' own walltimes."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartQuality:
-    """How good a queue's forecasts were in the last seven days.
-
-    ``mean_wait`` and ``bias`` (expected minus actual) in seconds; ``relative_error`` is the mean absolute error divided
-    by the mean wait, ``None`` if no job waited; the others are shares of the starts within the ranges.
-    """
+    """How good a queue's forecasts of starts were in the last seven days."""
 
     queue: str
+    """The queue."""
     forecasts: int
+    """Number of forecasts."""
     mean_wait: float
+    """Mean wait in seconds."""
     relative_error: float | None
+    """Mean absolute error divided by the mean wait; null: no job waited."""
     bias: float
+    """Mean of expected minus actual start, in seconds."""
     within50: float
+    """Share of the starts within the 50% range."""
     within90: float
+    """Share of the starts within the 90% range."""

@@ -22,7 +22,9 @@ class Split:
     """
 
     since: int
+    """Predictors are chosen by jobs submitted from this time on."""
     cut: int
+    """The later part begins at this time."""
 
     @property
     def bounds(self) -> tuple[int | None, ...]:
@@ -68,15 +70,14 @@ def front(trials: Mapping[str, Trial], part: int = 0) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The best predictors of the earlier part: at the target of underestimation, and without one.
-
-    ``accurate``: highest accuracy; ``least_error``: least mean absolute error, both at the target.  ``middle``: least
-    mean absolute error at any rate of underestimation.  ``None``: no predictor is better than the walltime.
-    """
+    """The best predictors of the earlier part: at the target of underestimation, and without one."""
 
     accurate: str | None
+    """Highest accuracy at the target; null: no predictor is better than the walltime."""
     least_error: str | None
+    """Least mean absolute error at the target."""
     middle: str | None
+    """Least mean absolute error at any share of underestimated jobs."""
 
     def specs(self) -> list[str]:
         """Return the chosen predictors, each once."""

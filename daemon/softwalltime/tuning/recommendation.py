@@ -47,7 +47,9 @@ class Advice:
     """The recommended setting by name, ``None`` for today's; the reasons as sentences."""
 
     name: str | None
+    """The recommended setting; null: today's."""
     reasons: tuple[str, ...]
+    """The reasons, as sentences."""
 
 
 def recommend(settings: Mapping[str, Setting], metrics: Mapping[str, Sequence[Metrics]]) -> Advice:

@@ -35,16 +35,21 @@ _SUBMITTED, _ENDED = int(Kind.SUBMITTED), int(Kind.ENDED)
 class PartFigures:
     """Figures of one predictor over the scored jobs submitted in one part of the log.
 
-    All but ``jobs`` are ``None`` without jobs.  ``badly``: underestimated by more than 30 min.  ``error`` is the mean
-    absolute error in seconds; ``median_error`` that of the median of the distribution, ``None`` where there is none.
+    All but ``jobs`` are ``None`` without jobs.
     """
 
     jobs: int
+    """Number of jobs."""
     accuracy: float | None = None
+    """Mean of min(p, t) / max(p, t)."""
     underestimated: float | None = None
+    """Share of the jobs with p < t."""
     badly: float | None = None
+    """Share of the jobs underestimated by more than 30 min."""
     error: float | None = None
+    """Mean absolute error in seconds."""
     median_error: float | None = None
+    """The same of the median of the distribution; null where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +80,16 @@ class TrialTask:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The figures of each part, and the processor time to predict and learn all jobs in seconds.
-
-    ``failure`` says why there are no figures.
-    """
+    """The figures of a predictor on each part of the log."""
 
     spec: str
+    """The predictor with its options."""
     parts: tuple[PartFigures, ...]
+    """Figures of the earlier part, then of the later one."""
     seconds: float
+    """Processor time to predict and learn all jobs."""
     failure: str = ""
+    """Why there are no figures; empty: there are."""
 
 
 class _TooSlowError(Exception):
