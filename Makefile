@@ -12,6 +12,7 @@ DEMO   := build/demo
 demo: $(VENV)/.user
 	rm -rf $(DEMO)
 	$(BIN)/softwalltime generate $(DEMO)/accounting --jobs 20000 --seed 1
+	cp deploy/demo.toml $(DEMO)/softwalltime.toml
 	$(BIN)/softwalltime ingest $(DEMO)/accounting --data-dir $(DEMO)/data
 	$(BIN)/softwalltime replay store --data-dir $(DEMO)/data
 

@@ -23,6 +23,11 @@ SHIPPED = (
     "/usr/lib/tmpfiles.d/softwalltime.conf",
     "/usr/share/doc/pbs-softwalltime/deploy/GUIDE.md",
     "/usr/share/doc/pbs-softwalltime/hooks/README.md",
+    "/usr/share/man/man1/softwalltime-replay.1.gz",
+    "/usr/share/man/man5/softwalltime.toml.5.gz",
+    "/usr/share/bash-completion/completions/softwalltime",
+    "/usr/share/zsh/vendor-completions/_softwalltime",
+    "/usr/share/fish/vendor_completions.d/softwalltime.fish",
     SETTINGS,
 )
 

@@ -32,6 +32,8 @@ _COMMANDS = {
     "experiment": ("experiment", "Repeat a paper's experiment on recorded jobs."),
     "config": ("config", "Check the settings, and show what holds."),
     "schema": ("schema", "Print the JSON Schema of a command's output."),
+    "completion": ("completion", "Print the completion script of a shell."),
+    "man": ("man", "Write manual pages into FOLDER."),
     "install": ("install", "Install or update the hook in PBS."),
     "uninstall": ("install", "Remove the hook from PBS, and its files from FOLDER."),
     "files": ("files", "List, print or copy the files for an installation."),
@@ -57,6 +59,9 @@ def cli() -> None:
     \b
     Example:
       softwalltime replay /var/spool/pbs/server_priv/accounting
+
+    The first example of each command works in the folder that make demo writes (cd build/demo), those of install,
+    uninstall, policy set, snapshot and starts on a host with PBS, that of convert with any trace.
     """
 
 

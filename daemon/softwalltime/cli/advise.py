@@ -104,6 +104,7 @@ def advise(
 
     \b
     Example:
+      softwalltime advise user069 --log accounting
       softwalltime advise alice --log /var/spool/pbs/server_priv/accounting
       softwalltime advise --mail-merge advice.csv --log KTH-SP2.swf.gz --processors 100
     """

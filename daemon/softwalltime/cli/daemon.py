@@ -37,6 +37,7 @@ def serve(socket: Path | None, accounting: Path | None, log_format: str, setting
 
     \b
     Example:
+      softwalltime serve --config softwalltime.toml
       softwalltime serve --config /etc/softwalltime/softwalltime.toml
     """
     from softwalltime.service.daemon import serve as run
@@ -89,6 +90,7 @@ def status(output: Output, socket: Path) -> int:
 
     \b
     Example:
+      softwalltime status --config softwalltime.toml
       softwalltime status
     """
     if output.form != "table":

@@ -16,6 +16,7 @@ def downgrade(revision: str, settings: LazySettings) -> None:
 
     \b
     Example:
+      softwalltime db downgrade 0009 --config softwalltime.toml
       softwalltime db downgrade 0002 --dsn postgresql:///softwalltime
     """
     from softwalltime.store.migrations import current

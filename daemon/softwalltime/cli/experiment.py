@@ -52,6 +52,7 @@ def experiment(
 
     \b
     Example:
+      softwalltime experiment tang2013 accounting --processors 128 --limit 2000
       softwalltime experiment tang2013 SDSC-SP2.swf.gz --processors 128 --months 1-12
       softwalltime experiment chlumsky2022 SDSC-SP2.swf.gz HPC2N.swf.gz --seeds 31-35 -j 2
       softwalltime experiment fan2017 LOGS --predictor v3 --format json

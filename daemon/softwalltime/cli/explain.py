@@ -131,6 +131,7 @@ def predict(explained: Explain, walltime: int | None, output: Output) -> int:
 
     \b
     Example:
+      softwalltime predict --user user069 --walltime 24:00:00 --config softwalltime.toml
       softwalltime predict --user alice --walltime 24:00:00 --queue long
     """
     found = explained(walltime)
@@ -159,6 +160,7 @@ def explain(explained: Explain, walltime: int | None, output: Output, tried: tup
 
     \b
     Example:
+      softwalltime explain --user user069 --walltime 24:00:00 --config softwalltime.toml
       softwalltime explain --user alice --walltime 24:00:00 --queue long
     """
     found = explained(walltime)

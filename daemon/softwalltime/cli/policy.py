@@ -19,6 +19,7 @@ def policy() -> None:
 
     \b
     Example:
+      softwalltime policy compare accounting --processors 128 --seeds 31-32
       softwalltime policy compare /var/spool/pbs/server_priv/accounting
       softwalltime policy set safe
     """
@@ -115,6 +116,7 @@ def compare(
 
     \b
     Example:
+      softwalltime policy compare accounting --processors 128 --seeds 31-32
       softwalltime policy compare /var/spool/pbs/server_priv/accounting
       softwalltime policy compare KTH-SP2.swf.gz --processors 100
     """

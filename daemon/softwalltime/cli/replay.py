@@ -147,6 +147,7 @@ def replay(
 
     \b
     Example:
+      softwalltime replay accounting
       softwalltime replay /var/spool/pbs/server_priv/accounting
       softwalltime replay KTH-SP2.swf.gz --predictors v1,v3,percentile:p=95,keys=user
       softwalltime replay KTH-SP2.swf.gz --waiting v1 --running v3

@@ -120,6 +120,7 @@ def replay_starts(
 
     \b
     Example:
+      softwalltime replay-starts accounting --processors 128 --sample 50 --runs 20
       softwalltime replay-starts KTH-SP2.swf.gz --processors 100
       softwalltime replay-starts LOGS --recorded --predictor memorizer:window=30d
     """

@@ -104,6 +104,7 @@ def report(
 
     \b
     Example:
+      softwalltime report accounting -o report.html
       softwalltime report /var/spool/pbs/server_priv/accounting -o report.html
       softwalltime report store --pseudonyms ~/report.key --split 2026-10-01
       softwalltime report store --queue batch --compare 2026-01-01..2026-03-31 2026-04-01..2026-06-30

@@ -155,6 +155,7 @@ def simulate(
 
     \b
     Example:
+      softwalltime simulate accounting --processors 128 --waiting factor:0.5
       softwalltime simulate KTH-SP2.swf.gz --processors 100 --waiting factor:0.5
       softwalltime simulate LOGS --order xf --ordering v3 --waiting v3 --guard 3600 --shake week --seeds 31-40
       softwalltime simulate LOGS --backfill pbs --order formula --formula '(eligible_time + 3600) / predicted'

@@ -79,6 +79,7 @@ def ingest(
 
     \b
     Example:
+      softwalltime ingest accounting --config softwalltime.toml
       softwalltime ingest /var/spool/pbs/server_priv/accounting
       softwalltime ingest --follow /var/spool/pbs/server_priv/accounting
       softwalltime ingest --malformed
@@ -170,7 +171,7 @@ def db() -> None:
 
     \b
     Example:
-      softwalltime db upgrade --dsn postgresql:///softwalltime
+      softwalltime db current --config softwalltime.toml
     """
 
 
@@ -181,6 +182,7 @@ def upgrade(settings: LazySettings) -> None:
 
     \b
     Example:
+      softwalltime db upgrade --config softwalltime.toml
       softwalltime db upgrade --dsn postgresql:///softwalltime
     """
     from softwalltime.store.migrations import current
@@ -197,6 +199,7 @@ def current_revision(settings: LazySettings) -> None:
 
     \b
     Example:
+      softwalltime db current --config softwalltime.toml
       softwalltime db current --dsn postgresql:///softwalltime
     """
     from softwalltime.store.migrations import current, head
@@ -215,6 +218,7 @@ def check(settings: LazySettings) -> int:
 
     \b
     Example:
+      softwalltime db check --config softwalltime.toml
       softwalltime db check --dsn postgresql:///softwalltime
     """
     from softwalltime.store.migrations import check as differences
@@ -242,6 +246,7 @@ def prune(force: bool, settings: LazySettings) -> int:
 
     \b
     Example:
+      softwalltime db prune --config softwalltime.toml
       softwalltime db prune --dsn postgresql:///softwalltime
     """
     from softwalltime.store.opening import open_store

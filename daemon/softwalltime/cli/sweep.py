@@ -73,6 +73,7 @@ def sweep(
 
     \b
     Example:
+      softwalltime sweep accounting -o results.csv
       softwalltime sweep KTH-SP2.swf.gz SDSC-SP2.swf.gz -o results.csv
       softwalltime sweep LOGS -o results.csv --predictor 'percentile:p=75|85|95,keys=user|project'
     """

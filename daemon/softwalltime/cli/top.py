@@ -76,6 +76,7 @@ def top(socket: Path | None, interval: float, once: bool, output: Output, settin
 
     \b
     Example:
+      softwalltime top --once --config softwalltime.toml
       softwalltime top
     """
     from rich.console import Console

@@ -153,6 +153,7 @@ def tune(
 
     \b
     Example:
+      softwalltime tune accounting --predictors v1,v3,percentile --simulate 1000
       softwalltime tune /var/spool/pbs/server_priv/accounting --keep tune.jsonl
       softwalltime tune KTH-SP2.swf.gz --predictors v1,v3,calibrated:target=0.02|0.05 --write softwalltime.toml
     """

@@ -1,0 +1,143 @@
+"""``softwalltime man``: manual pages of all commands and of the settings file."""
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from softwalltime import __version__
+from softwalltime.errors import SourceError
+
+_FAILURE = (
+    "Failure: PostgreSQL, PBS or the daemon does not answer, a file is damaged, a check found a problem or an error, "
+    "predict has no prediction, or a signal interrupted the command."
+)
+STATUSES = (
+    (0, "Success.  serve, ingest --follow and top also exit with 0 when they are stopped."),
+    (1, _FAILURE),
+    (2, "Wrong use: an option, a setting or a file name is wrong.  Nothing was done."),
+)
+"""Exit statuses of every command."""
+
+
+@click.command()
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+def man(folder: Path) -> None:
+    """Write manual pages into FOLDER.
+
+    A page for each command, and one for the settings file; the packages (.deb, .rpm) install them.
+
+    \b
+    Example:
+      softwalltime man man
+      softwalltime man ~/.local/share/man
+    """
+    root = click.get_current_context().find_root().command
+    count = 0
+    try:
+        for name, text in pages(root):
+            target = folder / f"man{name[-1]}" / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+            count += 1
+    except OSError as error:
+        raise SourceError(f"{error.filename}: cannot be written: {error.strerror}") from error
+    click.echo(f"{folder}: {count} manual pages")
+
+
+def pages(root: click.Command) -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each page."""
+    for context in _contexts(click.Context(root, info_name="softwalltime")):
+        yield f"{context.command_path.replace(' ', '-')}.1", command_page(context)
+    yield "swt.1", ".so man1/softwalltime.1\n"
+    yield "softwalltime.toml.5", settings_page()
+
+
+def command_page(context: click.Context) -> str:
+    """Return the page of a command."""
+    command = context.command
+    name = context.command_path.replace(" ", "-")
+    paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
+    examples = [paragraph for paragraph in paragraphs if paragraph.startswith("\b")]
+    lines = [*_header(name, 1, paragraphs[0].rstrip(".")), ".SH SYNOPSIS", f".B {_escape(context.command_path)}"]
+    lines.append(_escape(" ".join(command.collect_usage_pieces(context))))
+    lines.append(".SH DESCRIPTION")
+    for paragraph in paragraphs:
+        if not paragraph.startswith("\b"):
+            lines += [".PP", _escape(" ".join(paragraph.split()))]
+    if isinstance(command, click.Group):
+        lines.append(".SH COMMANDS")
+        for child in _children(context):
+            summary = inspect.cleandoc(child.command.help or "").split("\n\n")[0]
+            lines += _item(child.command_path, " ".join(summary.split()))
+    options = [param for param in command.get_params(context) if isinstance(param, click.Option)]
+    records = [record for option in options if (record := option.get_help_record(context))]
+    lines.append(".SH OPTIONS")
+    for option, text in records:
+        lines += _item(option, text)
+    lines.append(".SH EXIT STATUS")
+    for status, text in STATUSES:
+        lines += _item(str(status), text)
+    for example in examples:
+        lines += [".SH EXAMPLES", ".nf", *(_escape(line.strip()) for line in example.splitlines()[2:]), ".fi"]
+    parent = context.parent.command_path.replace(" ", "-") if context.parent else ""
+    others = [f"{parent}(1)"] if parent else []
+    lines += [".SH SEE ALSO", _escape(", ".join([*others, "softwalltime.toml(5)"]))]
+    return "\n".join(lines) + "\n"
+
+
+def settings_page() -> str:
+    """Return the page of the settings file."""
+    from softwalltime.live.options import LiveOptions
+    from softwalltime.policy.site import Rule, SitePolicy
+    from softwalltime.settings import SYSTEM_FILE, Settings
+
+    lines = [*_header("softwalltime.toml", 5, "Settings of softwalltime"), ".SH DESCRIPTION"]
+    lines.append(
+        _escape(
+            f"A TOML file: {SYSTEM_FILE}, ~/.config/softwalltime.toml, or the one that --config or SOFTWALLTIME_CONFIG "
+            "names.  Each key of the first table can also be set in the environment, as SOFTWALLTIME_DSN.  "
+            "softwalltime config check prints all errors, softwalltime config show the values that hold."
+        )
+    )
+    for title, model in (("KEYS", Settings), ("[policy]", SitePolicy), ("[live]", LiveOptions)):
+        lines.append(f'.SH "{_escape(title)}"')
+        for name, field in model.model_fields.items():
+            if field.description:
+                default = "" if field.is_required() or field.default in (None, "") else f"  Default: {field.default}."
+                lines += _item(name, f"{field.description}.{default if field.default_factory is None else ''}")
+    lines += [".SH [[policy.rules]]", _escape(f"Exceptions, with the keys {', '.join(Rule.model_fields)}.")]
+    lines += [".SH SEE ALSO", _escape("softwalltime(1), softwalltime-config-check(1)")]
+    return "\n".join(lines) + "\n"
+
+
+def _contexts(context: click.Context) -> Iterator[click.Context]:
+    yield context
+    for child in _children(context):
+        yield from _contexts(child)
+
+
+def _children(context: click.Context) -> Iterator[click.Context]:
+    command = context.command
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            if child is not None and not child.hidden:
+                yield click.Context(child, info_name=name, parent=context)
+
+
+def _header(name: str, section: int, summary: str) -> list[str]:
+    title = f'.TH "{_escape(name.upper())}" "{section}" "" "softwalltime {_escape(__version__)}" "softwalltime"'
+    # No hyphenation: names of options must stay whole.
+    return [title, ".nh", ".ad l", ".SH NAME", f"{_escape(name)} \\- {_escape(summary)}"]
+
+
+def _item(term: str, text: str) -> list[str]:
+    return [".TP", f"\\fB{_escape(term)}\\fR", _escape(" ".join(text.split()))]
+
+
+def _escape(text: str) -> str:
+    """Escape a line for troff."""
+    escaped = text.replace("\\", "\\e").replace("-", "\\-").replace('"', "\\(dq")
+    return f"\\&{escaped}" if escaped.startswith((".", "'")) else escaped

@@ -1,0 +1,153 @@
+"""The first example in the help of each command works in the demo's folder."""
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from softwalltime.cli import cli, run
+from softwalltime.cli.man import STATUSES, pages
+from softwalltime.deployment import pbs
+from tests.samples import ROOT
+from tests.service.running import PATIENT, until
+from tests.test_cli import commands
+
+NEEDS_PBS = {"install", "uninstall", "policy set", "snapshot", "starts", "doctor"}
+"""Commands whose example needs a PBS server; without one it ends with one clear line, doctor with its findings."""
+NEEDS_A_TRACE = {"convert"}
+SERVER = {"status", "top", "predict", "explain"}
+"""Commands that ask the daemon of the demo's folder."""
+LAST = ("serve", *SERVER, "db downgrade")
+
+
+def example(command: tuple[str, ...]) -> list[str]:
+    """The words of a command's first example."""
+    found: click.Command = cli
+    for name in command:
+        assert isinstance(found, click.Group)
+        found = found.commands[name]
+    match = re.search(r"Example:\n +softwalltime (.*)", found.help or "")
+    assert match is not None
+    words = shlex.split(match[1].partition(" > ")[0])
+    assert tuple(words[: len(command)]) == command or isinstance(found, click.Group)
+    return words
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo's folder, with fewer jobs."""
+    folder = tmp_path_factory.mktemp("demo")
+    assert run(["generate", str(folder / "accounting"), "--jobs", "400", "--seed", "1"]) == 0
+    return folder
+
+
+@pytest.fixture
+def inside(demo: Path, database: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The demo's folder as the current one, with a test's own PostgreSQL, and no PBS."""
+    settings = (ROOT / "deploy" / "demo.toml").read_text()
+    assert 'data_dir = "data"' in settings
+    (demo / "softwalltime.toml").write_text(settings.replace('data_dir = "data"', f'dsn = "{database}"'))
+    monkeypatch.chdir(demo)
+    monkeypatch.setattr(pbs, "USUAL", Path("/nonexistent"))
+    monkeypatch.setenv("PBS_CONF_FILE", str(demo / "none"))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    return demo
+
+
+ALONE = [path for path in commands() if " ".join(path) not in (*LAST, *NEEDS_A_TRACE)]
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("command", ALONE, ids=" ".join)
+def test_the_example_of_a_command_works(
+    command: tuple[str, ...], inside: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    status = run(example(command))
+    captured = capsys.readouterr()
+    if " ".join(command) in NEEDS_PBS:
+        assert status in (1, 2)
+        assert captured.out or captured.err.count("\n") == 1
+    else:
+        assert (status, captured.err if status else "") == (0, "")
+        assert captured.out
+    assert "Traceback" not in captured.err
+
+
+@pytest.mark.postgres
+def test_the_examples_about_the_daemon_work_while_it_runs(inside: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(example(("ingest",))) == 0
+    command = [sys.executable, "-m", "softwalltime", *example(("serve",))]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as daemon:
+        try:
+            until(lambda: (inside / "hook.sock").exists() and run(example(("status",))) == 0)
+            for name in sorted(SERVER):
+                capsys.readouterr()
+                assert run(example((name,))) == 0, name
+                assert capsys.readouterr().out
+        finally:
+            daemon.terminate()
+        assert daemon.wait(PATIENT) == 0
+    assert run(example(("db", "downgrade"))) == 0
+
+
+def test_the_other_examples_are_of_commands_that_need_more() -> None:
+    names = {" ".join(path) for path in commands()}
+    assert {*LAST, *NEEDS_PBS, *NEEDS_A_TRACE} <= names
+    help_text = " ".join((cli.help or "").split())
+    assert "those of install, uninstall, policy set, snapshot and starts on a host with PBS" in help_text
+
+
+def test_manual_pages_are_of_all_commands_and_have_their_options() -> None:
+    found = dict(pages(cli))
+    names = {f"softwalltime-{'-'.join(path)}.1" for path in commands()}
+    assert set(found) == names | {"softwalltime.1", "swt.1", "softwalltime.toml.5"}
+    replay = found["softwalltime-replay.1"]
+    assert ".SH NAME\nsoftwalltime\\-replay \\- Measure predictors on recorded jobs\n" in replay
+    for text in ("\\fB\\-\\-walltime\\-from PAIRS|FILE\\fR", ".SH EXAMPLES\n.nf\nsoftwalltime replay accounting\n"):
+        assert text in replay
+    assert "\\fBkeep_days\\fR" in found["softwalltime.toml.5"]
+    assert not [
+        name for name, text in found.items() if re.search(r"^['.](?!SH|TP|TH|PP|B |nh|ad|nf|fi|so)", text, re.M)
+    ]
+
+
+def test_manual_pages_and_readme_have_the_same_exit_statuses() -> None:
+    rows = re.findall(r"^\| (\d) \| (.*) \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
+
+    def words(text: str) -> list[str]:
+        return re.findall(r"[a-z]+", text.lower())
+
+    assert [(int(status), words(text)) for status, text in rows] == [(status, words(text)) for status, text in STATUSES]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_complete_both_names(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert f"_SOFTWALLTIME_COMPLETE={shell}_complete" in script
+    assert re.search(r"\bswt\b", script)
+
+
+def completed(*words: str) -> Iterator[str]:
+    """What bash offers after these words, with the printed script."""
+    line = " ".join(words)
+    script = (
+        'eval "$(softwalltime completion bash)"\n'
+        f"COMP_WORDS=({line} '')\nCOMP_CWORD={len(words)}\n_softwalltime_completion swt\n"
+        'printf "%s\\n" "${COMPREPLY[@]}"\n'
+    )
+    environment = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, env=environment)
+    yield from done.stdout.split()
+
+
+def test_bash_completes_commands_and_values() -> None:
+    assert {"replay", "explain", "config"} <= set(completed("swt"))
+    assert set(completed("swt", "config")) == {"check", "show"}
+    assert list(completed("swt", "predictors", "--format")) == ["table", "json", "csv"]
