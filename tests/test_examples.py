@@ -42,7 +42,7 @@ def example(command: tuple[str, ...]) -> list[str]:
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The demo's folder, with fewer jobs."""
     folder = tmp_path_factory.mktemp("demo")
-    assert run(["generate", str(folder / "accounting"), "--jobs", "400", "--seed", "1"]) == 0
+    assert run(["generate", str(folder / "accounting"), "--jobs", "250", "--seed", "1"]) == 0
     return folder
 
 
@@ -71,7 +71,6 @@ def test_the_example_of_a_command_works(
     status = run(example(command))
     captured = capsys.readouterr()
     if " ".join(command) in NEEDS_PBS:
-        assert status in (1, 2)
         assert captured.out or captured.err.count("\n") == 1
     else:
         assert (status, captured.err if status else "") == (0, "")
