@@ -29,6 +29,7 @@ PAGES: Final = {
     "policies.md": "deploy/POLICIES.md",
     "live.md": "deploy/LIVE.md",
     "operation.md": "deploy/OPERATION.md",
+    "output.md": "deploy/OUTPUT.md",
     "store.md": "deploy/STORE.md",
     "monitor.md": "sql/README.md",
     "troubleshooting.md": "deploy/TROUBLESHOOTING.md",

@@ -49,7 +49,7 @@ SHAPES: Mapping[str, Shape] = {
     ),
     "policy compare": Shape("cli.simulated:SimulationDocument", "cli.simulated:COLUMNS", "a policy"),
     "advise": Shape("cli.advise:AdviseDocument", "cli.advise:ROW_COLUMNS", "a user and requested walltime"),
-    "starts": Shape("cli.starts:StartsDocument", "cli.starts:COLUMNS", "a job"),
+    "starts": Shape("cli.start_rows:StartsDocument", "cli.start_rows:COLUMNS", "a job"),
     "replay-starts": Shape(
         "cli.replay_starts:ReplayStartsDocument", "cli.replay_starts:COLUMNS", "a time of the forecast and method"
     ),

@@ -56,13 +56,18 @@ class LiveStatus:
 
 @dataclass(frozen=True, slots=True)
 class QueueStarts:
-    """Expected waits of a queue's waiting jobs, in seconds; ``forecast`` of them have an expected start."""
+    """Expected waits of a queue's waiting jobs."""
 
     queue: str
+    """The queue."""
     waiting: int
+    """Waiting jobs."""
     forecast: int
+    """Of these, jobs with an expected start."""
     mean_wait: float
+    """Mean expected wait in seconds."""
     longest_wait: float
+    """Longest expected wait in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,7 @@ class StartsStatus:
     """The last forecast of the starts of waiting jobs."""
 
     mode: str = "off"
+    """off, or on."""
     problem: str = ""
     """Why there is no newer forecast; empty: there is."""
     taken: int = 0
@@ -91,6 +97,7 @@ class StartsStatus:
     remarks: tuple[str, ...] = ()
     """What of the server the forecast does not hold."""
     queues: tuple[QueueStarts, ...] = ()
+    """Expected waits by queue."""
     quality: tuple[StartQuality, ...] = ()
     """How good the forecasts of the last seven days were, by queue."""
 
@@ -199,6 +206,7 @@ class Status:
     shadows_skipped: int = 0
     """Decisions stored without the shadow predictors, because too many waited."""
     starts: StartsStatus = StartsStatus()
+    """Forecasts of the starts of waiting jobs."""
 
     @property
     def followed(self) -> bool:
