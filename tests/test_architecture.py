@@ -59,6 +59,7 @@ ALLOWED = {
         "store",
     },
     "deployment": {"accounting", "errors", "live", "pbs_conf", "policy", "resources", "service", "settings", "store"},
+    "training": {"events", "predictors", "replay"},
     "tuning": {"errors", "events", "jobs", "policy", "predictors", "replay", "simulation", "states"},
     "reports": {
         "errors",

@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -20,6 +21,8 @@ from tests.test_cli import commands
 NEEDS_PBS = {"install", "uninstall", "policy set", "snapshot", "starts", "doctor"}
 """Commands whose example needs a PBS server; without one it ends with one clear line, doctor with its findings."""
 NEEDS_A_TRACE = {"convert"}
+NEEDS_PYTORCH = {"train"}
+"""Commands that without PyTorch, which is an extra, end with one line that says what to install."""
 SERVER = {"status", "top", "predict", "explain"}
 """Commands that ask the daemon of the demo's folder."""
 LAST = ("serve", *SERVER, "db downgrade")
@@ -72,6 +75,9 @@ def test_the_example_of_a_command_works(
     captured = capsys.readouterr()
     if " ".join(command) in NEEDS_PBS:
         assert captured.out or captured.err.count("\n") == 1
+    elif " ".join(command) in NEEDS_PYTORCH and find_spec("torch") is None:
+        assert (status, captured.err.count("\n")) == (1, 1)
+        assert "torch is missing: run pip install" in captured.err
     else:
         assert (status, captured.err if status else "") == (0, "")
         assert captured.out
@@ -97,7 +103,7 @@ def test_the_examples_about_the_daemon_work_while_it_runs(inside: Path, capsys: 
 
 def test_the_other_examples_are_of_commands_that_need_more() -> None:
     names = {" ".join(path) for path in commands()}
-    assert {*LAST, *NEEDS_PBS, *NEEDS_A_TRACE} <= names
+    assert {*LAST, *NEEDS_PBS, *NEEDS_A_TRACE, *NEEDS_PYTORCH} <= names
     help_text = " ".join((cli.help or "").split())
     assert "those of install, uninstall, policy set, snapshot and starts on a host with PBS" in help_text
 

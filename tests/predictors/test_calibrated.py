@@ -23,6 +23,7 @@ from softwalltime.predictors.learned.distribution import (
     MIDDLE,
     REACHES,
     SIZE,
+    STEPS,
     UPPER,
     Quantiles,
     best_bin,
@@ -297,7 +298,7 @@ def test_corrected_levels_ascend_from_0_to_1(jobs: object) -> None:
     assert isinstance(jobs, list)
     levels = KNOTS
     for shares, found in jobs:
-        levels = corrected(levels, (shares + 1e-6) / (shares + 1e-6).sum(), found, 0.1)
+        levels = corrected(levels, (shares + 1e-6) / (shares + 1e-6).sum(), (found - REACHES) / STEPS, 0.1)
         assert levels[0] == 0
         assert levels[-1] == 1
         assert (np.diff(levels) >= 0).all()
@@ -315,7 +316,7 @@ def test_correction_makes_ranges_hold_what_they_are_meant_to() -> None:
             low, least = (values[int(q * len(values))] for q in (0.25, 0.05))
             high, most = (values[int(q * len(values)) - 1] for q in (0.75, 0.95))
             held.append((low <= MIDDLE[found] <= high, least <= MIDDLE[found] <= most))
-        levels = corrected(levels, shares, found, 0.01)
+        levels = corrected(levels, shares, (found - REACHES + 0.5 * (found < REACHES)) / STEPS, 0.01)
     assert np.mean(held, axis=0) == pytest.approx([0.5, 0.9], abs=0.05)
 
 

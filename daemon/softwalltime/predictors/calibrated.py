@@ -3,6 +3,8 @@
 import math
 from bisect import bisect_right, insort
 from collections import OrderedDict
+from collections.abc import Sequence
+from functools import lru_cache
 from heapq import nlargest
 from typing import ClassVar, Literal
 from zlib import crc32
@@ -14,7 +16,7 @@ from pydantic import Field
 from softwalltime.events import Deleted, Ended, Event, Started
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
-from softwalltime.predictors.learned import compiled
+from softwalltime.predictors.learned import attention, compiled
 from softwalltime.predictors.learned.distribution import (
     KNOTS,
     SIZE,
@@ -25,10 +27,23 @@ from softwalltime.predictors.learned.distribution import (
     remaining,
 )  # fmt: skip
 from softwalltime.predictors.learned.evidence import Evidence
+from softwalltime.predictors.learned.network import Weights, load
 from softwalltime.predictors.learned.objectives import Objective, best_seconds, first_log_price
 from softwalltime.predictors.learned.priors import NO_BINS, ProjectJobs
 from softwalltime.predictors.learned.similarity import Estimate, Known, estimate_runtime
-from softwalltime.predictors.learned.user_jobs import END, LEAST, NCPUS, ROW, RUNTIME, SHARE, START, SUBMITTED, UserJobs
+from softwalltime.predictors.learned.user_jobs import (
+    END,
+    LEAST,
+    NCPUS,
+    ROW,
+    RUNTIME,
+    SHARE,
+    START,
+    SUBMITTED,
+    WALLTIME,
+    UserJobs,
+    key_of,
+)  # fmt: skip
 from softwalltime.reasons import Reason
 
 LATENESS = 86400
@@ -41,6 +56,8 @@ PRESENT = 1000
 """Waiting and running jobs of one user that count as submissions since a past job, the last ones."""
 PROJECTS = 8192
 """Combinations of project, queue and walltime kept; those that have waited longest for a job are forgotten."""
+PLAIN = "plain"
+"""Name of the weights set by hand."""
 FEW, EACH = 2000, 3
 """After so many jobs, one of so many adjusts the price, counted anew each day, to be the same after a restart."""
 
@@ -59,6 +76,9 @@ Pending = tuple[int, str, str, Row, str, Key]
 class CalibratedOptions(Options):
     """Options of ``calibrated``."""
 
+    weights: str = Field(
+        default="plain", description="learned: shipped; plain: set by hand; or a file that softwalltime train wrote"
+    )
     target: float = Field(default=0.05, gt=0, lt=0.5, description="share of the jobs to underestimate")
     statistic: Literal["target", "mean", "median", "quantile"] = Field(
         default="target",
@@ -96,7 +116,11 @@ class Calibrated(Predictor):
     )
     censoring: ClassVar[bool] = True
 
-    def __init__(self, options: CalibratedOptions) -> None:
+    def __init__(self, options: CalibratedOptions, weights: Weights | None = None) -> None:
+        """Learn and predict with these options.
+
+        :param weights: of the attention, in place of those that the options name.
+        """
         super().__init__(options)
         self._target = options.target
         self._statistic = options.statistic
@@ -104,8 +128,10 @@ class Calibrated(Predictor):
         self._q = {"median": 0.5, "quantile": options.q}.get(options.statistic)
         self._minimum = options.minimum
         self._compiled = compiled.wanted(options.compiled)
+        self._weights = load(options.weights) if weights is None and options.weights != PLAIN else weights
         self._users: dict[str, UserJobs] = {}
         self._projects: OrderedDict[Key, ProjectJobs] = OrderedDict()
+        self._queues: OrderedDict[Key, ProjectJobs] = OrderedDict()
         self._everybody: Floats = np.zeros(SIZE)
         # End, job id, server, the row, the user and the project's key of jobs that have not adjusted the price.
         self._pending: list[Pending] = []
@@ -138,11 +164,12 @@ class Calibrated(Predictor):
         if isinstance(event, Deleted):
             user.leave(submission.job_id)
             return
-        user.present[submission.job_id] = submission.submitted
+        row = _row(submission)
+        user.present[submission.job_id] = (submission.submitted, key_of(row))
         runs = user.running.get(submission.job_id)
         if runs is not None or isinstance(event, Started):
             start = event.time if isinstance(event, Started) or runs is None else runs[START]
-            user.running[submission.job_id] = (0.0, start, submission.submitted, *_asked(submission), 0.0, 0.0, 0.0)
+            user.running[submission.job_id] = (0.0, start, *row[SUBMITTED:])
 
     def learn(self, job: CompletedJob) -> None:
         """Add the job to its user's and its project's; let a job that ended ``LATENESS`` before adjust the price."""
@@ -150,15 +177,16 @@ class Calibrated(Predictor):
         walltime = submission.walltime
         if not walltime or runtime <= 0:
             return
-        log, asked = math.log(min(runtime, walltime)), _asked(submission)
+        log = math.log(min(runtime, walltime))
         killed = runtime > walltime or (runtime == walltime and job.exit_status != 0)
         start = end - runtime if job.start is None else job.start
-        found = bin_of(log - asked[0])
-        row = (end, start, submission.submitted, *asked, log, killed, found)
+        found = bin_of(log - math.log(walltime))
+        row = _row(submission, end, start, log, killed, found)
         (self._users.get(submission.user) or self._new_user(submission.user)).add(row, submission.job_id)
         key = (submission.group, submission.queue, walltime)
-        (self._projects.get(key) or self._new_project(key)).add(end, found)
-        self._projects.move_to_end(key)
+        _add(self._projects, key, end, found)
+        if self._weights is not None:
+            _add(self._queues, ("", *key[1:]), end, found)
         insort(self._pending, (end, submission.job_id, job.server, row, submission.user, key))
         self._newest = max(self._newest, end)
         if self._pending[0][0] <= self._newest - LATENESS:
@@ -171,37 +199,71 @@ class Calibrated(Predictor):
             return ColdStart(Reason.NO_WALLTIME)
         if not self._newest:
             return ColdStart(Reason.NO_COMPLETED_JOBS, (submission.user,))
-        user = self._users.get(submission.user) or UserJobs()
-        running = [row for job_id, row in user.running.items() if job_id != submission.job_id and row[START] < now]
-        # The last to start, whatever the order in which they became known.
-        running = sorted(running if len(running) <= RUNNING else nlargest(RUNNING, running))
-        key = (submission.group, submission.queue, walltime)
-        present = [then for job_id, then in user.present.items() if job_id != submission.job_id]
-        if len(present) > PRESENT:
-            present = nlargest(PRESENT, present)
-        last = int(user.columns[END].searchsorted(now, "right"))
-        # No more than a restarted daemon has (see ``history``).
-        first = max(last - LEAST, 0)
-        submitted = np.concatenate([user.columns[SUBMITTED, -LEAST:], present])
-        known = Known(
-            now,
-            (0.0, 0.0, 0.0, *_asked(submission)),
-            user.columns[:, first:last],
-            np.array(running).T if running else _NONE,
-            np.sort(submitted[submitted < now]),
-            self._project(key, now),
-            self._everybody,
-        )
+        known, ids = self.known(submission, now)
         estimate = self._estimate(known)
         shares, least = estimate.shares, 0.0
         if elapsed > 0:
             shares, least = remaining(shares, math.log(elapsed / walltime)), (elapsed + 1) / walltime
         quantiles = Quantiles(shares, least, self._levels)
         seconds = max(self._number(shares, quantiles, walltime, submission.ncpus), self._minimum, float(elapsed))
-        evidence = Evidence(user.ids[first:last], estimate, quantiles, walltime)
+        evidence = Evidence(ids, estimate, quantiles, walltime)
         return Prediction(seconds, "{}", (evidence,), quantiles, walltime)
 
+    def known(self, submission: Submission, now: int) -> tuple[Known, list[str]]:
+        """Return what is known about a job with a walltime at the time ``now``, and the ids of the past jobs."""
+        user = self._users.get(submission.user) or UserJobs()
+        running = [row for job_id, row in user.running.items() if job_id != submission.job_id and row[START] < now]
+        present = [each for job_id, each in user.present.items() if job_id != submission.job_id]
+        if len(present) > PRESENT:
+            present = nlargest(PRESENT, present)
+        waiting = sum(then < now for then, _ in present) - len(running)
+        # The last to start, whatever the order in which they became known.
+        running = sorted(running if len(running) <= RUNNING else nlargest(RUNNING, running))
+        last = int(user.columns[END].searchsorted(now, "right"))
+        # No more than a restarted daemon has (see ``history``).
+        first = max(last - LEAST, 0)
+        known = self._known(
+            now,
+            _row(submission),
+            (submission.group, submission.queue, submission.walltime or 0),
+            user.columns[:, first:last],
+            np.array(running).T if running else _NONE,
+            user.columns[:, -LEAST:],
+            present,
+            max(waiting, 0),
+        )
+        return known, user.ids[first:last]
+
+    def _known(
+        self, now: int, row: Row, key: Key, ended: Floats, running: Floats, submitted: Floats,
+        present: Sequence[tuple[float, float]], waiting: int,
+    ) -> Known:  # fmt: skip
+        """Return what is known about a job.
+
+        :param submitted: jobs, some of which were submitted before.
+        :param present: of further ones the submission and the key.
+        """
+        times = submitted[SUBMITTED]
+        before = times < now
+        project = self._project(key, now)
+        if self._weights is None:
+            times = np.concatenate([times[before], [then for then, _ in present if then < now]])
+            return Known(now, row, ended, running, np.sort(times), project, self._everybody)
+        times, keys = times[before], key_of(submitted)[before]
+        if present:
+            # Sorted: jobs of one second count in the same order after a restart.
+            more = np.array(sorted(each for each in present if each[0] < now)).reshape(-1, 2)
+            times, keys = np.concatenate([times, more[:, 0]]), np.concatenate([keys, more[:, 1]])
+        order = times.argsort(kind="stable")
+        found = self._queues.get(("", *key[1:]))
+        queue = NO_BINS if found is None else found.until(now)
+        return Known(
+            now, row, ended, running, times[order], project, self._everybody, queue, keys[order], key_of(row), waiting
+        )
+
     def _estimate(self, known: Known) -> Estimate:
+        if self._weights is not None:
+            return (attention.estimate_compiled if self._compiled else attention.estimate_runtime)(known, self._weights)
         return compiled.estimate_runtime(known) if self._compiled else estimate_runtime(known)
 
     def _number(self, shares: Floats, quantiles: Quantiles, walltime: int, ncpus: int | None) -> float:
@@ -240,11 +302,12 @@ class Calibrated(Predictor):
             return
         then, last = columns[END].searchsorted((now, end), "right")
         first, running = max(int(then) - LEAST, 0), columns[:, then:last]
-        submitted = columns[SUBMITTED, first:last]
-        running, submitted = running[:, running[START] < now], submitted[submitted < now]
+        running = running[:, running[SUBMITTED] < now]
+        waiting = running.shape[1]
+        running = running[:, running[START] < now]
+        waiting -= running.shape[1]
         running = running[:, np.argsort(running[START], kind="stable")[-RUNNING:]]
-        submitted.sort()
-        known = Known(now, row, columns[:, first:then], running, submitted, self._project(key, now), self._everybody)
+        known = self._known(now, row, key, columns[:, first:then], running, columns[:, first:last], (), waiting)
         walltime, place = key[2], bisect_right(self._price_ends, now - LATENESS)
         shares, ncpus = self._estimate(known).shares, math.exp(row[NCPUS])
         seconds = best_seconds(self._objective, shares, self._prices[place], walltime, ncpus)
@@ -255,7 +318,7 @@ class Calibrated(Predictor):
         self._prices.append(self._log_price)
         if len(self._prices) > PRICES:
             del self._prices[: PRICES // 2], self._price_ends[: PRICES // 2]
-        self._levels = corrected(self._levels, shares, int(row[SHARE]), step / 4)
+        self._levels = corrected(self._levels, shares, row[RUNTIME] - row[WALLTIME], step / 4)
         weight = max(1 / number, 1 / 2048)
         self._everybody *= 1 - weight
         self._everybody[int(row[SHARE])] += weight
@@ -268,18 +331,34 @@ class Calibrated(Predictor):
     def _new_user(self, name: str) -> UserJobs:
         if self._compiled and not self._users:
             # Now, and not when a request waits.
-            compiled.compile_estimate()
+            if self._weights is None:
+                compiled.compile_estimate()
+            else:
+                attention.compile_estimate()
         user = self._users[name] = UserJobs()
         return user
 
-    def _new_project(self, key: Key) -> ProjectJobs:
-        jobs = self._projects[key] = ProjectJobs()
-        if len(self._projects) > PROJECTS:
-            self._projects.popitem(last=False)
-        return jobs
+
+def _add(projects: OrderedDict[Key, ProjectJobs], key: Key, end: int, found: int) -> None:
+    jobs = projects.get(key)
+    if jobs is None:
+        jobs = projects[key] = ProjectJobs()
+        if len(projects) > PROJECTS:
+            projects.popitem(last=False)
+    jobs.add(end, found)
+    projects.move_to_end(key)
 
 
-def _asked(submission: Submission) -> tuple[float, float, float, float]:
-    """What similarity depends on: logarithms of walltime and processors, hashes of queue and job name."""
-    queue, name = submission.queue.encode("utf-8", "replace"), submission.job_name.encode("utf-8", "replace")
-    return math.log(submission.walltime or 1), math.log(submission.ncpus or 1), crc32(queue), crc32(name)
+def _row(
+    submission: Submission, end: int = 0, start: int = 0, log: float = 0.0, killed: bool = False, found: int = 0
+) -> Row:
+    """Return a job as :mod:`.learned.user_jobs` keeps it."""
+    return (
+        end, start, submission.submitted, math.log(submission.walltime or 1), math.log(submission.ncpus or 1),
+        _hash(submission.queue), _hash(submission.job_name), log, killed, found, _hash(submission.group),
+    )  # fmt: skip
+
+
+@lru_cache(4096)
+def _hash(text: str) -> float:
+    return crc32(text.encode("utf-8", "replace"))

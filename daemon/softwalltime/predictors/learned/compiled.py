@@ -64,7 +64,7 @@ def estimate_runtime(known: Known, function: Callable[..., int] | None = None) -
     """
     shares, censored = np.zeros(SIZE), np.zeros(SIZE)
     chosen, weights = np.empty(LAST + SAME + SAME_WALLTIME, np.int64), np.empty(LAST + SAME + SAME_WALLTIME)
-    now, asked, ended, running, submitted, project, everybody = known
+    now, asked, ended, running, submitted, project, everybody = known[:7]
     count = (function or compile_estimate())(
         float(now), asked[WALLTIME], asked[NCPUS], asked[QUEUE], asked[NAME], ended, running, submitted, project,
         everybody, shares, censored, chosen, weights,

@@ -92,8 +92,8 @@ def best_bin(shares: Floats, price: float, length_price: float, first: int) -> i
     return first + int(utility[first:].argmax())
 
 
-def corrected(levels: Floats, shares: Floats, found: int, step: float) -> Floats:
-    """Return the levels of the quantiles for ``KNOTS`` after a job that ended in the bin ``found``.
+def corrected(levels: Floats, shares: Floats, log_share: float, step: float) -> Floats:
+    """Return the levels of the quantiles for ``KNOTS`` after a job that ended, by log(runtime / walltime).
 
     Each one moves until the share of jobs below its quantile is right (Gibbs & Candès 2021).  A job that reaches its
     walltime counts as above the quantiles below the median and not as above the others: the middle ranges hold it.
@@ -101,8 +101,11 @@ def corrected(levels: Floats, shares: Floats, found: int, step: float) -> Floats
     :param shares: the distribution of the job.
     """
     below = shares.cumsum()
+    found = bin_of(log_share)
     before = float(below[found - 1]) if found else 0.0
-    at = before if found == REACHES else (before + float(below[found])) / 2
+    # Linear in the logarithm within a bin, as the quantiles are.
+    part = min(max(log_share * STEPS + REACHES - found, 0.0), 1.0)
+    at = before if found == REACHES else before + part * (float(below[found]) - before)
     inside = (at <= levels) * (_UPPER_KNOTS if found == REACHES else 1.0)
     moved: Floats = levels + step * (KNOTS - inside)
     moved = np.maximum.accumulate(np.minimum(np.maximum(moved, 0.001), 0.999))

@@ -26,9 +26,9 @@ class Evidence:
 
     @property
     def jobs(self) -> list[tuple[str, float]]:
-        """Job ids and shares of the whole weight, to which the prior adds 1; the greatest first."""
+        """Job ids and shares of the whole weight, prior included; the greatest first."""
         weights = self._estimate.weights
-        total = float(weights.sum()) + 1.0
+        total = float(weights.sum()) + self._estimate.prior
         order = (-weights).argsort(kind="stable")
         return [(self._ids[self._estimate.jobs[place]], float(weights[place]) / total) for place in order.tolist()]
 

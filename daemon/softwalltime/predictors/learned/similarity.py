@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.predictors.learned.distribution import REACHES, SIZE, Floats, bins_of, estimate
+from softwalltime.predictors.learned.priors import NO_BINS
 from softwalltime.predictors.learned.user_jobs import (
     END,
     KILLED,
@@ -43,12 +44,19 @@ _MOVES: Floats = np.array([[0.0], [1.0], [-1.0]])
 _RECENCY: Floats = np.arange(4096.0).clip(1) ** -0.75
 
 
+_NO_KEYS: Floats = np.empty(0)
+
+
 class Known(NamedTuple):
     """What is known when a job is submitted.
 
     ``ended`` and ``running`` are the user's jobs, one column each, those that ended in order of end; ``submitted`` is
     when the user submitted jobs before this one, ascending.  ``project`` are the bins of the project's jobs that were
     submitted alike, ``everybody`` is the distribution of all jobs.
+
+    Only the learned attention needs the others: ``queue`` are the bins of all jobs with the same queue and walltime,
+    ``keys`` those of the user's submissions (:func:`.user_jobs.key_of`), ``key`` the one of this job, and ``waiting``
+    is the number of the user's waiting jobs.
     """
 
     now: float
@@ -58,15 +66,23 @@ class Known(NamedTuple):
     submitted: Floats
     project: Integers
     everybody: Floats
+    queue: Integers = NO_BINS
+    keys: Floats = _NO_KEYS
+    key: float = 0.0
+    waiting: float = 0.0
 
 
 class Estimate(NamedTuple):
-    """A distribution, and what it rests on: places of past jobs and their weights, and the number of running jobs."""
+    """A distribution, and what it rests on: places of past jobs and their weights, and the number of running jobs.
+
+    ``prior`` is the weight of all that is not a past job.
+    """
 
     shares: Floats
     jobs: Integers
     weights: Floats
     running: int
+    prior: float = 1.0
 
 
 def choose(ended: Floats, asked: Row) -> Integers:

@@ -1,6 +1,7 @@
 """The last jobs of one user in columns, in order of end, and those that wait or run."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,16 +9,22 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Row = Sequence[float]
 
-END, START, SUBMITTED, WALLTIME, NCPUS, QUEUE, NAME, RUNTIME, KILLED, SHARE = range(10)
+END, START, SUBMITTED, WALLTIME, NCPUS, QUEUE, NAME, RUNTIME, KILLED, SHARE, GROUP = range(11)
 """Places in a row: times in epoch seconds; logarithms of walltime and processors; hashes of queue and job name;
-logarithm of the runtime, at most the walltime; 1 if killed at the walltime; bin of runtime / walltime."""
-ROW = 10
+logarithm of the runtime, at most the walltime; 1 if killed at the walltime; bin of runtime / walltime; hash of the
+group."""
+ROW = 11
 LEAST = 256
 """Jobs kept in any case."""
 MOST = 16_384
 """Jobs kept at most."""
 KEPT = 14 * 86400
 """Seconds before the user's last end of which all jobs are kept, up to ``MOST``."""
+
+
+def key_of(row: Any) -> Any:
+    """Return a number that is equal for the same walltime, processors and queue; of columns, an array."""
+    return row[WALLTIME] + 31.0 * row[NCPUS] + row[QUEUE] / 1009.0
 
 
 class UserJobs:
@@ -34,8 +41,8 @@ class UserJobs:
         """Job ids in order of end; a list that was handed out changes only at its end."""
         self.running: dict[str, tuple[float, ...]] = {}
         """Running jobs by id."""
-        self.present: dict[str, int] = {}
-        """When each waiting or running job was submitted."""
+        self.present: dict[str, tuple[float, float]] = {}
+        """When each waiting or running job was submitted, and its key (:func:`key_of`)."""
 
     @property
     def columns(self) -> Floats:

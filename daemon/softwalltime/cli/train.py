@@ -1,0 +1,125 @@
+"""``softwalltime train``: train the weights of the predictor calibrated on recorded jobs."""
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+from softwalltime.cli.options import LazySettings, store_options
+from softwalltime.cli.progress import progress_bar
+from softwalltime.cli.selection import JobSelection, selection_options
+from softwalltime.cli.sources import load_columns
+from softwalltime.errors import SoftwalltimeError, SourceError, UsageError
+from softwalltime.predictors.learned.network import dump
+from softwalltime.replay.workload import Workload
+from softwalltime.text_table import table
+from softwalltime.training.examples import Examples, examples_of
+
+MISSING = (
+    "torch is missing: run pip install 'pbs-softwalltime[train]'; "
+    "without a GPU add --extra-index-url https://download.pytorch.org/whl/cpu"
+)
+JOBS, EPOCHS, SEED = 80_000, 3, 1
+PARTS = ("nll", "crps", "kernel", "utility")
+
+
+@click.command()
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.option(
+    "-o",
+    "--out",
+    "file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="Write the weights to this file.",
+)
+@click.option(
+    "--leave-out",
+    "left_out",
+    multiple=True,
+    metavar="TEXT",
+    help="Do not train on sources whose name contains this; print their loss.  Repeatable.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(100),
+    default=JOBS,
+    show_default=True,
+    metavar="N",
+    help="Most jobs of one source to train on, drawn at random.",
+)
+@click.option(
+    "--epochs",
+    type=click.IntRange(1),
+    default=EPOCHS,
+    show_default=True,
+    metavar="N",
+    help="Number of passes over the jobs.",
+)
+@click.option("--seed", type=int, default=SEED, show_default=True, metavar="N", help="Seed of all random choices.")
+@selection_options
+@store_options
+def train(
+    sources: tuple[str, ...], file: Path, left_out: tuple[str, ...], jobs: int, epochs: int, seed: int,
+    selection: JobSelection, settings: LazySettings,
+) -> int:  # fmt: skip
+    """Train the weights with which the predictor calibrated weighs past jobs.
+
+    Each SOURCE is the log of one site: an accounting log or a folder of logs, a trace in Standard Workload Format, or
+    the word "store" for the ingested jobs.  More sites give better weights.  The command needs PyTorch (the extra
+    train), runs on one core, takes some minutes for 500,000 jobs, and changes nothing but the file.
+
+    Use the file by the option weights of the predictor: calibrated:weights=FILE.
+
+    \b
+    Example:
+      softwalltime train accounting --out weights.json
+      softwalltime train *.swf.gz --leave-out KTH --out without-kth.json
+      softwalltime replay KTH-SP2.swf.gz --predictors calibrated:weights=without-kth.json
+    """
+    if not os.access(file.parent, os.W_OK):
+        raise SourceError(f"{file}: cannot be written: the folder does not exist or is not writable")
+    unknown = [text for text in left_out if not any(text in source for source in sources)]
+    if unknown:
+        raise UsageError(f"--leave-out {unknown[0]}: no source has this in its name")
+    trained = [source for source in sources if not any(text in source for text in left_out)]
+    if not trained:
+        raise UsageError("--leave-out leaves no source to train on")
+    if find_spec("torch") is None:
+        raise SoftwalltimeError(MISSING)
+    examples = {source: _examples(source, jobs, seed, selection, settings) for source in sources}
+    from softwalltime.training.model import Attention, mean_parts
+    from softwalltime.training.schedule import train as train_attention
+
+    joined = Examples.joined([examples[source] for source in trained])
+    with progress_bar("training", epochs * len(joined)) as progress:
+        model = train_attention(joined, epochs, seed, lambda count, _: progress(count))
+    names = {source: Path(source).name for source in sources}
+    about = {
+        "logs": {names[source]: len(examples[source]) for source in trained},
+        "options": {"jobs": jobs, "epochs": epochs, "seed": seed},
+        "command": f"softwalltime train {' '.join(names[source] for source in trained)} "
+        f"--jobs {jobs} --epochs {epochs} --seed {seed}",
+    }
+    rows = []
+    for source in sources:
+        before, after = (mean_parts(each, examples[source]) for each in (Attention(), model))
+        rows.append(
+            [names[source], "trained" if source in trained else "left out", f"{len(examples[source]):,}"]
+            + [f"{before[part]:.3f} -> {after[part]:.3f}" for part in PARTS]
+        )
+    click.echo(table(["log", "use", "jobs", "neg. log likelihood", "CRPS", "kernel score", "utility"], rows))
+    file.write_text(dump(model.weights(about)), "utf-8")
+    click.echo(f"wrote {file}")
+    return 0
+
+
+def _examples(source: str, jobs: int, seed: int, selection: JobSelection, settings: LazySettings) -> Examples:
+    columns, _ = load_columns((source,), settings, selection=selection)
+    workload = Workload(columns)
+    with progress_bar(f"examples of {Path(source).name}", len(workload.jobs)) as progress:
+        found = examples_of(workload, jobs, seed, progress)
+    if found is None:
+        raise SourceError(f"{source}: fewer than 20 jobs have a walltime and ran: nothing to train on")
+    return found

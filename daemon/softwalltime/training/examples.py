@@ -1,0 +1,108 @@
+"""Examples from recorded jobs: what the learned attention knew at a job's submission, and how long the job ran."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softwalltime.events import Kind
+from softwalltime.predictors.calibrated import Calibrated, CalibratedOptions
+from softwalltime.predictors.learned.attention import gather_compiled
+from softwalltime.predictors.learned.distribution import bin_of
+from softwalltime.predictors.learned.gather import Gathered, gather
+from softwalltime.predictors.learned.network import untrained
+from softwalltime.replay.workload import Workload
+
+_OF_PAIRS = ("pairs", "base", "logs", "shifts", "kinds")
+FIRST = 20
+"""First jobs of a log that are no examples."""
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """Examples of several logs; the pairs of all jobs in one array, in 16 bits because there are millions.
+
+    ``first`` is where each job's pairs begin, with the end as last entry.  ``found`` is the bin in which the job ended,
+    ``log`` the logarithm of runtime / walltime, ``source`` the number of the log.  The others are those of
+    :class:`.attention.Gathered`.
+    """
+
+    first: NDArray[np.int64]
+    pairs: NDArray[np.float16]
+    base: NDArray[np.float32]
+    logs: NDArray[np.float32]
+    shifts: NDArray[np.float32]
+    kinds: NDArray[np.int8]
+    job: NDArray[np.float32]
+    priors: NDArray[np.float16]
+    found: NDArray[np.int64]
+    log: NDArray[np.float32]
+    source: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Return the examples of several logs as one; the source is the place in ``parts``."""
+        first = np.concatenate([[0], *[np.diff(each.first) for each in parts]]).cumsum()
+        names = (*_OF_PAIRS, "job", "priors", "found", "log")
+        joined = {name: np.concatenate([getattr(each, name) for each in parts]) for name in names}
+        source = np.concatenate([np.full(len(each), number) for number, each in enumerate(parts)])
+        return cls(first=first, source=source, **joined)
+
+
+def examples_of(
+    workload: Workload, most: int, seed: int, progress: Callable[[int], None] = lambda _: None
+) -> Examples | None:
+    """Return examples of at most ``most`` jobs, drawn at random from the scored jobs of a log, or none.
+
+    The predictor goes through all events in order of time, so an example holds what was known at the submission.
+    """
+    scored = np.flatnonzero(workload.scored & (np.arange(len(workload.jobs)) >= FIRST))
+    chosen = np.zeros(len(workload.jobs), np.bool_)
+    chosen[np.random.default_rng(seed).permutation(scored)[:most]] = True
+    model = Calibrated(CalibratedOptions(), untrained())
+    take = gather_compiled if find_spec("numba") else gather
+    found: list[Gathered] = []
+    everybody: list[NDArray[np.float16]] = []
+    logs: list[float] = []
+    for stride in workload.stream(everything=True, progress=progress):
+        for kind, number, job in zip(*stride, strict=True):
+            if kind == Kind.SUBMITTED and chosen[number]:
+                known, _ = model.known(job.submission, job.submission.submitted)
+                found.append(_small(take(known)))
+                everybody.append(known.everybody.astype(np.float16))
+                walltime = int(workload.walltime[number])
+                logs.append(math.log(min(int(workload.runtime[number]), walltime)) - math.log(walltime))
+            model.observe(workload.event(kind, number, job))
+            if kind == Kind.ENDED and workload.teaches[number]:
+                model.learn(job)
+    if not found:
+        return None
+    lengths = np.array([0, *(len(each.base) for each in found)])
+    priors = np.concatenate([np.stack([each.priors for each in found]), np.stack(everybody)[:, None]], axis=1)
+    of_pairs = {name: np.concatenate([getattr(each, name) for each in found]) for name in _OF_PAIRS}
+    return Examples(
+        first=lengths.cumsum(),
+        job=np.stack([each.job for each in found]),
+        priors=priors,
+        found=np.array([bin_of(log) for log in logs]),
+        log=np.array(logs, np.float32),
+        source=np.zeros(len(found), np.int64),
+        **of_pairs,
+    )
+
+
+def _small(found: Gathered) -> Gathered:
+    """Return copies in fewer bits: the arrays that were given may be parts of larger ones."""
+    small: Any = found._replace(
+        pairs=found.pairs.astype(np.float16), places=found.places[:0], base=found.base.astype(np.float32),
+        logs=found.logs.astype(np.float32), shifts=found.shifts.astype(np.float32),
+        kinds=found.kinds.astype(np.int8), priors=found.priors.astype(np.float16),
+    )  # fmt: skip
+    return Gathered(*small)

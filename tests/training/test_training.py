@@ -1,0 +1,151 @@
+"""Training: examples from a log, and with PyTorch a loss that falls, equal weights for equal seeds."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from softwalltime.cli import run
+from softwalltime.cli import train as command
+from softwalltime.predictors.calibrated import Calibrated, CalibratedOptions
+from softwalltime.predictors.learned.attention import estimate_runtime
+from softwalltime.predictors.learned.distribution import SIZE, bin_of
+from softwalltime.predictors.learned.network import load, untrained
+from softwalltime.predictors.registry import make
+from softwalltime.replay.workload import Workload
+from softwalltime.training.examples import Examples, examples_of
+from softwalltime.workloads.synthetic import generate
+
+NO_TORCH = "the extra train is not installed (PyTorch)"
+
+
+def examples(count: int = 300, seed: int = 3, most: int = 10_000) -> Examples:
+    found = examples_of(Workload(generate(count, seed=seed)), most, seed=1)
+    assert found is not None
+    return found
+
+
+def test_an_example_is_what_the_predictor_knows_at_the_submission() -> None:
+    workload = Workload(generate(300, seed=3))
+    found = examples_of(workload, 10_000, seed=1)
+    assert found is not None
+    scored = [number for number in np.flatnonzero(workload.scored) if number >= 20]
+    assert len(found) == len(scored)
+    log = np.log(np.minimum(workload.runtime, workload.walltime)[scored] / workload.walltime[scored])
+    assert found.log == pytest.approx(log, abs=1e-4)
+    assert found.found.tolist() == [bin_of(float(each)) for each in np.minimum(log, 0)]
+    assert (np.diff(found.first) >= 0).all()
+    assert found.first[-1] == len(found.base) == len(found.pairs)
+    assert np.allclose(found.priors[-1, :3].sum(axis=1).round(2) % 1, 0)
+
+
+def test_examples_are_drawn_at_random_and_joined_in_order() -> None:
+    one, other = examples(most=50), examples(seed=4, most=70)
+    joined = Examples.joined([one, other])
+    assert (len(one), len(other), len(joined)) == (50, 70, 120)
+    assert joined.source.tolist() == [0] * 50 + [1] * 70
+    begin, end = joined.first[50 + 7], joined.first[50 + 8]
+    assert np.array_equal(joined.pairs[begin:end], other.pairs[other.first[7] : other.first[8]])
+    assert np.array_equal(examples(most=50).job, one.job)
+
+
+def test_a_log_without_scored_jobs_gives_no_examples() -> None:
+    assert examples_of(Workload(generate(15, seed=3)), 100, seed=1) is None
+
+
+def test_training_lowers_the_loss_of_the_log_and_of_another_one() -> None:
+    pytest.importorskip("torch", reason=NO_TORCH)
+    from softwalltime.training.model import Attention, mean_parts
+    from softwalltime.training.schedule import train
+
+    trained_on, held_out = examples(2000), examples(800, seed=9)
+    model = train(trained_on, epochs=6, seed=1)
+    for each in (trained_on, held_out):
+        before, after = mean_parts(Attention(), each), mean_parts(model, each)
+        assert after["nll"] < before["nll"] - 0.05
+        assert after["crps"] < before["crps"]
+
+
+def test_the_exported_weights_give_the_distribution_of_pytorch() -> None:
+    torch = pytest.importorskip("torch", reason=NO_TORCH)
+    from softwalltime.training.model import batch_of
+    from softwalltime.training.schedule import train
+
+    found = examples(300)
+    model = train(found, epochs=2, seed=1)
+    weights, workload = model.weights({}), Workload(generate(300, seed=3))
+    predictor = Calibrated(CalibratedOptions(compiled="no"), untrained())
+    expected = []
+    for stride in workload.stream(everything=True):
+        for kind, number, job in zip(*stride, strict=True):
+            if kind == 1 and workload.scored[number] and number >= 20:
+                known, _ = predictor.known(job.submission, job.submission.submitted)
+                expected.append(estimate_runtime(known, weights).shares)
+            predictor.observe(workload.event(kind, number, job))
+            if kind == 0 and workload.teaches[number]:
+                predictor.learn(job)
+    with torch.no_grad():
+        shares = model(batch_of(found, np.arange(len(found)))).numpy()
+    assert shares.shape == (len(found), SIZE)
+    # The examples have 16 bits.
+    assert np.abs(shares - np.stack(expected)).sum(axis=1).max() < 0.1
+
+
+def test_equal_seeds_give_equal_weights() -> None:
+    pytest.importorskip("torch", reason=NO_TORCH)
+    from softwalltime.training.schedule import train
+
+    found = examples(300)
+    one, same, other = (train(found, epochs=1, seed=seed).weights({}).layers for seed in (1, 1, 2))
+    assert all(np.array_equal(*both) for both in zip(one, same, strict=True))
+    assert not np.array_equal(one[0], other[0])
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    folder = tmp_path_factory.mktemp("logs")
+    for seed in ("1", "2"):
+        assert run(["generate", str(folder / f"site{seed}"), "--jobs", "300", "--seed", seed]) == 0
+    return [str(folder / "site1"), str(folder / "site2")]
+
+
+def test_the_command_writes_weights_that_the_predictor_reads(
+    logs: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch", reason=NO_TORCH)
+    file = tmp_path / "weights.json"
+    assert run(["train", *logs, "--leave-out", "site2", "--out", str(file), "--epochs", "1"]) == 0
+    printed = capsys.readouterr().out
+    assert "| site1 |  trained |" in printed
+    assert "| site2 | left out |" in printed
+    weights = load(str(file))
+    assert list(weights.about["logs"]) == ["site1"]
+    assert weights.about["options"] == {"jobs": 80_000, "epochs": 1, "seed": 1}
+    assert make(f"calibrated:weights={file}")
+    assert json.loads(file.read_text())["version"] == 1
+
+
+def test_without_pytorch_the_command_says_what_to_install(
+    logs: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "find_spec", lambda _: None)
+    assert run(["train", *logs, "--out", str(tmp_path / "x")]) == 1
+    assert "torch is missing: run pip install 'pbs-softwalltime[train]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--out", "/nowhere/x"], "/nowhere/x: cannot be written"),
+        (["--out", "x", "--leave-out", "elsewhere"], "no source has this in its name"),
+        (["--out", "x", "--leave-out", "site"], "leaves no source to train on"),
+    ],
+)
+def test_wrong_use_of_the_command_gets_one_line(
+    arguments: list[str], message: str, logs: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["train", *logs, *arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
