@@ -60,6 +60,23 @@ def overestimated(count: int, processors: int, load: float, seed: int) -> list[S
     return _submitted(sizes, runtimes, walltimes, processors, load, random)
 
 
+SHORT_WALLTIMES = (30, 40, 55, 75, 100)
+"""Walltimes in seconds of jobs of which half end early."""
+
+
+def half_early(count: int, processors: int, load: float, seed: int) -> list[Sleeper]:
+    """Jobs of which half end after 15 to 45% of their walltimes, and half a few seconds before them.
+
+    :param load: as :func:`workload`.
+    """
+    random = np.random.default_rng(seed)
+    sizes = random.choice([1, 2, 4, 8, 16, processors // 2], count, p=[0.4, 0.25, 0.17, 0.1, 0.05, 0.03])
+    walltimes = random.choice(SHORT_WALLTIMES, count)
+    early = random.permutation(count) < count // 2
+    share = np.where(early, random.uniform(0.15, 0.45, count), random.uniform(0.85, 0.95, count))
+    return _submitted(sizes, np.rint(walltimes * share).astype(np.int64), walltimes, processors, load, random)
+
+
 def _submitted(
     sizes: Integers, runtimes: Integers, walltimes: Integers, processors: int, load: float, random: np.random.Generator
 ) -> list[Sleeper]:

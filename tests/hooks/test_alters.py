@@ -134,3 +134,12 @@ def test_the_request_has_the_altered_values_of_the_job(run: Run, peer: Peer, sit
     job = peer.asked()[0]["job"]
     assert (job["job_id"], job["user"], job["queue"], job["job_name"]) == ("7.pbs1", "alice", "short", "x")
     assert (job["walltime"], job["soft_walltime"], job["ncpus"], job["submitted"]) == (7200, 1800, 8, NOW - 600)
+
+
+@pytest.mark.parametrize("state", ["Q", "R"])
+def test_the_daemons_alters_of_the_expected_start_are_left_alone(state: str, run: Run, peer: Peer, site: Site) -> None:
+    shown = "2026-11-22T14:10(2026-11-22T13:50..2026-11-22T16:20)"
+    outcome = run(alter(site, {"predicted_start": shown}, state=state, requestor="softwalltime-live"))
+    assert outcome.accepted
+    assert "soft_walltime" not in outcome.resources
+    assert not peer.asked()

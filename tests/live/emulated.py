@@ -4,12 +4,13 @@ import json
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
+from softwalltime.forecast.snapshot import LiveJob
 from softwalltime.live.connection import PbsConnection
 from tests.live.emulated_agent import replace
 
@@ -38,6 +39,18 @@ class EmulatedServer:
         job["mtime"] = str(int(job["mtime"]) + 1)
         replace(self.path, json.dumps(jobs))
 
+    def fill(self, jobs: Iterable[LiveJob]) -> None:
+        """Replace all jobs."""
+        attributes = {}
+        for job in jobs:
+            asked = job.submission
+            attributes[asked.job_id] = {
+                "job_state": job.state, "mtime": "1", "euser": asked.user, "ctime": str(asked.submitted),
+                "queue": asked.queue, "Resource_List.ncpus": str(asked.ncpus),
+                "Resource_List.walltime": str(asked.walltime), **({"stime": str(job.start)} if job.start else {}),
+            }  # fmt: skip
+        replace(self.path, json.dumps(attributes))
+
     def remove(self, job_id: str) -> None:
         """Let a job end."""
         replace(self.path, json.dumps({name: job for name, job in self.all().items() if name != job_id}))
@@ -63,12 +76,13 @@ class EmulatedServer:
 
 
 @contextmanager
-def agent_at(path: Path, server: EmulatedServer) -> Iterator[Path]:
+def agent_at(path: Path, server: EmulatedServer, processors: int = 16) -> Iterator[Path]:
     """A socket at which an agent is started for each connection, as systemd does with Accept=yes."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(path))
     listener.listen()
     agents: list[subprocess.Popen[bytes]] = []
+    command = (sys.executable, str(AGENT), str(server.path))
 
     def accept() -> None:
         while True:
@@ -77,7 +91,7 @@ def agent_at(path: Path, server: EmulatedServer) -> Iterator[Path]:
             except OSError:
                 return
             with client:
-                agents.append(subprocess.Popen([sys.executable, AGENT, server.path], stdin=client, stdout=client))
+                agents.append(subprocess.Popen([*command, str(processors)], stdin=client, stdout=client))
 
     thread = Thread(target=accept)
     thread.start()

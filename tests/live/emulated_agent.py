@@ -1,10 +1,10 @@
 """An agent that speaks the protocol of softwalltime.live.agent about jobs in a file, where there is no PBS.
 
-    python emulated_agent.py JOBS.json
+    python emulated_agent.py JOBS.json [PROCESSORS]
 
-The file holds the attributes of each job by job id; the server has 16 processors and a queue.  An alter changes the
-file, and fails with the error code under ``refuse`` of the job, if it has one.  A job with ``hang`` makes the agent
-sleep for ever, one with ``die`` end.
+The file holds the attributes of each job by job id; the server has a queue and 16 processors, or as many as are given.
+An alter changes the file, and fails with the error code under ``refuse`` of the job, if it has one.  A job with
+``hang`` makes the agent sleep for ever, one with ``die`` end.
 """
 
 import json
@@ -66,5 +66,7 @@ def answer(path: Path, request: dict) -> dict:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        OBJECTS["vnodes"]["n1"]["resources_available.ncpus"] = sys.argv[2]
     for line in sys.stdin:
         print(json.dumps(answer(Path(sys.argv[1]), json.loads(line))), flush=True)

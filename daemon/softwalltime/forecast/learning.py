@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from softwalltime.forecast.calibration import Corrections
 from softwalltime.forecast.expected import Learnt
 from softwalltime.forecast.history import learn_history
 from softwalltime.forecast.like_waits import LikeWaits
@@ -11,6 +10,7 @@ from softwalltime.forecast.runtimes import RuntimeModel
 from softwalltime.forecast.snapshot import ServerSnapshot
 from softwalltime.jobs import CompletedJob, Submission
 from softwalltime.predictors.base import Predictor
+from softwalltime.replay.job_columns import JobColumns
 from softwalltime.states import State
 
 Key = tuple[str, int]
@@ -34,16 +34,17 @@ class ForecastLearning:
     :param teaching: states of the jobs that teach.
     """
 
-    def __init__(self, predictor: Predictor, teaching: Collection[State], corrections: Corrections | None) -> None:
-        self.learnt = Learnt(RuntimeModel(predictor), LikeWaits(), corrections)
+    def __init__(self, predictor: Predictor, teaching: Collection[State]) -> None:
+        self.learnt = Learnt(RuntimeModel(predictor), LikeWaits())
         self.jobs = 0
         """Jobs that have taught."""
         self._teaching = frozenset(teaching)
         self._seen: dict[Key, _Seen] = {}
 
-    def history(self, completed: list[CompletedJob], now: int) -> None:
+    def history(self, completed: Iterable[CompletedJob], now: int) -> None:
         """Learn the jobs that ended by ``now`` (epoch seconds)."""
-        self.jobs = learn_history(self.learnt.runtimes, completed, now, self._teaching, self.learnt.waits)
+        jobs = JobColumns.of(completed)
+        self.jobs = learn_history(self.learnt.runtimes, jobs, now, self._teaching, self.learnt.waits)
 
     def look(self, snapshot: ServerSnapshot, ended: Iterable[CompletedJob]) -> None:
         """Learn the jobs that ended since the last look, and note what waits and runs now."""

@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from threading import Thread
 from typing import Any
 
@@ -115,14 +115,14 @@ class StartPublisher:
         """Learn the history of the store."""
         spec, teaching = self._options.predictor or PREDICTOR, self._settings.teaching
         predictor = make(spec)
+        learning = ForecastLearning(predictor, teaching)
         with self._engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
             newest = last_id(connection)
-            completed = list(read_history(connection, *needed(predictor.history, now), now, teaching))
+            learning.history(read_history(connection, *needed(predictor.history, now), now, teaching), now)
         calibration = None if self._options.calibration is None else load_calibration(self._options.calibration)
-        self._remark = " ".join(why_not_corrected(calibration, spec, len(completed)))
-        corrections = calibration.corrections if calibration is not None and not self._remark else None
-        learning = ForecastLearning(predictor, teaching, corrections)
-        learning.history(completed, now)
+        self._remark = " ".join(why_not_corrected(calibration, spec, learning.jobs))
+        if calibration is not None and not self._remark:
+            learning.learnt = replace(learning.learnt, corrections=calibration.corrections)
         self._learning, self._last_id = learning, newest
         log.info("starts: learnt %d jobs of the history", learning.jobs)
         return learning

@@ -1,0 +1,112 @@
+"""Starts forecast by the daemon on a real server: published, shown to the jobs' owners, judged by what happened."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, text
+
+from softwalltime.service.client import ask
+from softwalltime.store.start_times import read_expected
+from tests.acceptance.lab import Lab, until
+
+pytestmark = pytest.mark.postgres
+
+SHOWN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d\(\d{4}-\d\d-\d\dT\d\d:\d\d\.\.\d{4}-\d\d-\d\dT\d\d:\d\d\)")
+
+
+class Publishing:
+    """The daemon on the server's host."""
+
+    def __init__(self, lab: Lab, folder: Path, dsn: str) -> None:
+        self.lab = lab
+        self.socket = folder / "hook.sock"
+        self.output = folder / "output"
+        self.config = folder / "softwalltime.toml"
+        self.config.write_text(
+            f'dsn = "{dsn}"\nsocket = "{self.socket}"\naccounting = "{lab.home}/server_priv/accounting"\n'
+            '[policy]\nmode = "off"\n[starts]\nmode = "on"\nevery = 10\nruns = 10\nshow = true\nchange_seconds = 60\n'
+        )
+
+    def start(self) -> None:
+        with self.output.open("ab") as output:
+            subprocess.Popen(
+                [*self.lab.runner, sys.executable, "-m", "softwalltime", "serve", "--config", str(self.config)],
+                stdout=output, stderr=output,
+            )  # fmt: skip
+        until(lambda: self.socket.exists() and self.starts()["taken"], 120, "a forecast")
+
+    def status(self) -> dict[str, Any]:
+        return ask(self.socket, {"op": "status"}, 60)
+
+    def starts(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.status()["starts"]
+        return found
+
+    def kill(self) -> None:
+        pid = self.status()["pid"]
+        os.kill(pid, signal.SIGKILL)
+        self.socket.unlink()
+        until(lambda: not self.publishers(), 30, "its process ends with it")
+
+    def publishers(self) -> str:
+        return self.lab.run("bash", "-c", "ps ax -o args= | grep '[s]tart_process'").output
+
+
+@pytest.fixture
+def publishing(lab: Lab, tmp_path: Path, database: str) -> Iterator[Publishing]:
+    lab.uninstall()
+    lab.run("qmgr", "-c", "create resource predicted_start type=string, flag=r")
+    made = Publishing(lab, tmp_path, database)
+    made.start()
+    yield made
+    if made.socket.exists():
+        made.kill()
+    lab.delete_jobs()
+    lab.run("qmgr", "-c", "delete resource predicted_start")
+
+
+def test_the_daemon_publishes_starts_and_survives_what_may_happen(
+    lab: Lab, publishing: Publishing, engine: Engine
+) -> None:
+    options = ("-q", "short", "-l", "walltime=600", "-l", "select=1:ncpus=16")
+    running = lab.qsub(*options, command=("/bin/sleep", "600"))
+    lab.wait(running, "R")
+    first, second = (lab.qsub(*options, command=("/bin/sleep", "1")) for _ in range(2))
+
+    def shown(job: str) -> str:
+        return str(lab.job(job).get("Resource_List", {}).get("predicted_start", ""))
+
+    until(lambda: SHOWN.fullmatch(shown(first)) and SHOWN.fullmatch(shown(second)), 60, "the starts are shown")
+    # Users see it, and cannot set it.
+    assert shown(first) in lab.must("qstat", "-f", first, user="alice")
+    assert not lab.qalter(first, "-l", "predicted_start=now").ok
+    with engine.connect() as connection:
+        expected = {each.start.job_id: each.start.expected or 0 for each in read_expected(connection)}
+    assert 0 < expected[first] <= expected[second]
+    # Killed: its process ends with it, and another daemon goes on.
+    publishing.kill()
+    publishing.start()
+    # PBS restarted.
+    lab.must("qterm", "-t", "quick")
+    until(lambda: publishing.starts()["problem"], 120, "the problem is reported")
+    lab.must("pbs_server")
+    until(lambda: lab.run("qstat", "-B").ok, 60, "the server answers")
+    until(lambda: not publishing.starts()["problem"], 120, "forecasts go on")
+    # What happened judges the forecasts.
+    until(lambda: "state = free" in lab.must("pbsnodes", "-a") or lab.job(running)["job_state"] == "R", 120, "the node")
+    lab.must("qdel", "-W", "force", running)
+    lab.qmgr("set server scheduling = True")
+
+    def judged() -> set[str]:
+        with engine.connect() as connection:
+            rows = connection.execute(text("SELECT job_id FROM softwalltime.start_times WHERE started IS NOT NULL"))
+            return set(rows.scalars())
+
+    until(lambda: {first, second} <= judged(), 180, "the forecasts are judged")
