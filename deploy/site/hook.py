@@ -28,6 +28,7 @@ PAGES: Final = {
     "hook.md": "hooks/README.md",
     "policies.md": "deploy/POLICIES.md",
     "live.md": "deploy/LIVE.md",
+    "publish-starts.md": "deploy/STARTS.md",
     "operation.md": "deploy/OPERATION.md",
     "output.md": "deploy/OUTPUT.md",
     "store.md": "deploy/STORE.md",
@@ -104,7 +105,7 @@ def commands_page() -> str:
 
     lines = ["# Commands", "", "What `--help` prints, for every command.", ""]
     for name, command in sorted(_commands(cli, "softwalltime")):
-        context = click.Context(command, info_name=name, max_content_width=100, terminal_width=100)
+        context = click.Context(command, info_name=name, max_content_width=82, terminal_width=82)
         lines += [f"## {name}", "", "```text", command.get_help(context), "```", ""]
     return "\n".join(lines)
 
