@@ -14,6 +14,7 @@ from tests.benchmarks import (
     bench_predictors,
     bench_qsub,
     bench_replay,
+    bench_shadows,
     bench_simulate,
     bench_start_times,
     bench_starts,
@@ -24,6 +25,7 @@ from tests.benchmarks import (
 BENCHMARKS = {
     "calibrated": bench_calibrated.main,
     "replay": bench_replay.main,
+    "shadows": bench_shadows.main,
     "simulate": bench_simulate.main,
     "ingest": bench_ingest.main,
     "daemon": bench_daemon.main,
