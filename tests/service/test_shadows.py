@@ -90,6 +90,18 @@ def test_where_too_many_wait_decisions_are_stored_without_shadows() -> None:
     assert records[:49] == without, "the first ones, while the others wait"
 
 
+def test_at_the_end_all_decisions_are_passed_on_in_time() -> None:
+    predictions = service()
+    handler = RequestHandler(predictions, dict)
+    thread = ShadowThread(lambda: predictions, handler.queue)
+    for _ in range(500):
+        thread.add(DecisionRecord(0, "queuejob", job().submission, "on", "v1", 1.0, 60, "set", ""))
+    thread.stop(0)
+    thread.start()
+    until(lambda: len(handler.decisions) == 500)
+    assert thread.skipped == 500
+
+
 def test_shadows_learn_what_the_policys_predictors_learn() -> None:
     predictions = service(waiting="factor:0.5", shadows=("v1", "champion:of=v1/v2", "adaboost", "calibrated"))
     shadows = predictions.shadows

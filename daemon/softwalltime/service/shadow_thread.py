@@ -33,6 +33,8 @@ class ShadowThread:
     def __init__(self, predictions: Callable[[], PredictionService], store: Callable[[DecisionRecord], None]) -> None:
         self.skipped = 0
         """Decisions stored without the shadow predictors, because too many waited."""
+        self._until: float | None = None
+        """When no shadow predictor is asked any more, by the monotonic clock; ``None``: the thread is not to end."""
         self._predictions = predictions
         self._store = store
         self._queue: SimpleQueue[DecisionRecord | None] = SimpleQueue()
@@ -43,7 +45,11 @@ class ShadowThread:
         self._thread.start()
 
     def stop(self, timeout: float) -> bool:
-        """End after the decisions that wait were passed on; return whether that was within ``timeout`` seconds."""
+        """End after the decisions that wait were passed on; return whether that was within ``timeout`` seconds.
+
+        The thread does not rest any more, and asks no shadow predictor after half of that time.
+        """
+        self._until = time.monotonic() + timeout / 2
         self._queue.put(None)
         if self._thread.ident is not None:
             self._thread.join(timeout)
@@ -66,14 +72,15 @@ class ShadowThread:
             except Exception:
                 log.exception("unexpected error in the shadow predictors")
             self._store(record)
-            if self._queue.qsize() <= BEHIND:
+            if self._queue.qsize() <= BEHIND and self._until is None:
                 time.sleep(REST * (time.perf_counter() - began))
 
     def _with_shadows(self, record: DecisionRecord) -> DecisionRecord:
         predictions = self._predictions()
         if predictions.shadows is None or not predictions.ready or record.mode == "off" or record.event not in EVENTS:
             return record
-        if self._queue.qsize() > BEHIND:
+        late = self._until is not None and time.monotonic() > self._until
+        if late or self._queue.qsize() > BEHIND:
             self.skipped += 1
             return record
         return replace(record, shadows=predictions.shadows.values(record.submission, record.at))
