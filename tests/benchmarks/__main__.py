@@ -3,6 +3,7 @@
 import sys
 
 from tests.benchmarks import (
+    bench_attention,
     bench_calibrated,
     bench_daemon,
     bench_gaming,
@@ -23,6 +24,7 @@ from tests.benchmarks import (
 )
 
 BENCHMARKS = {
+    "attention": bench_attention.main,
     "calibrated": bench_calibrated.main,
     "replay": bench_replay.main,
     "shadows": bench_shadows.main,

@@ -13,7 +13,7 @@ from softwalltime.events import Ended, Kind
 from softwalltime.jobs import CompletedJob, Prediction
 from softwalltime.predictors.calibrated import Calibrated, CalibratedOptions
 from softwalltime.predictors.learned import attention
-from softwalltime.predictors.learned.distribution import REACHES, SIZE
+from softwalltime.predictors.learned.distribution import REACHES, SIZE, best_bin
 from softwalltime.predictors.learned.features import JOB_FEATURES, LARGEST, PAIR_FEATURES, WIDTHS
 from softwalltime.predictors.learned.gather import gather
 from softwalltime.predictors.learned.mixture import smears
@@ -94,6 +94,8 @@ def test_features_and_estimates_of_numpy_and_compiled_are_equal(way: str, knowns
         assert np.allclose(numpy.weights, compiled.weights, rtol=1e-3)
         assert numpy.jobs.tolist() == compiled.jobs.tolist()
         assert numpy.shares.sum() == pytest.approx(1)
+        for price in (0.1, 1.0, 5.0):
+            assert functions("best_bin")(compiled.shares, price, 0.25) == best_bin(compiled.shares, price, 0.25)
     assert max(len(gather(known).places) for known in some) > 30
     assert max(known.running.shape[1] for known in some) > 2
 

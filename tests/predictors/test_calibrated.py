@@ -106,7 +106,7 @@ def test_the_best_bin_has_the_highest_expected_utility(shares: object, price: fl
     accuracy = np.minimum(UPPER[:, None], MIDDLE) / np.maximum(UPPER[:, None], MIDDLE)
     tail = 1 - shares.cumsum()
     utility = accuracy @ shares - price * tail - length_price * UPPER
-    assert utility[best_bin(shares, price, length_price, 0)] == pytest.approx(utility.max(), abs=1e-9)
+    assert utility[best_bin(shares, price, length_price)] == pytest.approx(utility.max(), abs=1e-9)
 
 
 @given(masses, st.floats(0, 5))

@@ -3,7 +3,7 @@
 import math
 from bisect import bisect_right, insort
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from heapq import nlargest
 from typing import ClassVar, Literal
@@ -22,6 +22,7 @@ from softwalltime.predictors.learned.distribution import (
     SIZE,
     Floats,
     Quantiles,
+    best_bin,
     bin_of,
     corrected,
     remaining,
@@ -266,13 +267,17 @@ class Calibrated(Predictor):
             return (attention.estimate_compiled if self._compiled else attention.estimate_runtime)(known, self._weights)
         return compiled.estimate_runtime(known) if self._compiled else estimate_runtime(known)
 
+    @property
+    def _choose(self) -> Callable[[Floats, float, float], int]:
+        return attention.compiled("best_bin") if self._compiled and self._weights is not None else best_bin
+
     def _number(self, shares: Floats, quantiles: Quantiles, walltime: int, ncpus: int | None) -> float:
         """The statistic of a distribution, in seconds."""
         if self._q is not None:
             return Prediction(0.0, "", (), quantiles, walltime).quantile(self._q)
         if self._statistic == "mean":
             return Prediction(0.0, "", (), quantiles, walltime).mean
-        return best_seconds(self._objective, shares, self._log_price, walltime, ncpus or 1)
+        return best_seconds(self._objective, shares, self._log_price, walltime, ncpus or 1, self._choose)
 
     def _settle(self) -> None:
         """Let the job that ended first adjust the price.
@@ -310,7 +315,7 @@ class Calibrated(Predictor):
         known = self._known(now, row, key, columns[:, first:then], running, columns[:, first:last], (), waiting)
         walltime, place = key[2], bisect_right(self._price_ends, now - LATENESS)
         shares, ncpus = self._estimate(known).shares, math.exp(row[NCPUS])
-        seconds = best_seconds(self._objective, shares, self._prices[place], walltime, ncpus)
+        seconds = best_seconds(self._objective, shares, self._prices[place], walltime, ncpus, self._choose)
         missed = seconds < math.exp(row[RUNTIME]) - 1e-6
         step = 0.01 * (1 if self._settled < FEW else EACH) + 0.02 / (1 + self._settled / 50)
         self._log_price = min(max(self._log_price + step * (missed - self._target), -8.0), 8.0)

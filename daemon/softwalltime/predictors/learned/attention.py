@@ -20,6 +20,7 @@ _SIGNATURES = {
     f"{_S2}, {_S}, i8[::1], f8[::1], f8[::1], f8[::1], i8[::1], f8[:,::1])",
     "network": f"void({_S2}, i8, {_S}, {_S2}, {_S2}, {_S}, {_S2}, {_S}, {_S2}, {_S}, {_S2}, {_S}, {_S2}, {_S}, "
     f"{_S2}, {_S})",
+    "best_bin": "i8(f8[::1], f8, f8)",
     "mix": f"void({_S2}, i8, f8[::1], f8[::1], f8[::1], i8[::1], f8[:,::1], {_F}, {_S}, f8[::1], f8[::1])",
 }
 
@@ -28,6 +29,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "gather": gather_kernel.gather,
     "network": network_kernels.network,
     "mix": network_kernels.mix,
+    "best_bin": network_kernels.best_bin,
 }
 """The functions that numba compiles."""
 
@@ -48,7 +50,7 @@ def compiled(name: str) -> Callable[..., Any]:
 
 
 def compile_estimate() -> None:
-    """Compile all functions that an estimate needs."""
+    """Compile all functions that an answer needs."""
     for name in _SIGNATURES:
         compiled(name)
 

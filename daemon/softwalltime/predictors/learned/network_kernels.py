@@ -4,12 +4,14 @@ import math
 
 import numpy as np
 
-from softwalltime.predictors.learned.distribution import REACHES, SIZE, STEPS, Floats
+from softwalltime.predictors.learned.distribution import MIDDLE, REACHES, SIZE, STEPS, UPPER, Floats
 from softwalltime.predictors.learned.features import CENSORED, POWERS, REACHED, WIDTHS
 from softwalltime.predictors.learned.network import Floats32
 from softwalltime.predictors.learned.similarity import Integers
 
 _POWER_0, _POWER_1, _POWER_2 = POWERS
+_PER_MIDDLE: Floats = 1 / MIDDLE
+_PER_UPPER: Floats = 1 / UPPER
 _DECAY = np.exp(-1.0 / (STEPS * np.array(WIDTHS)))
 
 
@@ -130,3 +132,20 @@ def mix(
         shares[place] = surviving * hazard
         surviving *= 1.0 - hazard
     shares[REACHES] += surviving
+
+
+def best_bin(shares: Floats, price: float, length_price: float) -> int:
+    """Return what :func:`.distribution.best_bin` returns."""
+    total = 0.0
+    for place in range(SIZE):
+        total += shares[place] * _PER_MIDDLE[place]
+    short = long = below = 0.0
+    best, found = -math.inf, 0
+    for place in range(SIZE):
+        short += shares[place] * MIDDLE[place]
+        long += shares[place] * _PER_MIDDLE[place]
+        below += shares[place]
+        utility = short * _PER_UPPER[place] + (total - length_price - long) * UPPER[place] + price * below
+        if utility > best:
+            best, found = utility, place
+    return found

@@ -1,6 +1,7 @@
 """Choose a prediction from a distribution by what its errors cost."""
 
 import math
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -22,7 +23,10 @@ def first_log_price(objective: Objective, target: float) -> float:
     return (1.4 if objective == "absolute-error" else 3.4) - 1.2 * math.log(target / 0.05)
 
 
-def best_seconds(objective: Objective, shares: Floats, log_price: float, walltime: int, ncpus: float) -> float:
+def best_seconds(
+    objective: Objective, shares: Floats, log_price: float, walltime: int, ncpus: float,
+    choose: Callable[[Floats, float, float], int] = best_bin,
+) -> float:  # fmt: skip
     """Return the prediction with the least expected loss, in seconds.
 
     ============== ====================================================================================
@@ -37,10 +41,11 @@ def best_seconds(objective: Objective, shares: Floats, log_price: float, walltim
     predictions have the least mean loss of all that underestimate this share (Lagrange).
 
     :param log_price: logarithm of the price.
+    :param choose: :func:`.distribution.best_bin` or what is equal to it.
     """
     price = math.exp(log_price)
     if objective == "accuracy":
-        return seconds_of(best_bin(shares, price, LENGTH_PRICE, 0), walltime)
+        return seconds_of(choose(shares, price, LENGTH_PRICE), walltime)
     price *= HOUR / walltime
     if objective == "node-seconds":
         price /= ncpus
