@@ -225,8 +225,13 @@ def test_the_presets_are_compared_with_today(logs: str, capsys: pytest.CaptureFi
     asked = ["policy", "compare", logs, "--seeds", "1-2", "--processes", "1"]
     assert run([*asked, "--format", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert list(document["policies"]) == ["today", "safe", "order"]
+    assert list(document["policies"]) == ["today", "safe", "safe, guard 1 h", "order", "order, guard 1 h"]
     assert document["seeds"] == [1, 2]
     assert document["settings"]["order"]["formula"] == "(eligible_time + 3600.0) / (predicted or walltime or 1e9)"
     assert document["settings"]["safe"]["waiting"] == "factor:0.5"
+    assert [document["settings"][name]["guard"] for name in ("safe", "safe, guard 1 h", "order, guard 1 h")] == [
+        None,
+        3600,
+        3600,
+    ]
     assert {each["backfill"] for each in document["settings"].values()} == {"pbs"}

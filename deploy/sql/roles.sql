@@ -57,7 +57,9 @@ BEGIN
             ('log_positions',     'SELECT, INSERT, UPDATE',         'SELECT, INSERT, UPDATE',         NULL),
             ('malformed_dropped', 'SELECT, INSERT, UPDATE',         'SELECT, INSERT, UPDATE',         NULL),
             ('malformed_lines',   'SELECT, INSERT, DELETE',         'SELECT, INSERT, DELETE',         NULL),
+            ('live_states',       'SELECT, INSERT, DELETE',         NULL,                             NULL),
             ('predictions',       'SELECT, INSERT, DELETE',         NULL,                             NULL),
+            ('promises',          'SELECT, INSERT, UPDATE, DELETE', NULL,                             NULL),
             ('teaching_states',   'SELECT, INSERT, DELETE',         'SELECT, INSERT, DELETE',         'SELECT')
         ) AS rights (name, daemon, ingest, hook)
         WHERE rights.name = relation.name;

@@ -17,6 +17,7 @@ WITH ended AS (
         coalesce(prediction.mode, nameless.mode, '') AS mode,
         coalesce(prediction.predictor, nameless.predictor, '') AS predictor,
         coalesce(beside.shadows, nameless.shadows) AS shadows,
+        coalesce(prediction.ordering, nameless.ordering) AS ordering,
         CASE
             WHEN begun.had IS NOT NULL THEN CASE WHEN begun.had > 0 AND begun.had < job.walltime THEN begun.had END
             WHEN prediction.action = 'late' OR nameless.action = 'late' THEN NULL
@@ -28,7 +29,7 @@ WITH ended AS (
         END AS soft_walltime
     FROM softwalltime.completed_jobs AS job
     LEFT JOIN LATERAL (
-        SELECT made.mode, made.predictor, made.walltime, made.soft_walltime, made.action
+        SELECT made.mode, made.predictor, made.walltime, made.soft_walltime, made.action, made.ordering
         FROM softwalltime.predictions AS made
         WHERE made.job_id = ANY (ARRAY[job.job_id, regexp_replace(job.job_id, '\[\d+\]', '[]')])
             AND made.job_id <> '' AND made.event NOT IN ('runjob', 'live_run')
@@ -38,7 +39,7 @@ WITH ended AS (
         LIMIT 1
     ) AS prediction ON true
     LEFT JOIN LATERAL (
-        SELECT made.mode, made.predictor, made.soft_walltime, made.action, made.shadows
+        SELECT made.mode, made.predictor, made.soft_walltime, made.action, made.shadows, made.ordering
         FROM softwalltime.predictions AS made
         WHERE prediction.mode IS NULL
             AND made.predicted_at BETWEEN job.ctime - 3 AND job.ctime + 3
@@ -145,6 +146,23 @@ lengths AS (
     FROM outcome
     WHERE mode IN ('shadow', 'on')
     GROUP BY 2, 3, 4, 5
+),
+ordered AS (
+    INSERT INTO softwalltime.daily_ordering (
+        day, mode, jobs, underestimated, accuracy, ordering, runtime, walltime, share
+    )
+    SELECT
+        :day, mode,
+        count(*),
+        count(*) FILTER (WHERE ordering < t),
+        sum(least(ordering, t)::double precision / greatest(ordering, t)),
+        sum(ordering::double precision),
+        sum(t::double precision),
+        sum(walltime::double precision),
+        sum(t::double precision / walltime)
+    FROM outcome
+    WHERE ordering >= 1 AND mode IN ('shadow', 'on')
+    GROUP BY mode
 )
 INSERT INTO softwalltime.daily_waits (day, after, processors, walltime, jobs, wait, slowdown, slowdown_log)
 SELECT
@@ -255,3 +273,27 @@ SELECT mode, predictor, jobs, accuracy, underestimated, badly_underestimated, re
 FROM softwalltime.drift
 WHERE jobs > 0
 ORDER BY mode, predictor;
+
+-- name: recent_waits
+-- Return the waits by size of the last seven days and of the eight weeks before.  The widest size is the largest one with
+-- 20 jobs or more in both.
+WITH sizes AS (
+    SELECT
+        day.processors,
+        coalesce(sum(jobs) FILTER (WHERE day.day > today.day - 7), 0)::bigint AS jobs,
+        coalesce(sum(wait) FILTER (WHERE day.day > today.day - 7), 0) AS wait,
+        coalesce(sum(jobs) FILTER (WHERE day.day <= today.day - 7), 0)::bigint AS jobs_before,
+        coalesce(sum(wait) FILTER (WHERE day.day <= today.day - 7), 0) AS wait_before
+    FROM softwalltime.daily_waits AS day
+    CROSS JOIN (SELECT (now() AT TIME ZONE 'UTC')::date AS day) AS today
+    WHERE day.day <= today.day AND day.day > today.day - 63
+    GROUP BY day.processors
+)
+SELECT
+    CASE processors
+        WHEN 0 THEN 'not known' WHEN 1 THEN '1' WHEN 2 THEN '2 to 8' WHEN 9 THEN '9 to 64' ELSE '65 or more'
+    END AS processors,
+    processors = max(processors) FILTER (WHERE jobs >= 20 AND jobs_before >= 20) OVER () IS TRUE AS widest,
+    jobs, wait / greatest(jobs, 1), jobs_before, wait_before / greatest(jobs_before, 1)
+FROM sizes
+ORDER BY sizes.processors;

@@ -52,6 +52,25 @@ WHERE ctid = ANY (ARRAY(
 DELETE FROM softwalltime.interrupted_runs
 WHERE ctid = ANY (ARRAY(SELECT ctid FROM softwalltime.interrupted_runs WHERE end_time < :before LIMIT :batch));
 
+-- name: delete_old_promises
+-- Delete up to :batch promises made before :before, the oldest first.
+DELETE FROM softwalltime.promises
+WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM softwalltime.promises WHERE promised_at < :before ORDER BY promised_at LIMIT :batch
+));
+
+-- name: delete_old_live_states
+-- Delete up to :batch states of guard and steering recorded before :before, but for the last one of each server, which
+-- the daemon continues with.
+DELETE FROM softwalltime.live_states
+WHERE ctid = ANY (ARRAY(
+    SELECT state.ctid FROM softwalltime.live_states AS state
+    WHERE state.changed_at < :before AND state.id < (
+        SELECT max(newer.id) FROM softwalltime.live_states AS newer WHERE newer.server = state.server
+    )
+    LIMIT :batch
+));
+
 -- name: delete_old_current
 -- Delete jobs submitted before :before that wait, or run without a walltime: how long they may do so is not bounded.
 DELETE FROM softwalltime.current_jobs

@@ -14,7 +14,9 @@ from softwalltime.live.options import LiveOptions
 from softwalltime.policy.site import SitePolicy
 from softwalltime.service.live_values import LiveCounts, LiveValues
 from softwalltime.service.prediction_service import PredictionService
+from softwalltime.service.promise_watch import PromiseWatch
 from tests.acceptance.lab import Lab, until
+from tests.live.remembered import remembering
 from tests.samples import ROOT
 from tests.samples import job as completed
 
@@ -43,10 +45,11 @@ class Live:
         self.predictions.ready = True
         self.records: list[DecisionRecord] = []
         self.counts = LiveCounts()
+        self.promises = PromiseWatch(remembering())
         self.ended = int(time.time()) - 1000
         self.values = LiveValues(
             LiveOptions.model_validate({"mode": "on", "change_seconds": 10, "lead": 20} | options), connection,
-            lambda: self.predictions, self.records.append, self.counts,
+            lambda: self.predictions, self.records.append, self.counts, self.promises,
         )  # fmt: skip
 
     def learn(self, runtime: int) -> None:
@@ -137,7 +140,7 @@ def test_the_guard_stops_short_values_while_the_top_job_is_late(lab: Lab, connec
     live.look()
     small = lab.qsub("-h", *options, "-l", "select=1:ncpus=1")
     lab.must("qrls", small)
-    until(lambda: live.look() or (live.values.guard is not None and live.values.guard.late == top), 120, "the guard")
+    until(lambda: live.look() or (live.promises.late_job == top), 120, "the guard")
     assert {lab.soft(job) for job in (top, small) if lab.job(job)["job_state"] == "Q"} <= {600}
 
 

@@ -12,9 +12,11 @@ from psycopg import postgres
 from sqlalchemy import Engine, text
 
 from softwalltime.errors import StoreError
+from softwalltime.promises import Outcome, Promise
 from softwalltime.replay.workload import Workload
 from softwalltime.store.definitions import views
 from softwalltime.store.migrations import check, upgrade
+from softwalltime.store.promises import LiveState, store_promises, store_state
 from softwalltime.store.start_times import StoredStart, judge_starts, publish_starts
 from softwalltime.workloads.synthetic import generate
 from tests.deploy.dashboard import DASHBOARD, DEPLOY, POSTGRESQL, PROMETHEUS, QUERIES
@@ -90,7 +92,15 @@ def expanded(query: str, length: timedelta) -> str:
 def filled(module_engine: Engine) -> Engine:
     """A store with jobs and predictions of the last weeks."""
     workload = Workload(lately(generate(1500, users=10, processors=1024, seed=3), days=30))
-    store(module_engine, workload.jobs, asked(workload, mode="on", waiting="v1", shadows=("v3",))[0])
+    decisions = asked(workload, mode="on", waiting="v1", ordering="v2", shadows=("v3",))[0]
+    store(module_engine, workload.jobs, decisions)
+    with module_engine.begin() as connection:
+        for number, each in enumerate(workload.jobs[::5]):
+            began, submission = each.start or each.end, each.submission
+            outcome = Outcome.LATE if number % 4 == 0 else Outcome.KEPT
+            promise = Promise(submission.job_id, began - 900, began - 70, began, outcome, began, "q", submission.ncpus)
+            store_promises(connection, "", [promise])
+            store_state(connection, LiveState("srv", began, number / 100, submission.job_id if number % 3 else ""))
     fresh(module_engine)
     now = int(time.time())
     start = StoredStart(

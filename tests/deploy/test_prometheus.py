@@ -11,8 +11,8 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from softwalltime.service.metrics import MetricsEndpoint
-from softwalltime.service.status import DecisionCount
-from softwalltime.store.quality import Quality
+from softwalltime.service.status import DecisionCount, LiveStatus
+from softwalltime.store.quality import Quality, WaitOfSize
 from tests.deploy.dashboard import DEPLOY, PROMETHEUS
 from tests.service.statuses import new_status, working_status
 
@@ -23,8 +23,8 @@ PROMTOOL = shutil.which(os.environ.get("SOFTWALLTIME_TEST_PROMTOOL", "promtool")
 # Metrics, functions, labels and keywords of Prometheus itself.
 NOT_OURS = {
     "up", "sum", "by", "rate", "increase", "changes", "histogram_quantile", "le", "max", "min", "time", "and", "or",
-    "on", "job", "instance", "event", "action", "operation", "mode", "waiting", "predictor", "label_values",
-    "label_replace", "max_over_time", "vector",
+    "on", "job", "instance", "event", "action", "operation", "mode", "outcome", "waiting", "predictor", "label_values",
+    "label_replace", "max_over_time", "vector", "widest",
 }  # fmt: skip
 needs_promtool = pytest.mark.skipif(
     PROMTOOL is None, reason="promtool is not installed, and SOFTWALLTIME_TEST_PROMTOOL names none"
@@ -38,6 +38,8 @@ def metrics() -> dict[str, set[str]]:
         decisions=(DecisionCount("runjob", "on", "set", 1),),
         requests={"failed": 1},
         week=(Quality("on", "v1", 1, 1.0, 0.0, 0.0, 1.0),),
+        waits=(WaitOfSize("65 or more", True, 30, 20_000.0, 300, 10_000.0),),
+        live=LiveStatus("on", steer=0.2),
     )
     endpoint = MetricsEndpoint(("127.0.0.1", 0), lambda: status)
     try:
@@ -83,7 +85,8 @@ def test_alerts_are_well_formed() -> None:
         assert rule["labels"]["severity"] in ("info", "warning")
         assert rule["annotations"].keys() == {"summary", "description"}
         assert re.fullmatch(r"\d+[mh]", rule.get("for", "1m"))
-    for wanted in ("hook_timeouts", "log_behind", "underestimated", "start_time", "store_up", "malformed"):
+    wanted_ones = "hook_timeouts", "log_behind", "underestimated", "start_time", "store_up", "malformed", "widest"
+    for wanted in wanted_ones:
         assert any(wanted in rule["expr"] for rule in RULES), wanted
 
 

@@ -40,6 +40,8 @@ class Daemon:
         self.configure(policy)
         self.process: subprocess.Popen[bytes] | None = None
         self.environment: dict[str, str] = {}
+        self.prefix: tuple[str, ...] = ()
+        """A command that runs the daemon's in its place."""
 
     def configure(self, policy: str) -> None:
         """Write the configuration file."""
@@ -51,7 +53,7 @@ class Daemon:
         """Start it and wait until it answers."""
         with self.output.open("ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "softwalltime", "serve", "--config", self.config],
+                [*self.prefix, sys.executable, "-m", "softwalltime", "serve", "--config", self.config],
                 stderr=output,
                 stdout=output,
                 env={**os.environ, **self.environment},
@@ -75,6 +77,11 @@ class Daemon:
     def predict(self, event: str = "queuejob", **job: object) -> dict[str, Any]:
         """Return the response to a request of the hook."""
         asked = {"op": "predict", "event": event, "job": {"user": "alice", "walltime": 3600, **job}}
+        return ask(self.socket, asked, PATIENT)
+
+    def explain(self, **job: object) -> dict[str, Any]:
+        """Return the decision about such a job, with its reason."""
+        asked = {"op": "explain", "event": "queuejob", "job": {"user": "alice", **job}}
         return ask(self.socket, asked, PATIENT)
 
     def send(self, number: signal.Signals) -> None:

@@ -14,8 +14,10 @@ from softwalltime.reasons import Reason
 from softwalltime.service.live_thread import LiveThread
 from softwalltime.service.live_values import LiveCounts, LiveValues
 from softwalltime.service.prediction_service import PredictionService
+from softwalltime.service.promise_watch import PromiseWatch
 from softwalltime.service.protocol import Request
 from tests.live.emulated import SUBMITTED, EmulatedServer
+from tests.live.remembered import remembering
 from tests.samples import job as completed
 from tests.service.running import until
 
@@ -48,7 +50,7 @@ class Site:
         """Live values with these options."""
         return LiveValues(
             LiveOptions.model_validate({"mode": "on"} | options), self.connection, lambda: self.predictions,
-            self.records.append, self.counts,
+            self.records.append, self.counts, PromiseWatch(remembering()),
         )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Engine, text
 from softwalltime.cli import run
 from softwalltime.jobs import CompletedJob, CurrentJob, DecisionRecord
 from softwalltime.policy.site import SitePolicy
+from softwalltime.promises import Promise
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
@@ -25,6 +26,7 @@ from softwalltime.store.engine import connect
 from softwalltime.store.history import read_history
 from softwalltime.store.jobs import add_interrupted, read_jobs
 from softwalltime.store.predictions import add_decisions
+from softwalltime.store.promises import LiveState, last_states, open_promises, store_promises, store_state
 from softwalltime.store.retention import FEW, RefusalReason, Retention, prune, refusals
 from softwalltime.store.statement_timeout import StatementMonitor
 from tests.samples import job
@@ -79,15 +81,23 @@ def test_older_rows_are_pruned_and_the_limit_itself_is_kept(engine: Engine) -> N
     add(engine, *(job(job_id=f"{days}", end=NOW - days * DAY) for days in (0, 9, 10, 11)))
     add(engine, job(job_id="just", end=NOW - 10 * DAY - 1), job(job_id="never ran", end=NOW - 20 * DAY, runtime=0))
     with engine.begin() as connection:
-        for days in (9, 11):
+        for days in (11, 9):
             add_interrupted(connection, [job(job_id=f"{days}", end=NOW - days * DAY)])
             at = NOW - days * DAY
             decision = DecisionRecord(at, "queuejob", job().submission, "on", "v1", 1.0, 60, "set", "", 1)
             add_decisions(connection, [decision])
+            store_promises(connection, "", [Promise(f"{days}.srv", at, at, at)])
+            for server in ("srv", "idle")[: 1 if days == 9 else 2]:
+                store_state(connection, LiveState(server, at, days / 10, ""))
     assert pruned(engine, days=10) == {
         "completed_jobs": 3, "predictions": 1, "interrupted_runs": 1, "current_jobs": 0, "daily figures": 0,
-        "start_times": 0,
+        "start_times": 0, "promises": 1, "live_states": 1,
     }  # fmt: skip
+    with engine.connect() as connection:
+        assert [promise.job_id for promise in open_promises(connection, "")] == ["9.srv"]
+        states = last_states(connection)
+    # The daemon of a server without starts goes on with its last theta, however old.
+    assert {server: state.theta for server, state in states.items()} == {"srv": 0.9, "idle": 1.1}
     assert sorted(ids(engine)) == ["0", "10", "9"]
     with engine.connect() as connection:
         assert connection.execute(text("SELECT job_id FROM softwalltime.interrupted_runs")).scalars().all() == ["9"]
@@ -217,7 +227,7 @@ def test_current_jobs_are_pruned_when_their_ends_must_have_been_missed(engine: E
     assert left == {"waits", "runs", "is late", "has no limit", "5[].srv"}
 
 
-EMPTY = ("completed_jobs", "predictions", "interrupted_runs", "daily figures", "start_times")
+EMPTY = ("completed_jobs", "predictions", "interrupted_runs", "promises", "live_states", "daily figures", "start_times")
 
 
 @contextmanager

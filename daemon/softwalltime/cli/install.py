@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from softwalltime.errors import SoftwalltimeError, UsageError
-from softwalltime.settings import load_settings
+from softwalltime.settings import Settings, load_settings
 
 FOLDER = Path("/etc/softwalltime/hook")
 HINTS = """\
@@ -104,8 +104,9 @@ def install(
         click.echo(f"preset {asked}: PBS's settings are not known here: {problem}", err=True)
     elif asked and pbs is not None and not files_only:
         changes = set_up(
-            pbs, folder, asked, resource_of(installation.own or hook.configuration_of(present)), formula, do=do
-        )
+            pbs, folder, asked, resource_of(installation.own or hook.configuration_of(present)), formula, do=do,
+            promises=_reads_promises(settings, asked),
+        )  # fmt: skip
     plan = installation.plan(present, supported)
     writes = do or files_only
     for file in write(plan, folder) if writes else outdated(plan, folder):
@@ -128,6 +129,19 @@ def install(
             click.echo(f"nothing was changed in PBS; run: qmgr < {folder / STATEMENTS}", err=True)
         else:
             click.echo(nothing, err=True)
+
+
+def _reads_promises(settings: Settings, preset: str) -> bool:
+    """Return whether guard or steering acts under a preset with these settings.
+
+    :raises UsageError: if they are wrong.
+    """
+    from softwalltime.live.options import live_options, reads_promises
+    from softwalltime.policy.site import site_policy
+
+    if not settings.live or preset == "none":
+        return False
+    return reads_promises(site_policy({**settings.policy, "preset": preset}), live_options(settings.live, preset))
 
 
 @click.command()

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from math import exp
 from typing import Any
 
 from softwalltime.formatting import percent, plural
@@ -59,6 +60,8 @@ def problems(status: Status) -> Iterator[str]:
         yield f"live values: {status.live.problem}"
     if status.starts.problem:
         yield f"starts: {status.starts.problem}"
+    if status.live.unmet:
+        yield status.live.unmet
     if status.from_the_future:
         yield f"clock: {plural(status.from_the_future, 'job')} recorded with an end in the future"
     if status.refused_users:
@@ -182,13 +185,36 @@ def _live(live: LiveStatus) -> dict[str, str]:
         "mode": f"{live.mode}: {LIVE_MODES[live.mode]}",
         "queue": f"{plural(live.jobs, 'job')} at the last of {plural(live.looks, 'look')}",
         "alters": f"{live.altered:,} made{recorded}, {live.refused:,} refused{postponed}",
-        "guard": f"on, {live.late_job} is late" if live.late_job else "off",
+        "promises": promises(live),
+        "guard": guard(live),
+        **({"steering": steering(live)} if live.steer is not None else {}),
     }
 
 
 def _shadows(status: Status) -> str:
     skipped = f"; {status.shadows_skipped:,} decisions stored without them" if status.shadows_skipped else ""
     return ", ".join(status.policy["shadows"]) + skipped
+
+
+def promises(live: LiveStatus) -> str:
+    """Format the promised starts since the start of the daemon: ``12 kept, 3 broken, 1 open``."""
+    found = live.promises
+    return f"{found.get('kept', 0):,} kept, {found.get('late', 0):,} broken, {found.get('open', 0):,} open"
+
+
+def guard(live: LiveStatus) -> str:
+    """Format the state of the guard."""
+    if live.late_job:
+        return f"on, {live.late_job} is late"
+    return "none" if live.guard is None else f"off, no top job is {span(live.guard)} late"
+
+
+def steering(live: LiveStatus) -> str:
+    """Format theta, and what it does to waiting values."""
+    if live.steer is None:
+        return "none"
+    acts = "" if live.mode == "on" else ", once live values are on"
+    return f"theta {live.theta:+.2f}: waiting values times {exp(live.theta):.2f}{acts}; target {live.steer:.0%} broken"
 
 
 def _exceptions(policy: Mapping[str, Any]) -> str:

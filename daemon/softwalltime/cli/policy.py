@@ -60,7 +60,7 @@ def set_policy(context: click.Context, name: str, do: bool, formula: str, folder
     from softwalltime.deployment.sched_config import refuse_open, rewrite
     from softwalltime.deployment.scheduler_setup import SETUPS
     from softwalltime.deployment.settings_file import policy_file, read, with_policy
-    from softwalltime.live.options import live_options
+    from softwalltime.live.options import live_options, without_live
     from softwalltime.policy.site import site_policy
 
     if formula and name != "order":
@@ -70,8 +70,8 @@ def set_policy(context: click.Context, name: str, do: bool, formula: str, folder
     after = with_policy(before, {"preset": name}, str(file))
     # The daemon refuses wrong settings, so nothing is changed before they are correct.
     settings = load_settings(config)
-    site_policy({**settings.policy, "preset": name})
-    live_options(settings.live)
+    policy = site_policy({**settings.policy, "preset": name})
+    unmet = without_live(policy, live_options(settings.live, name))
     if do and after != before:
         refuse_open(file)
 
@@ -90,6 +90,8 @@ def set_policy(context: click.Context, name: str, do: bool, formula: str, folder
     # The custom resource must exist as long as the daemon gives it a value.
     for step in (set_up, switch) if name == "order" else (switch, set_up):
         step()
+    if unmet:
+        click.echo(f"note: {unmet}")
 
 
 @policy.command("compare")

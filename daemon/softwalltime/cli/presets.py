@@ -10,14 +10,17 @@ from softwalltime.deployment.scheduler_setup import requirements, unreadable
 from softwalltime.deployment.setup_plan import Setup, plan_setup
 
 
-def set_up(pbs: Qmgr, folder: Path, preset: str, resource: str, formula: str, *, do: bool) -> bool:
+def set_up(
+    pbs: Qmgr, folder: Path, preset: str, resource: str, formula: str, *, do: bool, promises: bool = False
+) -> bool:
     """Print what the preset needs of PBS, and make the changes if ``do`` is true; return whether there are any.
 
     :param preset: ``none`` takes all earlier changes back.
     :param formula: the job_sort_formula that replaces the site's; empty: the site's stays.
+    :param promises: whether guard or steering is on, which read promised starts.
     """
     setup = Setup(pbs, folder)
-    needs = requirements(preset, resource, formula)
+    needs = requirements(preset, resource, formula, promises=promises)
     settings = read_settings(pbs)
     plan = plan_setup(needs, settings, setup.kept())
     if do:

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from softwalltime.cli.overview import SHARES, milliseconds, problems, size, span
+from softwalltime.cli.overview import SHARES, guard, milliseconds, problems, promises, size, span, steering
 from softwalltime.formatting import printable
 from softwalltime.service.status import DecisionCount, Status
 from softwalltime.store.current import Overview
@@ -71,7 +71,9 @@ def render(now: Sample, before: Sample, selection: Selection | None = None) -> G
         + (f"  ordering {ordering}" if (ordering := policy.get("ordering")) is not None else ""),
     )
     parts: list[RenderableType] = [head, *(Text(f"! {line}", style="yellow") for line in wrong), Text()]
-    parts.append(Columns([_requests(now, before), _latencies(now, before), _lag(now)], padding=(0, 4)))
+    tables = [_requests(now, before), _latencies(now, before), _lag(now)]
+    tables += [_live_values(now)] if status.live.mode != "off" else []
+    parts.append(Columns(tables, padding=(0, 4)))
     stored = now.stored
     if (overview := stored.overview) is None:
         parts += [Text(), Text(f"jobs and decisions omitted: {stored.problem}", style="yellow")]
@@ -131,6 +133,20 @@ def _lag(now: Sample) -> Table:
         ("malformed lines", f"{status.malformed:,}"),
         ("decisions to store", f"{status.to_record:,}"),
         ("hook timeouts", f"{status.timeouts:,}"),
+    ):
+        table.add_row(name, value)
+    return table
+
+
+def _live_values(now: Sample) -> Table:
+    """Render promised starts, guard and steering."""
+    live = now.status.live
+    table = _table("live values", ("", ""), right=99)
+    for name, value in (
+        ("alters", f"{live.altered:,}"),
+        ("promises", promises(live)),
+        ("guard", guard(live)),
+        ("steering", steering(live)),
     ):
         table.add_row(name, value)
     return table

@@ -81,6 +81,8 @@ def check_daemon(probe: DaemonProbe | str, deadline_ms: int, version: str) -> It
         yield ok("mode", "shadow: predictions are recorded, nothing is set")
     else:
         yield ok("mode", f"{mode}, for {status.policy['share']:.0%} of the users")
+    if status.live.problem:
+        yield warning("live values", status.live.problem, "see deploy/LIVE.md")
     yield from _learning(status)
 
 

@@ -6,9 +6,12 @@ from softwalltime.deployment.finding import Finding, advice, ok, problem, skippe
 from softwalltime.deployment.scheduler_setup import PbsSettings, Requirement, unreadable
 
 
-def check_setup(preset: str, needs: Sequence[Requirement], settings: PbsSettings, *, on: bool) -> Iterator[Finding]:
+def check_setup(
+    preset: str, needs: Sequence[Requirement], settings: PbsSettings, *, on: bool, setup: str = ""
+) -> Iterator[Finding]:
     """Check each requirement of the preset.
 
+    :param setup: the preset that PBS is set up for under a custom policy; default: the same.
     :param on: whether the policy is on; before that, an unmet requirement is a warning.
     """
     unmet = problem if on else warning
@@ -22,6 +25,6 @@ def check_setup(preset: str, needs: Sequence[Requirement], settings: PbsSettings
             if need.readable(settings):
                 yield ok(need.name, f"{now or 'not set'}, as the preset {preset} needs it")
         else:
-            act = hand or f"softwalltime install --preset {preset} --apply"
+            act = hand or f"softwalltime install --preset {setup or preset} --apply"
             verdict = unmet if need.decisive else advice
             yield verdict(need.name, f"{now or 'not set'}, but for the preset {preset}: {need.why}", f"root: {act}")

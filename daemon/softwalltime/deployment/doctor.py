@@ -21,15 +21,15 @@ from softwalltime.deployment.check_service import (
     check_trial,
 )
 from softwalltime.deployment.check_setup import check_setup
-from softwalltime.deployment.finding import Finding, ok, problem, skipped
+from softwalltime.deployment.finding import Finding, advice, ok, problem, skipped
 from softwalltime.deployment.ownership import settings_writable_by_others
 from softwalltime.deployment.pbs import HooksHiddenError, PbsError, Qmgr, QmgrObjects, find
 from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe
 from softwalltime.deployment.read_settings import read_settings, sched_configs
-from softwalltime.deployment.scheduler_setup import RESOURCE, preset_of, requirements, resource_of
+from softwalltime.deployment.scheduler_setup import RESOURCE, requirements, resource_of, setup_of
 from softwalltime.deployment.subprocess_call import SubprocessError
 from softwalltime.errors import SoftwalltimeError
-from softwalltime.live.options import live_options
+from softwalltime.live.options import live_options, reads_promises, without_live
 from softwalltime.policy.site import SitePolicy, site_policy
 from softwalltime.service.status import OK
 from softwalltime.settings import Settings, hidden_file, load_settings
@@ -55,6 +55,8 @@ class Doctor:
     deadline_ms: int = 0
     asks_daemon: bool = True
     policy: SitePolicy | None = None
+    promises: bool = False
+    """Whether guard or steering is on."""
     resource: str = RESOURCE
     """Custom resource with the prediction, as the hook's configuration names it."""
     unknown: str = ""
@@ -88,11 +90,15 @@ class Doctor:
             yield problem("settings", text, f"root: {found.remedy}")
         try:
             self.policy = site_policy(settings.policy) if settings.policy else None
-            live_options(settings.live)
+            live = live_options(settings.live, settings.policy.get("preset"))
         except SoftwalltimeError as error:
             yield problem("settings", str(error), CORRECT)
             return settings
         yield ok("settings", f"valid; socket {settings.socket}, accounting {settings.accounting or 'not followed'}")
+        if self.policy is not None:
+            self.promises = reads_promises(self.policy, live)
+            if text := without_live(self.policy, live):
+                yield advice("live values", text, 'guard = "off" in [live], or follow deploy/LIVE.md')
         return settings
 
     def _pbs(self, settings: Settings) -> Iterator[Finding]:
@@ -109,8 +115,8 @@ class Doctor:
         yield from check_queues(server)
 
     def _scheduler(self, pbs: Qmgr, settings: Settings, version: str, server: QmgrObjects) -> Iterator[Finding]:
-        preset = preset_of(settings)
-        needs = requirements(preset, self.resource)
+        preset, setup = str(settings.policy.get("preset", "custom")), setup_of(self.policy)
+        needs = requirements(setup, self.resource, promises=self.promises)
         try:
             found = read_settings(pbs) if needs else None
         except PbsError as error:
@@ -121,7 +127,7 @@ class Doctor:
             yield from general
             return
         on = self.policy is None or self.policy.mode == "on"
-        specific = list(check_setup(preset, needs, found, on=on))
+        specific = list(check_setup(preset, needs, found, on=on, setup=setup))
         yield from (finding for finding in general if not repeated(finding, specific))
         yield from specific
 

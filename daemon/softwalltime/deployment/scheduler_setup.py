@@ -12,6 +12,7 @@ from typing import Literal
 
 from softwalltime.deployment import sched_config
 from softwalltime.deployment.pbs import QmgrObject
+from softwalltime.policy.site import KEEP, WALLTIME, Rule, SitePolicy
 from softwalltime.settings import Settings
 
 Place = Literal["server", "resource", "switch", "member"]
@@ -288,12 +289,23 @@ class NoThreshold(Requirement):
         return f"the threshold {now} was chosen for another formula, and {self.why}: check it, or unset it"
 
 
-def requirements(preset: str, resource: str = RESOURCE, formula: str = "") -> tuple[Requirement, ...]:
+def requirements(
+    preset: str, resource: str = RESOURCE, formula: str = "", *, promises: bool = False
+) -> tuple[Requirement, ...]:
     """Return what a preset needs, in the order in which it is changed; nothing for a preset that needs nothing.
 
     :param resource: name of the custom resource with the prediction.
     :param formula: the job_sort_formula to set in place of the site's, which stays if this is empty.
+    :param promises: whether guard or steering is on, which read promised starts.
     """
+    current_promises = ServerAttribute(
+        "clear_topjob_estimates_enable",
+        "True",
+        frozenset({"", "false"}),
+        "when another job becomes the top job, the former one loses its estimated start time"
+        + (", which guard and steering would take for a promise" if promises else ""),
+        decisive=False,
+    )
     planning = (
         Switch(
             "strict_ordering",
@@ -311,7 +323,7 @@ def requirements(preset: str, resource: str = RESOURCE, formula: str = "") -> tu
         ServerAttribute("backfill_depth", "1", frozenset({"0"}), "with 0 no job is planned ahead"),
     )
     if preset == "safe":
-        return planning
+        return (*planning, current_promises) if promises else planning
     if preset != "order":
         return ()
     return (
@@ -319,13 +331,7 @@ def requirements(preset: str, resource: str = RESOURCE, formula: str = "") -> tu
         ServerAttribute(
             "eligible_time_enable", "True", frozenset({"", "false"}), "the formula needs the time that a job has waited"
         ),
-        ServerAttribute(
-            "clear_topjob_estimates_enable",
-            "True",
-            frozenset({"", "false"}),
-            "when another job becomes the top job, the former one loses its estimated start time",
-            decisive=False,
-        ),
+        current_promises,
         *planning,
         Switch("by_queue", on=False, why="the formula must compare the jobs of all queues"),
         Switch("round_robin", on=False, why="the formula must compare the jobs of all queues"),
@@ -338,6 +344,24 @@ def preset_of(settings: Settings) -> str:
     """Return the preset in the settings for which PBS can be set up; empty if they name none of these."""
     preset = settings.policy.get("preset")
     return preset if preset in SETUPS else ""
+
+
+def setup_of(policy: SitePolicy | None) -> str:
+    """Return the preset for which PBS must be set up under a policy; empty: for none.
+
+    The values of a custom policy that is on need what ``order`` needs, if one of them is an ordering value, else what
+    ``safe`` needs.
+    """
+    if policy is None or policy.preset in ("off", "shadow"):
+        return ""
+    if policy.preset != "custom":
+        return policy.preset
+    values: tuple[SitePolicy | Rule, ...] = (policy, *policy.rules)
+    if policy.mode != "on":
+        return ""
+    if any(each.ordering not in (None, KEEP) for each in values):
+        return "order"
+    return "safe" if any(each.waiting not in (None, KEEP, WALLTIME) for each in values) else ""
 
 
 def resource_of(hook: Mapping[str, object] | None) -> str:

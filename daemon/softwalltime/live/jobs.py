@@ -13,6 +13,8 @@ STATE = ("job_state", "mtime", "stime", "estimated")
 """Attributes that change while a job waits and runs: reading them costs the server about 1 microsecond a job."""
 DETAILS = (*NAMES, "ctime", "Resource_List")
 """Attributes that change only when the job is altered, moved or started, and ``mtime`` with them."""
+BEGUN = "B"
+"""State of an array of which a part has started; it waits too."""
 WAITING, RUNNING = "QB", "RS"
 """States, one letter each, of jobs that may start (B: an array of which a part has started) and of jobs that hold
 their processors (S: suspended, its time goes on)."""
@@ -77,7 +79,7 @@ def live_job(job_id: str, attributes: Mapping[str, str]) -> ServerJob:
         submission_of(job_id, converted(attributes.get("ctime"), epoch) or 0, attributes, resources),
         state,
         converted(resources.get("soft_walltime"), duration),
-        converted(attributes.get("stime"), epoch) if state in RUNNING else None,
+        converted(attributes.get("stime"), epoch) if state in RUNNING + BEGUN else None,
         _promise(attributes),
         modified(attributes),
     )

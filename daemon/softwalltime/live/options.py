@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from softwalltime.errors import UsageError
+from softwalltime.policy.presets import guard_of
+from softwalltime.policy.site import SitePolicy
 
 
 class LiveOptions(BaseModel):
@@ -32,9 +34,10 @@ class LiveOptions(BaseModel):
     lead: int = Field(
         default=120, ge=0, description="a running job is extended that many seconds before its soft walltime ends"
     )
-    guard: int | None = Field(
+    guard: Annotated[int | None, BeforeValidator(lambda value: None if value == "off" else value)] = Field(
         default=None, ge=0,
-        description="seconds; while the top job is later than promised by more, waiting jobs get their walltime",
+        description="seconds; while the top job is later than promised by more, waiting jobs get their walltime; "
+        "off: never; default: 3600 with the presets safe and order, else off",
     )  # fmt: skip
 
     @property
@@ -43,13 +46,34 @@ class LiveOptions(BaseModel):
         return max(1, self.alters_per_minute * self.every // 60)
 
 
-def live_options(values: Mapping[str, object]) -> LiveOptions:
+def reads_promises(policy: SitePolicy, live: LiveOptions) -> bool:
+    """Return whether guard or steering acts, which read promised starts."""
+    return live.mode == "on" and policy.mode == "on" and (live.guard is not None or policy.steer is not None)
+
+
+def without_live(policy: SitePolicy, live: LiveOptions) -> str:
+    """Return what does not work, because it needs live values in mode on, and what to do; empty: everything works."""
+    if policy.mode != "on" or live.mode == "on":
+        return ""
+    wanted = ["the guard"] if guard_of(policy.preset) is not None and live.guard is not None else []
+    wanted += ["steering"] if policy.steer is not None else []
+    if not wanted:
+        return ""
+    preset = f"preset {policy.preset}" if policy.preset != "custom" else "the policy"
+    return (
+        f"{preset}: {' and '.join(wanted)} {'need' if len(wanted) > 1 else 'needs'} live values, and they are "
+        f'{live.mode}: set mode = "on" in [live], see deploy/LIVE.md'
+    )
+
+
+def live_options(values: Mapping[str, object], preset: object = None) -> LiveOptions:
     """The options of the table ``[live]``.
 
+    :param preset: of the policy; safe and order have a guard.
     :raises UsageError: names the key and what is wrong with its value.
     """
     try:
-        return LiveOptions.model_validate(values)
+        return LiveOptions.model_validate({"guard": guard_of(preset), **values})
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(("live", *map(str, first["loc"])))

@@ -16,7 +16,8 @@ stay there unused.
     While a job waits, the scheduler plans it with half its walltime, so it is backfilled into gaps that its walltime
     does not fit.  From its start on it is planned with its walltime, so the promised start times of other jobs rest on
     limits that PBS enforces.  The order of the queue does not change, and no history is needed.  A backfilled job that
-    runs longer than half its walltime delays the top job past its promised start.
+    runs longer than half its walltime delays the top job past its promised start.  With live values on, the guard plans
+    waiting jobs with their walltimes while the top job is more than an hour late.
 
 ``order``
     The values of ``safe``, and each waiting job gets the predicted median of its runtime in the custom resource that
@@ -35,6 +36,8 @@ from typing import Final, Literal
 PresetName = Literal["off", "shadow", "safe", "order", "custom"]
 HALF: Final = "factor:0.5"
 """The waiting value that needs no history: half the walltime."""
+HOUR: Final = 3600
+"""The guard of the presets: seconds that the top job may be later than promised."""
 MEDIAN: Final = "percentile:p=50,keys=user+project+walltime"
 """The ordering value: a predicted median."""
 
@@ -44,7 +47,8 @@ class Preset:
     """A named set of values of the policy.
 
     ``fixed`` are the values that hold whatever the settings say, ``defaults`` those that hold where the settings give
-    none.  ``most`` is the strongest mode that a rule can give to a job.
+    none.  ``most`` is the strongest mode that a rule can give to a job.  ``guard`` is that of live values in seconds,
+    where the settings give none.
     """
 
     name: PresetName
@@ -52,17 +56,26 @@ class Preset:
     fixed: Mapping[str, str | None] = field(default_factory=dict)
     defaults: Mapping[str, str | None] = field(default_factory=dict)
     most: Literal["off", "shadow", "on"] = "on"
+    guard: int | None = None
 
 
 _ORDER: Final = {"waiting": HALF, "running": "walltime", "ordering": MEDIAN}
 _SAFE: Final = {"waiting": HALF, "running": "walltime", "ordering": None}
+_UNSTEERED: Final = {"steer": None}
 PRESETS: Final[Mapping[PresetName, Preset]] = {
     preset.name: preset
     for preset in (
-        Preset("off", "predict nothing, set nothing", {"mode": "off"}, most="off"),
-        Preset("shadow", "predict and record, set nothing", {"mode": "shadow"}, _ORDER, most="shadow"),
-        Preset("safe", "half the walltime while a job waits; the order is unchanged", {"mode": "on", **_SAFE}),
-        Preset("order", "safe, and a predicted median for job_sort_formula", {"mode": "on", **_ORDER}),
+        Preset("off", "predict nothing, set nothing", {"mode": "off", **_UNSTEERED}, most="off"),
+        Preset("shadow", "predict and record, set nothing", {"mode": "shadow", **_UNSTEERED}, _ORDER, most="shadow"),
+        Preset(
+            "safe", "half the walltime while a job waits; the order is unchanged", {"mode": "on", **_SAFE}, guard=HOUR
+        ),
+        Preset(
+            "order",
+            "safe, and a predicted median for job_sort_formula",
+            {"mode": "on", **_ORDER, **_UNSTEERED},
+            guard=HOUR,
+        ),
         Preset("custom", "the values of the settings"),
     )
 }
@@ -74,6 +87,11 @@ def resolved(values: Mapping[str, object]) -> dict[str, object]:
     name = values.get("preset", "custom")
     preset = next((preset for preset in PRESETS.values() if preset.name == name), None)
     return dict(values) if preset is None else {**preset.defaults, **values, **preset.fixed}
+
+
+def guard_of(name: object) -> int | None:
+    """Return the guard of a preset by name, in seconds; ``None`` for one without, and for an unknown preset."""
+    return next((preset.guard for preset in PRESETS.values() if preset.name == name), None)
 
 
 def unused(values: Mapping[str, object]) -> tuple[str, ...]:

@@ -1,11 +1,15 @@
 """Steering: scale waiting values to keep the share of broken promises at a target."""
 
 import math
+from typing import Final
 
-LATE = 60
+LATE: Final = 60
 """Seconds by which a job must start later than promised to count as late."""
-GAIN = 0.05
+GAIN: Final = 0.05
 """Change of theta per promised start."""
+MOST: Final = 3.0
+"""Bound of theta: waiting values are scaled by 0.05 to 20.  Without a bound, theta would take thousands of starts to
+come back after a time in which promises did not depend on waiting values."""
 
 
 class Steering:
@@ -16,18 +20,20 @@ class Steering:
 
     __slots__ = ("factor", "target", "theta")
 
-    def __init__(self, target: float) -> None:
-        """:param target: share of promised starts that may be late, between 0 and 1."""
+    def __init__(self, target: float, theta: float = 0.0) -> None:
+        """:param target: share of promised starts that may be late, between 0 and 1.
+        :param theta: where to start from.
+        """
         self.target = target
-        self.theta = 0.0
-        self.factor = 1.0
+        self._set(theta)
 
     def started(self, seconds_late: int) -> None:
         """Note the start of a job that had a promise.
 
         :param seconds_late: start minus promise in seconds; negative if the job started earlier.
         """
-        self.theta += GAIN * ((seconds_late > LATE) - self.target)
-        # Beyond e^50 nothing changes any more, because values are clamped to the walltime.
-        self.theta = min(max(self.theta, -50.0), 50.0)
+        self._set(self.theta + GAIN * ((seconds_late > LATE) - self.target))
+
+    def _set(self, theta: float) -> None:
+        self.theta = min(max(theta, -MOST), MOST)
         self.factor = math.exp(self.theta)

@@ -1,6 +1,6 @@
 """The presets of the policy as policies of the simulator, on a PBS that is set up for them."""
 
-from softwalltime.policy.presets import PRESETS, PresetName
+from softwalltime.policy.presets import HOUR, PRESETS, PresetName
 from softwalltime.simulation.policies import WALLTIME, Policy
 
 FORMULA = "(eligible_time + 3600.0) / (predicted or walltime or 1e9)"
@@ -12,15 +12,21 @@ _PRESETS: tuple[PresetName, ...] = ("safe", "order")
 def preset_policies(minimum: int) -> dict[str, Policy]:
     """Return today's policy (first come, first served, walltimes) and those of the presets, by name.
 
+    Each preset is there without its guard, as while live values are off, and with it.
+
     :param minimum: least soft walltime in seconds.
     """
     return {
         TODAY: Policy(backfill="pbs", minimum=minimum),
-        **{name: _policy(name, minimum) for name in _PRESETS},
+        **{
+            f"{name}, guard 1 h" if guard else name: _policy(name, minimum, guard)
+            for name in _PRESETS
+            for guard in (None, HOUR)
+        },
     }
 
 
-def _policy(name: PresetName, minimum: int) -> Policy:
+def _policy(name: PresetName, minimum: int, guard: int | None) -> Policy:
     values = PRESETS[name].fixed
     ordering = values.get("ordering")
     return Policy(
@@ -32,4 +38,5 @@ def _policy(name: PresetName, minimum: int) -> Policy:
         ordering=ordering or WALLTIME,
         classes_by_value=True,
         minimum=minimum,
+        guard=guard,
     )

@@ -17,12 +17,13 @@ from types import FrameType
 
 from softwalltime.accounting.tally import Tally
 from softwalltime.errors import SoftwalltimeError
-from softwalltime.live.options import live_options
+from softwalltime.live.options import LiveOptions, live_options, without_live
 from softwalltime.policy.presets import unused
 from softwalltime.policy.site import SitePolicy, site_policy
 from softwalltime.service.follow import Follower
 from softwalltime.service.live_thread import LiveThread
 from softwalltime.service.prediction_service import PredictionService
+from softwalltime.service.promise_store import PromiseStore
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
 from softwalltime.service.shadow_thread import ShadowThread
@@ -87,6 +88,7 @@ def serve(settings: Settings, reload: Callable[[], Settings], version: str = "")
         daemon.start()
         log.info("answering at %s: %s", settings.socket, policy)
         log_unused(settings)
+        log_without_live(policy, daemon.live.options)
         with daemon.metrics(settings.metrics_address):
             daemon.server.serve(on_idle)
         notify("STOPPING=1")
@@ -123,14 +125,16 @@ class PredictionDaemon:
         retention = Retention(settings.keep_days, settings.keep_jobs_per_user)
         self.monitor = StatementMonitor(STATEMENT_TIMEOUT)
         open_engine = partial(open_store, settings, monitor=self.monitor)
-        self.recorder = DecisionRecorder(self.handler.decisions, settings.socket, open_engine, self.monitor)
+        promises = PromiseStore(settings.server)
+        self.recorder = DecisionRecorder(self.handler.decisions, settings.socket, open_engine, self.monitor, promises)
         self.worker = Worker(
             self.handler, open_engine, self.follower, self.recorder,
             self.monitor, retention, clock, settings.refresh_seconds, monotonic,
         )  # fmt: skip
         self.live = LiveThread(
-            live_options(settings.live), lambda: self.handler.predictions, self.handler.queue, clock=clock
-        )
+            live_options(settings.live, policy.preset), lambda: self.handler.predictions, self.handler.queue,
+            clock=clock, store=promises,
+        )  # fmt: skip
         self.shadows = ShadowThread(lambda: self.handler.predictions, self.handler.queue)
         self.handler.after = self.shadows.add
         self.starts = StartThread(settings)
@@ -197,6 +201,7 @@ class PredictionDaemon:
             pruned=worker.pruned,
             refreshed=worker.refreshed,
             week=tuple(worker.week),
+            waits=tuple(worker.waits),
             accounting=worker.source_problem or (OK if follower else NOT_FOLLOWED),
             logs_read=worker.logs_read,
             stored=tally.stored,
@@ -263,7 +268,7 @@ class PredictionDaemon:
         try:
             settings = load()
             policy = site_policy(settings.policy)
-            live = live_options(settings.live)
+            live = live_options(settings.live, policy.preset)
             start_options(settings.starts)
         except SoftwalltimeError as error:
             self._refused = str(error)
@@ -272,6 +277,7 @@ class PredictionDaemon:
         self._refused = ""
         log.info("reloaded: %s", policy)
         log_unused(settings)
+        log_without_live(policy, live)
         self.live.change(live)
         self.starts.change(settings)
         self.worker.change(PredictionService(policy, settings.teaching, self._clock))
@@ -281,6 +287,12 @@ def log_unused(settings: Settings) -> None:
     """Log the values of the policy that do not count because its preset gives others."""
     if keys := unused(settings.policy):
         log.warning("preset %s: not used in [policy]: %s", settings.policy["preset"], ", ".join(keys))
+
+
+def log_without_live(policy: SitePolicy, live: LiveOptions) -> None:
+    """Log what the policy names and live values must be on for."""
+    if text := without_live(policy, live):
+        log.warning("%s", text)
 
 
 def allowed_users() -> set[int]:

@@ -10,13 +10,17 @@ from threading import Event, Thread
 from softwalltime.jobs import DecisionRecord
 from softwalltime.live.connection import PbsConnection
 from softwalltime.live.ifl import IflError
-from softwalltime.live.options import LiveOptions
+from softwalltime.live.options import LiveOptions, without_live
 from softwalltime.service.live_values import LiveCounts, LiveValues
 from softwalltime.service.prediction_service import PredictionService
+from softwalltime.service.promise_store import PromiseStore
+from softwalltime.service.promise_watch import PromiseWatch
 from softwalltime.service.status import LiveStatus
 
 LONGEST_PAUSE = 600.0
 """Seconds between two attempts while PBS refuses or cannot be reached, at most."""
+RESTORING = 30.0
+"""Seconds that the first look waits for the store, which has the promises that the daemon saw before its restart."""
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +32,7 @@ class LiveThread:
     :param record: takes in a decision to be stored.
     :param connect: opens a connection to a server by name, through the agent at this socket.
     :param clock: the time, epoch seconds.
+    :param store: where promises are remembered across restarts; default: nowhere.
     """
 
     def __init__(
@@ -37,12 +42,15 @@ class LiveThread:
         record: Callable[[DecisionRecord], None],
         connect: Callable[[str, Path | None], PbsConnection] = PbsConnection,
         clock: Callable[[], float] = time.time,
+        store: PromiseStore | None = None,
     ) -> None:
+        if store is None:
+            store = PromiseStore()
+            store.restored.set()
         self.options = options
         self.counts = LiveCounts()
         self.problem = ""
-        self.late_job = ""
-        """The late top job for which the guard is on; empty: it is off."""
+        self.promises = PromiseWatch(store)
         self._predictions = predictions
         self._record = record
         self._connect = connect
@@ -72,7 +80,12 @@ class LiveThread:
 
     def status(self) -> LiveStatus:
         """Return state and counters; safe from any thread."""
-        return LiveStatus(self.options.mode, self.problem, self.late_job, **asdict(self.counts))
+        promises, policy = self.promises, self._predictions().policy
+        return LiveStatus(
+            self.options.mode, self.problem, promises.late_job if self.options.mode != "off" else "",
+            **asdict(self.counts), guard=self.options.guard, promises=asdict(promises.counts), steer=policy.steer,
+            unmet=without_live(policy, self.options), theta=promises.theta,
+        )  # fmt: skip
 
     def _run(self) -> None:
         while not self._stopping:
@@ -98,7 +111,8 @@ class LiveThread:
 
     def _work(self, options: LiveOptions, connection: PbsConnection) -> None:
         """Look at the queue again and again until the options change."""
-        values = LiveValues(options, connection, self._predictions, self._record, self.counts)
+        self._wait_for_the_store()
+        values = LiveValues(options, connection, self._predictions, self._record, self.counts, self.promises)
         pause = float(options.every)
         while not self._changed.is_set() and not self._stopping:
             begin = time.monotonic()
@@ -115,9 +129,17 @@ class LiveThread:
                 if self.problem:
                     log.info("live values: PBS answers again")
                 self.problem, pause = "", float(options.every)
-                self.late_job = "" if values.guard is None else values.guard.late
             self._changed.wait(max(0.0, pause - (time.monotonic() - begin)))
 
+    def _wait_for_the_store(self) -> None:
+        deadline = time.monotonic() + RESTORING
+        while not self.promises.store.restored.is_set() and time.monotonic() < deadline:
+            if self._changed.wait(0.1):
+                return
+
     def _guard_off(self) -> None:
-        self.late_job = ""
-        self._predictions().guarded = False
+        self.promises.guard_off(int(self._clock()))
+        predictions = self._predictions()
+        predictions.guarded = False
+        if self.options.mode != "on":
+            predictions.factor = 1.0

@@ -16,8 +16,8 @@ from softwalltime.live.jobs import QueueWatch, ServerJob
 from softwalltime.live.options import LiveOptions
 from softwalltime.live.plan import LiveChange, Revise, plan_changes, within_budget
 from softwalltime.policy.decide import Decision
-from softwalltime.policy.guard import Guard
 from softwalltime.service.prediction_service import PredictionService
+from softwalltime.service.promise_watch import PromiseWatch
 
 PREDICTIONS_IN_A_ROW = 10
 PAUSE = 0.002
@@ -49,6 +49,7 @@ class LiveValues:
     :param predictions: returns the prediction service in use.
     :param record: takes in a decision to be stored.
     :param counts: counts what is done.
+    :param promises: remembers promised starts, for guard and steering.
     """
 
     def __init__(
@@ -58,14 +59,15 @@ class LiveValues:
         predictions: Callable[[], PredictionService],
         record: Callable[[DecisionRecord], None],
         counts: LiveCounts,
+        promises: PromiseWatch,
     ) -> None:
-        self.guard = None if options.guard is None else Guard(options.guard)
         self._options = options
         self._connection = connection
         self._watch = QueueWatch(connection)
         self._predictions = predictions
         self._record = record
         self._counts = counts
+        self._promises = promises
         self._shadowed: dict[str, int] = {}
         """What would have been set for jobs in mode shadow, so that each value is recorded once."""
         self._refused: dict[str, int] = {}
@@ -83,13 +85,12 @@ class LiveValues:
         counts, predictions = self._counts, self._predictions()
         counts.looks += 1
         counts.jobs = len(jobs)
-        guard = self.guard
-        if guard is not None:
-            before = guard.late
-            guard.look({job.job_id: job.promised for job in jobs if job.waits}, now)
-            if guard.late != before:
-                log.info("live values: guard %s", f"on, {guard.late} is late" if guard.on else "off")
-        predictions.guarded = guard is not None and guard.on
+        promises, policy = self._promises, predictions.policy
+        promises.look(jobs, now, self._options, policy)
+        # In mode shadow neither changes what the hook is answered.
+        acts = self._options.mode == "on"
+        predictions.guarded = acts and bool(promises.late_job)
+        predictions.factor = promises.factor(policy) if acts else 1.0
         if not predictions.ready:
             return
         there = {job.job_id for job in jobs}

@@ -30,7 +30,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from softwalltime.service.latency import Histogram
-from softwalltime.service.status import OK, StartsStatus, Status
+from softwalltime.service.status import OK, LiveStatus, StartsStatus, Status
+from softwalltime.store.quality import WaitOfSize
 
 TIMEOUT = 2.0
 """Seconds that a client has to send its request and read the response."""
@@ -103,6 +104,14 @@ START_QUALITY = {
     "within90": ("softwalltime_starts_week_within90_ratio", "Share of the starts within the 90% range"),
 }
 """How good the forecasts of each queue were."""
+
+WAITS = {
+    "week_wait_jobs": "Scored jobs of this size that ended in the last seven days",
+    "week_wait_seconds": "Their mean wait from eligible to start",
+    "weeks_before_wait_jobs": "Scored jobs of this size that ended in the eight weeks before",
+    "weeks_before_wait_seconds": "Their mean wait from eligible to start",
+}
+"""Waits by size as of the last refresh; widest: the largest size with 20 jobs or more in both periods."""
 
 log = logging.getLogger(__name__)
 
@@ -208,6 +217,7 @@ def families(status: Status) -> Iterator[Metric]:
         for result, count in (("altered", live.altered), ("shadow", live.shadowed), ("refused", live.refused)):
             alters.add_metric([result], count)
         yield alters
+        yield from _promises(live)
     if status.starts.mode != "off":
         yield from _starts(status.starts)
     for field, (name, description) in COUNTERS.items():
@@ -218,6 +228,32 @@ def families(status: Status) -> Iterator[Metric]:
         gauge = GaugeMetricFamily(name, description, labels=["mode", "predictor"])
         for quality in status.week:
             gauge.add_metric([quality.mode, quality.predictor], getattr(quality, field))
+        yield gauge
+    yield from _waits(status.waits)
+
+
+def _promises(live: LiveStatus) -> Iterator[Metric]:
+    """Return the metrics of promised starts and of steering."""
+    starts = CounterMetricFamily(
+        "softwalltime_promises", "Promised starts that were kept, broken or withdrawn", labels=["outcome"]
+    )
+    for outcome, name in (("kept", "kept"), ("broken", "late"), ("withdrawn", "withdrawn")):
+        starts.add_metric([outcome], live.promises.get(name, 0))
+    yield starts
+    waiting = "Waiting jobs with a promised start"
+    yield GaugeMetricFamily("softwalltime_promises_open", waiting, live.promises.get("open", 0))
+    if live.steer is not None:
+        yield GaugeMetricFamily("softwalltime_steering_theta", "Waiting values are times e^theta", live.theta)
+        yield GaugeMetricFamily("softwalltime_steering_target_ratio", "Promised starts that may be late", live.steer)
+
+
+def _waits(waits: Iterable[WaitOfSize]) -> Iterator[Metric]:
+    """Return the metrics of waits by size."""
+    labels = ["processors", "widest"]
+    for name, description in WAITS.items():
+        gauge = GaugeMetricFamily(f"softwalltime_{name}", description, labels=labels)
+        for each in waits:
+            gauge.add_metric([each.processors, str(each.widest).lower()], getattr(each, name.removesuffix("_seconds")))
         yield gauge
 
 

@@ -50,6 +50,8 @@ class PredictionService:
         self.ready = False
         self.guarded = False
         """Whether waiting jobs are planned with their walltimes, because the top job is late."""
+        self.factor = 1.0
+        """What is predicted for waiting jobs is multiplied by it (steering)."""
         self.learnt = 0
         self._clock = clock
         self._lock = Lock()
@@ -230,8 +232,8 @@ class PredictionService:
                 return self._predictors[spec].predict(submission, now, elapsed)
 
         terms = self.policy.terms(submission)
-        if self.guarded:
-            terms = terms._replace(guarded=True)
+        if self.guarded or self.factor != 1.0:
+            terms = terms._replace(guarded=self.guarded, factor=self.factor)
         return decide(terms, kind, submission, has, predict)
 
 

@@ -1,4 +1,4 @@
-"""Store the decisions in a separate thread.
+"""Store the decisions, and promised starts, in a separate thread.
 
 The worker's thread may load a long history or store a whole folder of logs for minutes.  Decisions are stored at the
 same time, so that neither SIGTERM nor a full queue loses them.  The recorder also probes PostgreSQL while a long
@@ -18,6 +18,7 @@ from sqlalchemy import Engine, text
 
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.jobs import DecisionRecord
+from softwalltime.service.promise_store import PromiseStore
 from softwalltime.store.engine import rejects_data
 from softwalltime.store.logs import MalformedLine, record_malformed
 from softwalltime.store.predictions import add_decisions
@@ -42,6 +43,7 @@ class DecisionRecorder:
     :param source: path of the socket that the requests came from, for rows that cannot be stored.
     :param open_engine: opens the store; used at the end if the worker has not opened it.
     :param monitor: of the statements on the engine.
+    :param promises: promised starts to be stored beside the decisions.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class DecisionRecorder:
         source: Path,
         open_engine: Callable[[], AbstractContextManager[Engine]],
         monitor: StatementMonitor,
+        promises: PromiseStore | None = None,
     ) -> None:
         self.recorded = 0
         self.malformed = 0
@@ -59,6 +62,7 @@ class DecisionRecorder:
         self._source = str(source)
         self._open_engine = open_engine
         self._monitor = monitor
+        self._promises = PromiseStore() if promises is None else promises
         self._engine: Engine | None = None
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="recorder", daemon=True)
@@ -97,7 +101,7 @@ class DecisionRecorder:
                     self._record(engine)
                     self._probe(engine)
                     self.problem = ""
-                elif last and self._queue:
+                elif last and (self._queue or self._promises.waiting):
                     # The worker may wait before its next attempt to open the store.
                     with self._open_engine() as own:
                         self._record(own)
@@ -124,6 +128,7 @@ class DecisionRecorder:
                 if self._queue and self._queue[0] is decision:
                     self._queue.popleft()
             left -= len(batch)
+        self._promises.exchange(engine)
 
     def _probe(self, engine: Engine) -> None:
         """Run a trivial statement while another one takes long: a busy server answers it, a hung one does not.

@@ -1,12 +1,12 @@
 """The daemon's status: one frozen value for the protocol, the metrics and the commands."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any
 
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.service.latency import Histogram
-from softwalltime.store.quality import Quality, StartQuality
+from softwalltime.store.quality import Quality, StartQuality, WaitOfSize
 
 OK = "ok"
 NOT_FOLLOWED = "not followed"
@@ -52,6 +52,16 @@ class LiveStatus:
     """Alters that PBS refused."""
     postponed: int = 0
     """Alters beyond the budget of the last look."""
+    guard: int | None = None
+    """Seconds that a top job may be late before the guard is on; ``None``: there is no guard."""
+    promises: Mapping[str, int] = field(default_factory=dict)
+    """Promised starts kept, late and withdrawn since the start, and open now, by these names."""
+    steer: float | None = None
+    """Share of promised starts that may be late; ``None``: waiting values are not steered."""
+    unmet: str = ""
+    """What the policy names and live values must be on for; empty: nothing."""
+    theta: float = 0.0
+    """Waiting values are multiplied by e^theta while they are steered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +174,8 @@ class Status:
     """When the monitoring figures were refreshed last, epoch seconds; 0: not since the start."""
     week: tuple[Quality, ...]
     """Quality of each predictor in the week before that."""
+    waits: tuple[WaitOfSize, ...] = ()
+    """Waits by size in that week and in the eight weeks before it."""
 
     accounting: str
     """``ok``, ``not followed``, or why the accounting log cannot be read."""
@@ -228,13 +240,14 @@ class Status:
 
         :raises StatusError: if a key is missing or has another form, as in another version.
         """
-        known = {field.name: field.default is MISSING for field in fields(cls)}
+        known = {each.name: each.default is MISSING for each in fields(cls)}
         missing = [name for name, required in known.items() if required and name not in response]
         if missing:
             raise StatusError(_of_another_version(response, f"lacks {missing[0]}"))
         given = {name: value for name, value in response.items() if name in known}
         try:
             given["week"] = tuple(Quality(**each) for each in given["week"])
+            given["waits"] = tuple(WaitOfSize(**each) for each in given.get("waits", ()))
             given["decisions"] = tuple(DecisionCount(**each) for each in given["decisions"])
             for name in ("answer_times", "exchange_times"):
                 given[name] = Histogram(**given[name])

@@ -24,9 +24,9 @@ from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
 from softwalltime.store.current import read_current
-from softwalltime.store.daily import recent_quality, refresh
+from softwalltime.store.daily import recent_quality, recent_waits, refresh
 from softwalltime.store.history import last_id, read_history, read_new, set_teaching
-from softwalltime.store.quality import Quality
+from softwalltime.store.quality import Quality, WaitOfSize
 from softwalltime.store.retention import RefusalReason, Retention, RetentionRun, prune
 from softwalltime.store.statement_timeout import StatementMonitor
 
@@ -94,6 +94,8 @@ class Worker:
         """When the monitoring figures were refreshed last, epoch seconds; 0: not since the start."""
         self.week: list[Quality] = []
         """Quality of each predictor in the week before the last refresh."""
+        self.waits: list[WaitOfSize] = []
+        """Waits by size in that week and before."""
         self.problem = NOT_REACHED
         self.source_problem = ""
         self._handler = handler
@@ -235,6 +237,8 @@ class Worker:
         self._watch, self._lines_seen = JobWatch(), -1
         predictions.ready = True
         predictions.guarded = self._handler.predictions.guarded
+        if predictions.policy.steer is not None:
+            predictions.factor = self._handler.predictions.factor
         self._handler.predictions = predictions
         self.history, self.loaded = predictions.learnt, int(self._clock())
         log.info("learnt %d jobs of the history in %.1f s", predictions.learnt, self._monotonic() - begin)
@@ -334,7 +338,7 @@ class Worker:
                     if self._monotonic() > until:
                         return
                 with engine.connect() as connection:
-                    self.week = recent_quality(connection)
+                    self.week, self.waits = recent_quality(connection), recent_waits(connection)
             self.refreshed = self._refresh_began
             pause = self._refresh_every
         # No job depends on the figures, so an error must not delay what jobs depend on.

@@ -11,7 +11,7 @@ import numpy as np
 
 from softwalltime.events import Ended, Event, Kind, Started, Submitted
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
-from softwalltime.policy.decide import decide, has_exclusive_placement
+from softwalltime.policy.decide import decide
 from softwalltime.policy.site import KEEP, Terms
 from softwalltime.policy.steering import Steering
 from softwalltime.predictors.base import History
@@ -113,16 +113,11 @@ class Values:
             return answer
 
         asked = self._jobs.completed[job].submission
-        decision = decide(self._terms, Kind.SUBMITTED, asked, None, predict)
+        terms = self._terms if steering is None else self._terms._replace(factor=steering.factor)
+        decision = decide(terms, Kind.SUBMITTED, asked, None, predict)
         if self._terms.ordering is not None and decision.ordering is not None:
             self.ordering[job] = decision.ordering
-        held = self._terms.exclusive and has_exclusive_placement(asked.place)
-        if steering is None or held or asked.shrink_to_fit:
-            value = decision.soft_walltime or limit
-        else:
-            seconds = limit if decision.predicted is None else min(decision.predicted, limit)
-            value = clamped(seconds * steering.factor, limit, self._policy.minimum)
-        self.waiting[job] = self.waiting_array[job] = value
+        self.waiting[job] = self.waiting_array[job] = decision.soft_walltime or limit
 
     def started(self, job: int, now: int) -> None:
         """Set the running value of a job that starts at ``now``."""

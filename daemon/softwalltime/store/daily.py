@@ -28,7 +28,7 @@ from sqlalchemy import (
     delete,
 )
 
-from softwalltime.store.quality import Quality
+from softwalltime.store.quality import Quality, WaitOfSize
 from softwalltime.store.queries import query
 from softwalltime.store.tables import decision_reason, metadata
 
@@ -161,6 +161,22 @@ daily_shadows = Table(
     comment="Shadow predictors and the policy's on the same jobs. t, p: see daily_scores.",
 )
 
+daily_ordering = Table(
+    "daily_ordering",
+    metadata,
+    _sum("accuracy", "sum of min(o, t) / max(o, t)"),
+    _sum("ordering", "sum of o, seconds"),
+    _sum("runtime", "sum of t, seconds"),
+    _sum("walltime", "sum of the walltimes, seconds"),
+    _sum("share", "sum of t / walltime"),
+    _day(),
+    _number("jobs", "scored jobs with an ordering value"),
+    _number("underestimated", "jobs with o < t"),
+    _text("mode", "shadow or on"),
+    PrimaryKeyConstraint("day", "mode"),
+    comment="Ordering values and runtimes. o: ordering value; t: runtime, at most the walltime.",
+)
+
 daily_decisions = Table(
     "daily_decisions",
     metadata,
@@ -193,7 +209,7 @@ daily_hook = Table(
     comment="Latency of the hook's requests.",
 )
 
-OF_JOBS = (daily_scores, daily_medians, daily_lengths, daily_waits, daily_shadows)
+OF_JOBS = (daily_scores, daily_medians, daily_lengths, daily_waits, daily_shadows, daily_ordering)
 """Figures of the jobs that ended on a day."""
 OF_PREDICTIONS = (daily_decisions, daily_hook)
 """Figures of the predictions made on a day."""
@@ -235,6 +251,11 @@ def refresh(engine: Engine, now: int) -> Iterator[int]:
 def recent_quality(connection: Connection) -> list[Quality]:
     """Return each predictor's figures over the last seven days, as of the last refresh."""
     return [Quality(*row) for row in connection.execute(query("recent_quality"))]
+
+
+def recent_waits(connection: Connection) -> list[WaitOfSize]:
+    """Return the waits by size of the last seven days and of the eight weeks before, as of the last refresh."""
+    return [WaitOfSize(*row) for row in connection.execute(query("recent_waits"))]
 
 
 def _mark(connection: Connection) -> bool:

@@ -10,6 +10,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import Connection, Engine, create_engine, event, extract, func, select
 from sqlalchemy.engine import ExceptionContext
+from sqlalchemy.exc import DBAPIError
 
 from softwalltime.errors import StoreError, UsageError
 from softwalltime.store.statement_timeout import MonitoredConnection, StatementMonitor
@@ -95,6 +96,8 @@ def run_script(connection: Connection, statements: str) -> None:
 def rejects_data(error: Exception) -> bool:
     """Whether PostgreSQL, or the conversion for it, refused a value, so that the same rows would fail again."""
     cause = error.__cause__ if isinstance(error, StoreError) else error
+    if isinstance(cause, DBAPIError):
+        cause = cause.orig
     if isinstance(cause, psycopg.Error):
         # 22: data exception; 23: constraint violation; 54: limit exceeded, as the size of an index row.
         return (cause.sqlstate or "")[:2] in ("22", "23", "54")

@@ -1,4 +1,4 @@
-"""Quality of predictors and of forecasts of starts, as the monitoring figures have it."""
+"""Quality of predictors and of forecasts of starts, and waits by size, as the monitoring figures have them."""
 
 from dataclasses import dataclass
 
@@ -41,3 +41,21 @@ class StartQuality:
     """Share of the starts within the 50% range."""
     within90: float
     """Share of the starts within the 90% range."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitOfSize:
+    """Waits of the jobs of one size in the last seven days, and in the eight weeks before."""
+
+    processors: str
+    """Class of the processors requested."""
+    widest: bool
+    """Whether it is the largest size with 20 jobs or more in both periods."""
+    week_wait_jobs: int
+    """Scored jobs of the last seven days."""
+    week_wait: float
+    """Their mean wait in seconds."""
+    weeks_before_wait_jobs: int
+    """Scored jobs of the eight weeks before."""
+    weeks_before_wait: float
+    """Their mean wait in seconds."""

@@ -1,0 +1,43 @@
+"""Promises: the starts that the scheduler estimates for its top jobs, and what became of them.
+
+A job's promise is the start that the scheduler gave it when it first became a top job.  It counts as long as the job
+waits: a job that is held, deleted or requeued has none any more.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """What became of a promise.  The values are stored and never change."""
+
+    OPEN = "open"
+    """The job waits."""
+    KEPT = "kept"
+    LATE = "late"
+    """The job started more than a minute after the promised start."""
+    WITHDRAWN = "withdrawn"
+    """The job was held, deleted, moved or requeued."""
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """The promises made to one job; times in epoch seconds.
+
+    ``promised_at``: when the first one was seen.  ``first`` and ``last``: the start promised first and last.
+    ``started``: the start, ``None`` while it is unknown.
+    """
+
+    job_id: str
+    promised_at: int
+    first: int
+    last: int
+    outcome: Outcome = Outcome.OPEN
+    started: int | None = None
+    queue: str = ""
+    ncpus: int | None = None
+
+    @property
+    def late_seconds(self) -> int:
+        """Start minus first promise; negative if the job started earlier.  Only for promises with a start."""
+        return 0 if self.started is None else self.started - self.first

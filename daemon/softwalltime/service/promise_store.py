@@ -1,0 +1,89 @@
+"""Between the live thread, which sees promises, and the recorder's thread, which has the store.
+
+A start and the theta that follows from it are stored in one transaction, so a daemon that was killed at any moment
+counts each promise once: its successor finds the promise open, and sees the start in the queue or in the log.
+"""
+
+import logging
+from collections import deque
+from threading import Event
+
+from sqlalchemy import Engine
+
+from softwalltime.promises import Promise
+from softwalltime.store.engine import rejects_data
+from softwalltime.store.promises import LiveState, last_states, open_promises, starts_of, store_promises, store_state
+
+KEPT = 10_000
+"""Looks whose changes wait for the store at most; then the oldest are dropped."""
+
+log = logging.getLogger(__name__)
+
+
+class PromiseStore:
+    """What the live thread remembers across restarts of the daemon.
+
+    :param server: name of the PBS server; empty: the host part of the job ids.
+    """
+
+    def __init__(self, server: str = "") -> None:
+        self.server = server
+        self.restored = Event()
+        """Set once the store has been read."""
+        self.promises: list[Promise] = []
+        """The promises that were open."""
+        self.states: dict[str, LiveState] = {}
+        """The last state of each server."""
+        self.gone: frozenset[str] = frozenset()
+        """Jobs whose starts the log may have; set by the live thread."""
+        self._changes: deque[tuple[list[Promise], LiveState | None]] = deque(maxlen=KEPT)
+        self._found: deque[tuple[str, int]] = deque()
+        self._told: frozenset[str] = frozenset()
+        """Gone jobs whose starts were found already."""
+
+    def add(self, promises: list[Promise], state: LiveState | None) -> None:
+        """Queue the changes of one look."""
+        if promises or state is not None:
+            self._changes.append((promises, state))
+
+    def take_found(self) -> list[tuple[str, int]]:
+        """Return the starts that were found in the log since: job id and epoch seconds."""
+        found = []
+        while self._found:
+            found.append(self._found.popleft())
+        return found
+
+    @property
+    def waiting(self) -> bool:
+        """Whether changes wait to be stored."""
+        return bool(self._changes)
+
+    def exchange(self, engine: Engine) -> None:
+        """Read what an earlier process left, store the changes that wait, and look for the starts of gone jobs.
+
+        :raises StoreError: if PostgreSQL fails; the changes still wait then.
+        """
+        if not self.restored.is_set():
+            with engine.connect() as connection:
+                self.promises = list(open_promises(connection, self.server))
+                self.states = last_states(connection)
+            self.restored.set()
+        while self._changes:
+            promises, state = change = self._changes[0]
+            try:
+                with engine.begin() as connection:
+                    store_promises(connection, self.server, promises)
+                    if state is not None:
+                        store_state(connection, state)
+            except Exception as error:
+                if not rejects_data(error):
+                    raise
+                log.error("promised starts cannot be stored: %s", str(error).partition("\n")[0])
+            # The other thread drops from this end when the queue is full.
+            if self._changes and self._changes[0] is change:
+                self._changes.popleft()
+        if wanted := self.gone - self._told:
+            with engine.connect() as connection:
+                found = starts_of(connection, self.server, wanted)
+            self._found.extend(found)
+            self._told = (self._told & self.gone) | {job for job, _ in found}

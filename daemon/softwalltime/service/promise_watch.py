@@ -1,0 +1,142 @@
+"""Guard and steering: what each look at the queue shows of promised starts, and what follows for waiting values."""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from softwalltime.live.jobs import ServerJob
+from softwalltime.live.options import LiveOptions
+from softwalltime.policy.guard import late_job
+from softwalltime.policy.promise_ledger import PromiseLedger, QueuedJob
+from softwalltime.policy.site import SitePolicy
+from softwalltime.policy.steering import Steering
+from softwalltime.promises import Outcome, Promise
+from softwalltime.service.promise_store import PromiseStore
+from softwalltime.store.promises import LiveState, host_of
+
+_LARGE = 2**31
+"""More processors than the store can count."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class PromiseCounts:
+    """Promises since the start of the daemon, and those that are open now."""
+
+    kept: int = 0
+    late: int = 0
+    withdrawn: int = 0
+    open: int = 0
+
+
+class PromiseWatch:
+    """Remembers promised starts, switches the guard, and steers.
+
+    :param store: where it is remembered across restarts.
+    """
+
+    def __init__(self, store: PromiseStore) -> None:
+        self.late_job = ""
+        """The late job for which the guard is on; empty: it is off."""
+        self.counts = PromiseCounts()
+        self.store = store
+        self._ledger = PromiseLedger()
+        self._theta: float | None = None
+        """``None`` until the store has been read."""
+        self._read = False
+        self._server = store.server
+        self._adopted = ""
+        """The server whose theta was taken over."""
+        self._recorded: tuple[float, str] | None = None
+        """Theta and late job as they were recorded last."""
+
+    @property
+    def theta(self) -> float:
+        """Theta of steering; 0 until the store has been read."""
+        return self._theta or 0.0
+
+    def look(self, jobs: Iterable[ServerJob], now: int, options: LiveOptions, policy: SitePolicy) -> None:
+        """Take in the jobs of one look at ``now`` (epoch seconds)."""
+        queued = [_queued(job) for job in jobs]
+        if not self._server and queued:
+            self._server = host_of(queued[0].job_id)
+        self._restore()
+        changed = self._ledger.look(queued, now)
+        changed += [
+            promise
+            for job_id, started in self.store.take_found()
+            if (promise := self._ledger.found(job_id, started)) is not None
+        ]
+        self.store.gone = self._ledger.gone
+        for promise in changed:
+            self._count(promise)
+        self.counts.open = len(self._ledger.waiting)
+        acts = options.mode == "on" and policy.mode == "on"
+        if acts and policy.steer is not None and self._theta is not None:
+            self._steer(policy.steer, changed)
+        self._guard(options.guard, now)
+        self._record(changed, now)
+
+    def guard_off(self, now: int) -> None:
+        """Switch the guard off, because nobody looks at the queue."""
+        self.late_job = ""
+        self._record([], now)
+
+    def factor(self, policy: SitePolicy) -> float:
+        """By what waiting values are multiplied under this policy."""
+        return 1.0 if policy.steer is None else Steering(policy.steer, self.theta).factor
+
+    def _restore(self) -> None:
+        """Take over what an earlier process remembered, once the store has been read and the server is known."""
+        if not self.store.restored.is_set():
+            return
+        if not self._read and self._server:
+            self._read = True
+            self._ledger.restore(
+                promise
+                for promise in self.store.promises
+                if self.store.server or host_of(promise.job_id) == self._server
+            )
+        states = self.store.states
+        # Without a job in the queue the server is not known yet, and its theta must hold for the next submission.
+        server = self._server or (next(iter(states)) if len(states) == 1 else "")
+        if server != self._adopted:
+            state = states.get(server, LiveState(server, 0, 0.0, ""))
+            self._theta, self._recorded, self._adopted = state.theta, (state.theta, state.late_job), server
+
+    def _count(self, promise: Promise) -> None:
+        match promise.outcome:
+            case Outcome.KEPT:
+                self.counts.kept += 1
+            case Outcome.LATE:
+                self.counts.late += 1
+            case Outcome.WITHDRAWN:
+                self.counts.withdrawn += 1
+
+    def _steer(self, target: float, changed: Iterable[Promise]) -> None:
+        steering = Steering(target, self.theta)
+        for promise in changed:
+            if promise.started is not None:
+                steering.started(promise.late_seconds)
+        self._theta = steering.theta
+
+    def _guard(self, seconds: int | None, now: int) -> None:
+        before = self.late_job
+        self.late_job = "" if seconds is None else late_job(self._ledger.waiting, now, seconds)
+        if self.late_job != before:
+            log.info("live values: guard %s", f"on, {self.late_job} is late" if self.late_job else "off")
+
+    def _record(self, changed: list[Promise], now: int) -> None:
+        state = None
+        if self._theta is not None and self._server and (self._theta, self.late_job) != self._recorded:
+            self._recorded = (self._theta, self.late_job)
+            state = LiveState(self._server, now, self._theta, self.late_job)
+        self.store.add(changed, state)
+
+
+def _queued(job: ServerJob) -> QueuedJob:
+    # An array of which a part has started has had its promised start.
+    of = job.submission
+    ncpus = of.ncpus if of.ncpus is not None and of.ncpus < _LARGE else None
+    return QueuedJob(job.job_id, job.state == "Q", job.promised, job.started, of.queue, ncpus)

@@ -1,0 +1,146 @@
+"""Promised starts and what became of them, and the state of guard and steering, in the store."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Double,
+    Identity,
+    Index,
+    Integer,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+)
+from sqlalchemy.dialects.postgresql import ENUM
+
+from softwalltime.promises import Outcome, Promise
+from softwalltime.store.encoding import storable_text
+from softwalltime.store.queries import query
+from softwalltime.store.tables import SCHEMA, metadata
+
+
+def _seconds(name: str, comment: str, *, known: bool = True) -> Column[int]:
+    return Column(name, BigInteger, nullable=not known, comment=comment)
+
+
+def _text(name: str, comment: str, *, default: str | None = None) -> Column[str]:
+    return Column(name, Text(collation="C"), nullable=False, server_default=default, comment=comment)
+
+
+outcomes = ENUM(*(outcome.value for outcome in Outcome), name="promise_outcome", schema=SCHEMA, metadata=metadata)
+
+promises = Table(
+    "promises",
+    metadata,
+    _seconds("promised_at", "time at which the daemon saw the first promise, epoch seconds"),
+    _seconds("first_start", "start promised first (estimated.start_time), epoch seconds"),
+    _seconds("last_start", "start promised last, epoch seconds"),
+    _seconds("start_time", "start, epoch seconds; null: not known", known=False),
+    Column("ncpus", Integer, comment="processors requested"),
+    Column("outcome", outcomes, nullable=False, comment="open, kept, late or withdrawn"),
+    _text("server", "PBS server"),
+    _text("job_id", "job id; of an array that of the whole"),
+    _text("queue", "queue", default=""),
+    PrimaryKeyConstraint("job_id", "server", "promised_at"),
+    comment="Starts that the scheduler promised to its top jobs, and what became of them.",
+)
+
+Index("promises_by_time", promises.c.promised_at)
+# The open ones are read at each start of the daemon.
+Index("promises_open", promises.c.job_id, postgresql_where=promises.c.outcome == Outcome.OPEN.value)
+
+live_states = Table(
+    "live_states",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True, comment="order in which they were recorded"),
+    _seconds("changed_at", "time of the change, epoch seconds"),
+    Column("theta", Double, nullable=False, comment="theta of steering: waiting values are times e^theta"),
+    _text("server", "PBS server"),
+    _text("late_job", "late job for which the guard is on; empty: it is off", default=""),
+    comment="State of guard and steering after each change.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveState:
+    """State of guard and steering from ``at`` (epoch seconds) on.
+
+    ``late_job``: the job for which the guard is on; empty: it is off.
+    """
+
+    server: str
+    at: int
+    theta: float
+    late_job: str
+
+
+def store_promises(connection: Connection, server: str, promises: Sequence[Promise]) -> None:
+    """Insert or update promises in the order given.
+
+    :param server: name of the PBS server; empty: the host part of each job id.
+    """
+    for promise in promises:
+        values = {
+            "job_id": storable_text(promise.job_id),
+            "server": storable_text(server or host_of(promise.job_id)),
+            "promised_at": promise.promised_at,
+            "first_start": promise.first,
+            "last_start": promise.last,
+            "start_time": promise.started,
+            "ncpus": promise.ncpus,
+            "queue": storable_text(promise.queue),
+            "outcome": promise.outcome.value,
+        }
+        # A process that was killed may have left another one open.
+        connection.execute(query("withdraw_earlier_promises"), values)
+        connection.execute(query("store_promise"), values)
+
+
+def open_promises(connection: Connection, server: str) -> Iterator[Promise]:
+    """Yield the promises that are open as far as the store knows.
+
+    :param server: name of the PBS server; empty: of all servers.
+    """
+    for row in connection.execute(query("open_promises"), {"server": server}):
+        yield Promise(
+            row.job_id, row.promised_at, row.first_start, row.last_start, Outcome.OPEN, None, row.queue, row.ncpus
+        )
+
+
+def starts_of(connection: Connection, server: str, jobs: Collection[str]) -> list[tuple[str, int]]:
+    """Return the starts (epoch seconds) of those of these jobs that have completed, by job id, the oldest first."""
+    values = {
+        "job_ids": [storable_text(job) for job in jobs],
+        "servers": [storable_text(server or host_of(job)) for job in jobs],
+    }
+    return [(row.job_id, row.start_time) for row in connection.execute(query("starts_of_promised"), values)]
+
+
+def store_state(connection: Connection, state: LiveState) -> None:
+    """Append a state of guard and steering."""
+    values = {
+        "server": storable_text(state.server),
+        "changed_at": state.at,
+        "theta": state.theta,
+        "late_job": storable_text(state.late_job),
+    }
+    connection.execute(query("store_live_state"), values)
+
+
+def last_states(connection: Connection) -> dict[str, LiveState]:
+    """Return the newest state of each server, by its name."""
+    rows = connection.execute(query("last_live_states"))
+    return {row.server: LiveState(row.server, row.changed_at, row.theta, row.late_job) for row in rows}
+
+
+def host_of(job_id: str) -> str:
+    """Return the host part of a job id, which is the server's name.
+
+    >>> host_of("5[].pbs1.example.org")
+    'pbs1.example.org'
+    """
+    return job_id.partition(".")[2]

@@ -1,0 +1,42 @@
+-- Promised starts of jobs, and the state of guard and steering.  See store/promises.py.
+
+-- name: withdraw_earlier_promises
+-- Close what is open of a job under an earlier promise.
+UPDATE softwalltime.promises SET outcome = 'withdrawn'
+WHERE job_id = :job_id AND server = :server AND outcome = 'open' AND promised_at < :promised_at;
+
+-- name: store_promise
+-- Insert or update one promise; a closed one stays as it is.
+INSERT INTO softwalltime.promises AS known (
+    job_id, server, promised_at, first_start, last_start, start_time, ncpus, queue, outcome
+)
+VALUES (:job_id, :server, :promised_at, :first_start, :last_start, :start_time, :ncpus, :queue, :outcome)
+ON CONFLICT (job_id, server, promised_at) DO UPDATE
+SET last_start = excluded.last_start, start_time = excluded.start_time, outcome = excluded.outcome
+WHERE known.outcome = 'open';
+
+-- name: open_promises
+-- Return the open promises of a server; of all servers if its name is empty.
+SELECT job_id, promised_at, first_start, last_start, queue, ncpus
+FROM softwalltime.promises
+WHERE outcome = 'open' AND (server = :server OR :server = '')
+ORDER BY promised_at, job_id;
+
+-- name: starts_of_promised
+-- Return the starts of completed jobs, by pairs of job id and server.
+SELECT job.job_id, job.start_time
+FROM unnest(cast(:job_ids AS text []), cast(:servers AS text [])) AS asked (job_id, server)
+JOIN softwalltime.completed_jobs AS job ON job.job_id = asked.job_id AND job.server = asked.server
+WHERE job.start_time IS NOT NULL
+ORDER BY job.start_time, job.job_id;
+
+-- name: store_live_state
+-- Append a state of guard and steering.
+INSERT INTO softwalltime.live_states (server, changed_at, theta, late_job)
+VALUES (:server, :changed_at, :theta, :late_job);
+
+-- name: last_live_states
+-- Return the newest state of each server.
+SELECT DISTINCT ON (server) server, changed_at, theta, late_job
+FROM softwalltime.live_states
+ORDER BY server, id DESC;

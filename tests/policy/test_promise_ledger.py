@@ -1,0 +1,88 @@
+"""Promises, and the guard that is on while the start first promised to a waiting job is past."""
+
+from softwalltime.policy.guard import late_job
+from softwalltime.policy.promise_ledger import GONE, PromiseLedger, QueuedJob
+from softwalltime.promises import Outcome, Promise
+
+
+def waits(job_id: str, promised: int | None = None) -> QueuedJob:
+    return QueuedJob(job_id, True, promised, None)
+
+
+def runs(job_id: str, started: int | None) -> QueuedJob:
+    return QueuedJob(job_id, False, None, started)
+
+
+def outcomes(changed: list[Promise]) -> list[tuple[str, Outcome, int]]:
+    return [(each.job_id, each.outcome, each.late_seconds) for each in changed]
+
+
+def test_a_start_is_late_if_it_is_more_than_a_minute_after_the_first_promise() -> None:
+    ledger = PromiseLedger()
+    ledger.look([waits("1", 1000), waits("2", 1000), waits("3", 1000), waits("4")], now=0)
+    # A later promise does not replace the first one.
+    (changed,) = ledger.look([waits("1", 9000), waits("2", 1000), waits("3", 1000), waits("4")], now=900)
+    assert (changed.first, changed.last, changed.promised_at) == (1000, 9000, 0)
+    found = outcomes(ledger.look([runs("1", 1061), runs("2", 1060), runs("3", 950), runs("4", 1000)], now=1100))
+    assert found == [("1", Outcome.LATE, 61), ("2", Outcome.KEPT, 60), ("3", Outcome.KEPT, -50)]
+    assert not ledger.look([runs("1", 1061)], now=1200)
+    assert not ledger.waiting
+
+
+def test_a_promise_that_is_past_when_it_is_first_seen_counts_for_nothing() -> None:
+    """PBS leaves the estimate of a former top job that ran and was requeued."""
+    ledger = PromiseLedger()
+    assert not ledger.look([waits("1", 1000)], now=5000)
+    assert [each.first for each in ledger.look([waits("1", 6000)], now=5100)] == [6000]
+
+
+def test_a_held_or_requeued_job_loses_its_promise() -> None:
+    ledger = PromiseLedger()
+    ledger.look([waits("1", 1000)], now=0)
+    assert not ledger.look([], now=100)
+    assert ledger.gone == {"1"}
+    assert not ledger.waiting, "a held job is not late"
+    assert [outcome for _, outcome, _ in outcomes(ledger.look([waits("1", 5000)], now=2000))] == [
+        Outcome.WITHDRAWN,
+        Outcome.OPEN,
+    ]
+    assert dict(ledger.waiting) == {"1": 5000}
+
+
+def test_a_job_that_started_and_ended_between_two_looks_counts_once_the_log_has_it() -> None:
+    ledger = PromiseLedger()
+    ledger.look([waits("1", 1000), waits("2", 1000)], now=500)
+    assert ledger.found("1", 900) is None, "it still waits: another job had this id"
+    ledger.look([], now=2000)
+    assert ledger.found("1", 400) is None, "a start before the promise"
+    found = ledger.found("1", 1900)
+    assert found is not None
+    assert (found.outcome, found.started) == (Outcome.LATE, 1900)
+    assert ledger.found("1", 1900) is None
+    # The other one was deleted.
+    assert not ledger.look([], now=2000 + GONE)
+    assert outcomes(ledger.look([], now=2001 + GONE)) == [("2", Outcome.WITHDRAWN, 0)]
+    assert not ledger.gone
+
+
+def test_what_an_earlier_process_saw_is_continued() -> None:
+    before, after = PromiseLedger(), PromiseLedger()
+    seen = before.look([waits("1", 1000), waits("2", 1500)], now=0)
+    after.look([waits("2", 7000)], now=100)
+    after.restore(seen)
+    assert dict(after.waiting) == {"1": 1000, "2": 7000}
+    assert outcomes(after.look([runs("1", 1200), waits("2", 7000)], now=1300)) == [("1", Outcome.LATE, 200)]
+
+
+def test_the_guard_is_on_for_the_job_that_is_late_for_longest_until_it_starts() -> None:
+    ledger = PromiseLedger()
+    ledger.look([waits("1", 2000), waits("2", 1000)], now=0)
+    assert late_job(ledger.waiting, 1600, 600) == ""
+    assert late_job(ledger.waiting, 1601, 600) == "2"
+    # Also where the job has lost its place at the head.
+    ledger.look([waits("1", 2000), waits("2")], now=2700)
+    assert late_job(ledger.waiting, 2700, 600) == "2"
+    ledger.look([waits("1", 2000), runs("2", 2700)], now=2701)
+    assert late_job(ledger.waiting, 2701, 600) == "1"
+    ledger.look([], now=2702)
+    assert late_job(ledger.waiting, 2702, 600) == ""

@@ -1,0 +1,229 @@
+"""Promised starts, guard and steering across restarts of the daemon: each promise counts once, theta goes on."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, text
+
+from softwalltime.jobs import Submission
+from softwalltime.live.jobs import ServerJob
+from softwalltime.live.options import LiveOptions
+from softwalltime.policy.site import SitePolicy
+from softwalltime.policy.steering import GAIN
+from softwalltime.promises import Outcome, Promise
+from softwalltime.service.live_thread import LiveThread
+from softwalltime.service.prediction_service import PredictionService
+from softwalltime.service.promise_store import PromiseStore
+from softwalltime.service.promise_watch import PromiseWatch
+from softwalltime.store.promises import LiveState, store_promises, store_state
+from tests.live.emulated import SUBMITTED, EmulatedServer
+from tests.samples import job as completed
+from tests.service.running import until
+from tests.store.stored import add_jobs
+
+pytestmark = pytest.mark.postgres
+
+NOW = SUBMITTED + 100_000
+STEERED = SitePolicy(mode="on", waiting="factor:0.5", steer=0.2)
+ON = LiveOptions(mode="on", guard=600)
+
+
+def waits(number: int, promised: int | None = None, server: str = "pbs1") -> ServerJob:
+    submission = Submission(f"{number}.{server}", "alice", NOW, 36_000, queue="short", ncpus=80)
+    return ServerJob(submission, "Q", None, None, promised, 0)
+
+
+def runs(number: int, started: int, server: str = "pbs1") -> ServerJob:
+    return replace(waits(number, server=server), state="R", started=started)
+
+
+class Process:
+    """The promises of one process: live thread and recorder's thread by turns."""
+
+    def __init__(self, engine: Engine, server: str = "") -> None:
+        self.engine = engine
+        self.store = PromiseStore(server)
+        self.store.exchange(engine)
+        self.watch = PromiseWatch(self.store)
+
+    def look(
+        self, *jobs: ServerJob, now: int = NOW, options: LiveOptions = ON, policy: SitePolicy = STEERED,
+        stored: bool = True,
+    ) -> float:  # fmt: skip
+        """Look once, and store; return theta in steps of GAIN."""
+        self.watch.look(jobs, now, options, policy)
+        if stored:
+            self.store.exchange(self.engine)
+        return round(self.watch.theta / GAIN, 6)
+
+
+def found(engine: Engine, query: str) -> list[Any]:
+    with engine.connect() as connection:
+        return [tuple(row) for row in connection.execute(text(query))]
+
+
+def test_theta_rises_after_late_starts_falls_after_kept_ones_and_is_restored(engine: Engine) -> None:
+    first = Process(engine)
+    first.look(waits(1, NOW + 100), waits(2, NOW + 100), waits(3, NOW + 100))
+    assert first.look(runs(1, NOW + 161), waits(2, NOW + 100), waits(3, NOW + 100), now=NOW + 170) == 0.8
+    assert first.look(runs(2, NOW + 160), waits(3, NOW + 100), now=NOW + 180) == 0.6
+    # Killed now.  Its successor knows theta and the promise.
+    second = Process(engine)
+    assert second.look(waits(3, NOW + 900), now=NOW + 200) == 0.6
+    assert second.watch.factor(STEERED) == pytest.approx(1.0305, abs=1e-4)
+    assert second.look(runs(3, NOW + 500), now=NOW + 510) == 1.4
+    assert found(
+        engine,
+        "SELECT job_id, server, first_start, last_start, start_time, outcome, queue, ncpus "
+        "FROM softwalltime.promises ORDER BY job_id",
+    ) == [
+        ("1.pbs1", "pbs1", NOW + 100, NOW + 100, NOW + 161, "late", "short", 80),
+        ("2.pbs1", "pbs1", NOW + 100, NOW + 100, NOW + 160, "kept", "short", 80),
+        ("3.pbs1", "pbs1", NOW + 100, NOW + 900, NOW + 500, "late", "short", 80),
+    ]
+    assert (second.watch.counts.late, second.watch.counts.kept) == (1, 0)
+
+
+def test_a_start_that_was_not_stored_is_counted_by_the_next_process(engine: Engine) -> None:
+    first = Process(engine)
+    first.look(waits(1, NOW + 100), waits(2, NOW + 100))
+    assert first.look(runs(1, NOW + 200), runs(2, NOW + 200), now=NOW + 210, stored=False) == 1.6
+    # One of them still runs, the other one has ended meanwhile.
+    second = Process(engine)
+    with engine.begin() as connection:
+        add_jobs(connection, [completed(job_id="2.pbs1", start=NOW + 200, end=NOW + 230, runtime=30, server="pbs1")])
+    assert second.look(runs(1, NOW + 200), now=NOW + 270) == 0.8
+    assert second.look(now=NOW + 330) == 1.6
+    assert Process(engine).look(now=NOW + 400) == 1.6
+    assert found(engine, "SELECT DISTINCT outcome FROM softwalltime.promises") == [("late",)]
+
+
+@pytest.mark.parametrize(
+    ("options", "policy"),
+    [
+        (LiveOptions(mode="shadow"), STEERED),
+        (ON, SitePolicy(mode="on", waiting="factor:0.5")),
+        (ON, SitePolicy(mode="shadow", waiting="factor:0.5", steer=0.2)),
+    ],
+)
+def test_promises_are_recorded_where_theta_does_not_move(
+    engine: Engine, options: LiveOptions, policy: SitePolicy
+) -> None:
+    process = Process(engine)
+    process.look(waits(1, NOW + 100), options=options, policy=policy)
+    assert process.look(runs(1, NOW + 900), now=NOW + 910, options=options, policy=policy) == 0
+    assert process.watch.counts.late == 1
+    assert found(engine, "SELECT outcome, start_time FROM softwalltime.promises") == [("late", NOW + 900)]
+
+
+def test_the_guard_goes_on_after_a_restart_and_its_times_are_recorded(engine: Engine) -> None:
+    first = Process(engine)
+    first.look(waits(1, NOW + 100))
+    first.look(waits(1, NOW + 900), now=NOW + 701)
+    assert first.watch.late_job == "1.pbs1"
+    second = Process(engine)
+    second.look(waits(1, NOW + 900), now=NOW + 760)
+    assert second.watch.late_job == "1.pbs1"
+    second.look(runs(1, NOW + 800), now=NOW + 820, policy=SitePolicy(mode="on", waiting="factor:0.5"))
+    assert second.watch.late_job == ""
+    second.look(waits(2, NOW + 830), now=NOW + 821)
+    second.look(waits(2, NOW + 830), now=NOW + 1500)
+    second.watch.guard_off(NOW + 1600)
+    second.store.exchange(engine)
+    assert found(
+        engine,
+        "SELECT guard, extract(epoch FROM since)::int, extract(epoch FROM until)::int "
+        "FROM softwalltime.guard_and_steering ORDER BY since",
+    ) == [
+        (True, NOW + 701, NOW + 820), (False, NOW + 820, NOW + 1500), (True, NOW + 1500, NOW + 1600),
+        (False, NOW + 1600, None),
+    ]  # fmt: skip
+
+
+def test_two_servers_in_one_store_keep_their_own(engine: Engine) -> None:
+    one, other = Process(engine), Process(engine)
+    one.look(waits(1, NOW + 100))
+    other.look(waits(1, NOW + 100, "pbs2"))
+    assert one.look(runs(1, NOW + 300), now=NOW + 310) == 0.8
+    assert other.look(runs(1, NOW + 100, "pbs2"), now=NOW + 310) == -0.2
+    # Which one it is, is known from the first job on, or from the settings.
+    again = Process(engine)
+    assert again.look() == 0
+    assert again.look(waits(5, server="pbs2")) == -0.2
+    assert Process(engine, "pbs1").look() == 0.8
+    one.look(waits(7, NOW + 900), now=NOW + 400)
+    later = Process(engine)
+    for now in (NOW + 500, NOW + 200_000):
+        later.look(waits(5, server="pbs2"), now=now)
+    assert found(engine, "SELECT outcome FROM softwalltime.promises WHERE job_id = '7.pbs1'") == [("open",)]
+
+
+def test_a_job_has_one_open_promise_whatever_a_killed_process_left(engine: Engine) -> None:
+    with engine.begin() as connection:
+        for at in (NOW, NOW + 50):
+            store_promises(connection, "", [Promise("1.pbs1", at, NOW + 100, NOW + 100)])
+        # A promise that is closed stays so.
+        store_promises(connection, "", [Promise("1.pbs1", NOW, NOW + 100, NOW + 100, Outcome.LATE, NOW + 999)])
+    assert found(engine, "SELECT promised_at, outcome FROM softwalltime.promises ORDER BY 1") == [
+        (NOW, "withdrawn"), (NOW + 50, "open"),
+    ]  # fmt: skip
+
+
+def test_what_postgresql_refuses_stops_nothing(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
+    process = Process(engine)
+    process.look(waits(1, 2**70))
+    assert "promised starts cannot be stored" in caplog.text
+    huge = waits(2, NOW + 100)
+    process.look(replace(huge, submission=replace(huge.submission, ncpus=2**40)))
+    assert found(engine, "SELECT job_id, ncpus FROM softwalltime.promises") == [("2.pbs1", None)]
+
+
+@pytest.fixture
+def emulated(tmp_path: Path) -> EmulatedServer:
+    return EmulatedServer(tmp_path)
+
+
+@pytest.fixture
+def threads() -> Iterator[list[LiveThread]]:
+    started: list[LiveThread] = []
+    yield started
+    assert all(thread.stop(60) for thread in started)
+
+
+def test_the_live_thread_waits_for_the_store_steers_new_and_waiting_jobs_and_says_so(
+    engine: Engine, emulated: EmulatedServer, threads: list[LiveThread]
+) -> None:
+    with engine.begin() as connection:
+        store_state(connection, LiveState("pbs1", NOW, 0.5, ""))
+        store_promises(connection, "", [Promise("9.pbs1", NOW, NOW + 5, NOW + 5)])
+    clock = SimpleNamespace(now=float(NOW + 500))
+    predictions = PredictionService(STEERED, clock=lambda: clock.now)
+    predictions.ready = True
+    store = PromiseStore()
+    emulated.add("1.pbs1")
+    emulated.add("9.pbs1", job_state="R", stime=str(NOW + 400))
+    thread = LiveThread(
+        LiveOptions(mode="on", every=5, change_share=0.1),
+        lambda: predictions,
+        [].append,
+        emulated.connect,
+        lambda: clock.now,
+        store,
+    )
+    threads.append(thread)
+    thread.start()
+    assert not emulated.requests()
+    store.exchange(engine)
+    # 36000 s of walltime, half of it, and e^(0.5 + 0.04) with the late start of job 9.
+    until(lambda: emulated.soft("1.pbs1") == "30889")
+    decision = predictions.revise(waits(2).submission, None, None, NOW)
+    assert decision.soft_walltime == 30889
+    assert decision.basis.endswith(", times 1.72 by steering")
+    status = thread.status()
+    assert (status.theta, status.steer, status.promises["late"]) == (pytest.approx(0.54), 0.2, 1)
+    thread.change(LiveOptions(mode="off"))
+    until(lambda: predictions.factor == 1.0)
