@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from softwalltime.errors import SourceError
-from softwalltime.forecast.calibration import Calibration, Corrections, WaitForecast
+from softwalltime.forecast.calibration import GROUPS, Calibration, Corrections, WaitForecast
 from softwalltime.forecast.calibration_file import CalibrationFile, load_calibration, save_calibration
 from softwalltime.forecast.judgement import (
     COMBINED,
@@ -50,14 +50,14 @@ def test_calibration_makes_ranges_hold_what_they_promise_and_expected_waits_unbi
         ranges = tuple(wait * share for share in (0.5, 0.55, 0.65, 0.7))
         found = WaitForecast(0.6 * wait, 1.6 * wait, 20_000.0, ranges)
         actual = wait * float(np.exp(random.normal(0, 0.3)))
-        corrections = calibration.corrections_for(found.mean)
+        corrections = calibration.corrections_for(found)
         low, _, expected, _, high = corrections.corrected(found)
         for name, (begin, middle, end) in {
             "raw": (ranges[0], found.mean, ranges[-1]), "corrected": (low, expected, high)
         }.items():  # fmt: skip
             inside[name] += bool(begin <= actual <= end)
             errors[name] += abs(middle - actual)
-        calibration.add(found, corrections.mixed(found)[1], actual)
+        calibration.add(found, corrections, actual)
     assert inside["raw"] < 0.3 * 1500
     assert 0.87 * 1500 < inside["corrected"] < 0.94 * 1500
     assert errors["corrected"] < 0.7 * errors["raw"]
@@ -72,7 +72,7 @@ def test_a_forecast_is_left_as_it_is_while_little_is_known() -> None:
 
 def test_corrected_quantiles_do_not_cross_and_hold_the_expected_wait() -> None:
     shifts = (3.0, -3.0, 1.0, -5.0)
-    found = Corrections(((0.0, 0.0),) * 6, (shifts,) * 6).corrected(
+    found = Corrections(((0.0, 0.0),) * GROUPS, (shifts,) * GROUPS).corrected(
         WaitForecast(5000.0, 6000.0, 7000.0, (4000.0, 4500.0, 5500.0, 6000.0))
     )
     assert found.tolist() == sorted(found.tolist())
@@ -80,7 +80,7 @@ def test_corrected_quantiles_do_not_cross_and_hold_the_expected_wait() -> None:
 
 
 def test_a_calibration_is_the_same_from_its_file_and_another_file_is_refused(tmp_path: Path) -> None:
-    corrections = Corrections(((0.3, 0.1),) * 6, ((0.1, 0.2, 0.3, 0.4), *[()] * 5))
+    corrections = Corrections(((0.3, 0.1),) * GROUPS, ((0.1, 0.2, 0.3, 0.4), *[()] * (GROUPS - 1)))
     path = tmp_path / "calibration.json"
     kept = CalibrationFile(corrections, "logs", "last2", 100)
     save_calibration(path, kept)

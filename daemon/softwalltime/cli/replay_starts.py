@@ -13,6 +13,7 @@ from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.sources import load_jobs
 from softwalltime.errors import SourceError
+from softwalltime.forecast.arrivals import ArrivalModel
 from softwalltime.forecast.calibration import Calibration
 from softwalltime.forecast.calibration_file import CalibrationFile, save_calibration
 from softwalltime.forecast.history import PREDICTOR
@@ -102,6 +103,7 @@ COLUMNS = ("time", "method", *(field.name for field in fields(StartScores)))
     help="Runs for the ranges of a forecast.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the drawn runtimes.")
+@click.option("--arrivals", "arriving", is_flag=True, help="Draw jobs that come later from those of the last weeks.")
 @click.option(
     "--save-calibration", "file", type=click.Path(dir_okay=False, path_type=Path),
     help="Write what the errors teach to this file, for softwalltime starts --calibration.",
@@ -110,7 +112,7 @@ COLUMNS = ("time", "method", *(field.name for field in fields(StartScores)))
 @store_options
 def replay_starts(
     sources: tuple[str, ...], processors: int | None, recorded: bool, spec: str, sample: int, every: int, runs: int,
-    seed: int, file: Path | None, output: Output, settings: LazySettings,
+    seed: int, arriving: bool, file: Path | None, output: Output, settings: LazySettings,
 ) -> int:  # fmt: skip
     """Measure forecasts of start times on recorded jobs.
 
@@ -139,10 +141,11 @@ def replay_starts(
         raise SourceError(f"no job waits on {plural(size, 'processor')}: nothing to forecast")
     with progress_bar("forecasting", len(schedule.jobs)) as progress:
         calibration = Calibration()
-        made = judge(schedule, RuntimeModel(predictor), chosen, runs, every, seed, calibration, progress)
+        arrivals = ArrivalModel() if arriving else None
+        made = judge(schedule, RuntimeModel(predictor), chosen, runs, every, seed, calibration, progress, arrivals)
         judged = list(made)
     if file is not None:
-        save_calibration(file, CalibrationFile(calibration.corrections(), " ".join(sources), spec, len(judged)))
+        save_calibration(file, CalibrationFile(calibration.corrections(), " ".join(sources), spec, len(judged), arriving))
     first = set(chosen[int(len(chosen) * WARM_UP) :])
     judged = [each for each in judged if each.job in first]
     parts = {

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from softwalltime.cli.options import LazySettings
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.sources import STORE, load_jobs
+from softwalltime.forecast.arrivals import ArrivalModel
 from softwalltime.forecast.calibration_file import CalibrationFile, why_not_corrected
 from softwalltime.forecast.expected import Learnt
 from softwalltime.forecast.history import learn_history, needed, note_live
@@ -19,31 +20,36 @@ from softwalltime.predictors.registry import make
 
 def learn(
     sources: tuple[str, ...], spec: str, settings: LazySettings, snapshot: ServerSnapshot,
-    calibration: CalibrationFile | None,
+    calibration: CalibrationFile | None, arriving: bool = False,
 ) -> tuple[Learnt, str, tuple[str, ...]]:  # fmt: skip
     """Return what the history before the snapshot taught, one sentence about it, and remarks.
 
     :param sources: logs, traces or the word store; empty for the store if the settings name one, else for nothing.
     :param calibration: used only where runtimes are learnt and predicted as in the forecasts that it was measured on.
+    :param arriving: also learn when jobs are submitted, to draw later ones.
     :raises SourceError: if a source cannot be read.
     :raises StoreError: if the store cannot be used.
     """
     waits = LikeWaits()
     if not sources and settings().dsn is None:
         sentence = "runtimes: walltimes, as neither a store nor --log is given"
-        return Learnt(RuntimeModel(None), waits), sentence, why_not_corrected(calibration, spec, 0)
+        unforeseen = ("no later jobs are drawn: neither a store nor --log is given",) if arriving else ()
+        return Learnt(RuntimeModel(None), waits), sentence, (*why_not_corrected(calibration, spec, 0), *unforeseen)
     predictor = make(spec)
     logs = sources and sources != (STORE,)
     completed = load_jobs(sources, settings)[0] if logs else _stored(settings, predictor.history, snapshot.taken)
     model = RuntimeModel(predictor)
+    arrivals = ArrivalModel() if arriving else None
     with progress_bar("learning", len(completed)) as progress:
-        count = learn_history(model, completed, snapshot.taken, settings().teaching, waits, progress)
+        count = learn_history(model, completed, snapshot.taken, settings().teaching, waits, progress, arrivals)
     note_live(model, snapshot.jobs)
     where = " ".join(sources) or "the store"
-    remarks = why_not_corrected(calibration, spec, count)
+    remarks = why_not_corrected(calibration, spec, count, arriving)
     corrections = calibration.corrections if calibration is not None and not remarks else None
+    if arrivals is not None and not arrivals.drawn_from(snapshot.taken).periods:
+        remarks = (*remarks, "no later jobs are drawn: less than a day of history is known")
     sentence = f"runtimes: {spec}, learnt from {plural(count, 'job')} of {where}"
-    return Learnt(model, waits, corrections), sentence, remarks
+    return Learnt(model, waits, corrections, arrivals), sentence, remarks
 
 
 def _stored(settings: LazySettings, history: History, now: int) -> Sequence[CompletedJob]:

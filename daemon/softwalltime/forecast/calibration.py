@@ -7,12 +7,19 @@ them can show: so the walltimes have their weight.
 
 Ranges are those of the simulations, moved with the mixture, and corrected as in conformalised quantile regression
 (Romano, Patterson & Candes 2019), each quantile by the quantile of its own past errors in log(wait + 30 min).
-A forecast is compared with those that expected a wait of about the same length.
+A forecast is compared with those that expected a wait of about the same length, and those at the submission apart from
+those of jobs that have waited, as errors have another sign: a job that waits still is one that was expected too early.
+
+Past errors are not those of the next month, so the level at which their quantile is taken is itself corrected: by
+STEP up for each start above the quantile and down for each one below, in the proportion that holds the promised share
+in the long run whatever the errors are (adaptive conformal inference, Gibbs & Candes 2021).  That a start is above is
+known when the quantile has passed, not only when the job starts.
 """
 
+import math
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -33,6 +40,18 @@ KEPT = 400
 """Past errors that are kept of each class."""
 LEAST = 40
 """Past errors from which a class is believed, and all classes together."""
+LATER = 1800.0
+"""Seconds that a job has waited from which a forecast is no longer one at the submission."""
+GROUPS = 2 * (len(CLASSES) + 1)
+"""Groups of forecasts: the classes of those at the submission, then those of jobs that have waited."""
+STEP = 0.01
+"""How much one start changes the level of a quantile, times the share of the starts on the other side."""
+_OUTERMOST = 0.005
+"""A level nearer to 0 or 1 than this is beyond the past errors: the quantile moves on from the last of them."""
+_BEYOND = 10.0
+"""How far it moves in log(wait + 30 min) by a level of 1: by about a tenth for each start that is outside."""
+_FURTHEST = 0.2
+"""A level is at most that far outside 0 to 1."""
 WEIGHTS = tuple(
     (walltimes / 10, like / 10) for walltimes in range(11) for like in range(6) if walltimes + like <= 10
 )  # fmt: skip
@@ -43,40 +62,49 @@ _WALLTIMES, _LIKE = (np.array(column) for column in zip(*WEIGHTS, strict=True))
 class WaitForecast(NamedTuple):
     """What is forecast of one job's remaining wait before any correction, in seconds.
 
-    ``mean`` and ``ranges`` (the quantiles :data:`.start_times.LEVELS`) are of the runs with drawn runtimes.
+    ``mean`` and ``ranges`` (the quantiles :data:`.start_times.LEVELS`) are of the runs with drawn runtimes.  ``waited``
+    is how long the job has waited already.
     """
 
     mean: float
     by_walltimes: float
     like_jobs: float
     ranges: tuple[float, ...]
+    waited: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Corrections:
-    """Weights and corrections of the quantiles for each class of expected waits.
+    """Weights and corrections of the quantiles for each of the :data:`GROUPS` of forecasts.
 
     ``weights`` are of the simulation with walltimes and of like jobs.  ``shifts`` are differences of logarithms, a
-    value for each quantile; empty where too little is known.
+    value for each quantile; empty where too little is known.  No range goes beyond ``most`` seconds.
     """
 
     weights: tuple[tuple[float, float], ...]
     shifts: tuple[tuple[float, ...], ...]
+    most: float = math.inf
 
     def mixed(self, found: WaitForecast) -> tuple[float, Floats]:
         """Return the expected wait, and the ranges moved with it."""
-        walltimes, like = self.weights[_class(found.mean)]
+        walltimes, like = self.weights[_group(found)]
         expected = (1 - walltimes - like) * found.mean + walltimes * found.by_walltimes + like * found.like_jobs
         ranges = np.array(found.ranges)
         return expected, (ranges + SOON) * (expected + SOON) / (found.mean + SOON) - SOON
 
+    def quantiles(self, found: WaitForecast) -> Floats:
+        """Return the ends of the ranges, corrected, whether or not the expected wait is within them."""
+        _, ranges = self.mixed(found)
+        if shift := self.shifts[_group(found)]:
+            corrected = np.exp(np.log(np.maximum(ranges, 0) + SOON) + np.array(shift)) - SOON
+            ranges = np.minimum(corrected, np.maximum(self.most, ranges))
+        # Quantiles that were corrected apart from each other may cross.
+        return np.maximum.accumulate(np.maximum(ranges, 0.0))
+
     def corrected(self, found: WaitForecast) -> Floats:
         """Return the five values of a forecast; the expected wait is within the 50% range."""
-        expected, ranges = self.mixed(found)
-        if shift := self.shifts[_class(found.mean)]:
-            ranges = np.exp(np.log(np.maximum(ranges, 0) + SOON) + np.array(shift)) - SOON
-        # Quantiles that were corrected apart from each other may cross.
-        low, lower, upper, high = np.maximum.accumulate(np.maximum(ranges, 0.0)).tolist()
+        expected, _ = self.mixed(found)
+        low, lower, upper, high = self.quantiles(found).tolist()
         lower, upper = min(lower, expected), max(upper, expected)
         return np.array((min(low, lower), lower, expected, upper, max(high, upper)))
 
@@ -85,60 +113,94 @@ class Calibration:
     """What past forecasts teach."""
 
     def __init__(self) -> None:
-        classes = range(len(CLASSES) + 1)
-        self._absolute: list[deque[Floats]] = [deque(maxlen=KEPT) for _ in classes]
-        self._relative: list[deque[Floats]] = [deque(maxlen=KEPT) for _ in classes]
-        self._all_absolute: deque[Floats] = deque(maxlen=2 * KEPT)
-        self._all_relative: deque[Floats] = deque(maxlen=2 * KEPT)
+        # Of each group, of one phase (at the submission, later), and of all.
+        names = [*range(GROUPS), "submission", "later", "all"]
+        self._absolute: dict[int | str, deque[Floats]] = {name: deque(maxlen=KEPT) for name in names}
+        self._relative: dict[int | str, deque[Floats]] = {name: deque(maxlen=KEPT) for name in names}
+        self._levels = [list(LEVELS) for _ in range(GROUPS)]
+        self._longest = 0.0
 
-    def add(self, found: WaitForecast, moved: Floats, actual: float) -> None:
+    def add(self, found: WaitForecast, given: Corrections, actual: float) -> None:
         """Learn from a job that started.
 
-        :param moved: the ranges as :meth:`Corrections.mixed` moved them when they were forecast.
+        :param given: the corrections with which its start was forecast.
         :param actual: how long it waited from the moment of the forecast on, in seconds.
         """
-        rest = 1 - _WALLTIMES - _LIKE
-        mixed = rest * found.mean + _WALLTIMES * found.by_walltimes + _LIKE * found.like_jobs
+        mixed = (1 - _WALLTIMES - _LIKE) * found.mean + _WALLTIMES * found.by_walltimes + _LIKE * found.like_jobs
         absolute = np.abs(mixed - actual)
-        relative = np.log(actual + SOON) - np.log(np.maximum(moved, 0) + SOON)
-        index = _class(found.mean)
-        self._absolute[index].append(absolute)
-        self._all_absolute.append(absolute)
-        self._relative[index].append(relative)
-        self._all_relative.append(relative)
+        relative = np.log(actual + SOON) - np.log(np.maximum(given.mixed(found)[1], 0) + SOON)
+        group = _group(found)
+        self._longest = max(self._longest, actual)
+        for name in _chain(group):
+            self._absolute[name].append(absolute)
+            self._relative[name].append(relative)
+        if given.shifts[group]:
+            for column, end in enumerate(given.quantiles(found).tolist()):
+                if actual <= end:
+                    self._change(group, column, LEVELS[column] - 1)
+
+    def passed(self, found: WaitForecast, column: int) -> None:
+        """Learn that a job still waits at the end of a range that was given for it.
+
+        Drivers call it at that moment, for each quantile that :meth:`Corrections.quantiles` gave, because the job's
+        start may be days away.
+        """
+        self._change(_group(found), column, LEVELS[column])
+
+    def _change(self, group: int, column: int, amount: float) -> None:
+        levels = self._levels[group]
+        levels[column] = min(max(levels[column] + STEP * amount, -_FURTHEST), 1 + _FURTHEST)
 
     def corrections(self) -> Corrections:
-        """Return what is known now; a class of which too little is known is corrected as all together are."""
-        weights, shifts = _weights(self._all_absolute), _shifts(self._all_relative)
-        return Corrections(
-            tuple(_weights(errors) or weights or (0.0, 0.0) for errors in self._absolute),
-            tuple(_shifts(errors) or shifts for errors in self._relative),
-        )
+        """Return what is known now; a group of which too little is known is corrected as its phase, or as all."""
+        groups = range(GROUPS)
+        return Corrections(tuple(map(self._weights, groups)), tuple(map(self._shifts, groups)), self._most)
 
-    def corrections_for(self, expected: float) -> Corrections:
-        """Return what is known now of the class of one expected wait; the others are left as they are."""
-        index = _class(expected)
-        none: list[tuple[float, ...]] = [()] * (len(CLASSES) + 1)
-        weights = [(0.0, 0.0)] * (len(CLASSES) + 1)
-        weights[index] = _weights(self._absolute[index]) or _weights(self._all_absolute) or (0.0, 0.0)
-        none[index] = _shifts(self._relative[index]) or _shifts(self._all_relative)
-        return Corrections(tuple(weights), tuple(none))
+    def corrections_for(self, found: WaitForecast) -> Corrections:
+        """Return what is known now of the group of one forecast; the others are left as they are."""
+        group = _group(found)
+        weights = [(0.0, 0.0)] * GROUPS
+        shifts: list[tuple[float, ...]] = [()] * GROUPS
+        weights[group], shifts[group] = self._weights(group), self._shifts(group)
+        return Corrections(tuple(weights), tuple(shifts), self._most)
+
+    @property
+    def _most(self) -> float:
+        """Twice the longest remaining wait that is known; no limit before there is one."""
+        return 2 * self._longest or math.inf
+
+    def _weights(self, group: int) -> tuple[float, float]:
+        """The weights with the least mean error; the mean of the drawn runs while there are few errors."""
+        errors = _enough(self._absolute, group)
+        return WEIGHTS[int(np.array(errors).mean(axis=0).argmin())] if errors else (0.0, 0.0)
+
+    def _shifts(self, group: int) -> tuple[float, ...]:
+        """The quantile of each quantile's past errors; empty while there are few."""
+        errors = _enough(self._relative, group)
+        if not errors:
+            return ()
+        past = np.array(errors)
+        return tuple(_quantile(past[:, column], level) for column, level in enumerate(self._levels[group]))
 
 
-def _weights(errors: Sequence[Floats]) -> tuple[float, float] | None:
-    """The weights with the least mean error; ``None`` while there are few errors."""
-    if len(errors) < LEAST:
-        return None
-    return WEIGHTS[int(np.array(errors).mean(axis=0).argmin())]
+def _quantile(errors: Floats, level: float) -> float:
+    """The quantile of past errors; beyond the outermost ones for a level that is no share."""
+    inside = min(max(level, _OUTERMOST), 1 - _OUTERMOST)
+    return float(np.quantile(errors, inside)) + _BEYOND * (level - inside)
 
 
-def _shifts(errors: Sequence[Floats]) -> tuple[float, ...]:
-    """The quantile of each quantile's past errors; empty while there are few."""
-    if len(errors) < LEAST:
-        return ()
-    past = np.array(errors)
-    return tuple(float(np.quantile(past[:, column], level)) for column, level in enumerate(LEVELS))
+def _enough(errors: Mapping[int | str, Sequence[Floats]], group: int) -> Sequence[Floats]:
+    """The errors of the group, of its phase or of all, the first that are enough; empty if none are."""
+    return next((errors[name] for name in _chain(group) if len(errors[name]) >= LEAST), ())
 
 
-def _class(expected: float) -> int:
-    return bisect_right(CLASSES, expected)
+def _chain(group: int) -> tuple[int | str, ...]:
+    return group, _phase(group), "all"
+
+
+def _phase(group: int) -> str:
+    return "submission" if group < GROUPS // 2 else "later"
+
+
+def _group(found: WaitForecast) -> int:
+    return bisect_right(CLASSES, found.mean) + (GROUPS // 2 if found.waited >= LATER else 0)

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import TypeAdapter, ValidationError
 
 from softwalltime.errors import OptionError, SourceError
-from softwalltime.forecast.calibration import CLASSES, Corrections
+from softwalltime.forecast.calibration import GROUPS, Corrections
 from softwalltime.forecast.start_times import LEVELS
 from softwalltime.predictors.registry import make
 
@@ -17,12 +17,16 @@ FORMAT: Literal[1] = 1
 
 @dataclass(frozen=True, slots=True)
 class CalibrationFile:
-    """Corrections, and whose errors they come from: the jobs and the predictor of runtimes."""
+    """Corrections, and whose errors they come from: the jobs and the predictor of runtimes.
+
+    ``arrivals``: whether jobs that come later were drawn for those forecasts.
+    """
 
     corrections: Corrections
     source: str
     predictor: str
     forecasts: int
+    arrivals: bool = False
     format: Literal[1] = FORMAT
 
 
@@ -49,14 +53,16 @@ def load_calibration(path: Path) -> CalibrationFile:
         raise SourceError(f"{path}: {error.strerror}") from error
     except ValidationError as error:
         raise SourceError(f"{path}: no calibration: {error.errors()[0]['msg']}: {advice}") from error
-    corrections, classes = found.corrections, len(CLASSES) + 1
+    corrections = found.corrections
     shapes = {len(shift) for shift in corrections.shifts} - {0, len(LEVELS)}
-    if shapes or (len(corrections.shifts), len(corrections.weights)) != (classes, classes):
+    if shapes or (len(corrections.shifts), len(corrections.weights)) != (GROUPS, GROUPS):
         raise SourceError(f"{path}: a calibration of another version: {advice}")
     return found
 
 
-def why_not_corrected(calibration: CalibrationFile | None, spec: str, learnt: int) -> tuple[str, ...]:
+def why_not_corrected(
+    calibration: CalibrationFile | None, spec: str, learnt: int, arrivals: bool = False
+) -> tuple[str, ...]:
     """Why the calibration does not apply to these forecasts, one sentence; empty if it does or there is none."""
     if calibration is None:
         return ()
@@ -64,6 +70,8 @@ def why_not_corrected(calibration: CalibrationFile | None, spec: str, learnt: in
         reason = "the calibration is for learnt runtimes, and no job was learnt: give --log LOGS"
     elif not _same(spec, calibration.predictor):
         reason = f"the calibration was measured with --predictor {calibration.predictor}, not {spec}"
+    elif calibration.arrivals != arrivals:
+        reason = f"the calibration was measured {'with' if calibration.arrivals else 'without'} --arrivals"
     else:
         return ()
     return (f"forecasts are not corrected: {reason}",)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from softwalltime.forecast.arrivals import ArrivalModel
 from softwalltime.forecast.calibration import POINT, Corrections, WaitForecast
 from softwalltime.forecast.like_waits import LikeWaits
 from softwalltime.forecast.queue_model import UNLIMITED, ModelledQueue, limit
@@ -36,11 +37,15 @@ class ExpectedStart:
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """What past jobs taught: of runtimes, of waits, and of the errors of past forecasts, if they were measured."""
+    """What past jobs taught: of runtimes, of waits, and of the errors of past forecasts, if they were measured.
+
+    ``arrivals`` are what jobs that come later are drawn from, ``None`` where none are to come.
+    """
 
     runtimes: RuntimeModel
     waits: LikeWaits
     corrections: Corrections | None = None
+    arrivals: ArrivalModel | None = None
 
 
 def expected_starts(
@@ -61,7 +66,8 @@ def expected_starts(
             learnt.runtimes.distribution(job.submission, limit(job.submission), model.now, model.elapsed(index))
             for index, job in enumerate(queue.live)
         ]
-        found = forecast(model, distributions, runs, seed, until, progress)
+        later = None if learnt.arrivals is None else learnt.arrivals.drawn_from(model.now)
+        found = forecast(model, distributions, runs, seed, until, progress, later)
         unknown = [index for index, each in enumerate(distributions) if not each.known]
         depending = _depending(queue, distributions, found, until) if unknown else []
         rows = np.insert(found.ranges(), POINT, found.point, axis=0)
@@ -126,7 +132,7 @@ def _corrected(
         ranges = np.delete(rows[:, place], POINT) - begin
         raw = WaitForecast(
             expected, float(by_walltimes[index]) - begin, float(like.mean()) if len(like) else expected,
-            tuple(ranges.tolist()),
+            tuple(ranges.tolist()), waited,
         )  # fmt: skip
         found[:, place] = corrections.corrected(raw) + begin
     return found

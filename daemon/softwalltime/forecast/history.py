@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from softwalltime.events import Kind
+from softwalltime.forecast.arrivals import ArrivalModel
 from softwalltime.forecast.like_waits import LikeWaits
 from softwalltime.forecast.runtimes import KEPT, KEPT_PER_USER, RuntimeModel
 from softwalltime.forecast.snapshot import LiveJob
@@ -37,6 +38,7 @@ def learn_history(
     teaching: Collection[State] = TEACHING,
     waits: LikeWaits | None = None,
     progress: Callable[[int], None] = lambda _: None,
+    arrivals: ArrivalModel | None = None,
 ) -> int:
     """Let a model learn each job at its end, and compare predictions at submission; return how many jobs it learnt.
 
@@ -45,6 +47,7 @@ def learn_history(
     :param now: what happened later is not used (epoch seconds).
     :param waits: learns how long each job waited.
     :param progress: called with the number of jobs done since the last call.
+    :param arrivals: learns when each job was submitted.
     """
     workload = Workload(completed, teaching=teaching)
     teaches = workload.teaches.tolist()
@@ -58,6 +61,8 @@ def learn_history(
             match kind:
                 case Kind.SUBMITTED:
                     model.submitted(job.submission, time, compare=compared[number])
+                    if arrivals is not None:
+                        arrivals.submitted(job.submission, time)
                 case Kind.STARTED:
                     model.started(job.submission, time)
                     if waits is not None:
@@ -66,6 +71,8 @@ def learn_history(
                     model.deleted(job.submission, time)
                 case _:
                     model.ended(job, teaches=teaches[number])
+                    if arrivals is not None:
+                        arrivals.ended(job)
                     learnt += teaches[number]
     return learnt
 

@@ -11,17 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.forecast.arrivals import ArrivalDraws, ArrivalModel
-from softwalltime.forecast.calibration import POINT, Calibration, WaitForecast
+from softwalltime.forecast.calibration import POINT, Calibration, Corrections, WaitForecast
 from softwalltime.forecast.like_waits import LikeWaits
 from softwalltime.forecast.queue_model import QueueModel
 from softwalltime.forecast.runtimes import RuntimeDistribution, RuntimeModel
-from softwalltime.forecast.start_times import forecast
+from softwalltime.forecast.start_times import LEVELS, forecast
 from softwalltime.simulation.jobs import Integers, Jobs
 from softwalltime.simulation.policies import Policy
 
 Floats = NDArray[np.float64]
 
 WALLTIMES, LIKE, SIMULATED, COMBINED = "walltimes", "like jobs", "predicted runtimes", "combined"
+_STARTED = len(LEVELS)
 METHODS = (WALLTIMES, LIKE, SIMULATED, COMBINED)
 
 
@@ -79,15 +80,17 @@ def judge(
     :param arrivals: has learnt nothing yet; jobs that come later are drawn from it, ``None`` for none.
     """
     calibration = calibration or Calibration()
-    pending: list[tuple[int, int, WaitForecast, Floats]] = []
+    pending: list[tuple[float, int, int, WaitForecast, Corrections, float]] = []
     for number, moment in enumerate(_moments(schedule, runtimes, sample, every, progress, arrivals)):
         now = moment.model.now
         while pending and pending[0][0] <= now:
-            _learn(calibration, heappop(pending))
+            _learn(calibration, *heappop(pending)[2:])
         raw, point = _simulated(moment, runs, seed + number)
-        corrections = calibration.corrections_for(raw.mean)
-        moved = corrections.mixed(raw)[1]
-        heappush(pending, (now + moment.actual, number, raw, np.append(moved, moment.actual)))
+        corrections = calibration.corrections_for(raw)
+        for column, end in enumerate(corrections.quantiles(raw).tolist() if any(corrections.shifts) else ()):
+            if moment.actual > end:
+                heappush(pending, (now + end, number, column, raw, corrections, end))
+        heappush(pending, (now + moment.actual, number, _STARTED, raw, corrections, float(moment.actual)))
         low, lower, upper, high = raw.ranges
         beyond = np.quantile(moment.like, (0.05, 0.25, 0.5, 0.75, 0.95)) if len(moment.like) else np.zeros(5)
         beyond[POINT] = moment.like.mean() if len(moment.like) else 0.0
@@ -98,12 +101,17 @@ def judge(
             COMBINED: corrections.corrected(raw),
         })  # fmt: skip
     while pending:
-        _learn(calibration, heappop(pending))
+        _learn(calibration, *heappop(pending)[2:])
 
 
-def _learn(calibration: Calibration, past: tuple[int, int, WaitForecast, Floats]) -> None:
-    *_, raw, moved = past
-    calibration.add(raw, moved[:-1], float(moved[-1]))
+def _learn(
+    calibration: Calibration, column: int, raw: WaitForecast, corrections: Corrections, waited: float
+) -> None:  # fmt: skip
+    """Let it learn that a job has started, or that the end of a range (its column) has passed before."""
+    if column == _STARTED:
+        calibration.add(raw, corrections, waited)
+    else:
+        calibration.passed(raw, column)
 
 
 def sampled(schedule: GivenSchedule, count: int) -> list[int]:
@@ -192,7 +200,7 @@ def _simulated(moment: _Moment, runs: int, seed: int) -> tuple[WaitForecast, flo
     mean = float(found.sampled[:, place].mean()) - model.now
     like = float(moment.like.mean()) if len(moment.like) else mean
     ranges = tuple((found.ranges()[:, place] - model.now).tolist())
-    return WaitForecast(mean, by_walltimes, like, ranges), float(found.point[place]) - model.now
+    return WaitForecast(mean, by_walltimes, like, ranges, moment.waited), float(found.point[place]) - model.now
 
 
 @dataclass(frozen=True, slots=True)

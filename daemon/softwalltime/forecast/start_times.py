@@ -7,7 +7,7 @@ the middle 50% or 90% of the starts.  No further job comes, as in the paper, unl
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import cycle, islice, repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,8 @@ Integers = NDArray[np.int64]
 
 RUNS = 150
 """Runs with drawn runtimes."""
+FUTURES = 20
+"""Different draws of later jobs; further runs repeat them with other runtimes of the jobs that are there."""
 LEVELS = (0.05, 0.25, 0.75, 0.95)
 """Quantiles of the starts: the ends of the 90% and of the 50% range."""
 
@@ -87,13 +89,14 @@ def _extensions(
 ) -> Iterator[ExtendedQueue | None]:
     """Yield the model with later jobs for each run; ``None`` without later jobs.
 
-    :param last: seconds from now to the last start without later jobs; they come for as long again and a day more.
+    :param last: seconds from now to the last start without later jobs; they come for half as long again and 6 h more.
     """
     if later is None or not later.periods:
         yield from repeat(None, runs)
         return
     random = np.random.default_rng((seed, 1))
-    yield from extended(model, [later.draw(random, 2 * last + DAY) for _ in range(runs)])
+    futures = [later.draw(random, last + last // 2 + DAY // 4) for _ in range(min(runs, FUTURES))]
+    yield from islice(cycle(list(extended(model, futures))), runs)
 
 
 def _ends(outcome: ScheduleOutcome) -> Integers:
