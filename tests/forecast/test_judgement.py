@@ -57,12 +57,47 @@ def test_calibration_makes_ranges_hold_what_they_promise_and_expected_waits_unbi
         }.items():  # fmt: skip
             inside[name] += bool(begin <= actual <= end)
             errors[name] += abs(middle - actual)
+        if any(corrections.shifts):
+            for column in np.flatnonzero(corrections.quantiles(found) < actual).tolist():
+                calibration.passed(found, column)
         calibration.add(found, corrections, actual)
     assert inside["raw"] < 0.3 * 1500
     assert 0.87 * 1500 < inside["corrected"] < 0.94 * 1500
     assert errors["corrected"] < 0.7 * errors["raw"]
     weights = calibration.corrections().weights
     assert all(walltimes == pytest.approx(0.4, abs=0.15) for walltimes, _ in weights)
+
+
+@pytest.mark.parametrize("waited", [0.0, 7200.0])
+def test_ranges_hold_what_they_promise_also_when_waits_become_much_longer(waited: float) -> None:
+    random = np.random.default_rng(2)
+    calibration = Calibration()
+    other = WaitForecast(5000.0, 5000.0, 5000.0, (4000.0, 4500.0, 5500.0, 6000.0), 7200.0 - waited)
+    inside = {"before": 0, "after": 0}
+    for number in range(2000):
+        found = WaitForecast(5000.0, 5000.0, 5000.0, (4000.0, 4500.0, 5500.0, 6000.0), waited)
+        actual = 5000.0 * float(np.exp(random.normal(0, 0.3))) * (1 if number < 1000 else 3)
+        corrections = calibration.corrections_for(found)
+        low, *_, high = corrections.corrected(found).tolist()
+        inside["before" if number < 1000 else "after"] += low <= actual <= high
+        if any(corrections.shifts):
+            for column in np.flatnonzero(corrections.quantiles(found) < actual).tolist():
+                calibration.passed(found, column)
+        calibration.add(found, corrections, actual)
+        # Forecasts of the other phase are right, and do not narrow these ranges.
+        calibration.add(other, calibration.corrections_for(other), 5000.0)
+    # The first 40 forecasts are not corrected.
+    assert 850 <= inside["before"] <= 950
+    assert 850 <= inside["after"] <= 950
+
+
+def test_no_range_goes_beyond_twice_the_longest_wait() -> None:
+    calibration = Calibration()
+    found = WaitForecast(5000.0, 5000.0, 5000.0, (4000.0, 4500.0, 5500.0, 6000.0))
+    for _ in range(200):
+        calibration.add(found, calibration.corrections_for(found), 20_000.0)
+        calibration.passed(found, 3)
+    assert calibration.corrections_for(found).corrected(found)[-1] == 40_000
 
 
 def test_a_forecast_is_left_as_it_is_while_little_is_known() -> None:

@@ -11,7 +11,8 @@ from softwalltime.cli.options import LazySettings, store_options
 from softwalltime.cli.output import Output, output_options
 from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
-from softwalltime.cli.sources import load_jobs
+from softwalltime.cli.selection import JobSelection, selection_options
+from softwalltime.cli.sources import load_columns
 from softwalltime.errors import SourceError
 from softwalltime.forecast.arrivals import ArrivalModel
 from softwalltime.forecast.calibration import Calibration
@@ -63,6 +64,8 @@ class ReplayStartsDocument:
     """simulated, or recorded."""
     predictor: str
     """Predictor of runtimes."""
+    arrivals: bool
+    """Whether jobs that come later were drawn."""
     forecasts: dict[str, dict[str, StartScores]]
     """Figures without the first 10% of the sampled jobs, which only calibrate: by time of the forecast and method."""
 
@@ -108,28 +111,31 @@ COLUMNS = ("time", "method", *(field.name for field in fields(StartScores)))
     "--save-calibration", "file", type=click.Path(dir_okay=False, path_type=Path),
     help="Write what the errors teach to this file, for softwalltime starts --calibration.",
 )  # fmt: skip
+@selection_options
 @output_options
 @store_options
 def replay_starts(
     sources: tuple[str, ...], processors: int | None, recorded: bool, spec: str, sample: int, every: int, runs: int,
-    seed: int, arriving: bool, file: Path | None, output: Output, settings: LazySettings,
+    seed: int, arriving: bool, file: Path | None, selection: JobSelection, output: Output, settings: LazySettings,
 ) -> int:  # fmt: skip
     """Measure forecasts of start times on recorded jobs.
 
     A SOURCE is what it is to replay.  The jobs are scheduled first come, first served with EASY backfilling and
     walltimes on a machine of N processors, or as recorded (--recorded).  Of a sample of the jobs that waited, the start
     is forecast at the submission and every hour after, from what was known then, and compared with the actual start.
+    The first tenth of the sample only calibrates.
 
     \b
     Example:
       softwalltime replay-starts accounting --processors 128 --sample 50 --runs 20
       softwalltime replay-starts KTH-SP2.swf.gz --processors 100
       softwalltime replay-starts LOGS --recorded --predictor memorizer:window=30d
+      softwalltime replay-starts LOGS --since 2026-01-01 --arrivals
     """
     predictor = make(spec)
     if file is not None and not os.access(file.parent, os.W_OK):
         raise SourceError(f"{file}: cannot be written: its folder does not exist, or is not writable")
-    completed, tally = load_jobs(sources, settings)
+    completed, tally = load_columns(sources, settings, selection=selection)
     jobs = jobs_of(completed, settings().teaching)
     if not len(jobs):
         raise SourceError(f"no job in {' '.join(sources)} has a runtime, a walltime and processors")
@@ -145,7 +151,9 @@ def replay_starts(
         made = judge(schedule, RuntimeModel(predictor), chosen, runs, every, seed, calibration, progress, arrivals)
         judged = list(made)
     if file is not None:
-        save_calibration(file, CalibrationFile(calibration.corrections(), " ".join(sources), spec, len(judged), arriving))
+        save_calibration(
+            file, CalibrationFile(calibration.corrections(), " ".join(sources), spec, len(judged), arriving)
+        )
     first = set(chosen[int(len(chosen) * WARM_UP) :])
     judged = [each for each in judged if each.job in first]
     parts = {
@@ -154,7 +162,14 @@ def replay_starts(
     }
     found = {name: {method: scores(part, method) for method in METHODS} for name, part in parts.items() if part}
     document = ReplayStartsDocument(
-        " ".join(sources), len(jobs), refused, size, "recorded" if recorded else "simulated", spec, found
+        selection.label(sources),
+        len(jobs),
+        refused,
+        size,
+        "recorded" if recorded else "simulated",
+        spec,
+        arriving,
+        found,
     )
     if output.form == "json":
         output.document(document)
@@ -167,7 +182,7 @@ def replay_starts(
         kind = "as recorded" if recorded else "simulated: first come, first served, EASY, walltimes"
         output.paragraph(
             f"{document.source}: {plural(len(jobs), 'job')} on {plural(size, 'processor')}, {kind}; runtimes by "
-            f"{spec}, {plural(runs, 'run')}"
+            f"{spec}, {plural(runs, 'run')}{', with jobs that come later' if arriving else ''}"
         )
         for name, by_method in found.items():
             some = next(iter(by_method.values()))

@@ -20,7 +20,7 @@ from softwalltime.forecast.history import PREDICTOR
 from softwalltime.forecast.probes import PROBE, probe_job, probe_of
 from softwalltime.forecast.queue_model import ModelledQueue, model_of
 from softwalltime.forecast.snapshot import ServerSnapshot, load_snapshot
-from softwalltime.forecast.start_times import RUNS
+from softwalltime.forecast.start_times import FEWER_RUNS, RUNS
 from softwalltime.formatting import local_time, plural, printable
 from softwalltime.policy.site import WALLTIME, site_policy
 from softwalltime.predictors.registry import make
@@ -53,12 +53,14 @@ from softwalltime.simulation.policies import SOFT_WALLTIME
 @click.option(
     "--runs",
     type=click.IntRange(0),
-    default=RUNS,
-    show_default=True,
     metavar="N",
-    help="Runs for the ranges; 0: no ranges.",
+    help=f"Runs for the ranges; 0: no ranges.  Default: {RUNS}, or {FEWER_RUNS} of many jobs with limits or a formula.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the drawn runtimes.")
+@click.option(
+    "--arrivals", "arriving", is_flag=True,
+    help="Draw jobs that come later from those of the last weeks, for the ranges.  It needs a history.",
+)  # fmt: skip
 @click.option(
     "--calibration", "calibrated", type=click.Path(dir_okay=False, path_type=Path),
     help="Correct forecasts by past errors: a file of softwalltime replay-starts --save-calibration with the same "
@@ -72,15 +74,16 @@ from softwalltime.simulation.policies import SOFT_WALLTIME
 @store_options
 def starts(
     jobs: tuple[str, ...], file: Path | None, from_store: bool, user: str, group: str, project: str, queue_name: str,
-    probes: tuple[str, ...], logs: tuple[str, ...], spec: str, runs: int, seed: int, calibrated: Path | None,
-    timeout: float, output: Output, settings: LazySettings,
+    probes: tuple[str, ...], logs: tuple[str, ...], spec: str, runs: int | None, seed: int,
+    arriving: bool, calibrated: Path | None, timeout: float, output: Output, settings: LazySettings,
 ) -> None:  # fmt: skip
     """Forecast when waiting jobs will start.
 
     The scheduler is run forward from the state of the server, with predicted runtimes.  The expected start comes from
     the medians.  The ranges come from many runs with runtimes drawn from the predicted distributions.  Jobs that will
     be submitted later are not foreseen: starts are too early on average and ranges too narrow, unless --calibration
-    corrects both by the errors of past forecasts.
+    corrects both by the errors of past forecasts, or --arrivals draws later jobs as the site's users submit them.
+    Whatever of the server is only approximated is named.
 
     --from-store asks neither PBS nor the simulator: it prints the daemon's newest forecasts.
 
@@ -108,7 +111,9 @@ def starts(
     running = WALLTIME if policy.mode == "on" and policy.running == WALLTIME else SOFT_WALLTIME
     queue = model_of(found, running=running)
     models = [model_of(found, [probe_job(probe, found)], running) for probe in wanted]
-    learnt, basis, uncorrected = learn(logs, spec, settings, found, calibration)
+    learnt, basis, uncorrected = learn(logs, spec, settings, found, calibration, arriving)
+    if runs is None:
+        runs = min(each.model.affordable_runs for each in (queue, *models))
     rows: list[StartDocument] = []
     with progress_bar("forecasting", runs * (bool(chosen) + len(models))) as progress:
         waiting = expected_starts(queue, learnt, chosen, runs, seed, progress)

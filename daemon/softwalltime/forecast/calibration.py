@@ -51,7 +51,7 @@ _OUTERMOST = 0.005
 _BEYOND = 10.0
 """How far it moves in log(wait + 30 min) by a level of 1: by about a tenth for each start that is outside."""
 _FURTHEST = 0.2
-"""A level is at most that far outside 0 to 1."""
+"""A level is moved by at most so much, for the group and again for its phase."""
 WEIGHTS = tuple(
     (walltimes / 10, like / 10) for walltimes in range(11) for like in range(6) if walltimes + like <= 10
 )  # fmt: skip
@@ -117,7 +117,7 @@ class Calibration:
         names = [*range(GROUPS), "submission", "later", "all"]
         self._absolute: dict[int | str, deque[Floats]] = {name: deque(maxlen=KEPT) for name in names}
         self._relative: dict[int | str, deque[Floats]] = {name: deque(maxlen=KEPT) for name in names}
-        self._levels = [list(LEVELS) for _ in range(GROUPS)]
+        self._moved = {name: [0.0] * len(LEVELS) for name in names}
         self._longest = 0.0
 
     def add(self, found: WaitForecast, given: Corrections, actual: float) -> None:
@@ -148,8 +148,10 @@ class Calibration:
         self._change(_group(found), column, LEVELS[column])
 
     def _change(self, group: int, column: int, amount: float) -> None:
-        levels = self._levels[group]
-        levels[column] = min(max(levels[column] + STEP * amount, -_FURTHEST), 1 + _FURTHEST)
+        """Move the level of a quantile, for the group and for its phase, of which there is more to learn from."""
+        for name in _chain(group)[:2]:
+            moved = self._moved[name]
+            moved[column] = min(max(moved[column] + STEP * amount, -_FURTHEST), _FURTHEST)
 
     def corrections(self) -> Corrections:
         """Return what is known now; a group of which too little is known is corrected as its phase, or as all."""
@@ -179,8 +181,10 @@ class Calibration:
         errors = _enough(self._relative, group)
         if not errors:
             return ()
-        past = np.array(errors)
-        return tuple(_quantile(past[:, column], level) for column, level in enumerate(self._levels[group]))
+        past, own, phase = np.array(errors), self._moved[group], self._moved[_phase(group)]
+        return tuple(
+            _quantile(past[:, column], level + own[column] + phase[column]) for column, level in enumerate(LEVELS)
+        )
 
 
 def _quantile(errors: Floats, level: float) -> float:
