@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from threading import Event, Thread
 
 from softwalltime.live.connection import PbsConnection
-from softwalltime.reports.table import table
+from softwalltime.text_table import table
 from tests.acceptance.lab import RUNNER, Lab, until
 from tests.samples import ROOT
 
