@@ -20,7 +20,7 @@ from tests.acceptance.sleeping import Record
 MOMENT = 1
 """Maximum seconds between the scheduler's view and the log's record of an event."""
 TRIED = 5
-"""Jobs that may still run or be exiting at most, of those that end within a moment: each triples the number of tries."""
+"""Most jobs that end within a moment and may still run or be exiting: each of them triples the number of tries."""
 
 
 class WithExiting(Processors):
