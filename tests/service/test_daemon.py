@@ -303,7 +303,7 @@ def test_predict_explain_and_status_use_the_daemon(
     assert run(["explain", "--user", "bob", "--walltime", "3600", "--project", "other", *options]) == 0
     assert capsys.readouterr().out.startswith(
         "no soft walltime: user bob has no completed job (predictor v1)\n"
-        "A prediction needs at least 1 more completed job of this kind.\n\nWith other walltimes:\n"
+        "A prediction needs at least 1 more completed job of this kind.\nThe same with other walltimes.\n"
     )
     assert run(["explain", "--user", "bob", "--walltime", "3600", "--format", "json", *options]) == 0
     document = documented("explain", capsys.readouterr().out)

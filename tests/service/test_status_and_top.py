@@ -16,15 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from softwalltime import __version__
 from softwalltime.cli import run
 from softwalltime.cli.overview import latency, overview, problems, size, span
+from softwalltime.cli.top_screen import Sample, Selection, StoreSnapshot, render
 from softwalltime.jobs import CurrentJob
 from softwalltime.service.client import ask
 from softwalltime.service.latency import BOUNDS, Histogram
 from softwalltime.service.status import DecisionCount, Status, StatusError
-from softwalltime.store.current import set_current
+from softwalltime.store.current import Overview, set_current
 from softwalltime.store.engine import connect
 from softwalltime.store.quality import Quality
 from tests.documented import documented, documented_rows
@@ -327,3 +329,21 @@ def test_durations_and_sizes_have_units() -> None:
     ]
     counts = [0, 100, *[0] * 17, 1]
     assert latency(Histogram(BOUNDS, counts, 0)) == "p50 0.04 ms, p95 0.05 ms, p99 0.05 ms"
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (80, 60), (200, 24), (200, 60)])
+def test_a_small_screen_shows_the_decisions_and_the_selected_reason_first(width: int, height: int) -> None:
+    reason = "85th percentile of the walltime used by the 12 jobs with the same user and project of the last 30 days"
+    row = ("10:16:10", "queuejob", "1234.pbs1", "alice", "on", "set", "00:10:00", "01:00:00", reason)
+    stored = StoreSnapshot(Overview(1, 2, 0, (), (row, (*row[:2], "1233.pbs1", *row[3:]))))
+    sample = Sample(0.0, working_status(), stored)
+    console = Console(width=width, height=height, file=io.StringIO())
+    with console.capture() as captured:
+        console.print(render(sample, sample, Selection(), width, height))
+    lines = [line.rstrip() for line in captured.get().splitlines()]
+    assert max(map(len, lines)) <= width
+    assert f"1234.pbs1, queuejob: {reason}" in " ".join(lines)
+    assert (lines.index("last decisions") < 5) is (height < 45)
+    header = next(line for line in lines if line.startswith("time "))
+    assert header.split()[:6] == ["time", "event", "job", "user", "mode", "action"]
+    assert ("reason" in header) is (width > 100)

@@ -192,7 +192,9 @@ def _print(output: Output, found: Explanation, others: Sequence[Explanation]) ->
     if found.missing_jobs:
         more = f"{found.missing_jobs} more completed job{'' if found.missing_jobs == 1 else 's'}"
         output.paragraph(f"A prediction needs at least {more} of this kind.")
-    if others:
+    if others and len({(one.soft_walltime, one.predicted, one.basis) for one in (found, *others)}) == 1:
+        output.line("The same with other walltimes.")
+    elif others:
         rows: list[list[Cell | str]] = [
             [
                 "-" if one.walltime is None else clock(one.walltime),

@@ -4,9 +4,9 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 import sys
-import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from functools import wraps
@@ -80,11 +80,8 @@ class Output:
 
         :param indent: columns by which the lines after the first are indented.
         """
-        if self.terminal and any(len(line) > self.width for line in text.splitlines()):
-            text = textwrap.fill(
-                " ".join(text.split()) if not indent else text, self.width, subsequent_indent=" " * indent,
-                break_long_words=False, break_on_hyphens=False,
-            )  # fmt: skip
+        if self.terminal and any(len(click.unstyle(line)) > self.width for line in text.splitlines()):
+            text = wrapped(text if indent else " ".join(text.split()), self.width, indent)
         self.line(text, meaning)
 
     def table(self, table: TextTable) -> None:
@@ -130,6 +127,21 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(*args, output=Output.here(form, wide=wide, color=color), **kwargs)
 
     return wrapped
+
+
+def wrapped(text: str, width: int, indent: int = 0) -> str:
+    """Break a text into lines at spaces; colours take no width, and other spaces stay.
+
+    >>> wrapped("  name  a long value", 14, 8).splitlines()
+    ['  name  a long', '        value']
+    """
+    lines = [""]
+    for space, word in re.findall(r"(\s*)(\S+)", text):
+        if lines[-1] and len(click.unstyle(lines[-1] + space + word)) > width:
+            lines.append(" " * indent + word)
+        else:
+            lines[-1] += space + word
+    return "\n".join(lines)
 
 
 def plain(value: Any) -> Any:

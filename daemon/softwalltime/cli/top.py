@@ -101,7 +101,7 @@ def top(socket: Path | None, interval: float, once: bool, output: Output, settin
             return
         if once:
             time.sleep(interval)
-            console.print(render(_take_sample(loaded.socket, store), before))
+            console.print(render(_take_sample(loaded.socket, store), before, width=console.width))
             return
         _live(console, before, interval, lambda: _take_sample(loaded.socket, store))
     except KeyboardInterrupt:
@@ -122,7 +122,7 @@ def _live(console: Any, before: "Sample", interval: float, sample: Callable[[], 
         while (key := pressed(interval)) != "quit":
             if key and shown is not None:
                 selection.move(key, shown[0].stored.decisions)
-                live.update(render(*shown, selection), refresh=True)
+                live.update(render(*shown, selection, console.width, console.height), refresh=True)
                 continue
             try:
                 now = sample()
@@ -131,7 +131,7 @@ def _live(console: Any, before: "Sample", interval: float, sample: Callable[[], 
                 live.update(Text(f"{error}\n\ntrying again; q to quit", style="red"), refresh=True)
                 continue
             shown = now, before
-            live.update(render(now, before, selection), refresh=True)
+            live.update(render(now, before, selection, console.width, console.height), refresh=True)
             before = now
 
 

@@ -9,13 +9,23 @@ from rich.table import Table
 from rich.text import Text
 
 from softwalltime.cli.overview import SHARES, guard, milliseconds, problems, promises, size, span, steering
+from softwalltime.cli.terminal import fit
 from softwalltime.formatting import printable
 from softwalltime.service.status import DecisionCount, Status
 from softwalltime.store.current import Overview
+from softwalltime.text_table import TextColumn, TextTable
 
 OVERDUE_NAMES = ("job", "user", "queue", "soft walltime", "overdue by", "killed in")
 STARTS_NAMES = ("job", "user", "queue", "processors", "expected start", "90% range", "waits for")
 RECENT_NAMES = ("time", "event", "job", "user", "mode", "action", "soft walltime", "walltime", "reason")
+_RECENT = tuple(
+    TextColumn(
+        name, {"reason": 2, "walltime": 1}.get(name, 0), left="walltime" not in name, least=16 * (name == "reason")
+    )
+    for name in RECENT_NAMES
+)
+LOW = 45
+"""Rows of a screen below which the decisions come first."""
 _STYLES = {"set": "", "shadow": "dim", "late": "yellow", "none": "dim"}
 """Styles of decisions by action."""
 
@@ -60,8 +70,13 @@ class Selection:
         self._row = rows[min(max(self.index(rows) + (1 if key == "down" else -1), 0), len(rows) - 1)]
 
 
-def render(now: Sample, before: Sample, selection: Selection | None = None) -> Group:
-    """Render a sample, with rates since the sample before, and the reason of the selected decision in full."""
+def render(
+    now: Sample, before: Sample, selection: Selection | None = None, width: int = 140, height: int = 100
+) -> Group:
+    """Render a sample, with rates since the sample before, and the reason of the selected decision in full.
+
+    :param height: rows of the screen; if they are few, the decisions come first.
+    """
     status, policy = now.status, now.status.policy
     wrong = list(problems(status))
     head = Text.assemble(
@@ -73,21 +88,23 @@ def render(now: Sample, before: Sample, selection: Selection | None = None) -> G
     parts: list[RenderableType] = [head, *(Text(f"! {line}", style="yellow") for line in wrong), Text()]
     tables = [_requests(now, before), _latencies(now, before), _lag(now)]
     tables += [_live_values(now)] if status.live.mode != "off" else []
-    parts.append(Columns(tables, padding=(0, 4)))
+    figures = Columns(tables, padding=(0, 4))
     stored = now.stored
     if (overview := stored.overview) is None:
-        parts += [Text(), Text(f"jobs and decisions omitted: {stored.problem}", style="yellow")]
+        parts += [figures, Text(), Text(f"jobs and decisions omitted: {stored.problem}", style="yellow")]
         return Group(*parts)
-    title = f"jobs: {overview.running:,} running, {overview.waiting:,} waiting, {overview.overdue:,} overdue"
-    parts += [Text(), _list(title, OVERDUE_NAMES, overview.most_overdue, right=3)]
-    if overview.next_starts:
-        parts += [Text(), _list("next starts", STARTS_NAMES, overview.next_starts, right=3, left=4)]
     chosen = selection.index(stored.decisions) if selection is not None else None
-    parts += [Text(), _list("last decisions", RECENT_NAMES, stored.decisions, right=6, left=8, chosen=chosen)]
+    decisions: list[RenderableType] = [_decisions(stored.decisions, chosen, width)]
     if chosen is not None and stored.decisions:
         row = stored.decisions[chosen]
-        parts += [Text(), Text.assemble((f"{printable(row[2])}, {row[1]}: ", "bold"), printable(row[-1]))]
-    return Group(*parts)
+        decisions += [Text(), Text.assemble((f"{printable(row[2])}, {row[1]}: ", "bold"), printable(row[-1]))]
+    title = f"jobs: {overview.running:,} running, {overview.waiting:,} waiting, {overview.overdue:,} overdue"
+    lists: list[RenderableType] = [_list(title, OVERDUE_NAMES, overview.most_overdue, right=3)]
+    if overview.next_starts:
+        lists += [Text(), _list("next starts", STARTS_NAMES, overview.next_starts, right=3, left=4)]
+    if height < LOW:
+        return Group(*parts, *decisions, Text(), figures, Text(), *lists)
+    return Group(*parts, figures, Text(), *lists, Text(), *decisions)
 
 
 def _requests(now: Sample, before: Sample) -> Table:
@@ -152,18 +169,37 @@ def _live_values(now: Sample) -> Table:
     return table
 
 
-def _list(
-    title: str, names: Sequence[str], rows: Sequence[tuple[str, ...]], right: int, left: int = 99,
-    chosen: int | None = None,
-) -> Table:  # fmt: skip
+def _list(title: str, names: Sequence[str], rows: Sequence[tuple[str, ...]], right: int, left: int = 99) -> Table:
     table = _table(title, names, right, left)
-    for index, row in enumerate(rows):
-        # No markup: users choose some of these texts.
-        cells = (Text("-" if value is None else printable(value), no_wrap=True) for value in row)
-        table.add_row(*cells, style="reverse" if index == chosen else _STYLES.get(row[5] if right == 6 else "", ""))
+    for row in rows:
+        table.add_row(*map(_text, row))
     if not rows:
         table.add_row("none")
     return table
+
+
+def _decisions(rows: Sequence[tuple[str, ...]], chosen: int | None, width: int) -> Table:
+    """Render the last decisions in this width: the reason is shortened or left out, then the walltime."""
+    widths, _ = fit(TextTable.of(_RECENT, [[str(_text(value)) for value in row] for row in rows]), width)
+    table = _table("last decisions", (), 0)
+    for index, wide in widths.items():
+        column = _RECENT[index]
+        last = index == len(_RECENT) - 1
+        table.add_column(
+            column.name, justify="left" if column.left else "right", width=wide, no_wrap=last,
+            overflow="ellipsis", header_style="dim", vertical="bottom",
+        )  # fmt: skip
+    for index, row in enumerate(rows):
+        style = "reverse" if index == chosen else _STYLES.get(row[5], "")
+        table.add_row(*(_text(row[each]) for each in widths), style=style)
+    if not rows:
+        table.add_row("none")
+    return table
+
+
+def _text(value: str | None) -> Text:
+    """Return a value without markup, because users choose some of them."""
+    return Text("-" if value is None else printable(value), no_wrap=True)
 
 
 def _table(title: str, names: Sequence[str], right: int, left: int = 99) -> Table:
