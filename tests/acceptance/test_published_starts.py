@@ -36,7 +36,7 @@ class Publishing:
 
     def start(self) -> None:
         with self.output.open("ab") as output:
-            subprocess.Popen(
+            self.process = subprocess.Popen(
                 [*self.lab.runner, sys.executable, "-m", "softwalltime", "serve", "--config", str(self.config)],
                 stdout=output, stderr=output,
             )  # fmt: skip
@@ -52,6 +52,7 @@ class Publishing:
     def kill(self) -> None:
         pid = self.status()["pid"]
         os.kill(pid, signal.SIGKILL)
+        self.process.wait(60)
         self.socket.unlink()
         until(lambda: not self.publishers(), 30, "its process ends with it")
 
@@ -60,7 +61,7 @@ class Publishing:
 
 
 @pytest.fixture
-def publishing(lab: Lab, tmp_path: Path, database: str) -> Iterator[Publishing]:
+def publishing(lab: Lab, tmp_path: Path, database: str, engine: Engine) -> Iterator[Publishing]:
     lab.uninstall()
     lab.run("qmgr", "-c", "create resource predicted_start type=string, flag=r")
     made = Publishing(lab, tmp_path, database)
