@@ -141,7 +141,7 @@ def test_a_piped_command_imports_no_rich_and_prints_no_escape_codes(accounting: 
     [
         ["replay", "LOGS", "--waiting", "v1"],
         ["simulate", "LOGS", "--waiting", "factor:0.5", "--by", "size"],
-        ["replay-starts", "LOGS", "--runs", "2", "--sample", "20"],
+        ["replay-starts", "LOGS", "--runs", "1", "--sample", "10", "--predictor", "last2"],
         ["advise", "USER", "--log", "LOGS", "--seeds", "31-32"],
     ],
     ids=lambda command: command[0],
@@ -179,6 +179,7 @@ def test_json_and_csv_hold_the_same_figures(
     [
         ("doctor", ["doctor"], 1), ("predictors", ["predictors"], 0), ("config show", ["config", "show"], 0),
         ("config check", ["config", "check", "wrong.toml"], 1),
+        ("experiment", ["experiment", "tang2013", "LOGS", "--limit", "100"], 0),
         ("sweep", ["sweep", "LOGS", "-o", "results.csv", "--predictors", "v1", "--jobs", "1"], 0),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -48,6 +48,10 @@ SHAPES: Mapping[str, Shape] = {
         "cli.simulated:SimulationDocument", "cli.simulated:COLUMNS", "a policy; with --by also a policy and class"
     ),
     "policy compare": Shape("cli.simulated:SimulationDocument", "cli.simulated:COLUMNS", "a policy"),
+    "experiment": Shape(
+        "cli.experiment:ExperimentDocument", "cli.experiment:COLUMNS", "a value of a table, with its interval"
+    ),
+    "train": Shape("cli.train:TrainDocument", "cli.train:COLUMNS", "a log and part of the loss"),
     "advise": Shape("cli.advise:AdviseDocument", "cli.advise:ROW_COLUMNS", "a user and requested walltime"),
     "starts": Shape("cli.start_rows:StartsDocument", "cli.start_rows:COLUMNS", "a job"),
     "replay-starts": Shape(

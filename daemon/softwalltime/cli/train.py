@@ -1,19 +1,21 @@
 """``softwalltime train``: train the weights of the predictor calibrated on recorded jobs."""
 
 import os
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
 from softwalltime.cli.options import LazySettings, store_options
+from softwalltime.cli.output import Output, output_options
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import JobSelection, selection_options
 from softwalltime.cli.sources import load_columns
 from softwalltime.errors import SoftwalltimeError, SourceError, UsageError
 from softwalltime.predictors.learned.network import dump
 from softwalltime.replay.workload import Workload
-from softwalltime.text_table import table
+from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
 from softwalltime.training.examples import Examples, examples_of
 
 MISSING = (
@@ -22,6 +24,40 @@ MISSING = (
 )
 JOBS, EPOCHS, SEED = 80_000, 3, 1
 PARTS = ("nll", "crps", "kernel", "utility")
+
+
+COLUMNS = ("log", "use", "jobs", "part", "before", "after")
+"""Columns of CSV: a row for each log and part of the loss."""
+_TABLE = (
+    sentence_column("log"), TextColumn("use", 1), TextColumn("jobs"), TextColumn("neg. log likelihood"),
+    TextColumn("CRPS", 2), TextColumn("kernel score", 4), TextColumn("utility", 3),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedLog:
+    """The loss on one log, by its parts, without and with the trained weights."""
+
+    log: str
+    """Name of the log."""
+    use: str
+    """trained, or left out."""
+    jobs: int
+    """Number of jobs."""
+    before: dict[str, float]
+    """Parts of the mean loss without trained weights."""
+    after: dict[str, float]
+    """Parts of the mean loss with them."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainDocument:
+    """Trained weights."""
+
+    file: str
+    """The file of the weights."""
+    logs: tuple[TrainedLog, ...]
+    """The losses by log."""
 
 
 @click.command()
@@ -59,10 +95,11 @@ PARTS = ("nll", "crps", "kernel", "utility")
 )
 @click.option("--seed", type=int, default=SEED, show_default=True, metavar="N", help="Seed of all random choices.")
 @selection_options
+@output_options
 @store_options
 def train(
     sources: tuple[str, ...], file: Path, left_out: tuple[str, ...], jobs: int, epochs: int, seed: int,
-    selection: JobSelection, settings: LazySettings,
+    selection: JobSelection, output: Output, settings: LazySettings,
 ) -> int:  # fmt: skip
     """Train the weights with which the predictor calibrated weighs past jobs.
 
@@ -102,16 +139,30 @@ def train(
         "command": f"softwalltime train {' '.join(names[source] for source in trained)} "
         f"--jobs {jobs} --epochs {epochs} --seed {seed}",
     }
-    rows = []
+    logs = []
     for source in sources:
         before, after = (mean_parts(each, examples[source]) for each in (Attention(), model))
-        rows.append(
-            [names[source], "trained" if source in trained else "left out", f"{len(examples[source]):,}"]
-            + [f"{before[part]:.3f} -> {after[part]:.3f}" for part in PARTS]
-        )
-    click.echo(table(["log", "use", "jobs", "neg. log likelihood", "CRPS", "kernel score", "utility"], rows))
+        use = "trained" if source in trained else "left out"
+        logs.append(TrainedLog(names[source], use, len(examples[source]), dict(before), dict(after)))
     file.write_text(dump(model.weights(about)), "utf-8")
-    click.echo(f"wrote {file}")
+    if output.form == "json":
+        output.document(TrainDocument(str(file), tuple(logs)))
+    elif output.form == "csv":
+        output.rows(COLUMNS, (
+            {"log": log.log, "use": log.use, "jobs": log.jobs, "part": part, "before": log.before[part],
+             "after": log.after[part]}
+            for log in logs for part in PARTS
+        ))  # fmt: skip
+    else:
+        lines: list[list[Cell | str]] = [
+            [
+                Cell(log.log, "strong"), log.use, f"{log.jobs:,}",
+                *(f"{log.before[part]:.3f} -> {log.after[part]:.3f}" for part in PARTS),
+            ]
+            for log in logs
+        ]  # fmt: skip
+        output.table(TextTable.of(_TABLE, lines))
+        output.paragraph(f"wrote {file}")
     return 0
 
 

@@ -1,12 +1,12 @@
 """Results as tables: Markdown for people, plain values for programs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
 from softwalltime.formatting import MISSING, duration, number, percent, plural
 from softwalltime.simulation.differences import Interval
-from softwalltime.text_table import table
+from softwalltime.text_table import TextColumn, TextTable
 
 Cell = str | int | float | Interval | None
 Kind = Literal["text", "count", "duration", "minutes", "number", "accuracy", "share", "change"]
@@ -37,12 +37,14 @@ class Table:
     published: str = ""
     detail: bool = False
 
-    def markdown(self) -> str:
-        """The table under its title."""
-        header = [column.title for column in self.columns]
-        rows = [[_printed(cell, column.kind) for cell, column in self._pairs(row)] for row in self.rows]
-        published = f"\n\nPublished: {self.published}" if self.published else ""
-        return f"### {self.title}\n\n{table(header, rows)}{published}"
+    def text(self) -> TextTable:
+        """The table as text; a narrow terminal leaves out its last columns."""
+        columns = (
+            TextColumn(column.title, max(0, index - 2), left=index == 0, least=0 if index else 24)
+            for index, column in enumerate(self.columns)
+        )
+        rows = ([_printed(cell, column.kind) for cell, column in self._pairs(row)] for row in self.rows)
+        return TextTable.of(columns, rows)
 
     def document(self) -> dict[str, object]:
         """The table as plain values."""
@@ -72,28 +74,42 @@ class PaperResults:
     unavailable: Mapping[str, str]
     tables: tuple[Table, ...]
 
-    def markdown(self, details: bool = False) -> str:
-        """The whole report.
+    def parts(self, details: bool = False) -> Iterator[str | TextTable]:
+        """The whole report, line by line; empty lines separate its parts.
 
         :param details: the tables that are long as well.
         """
         refused = f", {self.refused:,} refused (larger than the machine)" if self.refused else ""
-        lines = [
-            f"## {self.citation}",
-            "",
+        yield from (f"## {self.citation}", "")
+        yield (
             f"{self.source}: {self.jobs:,} jobs on {plural(self.processors, 'processor')}{refused}; "
-            + ", ".join(f"{name} {value}" for name, value in self.settings.items() if value is not None),
-        ]
+            + ", ".join(f"{name} {value}" for name, value in self.settings.items() if value is not None)
+        )
         shown = [each for each in self.tables if details or not each.detail]
         for each in shown:
-            lines += ["", each.markdown()]
+            yield from ("", f"### {each.title}", "", each.text())
+            if each.published:
+                yield from ("", f"Published: {each.published}")
         hidden = [each.title for each in self.tables if each not in shown]
         if hidden:
-            lines += ["", f"With --details also: {'; '.join(hidden)}."]
-        lines += ["", "Differences from the paper:"]
-        lines += [f"- {each}" for each in self.differences]
-        lines += [f"- Not available: {name} ({reason})." for name, reason in self.unavailable.items()]
-        return "\n".join(lines)
+            yield from ("", f"With --details also: {'; '.join(hidden)}.")
+        yield from ("", "Differences from the paper:", *(f"- {each}" for each in self.differences))
+        yield from (f"- Not available: {name} ({reason})." for name, reason in self.unavailable.items())
+
+    def markdown(self, details: bool = False) -> str:
+        """The whole report as Markdown."""
+        return "\n".join(part if isinstance(part, str) else part.markdown() for part in self.parts(details))
+
+    def cells(self) -> Iterator[dict[str, object]]:
+        """Each value of each table, with its place: source, table, row (from 1) and column."""
+        for each in self.tables:
+            for number_of_row, row in enumerate(each.rows, 1):
+                for cell, column in zip(row, each.columns, strict=True):
+                    value = asdict(cell) if isinstance(cell, Interval) else {"mean": cell}
+                    yield {
+                        "paper": self.paper, "source": self.source, "table": each.key, "row": number_of_row,
+                        "column": column.key, "value": value.pop("mean"), **value,
+                    }  # fmt: skip
 
     def document(self) -> dict[str, object]:
         """The whole report as plain values."""
