@@ -15,11 +15,13 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PAGES: Final = {
+_PATTERNS: Final = ("*.md", "deploy/*.md", "hooks/*.md", "sql/*.md", "daemon/**/*.md")
+_NAMED: Final = {
     "index.md": "README.md",
     "measure.md": "daemon/softwalltime/replay/MEASURE.md",
     "predictors.md": "daemon/softwalltime/predictors/PREDICTORS.md",
     "calibrated.md": "daemon/softwalltime/predictors/CALIBRATED.md",
+    "attention.md": "daemon/softwalltime/predictors/learned/ATTENTION.md",
     "simulator.md": "daemon/softwalltime/simulation/SIMULATOR.md",
     "start-times.md": "daemon/softwalltime/forecast/START_TIMES.md",
     "forecast-model.md": "daemon/softwalltime/forecast/STARTS.md",
@@ -43,12 +45,26 @@ PAGES: Final = {
     "conduct.md": "CODE_OF_CONDUCT.md",
     "security.md": "SECURITY.md",
 }
-"""The document of each page."""
+"""The documents in the site's navigation, by the names of their pages."""
 _PICTURES: Final = "deploy/pictures"
 _LINK: Final = re.compile(r"\[([^\]]*)\]\(([^)\s#]+)?(#[^)\s]*)?\)")
 _FENCE: Final = re.compile(r"(^[ ]*```.*?^[ ]*```|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 _TITLE: Final = re.compile(r"^# (.+)$", re.MULTILINE)
 _ROLE: Final = re.compile(r":(?:class|func|meth|mod|data|attr):<code>[~.]*([^<]+)</code>")
+
+
+def _pages() -> dict[str, str]:
+    """Return the document of each page; a document that is not in the navigation is found by links and the search."""
+    found = dict(_NAMED)
+    for path in sorted(path for pattern in _PATTERNS for path in ROOT.glob(pattern)):
+        document = path.relative_to(ROOT).as_posix()
+        if document not in found.values():
+            found[document.removesuffix(".md").replace("/", "-").lower() + ".md"] = document
+    return found
+
+
+PAGES: Final = _pages()
+"""The document of each page."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
