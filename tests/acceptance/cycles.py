@@ -128,11 +128,14 @@ class _Scheduler:
 
         :param soon: jobs that the last cycle may have started too.
         """
+        failed = set()
         for states in product(("running", "exiting", "ended"), repeat=len(near)):
             simulated = self.decide(past, now, dict(zip(near, states, strict=True)))
             if started <= simulated <= started | soon:
                 return simulated
-            if simulated and simulated < started:
+            # What further cycles start follows from what this one has started.
+            if simulated and simulated < started and simulated not in failed:
+                failed.add(simulated)
                 further = [*past, *(Record(now, "S", job) for job in sorted(simulated))]
                 rest = self.explain(further, now, started - simulated, soon, near)
                 if rest is not None:
