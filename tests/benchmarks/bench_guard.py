@@ -123,22 +123,21 @@ def _measure(lab: Lab, connection: PbsConnection, log: SchedulerLog, folder: Pat
     waiting = [lab.qsub(*options, "-l", "select=1:ncpus=1") for _ in range(count)]
     rows = [["with their walltimes, none fits", *_row(lab, log, waiting, top, "")]]
 
-    lab.qmgr("set server scheduling = False")
-    _altered(connection, waiting, SHORT)
     calls, script = folder / "calls", folder / "rejecting.py"
     script.write_text(HOOK.format(log=str(calls), top=top))
     lab.qmgr("create hook rejecting")
     lab.qmgr("set hook rejecting event = runjob")
     lab.qmgr(f"import hook rejecting application/x-python default {script}")
+    # After the hook exists: a cycle in between would start one of them.
+    _altered(connection, waiting, SHORT)
     found = _row(lab, log, waiting, top, "")
     times = [float(line) for line in calls.read_text().split()]
     each = [1000 * (after - before) for before, after in pairwise(times) if after - before < 0.2]
     found[1] = f"{statistics.median(each):.1f} ms in every cycle"
     rows.append([f"with {SHORT} s, rejected by a runjob hook", *found])
 
-    lab.qmgr("set server scheduling = False")
-    lab.qmgr("delete hook rejecting")
     cost = _altered(connection, waiting, WALLTIME)
+    lab.qmgr("delete hook rejecting")
     rows.append(["altered to their walltimes", *_row(lab, log, waiting, top, f"{cost:.1f} ms once")])
     return rows
 
