@@ -86,7 +86,7 @@ def test_the_daemon_publishes_starts_and_survives_what_may_happen(
 
     until(lambda: SHOWN.fullmatch(shown(first)) and SHOWN.fullmatch(shown(second)), 60, "the starts are shown")
     # Users see it, and cannot set it.
-    assert shown(first) in lab.must("qstat", "-f", first, user="alice")
+    assert f"predicted_start = {shown(first)}" in lab.must("qstat", "-f", "-w", first, user="alice")
     assert not lab.qalter(first, "-l", "predicted_start=now").ok
     with engine.connect() as connection:
         expected = {each.start.job_id: each.start.expected or 0 for each in read_expected(connection)}

@@ -111,6 +111,14 @@ def test_jobs_that_end_between_looks_teach_and_judge_the_forecasts(site: Site) -
     assert (quality.queue, quality.forecasts, quality.bias) == ("short", 1, 2400)
 
 
+def test_with_arrivals_starts_are_later_or_the_same_and_the_history_is_learnt(site: Site) -> None:
+    with_arrivals, without = (site.publisher(arrivals=each, runs=5).step(site.now) for each in (True, False))
+    assert (with_arrivals.forecast, with_arrivals.learnt) == (without.forecast, without.learnt) == (2, 39)
+    # First come, first served: who comes later starts later.
+    assert with_arrivals.queues == without.queues
+    assert site.publisher(arrivals=True, runs=5).step(site.now + 60).problem == ""
+
+
 def test_only_the_first_jobs_of_the_queue_are_forecast(site: Site) -> None:
     status = site.publisher(jobs=1).step(site.now)
     assert (status.waiting, status.forecast) == (3, 1)

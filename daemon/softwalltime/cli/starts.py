@@ -79,8 +79,9 @@ def starts(
 ) -> None:  # fmt: skip
     """Forecast when waiting jobs will start.
 
-    The scheduler is run forward from the state of the server, with predicted runtimes.  The expected start comes from
-    the medians.  The ranges come from many runs with runtimes drawn from the predicted distributions.  Jobs that will
+    The scheduler is run forward from the state of the server, many times, with runtimes drawn from the predicted
+    distributions.  The expected start is the mean, within the 50% range.  With --runs 0 it is run once with medians,
+    and there are no ranges.  What a job waits for is told of the run with medians.  Jobs that will
     be submitted later are not foreseen: starts are too early on average and ranges too narrow, unless --calibration
     corrects both by the errors of past forecasts, or --arrivals draws later jobs as the site's users submit them.
     Whatever of the server is only approximated is named.

@@ -56,7 +56,8 @@ def expected_starts(
 
     There is no forecast of a job whose start depends on a job of unknown runtime.
 
-    :param runs: with drawn runtimes, for the ranges; 0: the ranges are the expected start.
+    :param runs: with drawn runtimes, for the ranges and the expected start, their mean within the 50% range; 0: the
+        expected start is that with median runtimes, and the ranges are that start.
     """
     model = queue.model
     first = model.running
@@ -70,9 +71,13 @@ def expected_starts(
         found = forecast(model, distributions, runs, seed, until, progress, later)
         unknown = [index for index, each in enumerate(distributions) if not each.known]
         depending = _depending(queue, distributions, found, until) if unknown else []
-        rows = np.insert(found.ranges(), POINT, found.point, axis=0)
+        ranges = found.ranges()
+        rows = np.insert(ranges, POINT, found.point, axis=0)
         if runs:
-            rows = _corrected(queue, learnt, distributions, until, found.sampled.mean(axis=0), rows)
+            mean = found.sampled.mean(axis=0)
+            # The run with medians frees no processor before the shortest median: too late where some jobs end early.
+            rows[POINT] = np.clip(mean, ranges[1], ranges[2])
+            rows = _corrected(queue, learnt, distributions, until, mean, rows)
         foreseen = [index for index in until if index not in depending]
         for index in sorted(foreseen, key=lambda index: float(rows[POINT, index - first])):
             low, lower, expected, upper, high = (round(each) for each in rows[:, index - first].tolist())

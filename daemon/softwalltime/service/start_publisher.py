@@ -115,12 +115,12 @@ class StartPublisher:
         """Learn the history of the store."""
         spec, teaching = self._options.predictor or PREDICTOR, self._settings.teaching
         predictor = make(spec)
-        learning = ForecastLearning(predictor, teaching)
+        learning = ForecastLearning(predictor, teaching, arrivals=self._options.arrivals)
         with self._engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
             newest = last_id(connection)
             learning.history(read_history(connection, *needed(predictor.history, now), now, teaching), now)
         calibration = None if self._options.calibration is None else load_calibration(self._options.calibration)
-        self._remark = " ".join(why_not_corrected(calibration, spec, learning.jobs))
+        self._remark = " ".join(why_not_corrected(calibration, spec, learning.jobs, self._options.arrivals))
         if calibration is not None and not self._remark:
             learning.learnt = replace(learning.learnt, corrections=calibration.corrections)
         self._learning, self._last_id = learning, newest
