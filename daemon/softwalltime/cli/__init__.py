@@ -17,7 +17,7 @@ _COMMANDS = {
     "advise": ("advise", "Suggest shorter walltimes to a user."),
     "sweep": ("sweep", "Measure a grid of predictors on recorded jobs."),
     "tune": ("tune", "Choose a predictor for a site from its own log."),
-    "train": ("train", "Train the weights with which the predictor calibrated weighs past jobs."),
+    "train": ("train", "Train the weights of the predictor calibrated."),
     "ingest": ("store", "Store the completed jobs of accounting logs."),
     "predictors": ("predictors", "List the predictors with rule, source and options."),
     "convert": ("workloads", "Write a trace as accounting logs."),

@@ -101,7 +101,7 @@ def train(
     sources: tuple[str, ...], file: Path, left_out: tuple[str, ...], jobs: int, epochs: int, seed: int,
     selection: JobSelection, output: Output, settings: LazySettings,
 ) -> int:  # fmt: skip
-    """Train the weights with which the predictor calibrated weighs past jobs.
+    """Train the weights of the predictor calibrated.
 
     Each SOURCE is the log of one site: an accounting log or a folder of logs, a trace in Standard Workload Format, or
     the word "store" for the ingested jobs.  More sites give better weights.  The command needs PyTorch (the extra
