@@ -7,6 +7,7 @@ counts each promise once: its successor finds the promise open, and sees the sta
 import logging
 from collections import deque
 from threading import Event
+from time import monotonic
 
 from sqlalchemy import Engine
 
@@ -16,6 +17,8 @@ from softwalltime.store.promises import LiveState, last_states, open_promises, s
 
 KEPT = 10_000
 """Looks whose changes wait for the store at most; then the oldest are dropped."""
+SEARCH = 10.0
+"""Seconds between two searches for the starts of the same jobs."""
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +43,8 @@ class PromiseStore:
         self._found: deque[tuple[str, int]] = deque()
         self._told: frozenset[str] = frozenset()
         """Gone jobs whose starts were found already."""
+        self._searched: frozenset[str] = frozenset()
+        self._next_search = 0.0
 
     def add(self, promises: list[Promise], state: LiveState | None) -> None:
         """Queue the changes of one look."""
@@ -82,7 +87,10 @@ class PromiseStore:
             # The other thread drops from this end when the queue is full.
             if self._changes and self._changes[0] is change:
                 self._changes.popleft()
-        if wanted := self.gone - self._told:
+        wanted = self.gone - self._told
+        # A deleted job is looked for until it is given up.
+        if wanted and (wanted != self._searched or monotonic() > self._next_search):
+            self._searched, self._next_search = wanted, monotonic() + SEARCH
             with engine.connect() as connection:
                 found = starts_of(connection, self.server, wanted)
             self._found.extend(found)
