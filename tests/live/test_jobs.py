@@ -97,3 +97,8 @@ def test_a_job_that_was_modified_in_the_second_of_a_look_is_read_again() -> None
 
 def test_state_and_details_are_different_attributes() -> None:
     assert not set(STATE) & set(DETAILS)
+
+
+def test_an_array_has_the_start_of_its_first_subjob() -> None:
+    begun = live_job("5[].pbs1", dict(ATTRIBUTES, job_state="B"))
+    assert (begun.waits, begun.runs, begun.started) == (True, False, 1795316650)

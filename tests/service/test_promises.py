@@ -144,6 +144,15 @@ def test_the_guard_goes_on_after_a_restart_and_its_times_are_recorded(engine: En
     ]  # fmt: skip
 
 
+def test_an_array_has_had_its_promised_start_once_its_first_subjob_runs(engine: Engine) -> None:
+    process = Process(engine)
+    process.look(waits(1, NOW + 100))
+    begun = replace(waits(1), state="B", started=NOW + 110, promised=NOW + 5000)
+    assert process.look(begun, now=NOW + 150) == -0.2
+    process.look(begun, now=NOW + 90_000)
+    assert (process.watch.late_job, process.watch.counts.kept) == ("", 1)
+
+
 def test_two_servers_in_one_store_keep_their_own(engine: Engine) -> None:
     one, other = Process(engine), Process(engine)
     one.look(waits(1, NOW + 100))
