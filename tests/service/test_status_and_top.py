@@ -109,8 +109,9 @@ def test_top_once_prints_one_snapshot(daemon: Daemon, capsys: pytest.CaptureFixt
     # A user chose this name: control characters and markup must have no effect.
     assert "?[31mbob[bold]" in text
     assert "\x1b" not in text
-    assert run(["top", "--config", str(daemon.config)]) == 2
-    assert "standard output is not a terminal: use --once" in capsys.readouterr().err
+    for color in ((), ("--color",)):
+        assert run(["top", "--config", str(daemon.config), *color]) == 2
+        assert "standard output is not a terminal: use --once" in capsys.readouterr().err
 
 
 class Terminal:

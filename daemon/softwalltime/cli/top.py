@@ -91,7 +91,7 @@ def top(socket: Path | None, interval: float, once: bool, output: Output, settin
         console.width = max(console.width, PIPED)
     if output.form != "table" and not once:
         raise click.UsageError(f"--format {output.form} prints one snapshot: add --once")
-    if not once and not console.is_terminal:
+    if not once and not sys.stdout.isatty():
         raise click.UsageError("standard output is not a terminal: use --once")
     store = _Store(lambda: open_engine(loaded))
     try:
