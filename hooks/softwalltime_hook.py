@@ -7,8 +7,8 @@ this folder describes the events, the configuration and the protocol.
 It runs inside pbs_server, as root, on an embedded interpreter.  The whole server waits while it runs.  Therefore:
 
 - It uses Python 3.6 and the standard library only: every pbs_server has them, and they survive the restarts of its
-  interpreter.  The functions below, the configuration, the state of the breaker and the soft walltimes set by
-  managers persist between two runs.
+  interpreter.  The functions below, the configuration, the connection to the daemon, the state of the breaker and the
+  soft walltimes set by managers persist between two runs.
 - It accepts every request.  An unhandled exception would reject the user's qsub.
 - One deadline, on a monotonic clock, limits the total wait.
 - It validates every value that it sets.  PBS validates none at postqueuejob and runjob, and a soft walltime of 0 kills
@@ -31,6 +31,7 @@ if __name__ == "builtins":
         _code = sys._getframe().f_code
         _kept = sys.modules.get("softwalltime_hook_kept")
         if _kept is None or _kept.code is not _code:
+            getattr(_kept, "disconnect", int)()
             _kept = type(sys)("softwalltime_hook_kept")
             _kept.code = _code
             exec(_code, _kept.__dict__)  # noqa: S102 - the code of this file
@@ -56,6 +57,9 @@ NEWEST = 2
 """Highest version of an answer.  The request names it; older daemons ignore that."""
 MAX_LINE = 65536
 """Maximum length of a request or an answer in bytes, with its newline."""
+RECEIVED = 4096
+"""Bytes received at once; most answers have about 100, and allocating memory for the longest takes time."""
+DECODE = json.JSONDecoder().decode
 NO_LIMIT = 5 * 365 * 24 * 3600
 """Runtime that the scheduler assumes for a job without walltime, in seconds."""
 TIMEOUTS = "SOFTWALLTIME_HOOK_TIMEOUTS"
@@ -234,6 +238,10 @@ class NoAnswerError(Exception):
     """There is no valid answer; the message says why."""
 
 
+class ClosedError(NoAnswerError):
+    """The daemon closed the connection without an answer."""
+
+
 class TimedOutError(NoAnswerError):
     """There is no answer within the deadline; several in a row open the breaker."""
 
@@ -267,7 +275,7 @@ NUMBER_FIELDS = (
 REQUEST_LINE = (
     '{"v":1,"accepts":2,"op":"predict","event":"%s","now":%d,"job":{'
     + ",".join(f'"{name}":%s' for name in TEXT_FIELDS + NUMBER_FIELDS)
-    + '},"timeouts":%d,"previous_us":%s}\n'
+    + '},"timeouts":%d,"previous_us":%s,"keep":true}\n'
 )
 """Format of a request; formatting takes a third of the time of json.dumps."""
 
@@ -289,44 +297,129 @@ def encode(request):
     return line.encode("ascii")
 
 
-def connect(path, deadline):
-    """Connect to the daemon's socket."""
-    peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        peer.settimeout(remaining(deadline))
-        peer.connect(path)
-    except BaseException:
-        peer.close()
-        raise
-    return peer
+KEPT = {}
+"""The connection that the last run left open, with the key "daemon"."""
 
 
-def ask_daemon(config, make_request, deadline, peer):
+class Connection:
+    """A connection to the daemon's socket, without a request that waits for its answer.
+
+    The hook leaves it open for the next run, because connecting takes longer than the rest of an exchange.  A request
+    asks the daemon to do so as well; an older daemon closes the connection after its answer.  Only a connection whose
+    last exchange was complete is left open: after a timeout or an error the answer may still come, and must not be
+    taken for the answer to the next request.
+    """
+
+    def __init__(self, path, deadline):
+        self.path = path
+        self.process = os.getpid()
+        self.used = False
+        self.peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self.peer.settimeout(remaining(deadline))
+            self.peer.connect(path)
+            self.peer.setblocking(False)
+            self.poll = select.poll()
+            self.poll.register(self.peer, select.POLLIN)
+        except BaseException:
+            self.peer.close()
+            raise
+
+    def usable(self, path):
+        """Return whether this is an open connection to this path.
+
+        It is not after the daemon closed it.  A process that pbs_server forked must not use it: each of the two could
+        read the other's answer.  Nor may anything wait to be read, which would be an answer without a request.
+        """
+        return self.path == path and self.process == os.getpid() and not self.poll.poll(0)
+
+    def exchange(self, line, deadline):
+        """Send a request line and return what was received, up to the answer's line end.
+
+        :raises ClosedError: if the daemon closed the connection before its answer began.
+        """
+        received = b""
+        self.used = True
+        try:
+            self.send(line, deadline)
+            while b"\n" not in received:
+                if len(received) > MAX_LINE:
+                    raise NoAnswerError("invalid answer: the line is too long")
+                if not self.poll.poll(remaining(deadline) * 1000):
+                    continue  # remaining() raises TimedOutError.
+                part = self.peer.recv(RECEIVED)
+                if not part:
+                    raise ClosedError("connection closed without an answer")
+                received = received + part if received else part
+        except (BrokenPipeError, ConnectionResetError, ClosedError) as error:
+            if received:
+                raise NoAnswerError("invalid answer: half a line") from error
+            raise ClosedError("connection closed without an answer") from error
+        return received
+
+    def send(self, line, deadline):
+        """Send a request line; without MSG_NOSIGNAL a daemon that dies right now would send pbs_server a SIGPIPE."""
+        try:
+            sent = self.peer.send(line, socket.MSG_NOSIGNAL)
+        except BlockingIOError:
+            sent = 0
+        while sent < len(line):
+            wait_for(self.peer, True, deadline)
+            with contextlib.suppress(BlockingIOError):
+                sent += self.peer.send(line[sent:], socket.MSG_NOSIGNAL)
+
+    def hang_up(self):
+        """Close the connection for processes that pbs_server forked too: the daemon shall see that nobody waits."""
+        with contextlib.suppress(OSError):
+            self.peer.shutdown(socket.SHUT_RDWR)
+        self.peer.close()
+
+
+def kept_connection(path):
+    """Return the connection that the last run left open, which is forgotten here; None if it cannot be used."""
+    connection = KEPT.pop("daemon", None)
+    if connection is None or connection.usable(path):
+        return connection
+    connection.peer.close()
+    return None
+
+
+def keep(connection):
+    """Leave a connection open for the next run."""
+    disconnect()
+    KEPT["daemon"] = connection
+
+
+def disconnect():
+    """Close the connection that the last run left open."""
+    connection = KEPT.pop("daemon", None)
+    if connection is not None:
+        connection.peer.close()
+
+
+def ask_daemon(config, make_request, deadline, connection):
     """Send one request line over the Unix socket and return the answer.
 
     :param make_request: called without arguments after the connection; returns the request.
-    :param peer: an open connection, or None.
+    :param connection: an open connection; None: a new one is opened.
     """
+    path = config["socket"]
+    received = b""
     try:
-        if peer is None:
-            peer = connect(config["socket"], deadline)
+        if connection is None:
+            connection = Connection(path, deadline)
         # After the connection: the daemon wakes up while the hook makes the request.
         line = encode(make_request())
-        # Without MSG_NOSIGNAL a daemon that dies right now would send pbs_server a SIGPIPE.
-        peer.sendall(line, socket.MSG_NOSIGNAL)
-        parts = []
-        size = 0
-        while True:
-            peer.settimeout(remaining(deadline))
-            part = peer.recv(MAX_LINE)
-            if not part:
-                raise NoAnswerError("invalid answer: half a line" if parts else "connection closed without an answer")
-            parts.append(part)
-            size += len(part)
-            if b"\n" in part:
-                break
-            if size > MAX_LINE:
-                raise NoAnswerError("invalid answer: the line is too long")
+        again = connection.used
+        try:
+            received = connection.exchange(line, deadline)
+        except ClosedError:
+            # The daemon ended, or closed a connection without requests, after the last run looked.
+            if not again:
+                raise
+            connection.peer.close()
+            connection = Connection(path, deadline)
+            received = connection.exchange(line, deadline)
     except socket.timeout as error:
         raise TimedOutError("timed out") from error
     except BlockingIOError as error:
@@ -334,15 +427,15 @@ def ask_daemon(config, make_request, deadline, peer):
         raise TimedOutError("the daemon accepts no connection") from error
     except (FileNotFoundError, ConnectionRefusedError) as error:
         raise NoAnswerError("the daemon is not running") from error
-    except (BrokenPipeError, ConnectionResetError) as error:
-        raise NoAnswerError("connection closed without an answer") from error
     except OSError as error:
         raise NoAnswerError(f"the daemon cannot be reached: {error}") from error
     finally:
-        if peer is not None:
-            peer.close()
+        if received[-1:] == b"\n" and received.find(b"\n") == len(received) - 1:
+            keep(connection)
+        elif connection is not None:
+            connection.hang_up()
     try:
-        return json.loads(b"".join(parts).split(b"\n", 1)[0].decode("utf-8"))
+        return DECODE(received.partition(b"\n")[0].decode("utf-8"))
     except Exception as error:
         raise NoAnswerError("invalid answer: not JSON") from error
 
@@ -491,8 +584,11 @@ def breaker_state(peer):
     environment of the pbs_server process satisfies both (measured on OpenPBS 20.0.1 to 23.06).  Jobs do not inherit
     it, and a new pbs_server starts with a closed breaker.
     """
+    state = os.environ.get(TIMEOUTS)
+    if state is None:
+        return 0, False, 0.0
     try:
-        count, last, of = os.environ.get(TIMEOUTS, "").split(" ", 2)
+        count, last, of = state.split(" ", 2)
         since = time.monotonic() - float(last)
         slow = of == "slow " + peer
         return (int(count), slow, since) if (slow or of == peer) and since >= 0 else (0, False, 0.0)
@@ -515,15 +611,17 @@ class Exchange:
         self.count, self.slow, since = breaker_state(self.name)
         opened = self.slow or self.count >= config["breaker_failures"]
         self.pause = config["breaker_seconds"] - since if opened else 0
-        self.peer = None
+        self.connection = None
         self.started = None
 
     def connect(self):
         """Connect before the request is known: the daemon takes longer to wake up than the hook to read the job."""
         if self.config["transport"] == "daemon" and self.pause <= 0:
             self.started = time.monotonic()
-            with contextlib.suppress(OSError, NoAnswerError):  # ask() reports the error.
-                self.peer = connect(self.config["socket"], self.deadline)
+            self.connection = kept_connection(self.config["socket"])
+            if self.connection is None:
+                with contextlib.suppress(OSError, NoAnswerError):  # ask() reports the error.
+                    self.connection = Connection(self.config["socket"], self.deadline)
 
     def ask(self, make_request):
         """Send the request that ``make_request`` returns, and return the answer.
@@ -537,7 +635,7 @@ class Exchange:
             self.load_psycopg()
         self.started = self.started or time.monotonic()
         try:
-            answer = self.send(lambda: dict(make_request(), timeouts=self.count, previous_us=LAST_EXCHANGE.get("us")))
+            answer = self.send(lambda: self.completed(make_request()))
         except TimedOutError:
             # The count remains after the pause: if the peer still hangs, the next timeout opens the breaker at once.
             os.environ[TIMEOUTS] = f"{self.count + 1} {time.monotonic()} {self.name}"
@@ -550,6 +648,12 @@ class Exchange:
             raise NoAnswerError(f"{type(error).__name__}: {error}") from error
         self.record_duration()
         return answer
+
+    def completed(self, request):
+        """Return the request with the state of the exchange."""
+        request["timeouts"] = self.count
+        request["previous_us"] = LAST_EXCHANGE.get("us")
+        return request
 
     def load_psycopg(self):
         """Load psycopg outside the deadline: it takes longer than the deadline, but once per interpreter."""
@@ -576,13 +680,17 @@ class Exchange:
     def send(self, make_request):
         """Send the request over the configured transport and return the answer."""
         if self.config["transport"] == "daemon":
-            return ask_daemon(self.config, make_request, self.deadline, self.peer)
+            connection, self.connection = self.connection, None
+            return ask_daemon(self.config, make_request, self.deadline, connection)
         return ask_postgres(self.config, make_request, self.deadline)
 
     def close(self):
-        """Close the connection."""
-        if self.peer is not None:
-            self.peer.close()
+        """Close a connection without a request; leave it open if it is an earlier run's."""
+        connection, self.connection = self.connection, None
+        if connection is not None and connection.used:
+            keep(connection)
+        elif connection is not None:
+            connection.peer.close()
 
 
 def parse_answer(answer):
@@ -983,14 +1091,16 @@ class Facts:
     def __init__(self, hook):
         self.pbs = hook.pbs
         self.event = hook.event
+        self.job = hook.job
         self.config = hook.config
         self.now = hook.now
         # The ordering value of the answer, and that of the job if it may have to change with the walltime.
         self.ordering = None
         self.ordered = None
-        # The functions to look attributes and requested resources up with, in this order.
+        # The functions to look attributes and requested resources up with, in this order; and one that tries them.
         self.attributes = (hook.attributes,)
-        self.resources = (resources_of(hook.event.job),)
+        self.resources = (resources_of(hook.job),)
+        self.attribute, self.resource = self.attributes[0], self.resources[0]
         self.requested = first("soft_walltime", self.resources)
         self.soft_walltime = seconds_of(self.requested)
         self.walltime = seconds_of(first("walltime", self.resources))
@@ -1016,7 +1126,7 @@ class Facts:
         given = managers_values(self.pbs)
         if not given or seconds is None:
             return False
-        job_id = text_of(self.event.job.id)
+        job_id = text_of(self.job.id)
         array = SUBJOB.sub("[]", job_id, 1)
         return seconds in given.get(job_id, ()) or seconds in given.get(array, ())
 
@@ -1078,6 +1188,8 @@ class AlterFacts(Facts):
         had = (resources_of(self.original),)
         self.attributes += job
         self.resources += had
+        self.attribute = lambda name: first(name, self.attributes)
+        self.resource = lambda name: first(name, self.resources)
         self.previous = seconds_of(first("soft_walltime", had))
         if self.requested is None:
             self.soft_walltime = self.previous
@@ -1148,6 +1260,17 @@ class AlterFacts(Facts):
         return Facts.valid(self)
 
 
+EVENTS = {}
+"""The names of the events by their types."""
+
+
+def event_name(pbs, kind):
+    """Return the name of an event; empty if this hook does not handle it."""
+    if kind not in EVENTS:
+        EVENTS[kind] = next((name for name in DEFAULTS["events"] if kind == getattr(pbs, name.upper(), None)), "")
+    return EVENTS[kind]
+
+
 class Hook:
     """One run of the hook."""
 
@@ -1156,7 +1279,8 @@ class Hook:
         self.event = event
         self.now = now
         self.started = started
-        self.name = next((name for name in DEFAULTS["events"] if event.type == getattr(pbs, name.upper(), None)), "")
+        self.job = None
+        self.name = event_name(pbs, event.type)
         self.config, self.errors = read_configuration(getattr(pbs, "hook_config_filename", None))
         self.deadline = started + self.config["deadline_ms"] / 1000.0
         self.attributes = None
@@ -1171,7 +1295,8 @@ class Hook:
             log(self.pbs, self.pbs.LOG_WARNING, message)
         if not self.config["events"].get(self.name):
             return
-        self.attributes = attributes_of(self.event.job)
+        self.job = self.event.job
+        self.attributes = attributes_of(self.job)
         if self.config["clean_texts"] and self.name in ("queuejob", "modifyjob"):
             self.clean_texts()
         facts = getattr(self, self.name)()
@@ -1181,7 +1306,7 @@ class Hook:
         decision = self.decide(facts)
         wanted = {"all": True, "changes": self.changed or self.failed, "errors": self.failed, "off": False}
         if decision.reason and wanted[self.config["log"]]:
-            who = text_of(self.event.job.id) or self.event.requestor
+            who = text_of(self.job.id) or self.event.requestor
             elapsed = 1000 * (time.monotonic() - self.started)
             text = describe(decision, before, facts)
             log(self.pbs, self.pbs.EVENT_DEBUG2, f"{self.name} {who}: {text} ({elapsed:.2f} ms)")
@@ -1193,7 +1318,7 @@ class Hook:
         """
         cleaned = clean_texts(self.event, self.name)
         if cleaned and self.config["log"] != "off":
-            who = text_of(self.event.job.id) or "a new job"
+            who = text_of(self.job.id) or "a new job"
             message = (
                 f"{self.name} {who} of {self.event.requestor}: control characters replaced in {', '.join(cleaned)}"
             )
@@ -1213,7 +1338,7 @@ class Hook:
 
     def postqueuejob(self):
         """Handle a job that has entered a queue: submitted, routed, moved, or a subjob that PBS creates to start it."""
-        if "[" in text_of(self.event.job.id):
+        if "[" in text_of(self.job.id):
             return None  # queuejob handles an array, and runjob follows for a subjob.
         if self.attributes("queue_type") != self.pbs.QTYPE_EXECUTION:
             return None  # This event comes again when the job is routed to an execution queue.
@@ -1222,7 +1347,7 @@ class Hook:
 
     def modifyjob(self):
         """Handle the alter of a job."""
-        request = resources_of(self.event.job)
+        request = resources_of(self.job)
         if all(request(name) is None for name in ("walltime", "min_walltime", "soft_walltime", "place")):
             return None
         return AlterFacts(self)
@@ -1276,7 +1401,7 @@ class Hook:
         elif not self.changed:
             return
         try:
-            remember(self.pbs, text_of(self.event.job.id), facts.soft_walltime)
+            remember(self.pbs, text_of(self.job.id), facts.soft_walltime)
         except OSError as error:
             log(self.pbs, self.pbs.LOG_WARNING, f"cannot store the soft walltime set by a manager: {error}")
 
@@ -1297,7 +1422,7 @@ class Hook:
         if value is None or value == previous:
             return
         try:
-            self.event.job.Resource_List[name] = value
+            self.job.Resource_List[name] = value
         except Exception as error:  # The resource does not exist, or has another type.
             self.warn_of_ordering(name, error)
         else:
@@ -1352,50 +1477,50 @@ class Hook:
         seconds = None if decision.value == REMOVE else decision.value
         if seconds == facts.soft_walltime:
             return
-        self.event.job.Resource_List["soft_walltime"] = None if seconds is None else self.pbs.duration(seconds)
+        self.job.Resource_List["soft_walltime"] = None if seconds is None else self.pbs.duration(seconds)
         self.changed = True
         facts.soft_walltime = seconds
 
     def request(self, facts):
         """Return the request about the job; ``encode`` needs ``timeouts`` and ``previous_us`` too."""
-        attributes, resources = facts.attributes, facts.resources
-        queue = text_of(first("queue", attributes))
-        place = text_of(first("place", resources))
+        attribute, resource = facts.attribute, facts.resource
+        queue = text_of(attribute("queue"))
+        place = text_of(resource("place"))
         if self.name == "queuejob":
             name, _, _, default = queue_facts(self.pbs, queue)
             queue = name or queue
             # PBS converts an old node specification after this event.
-            place = place or ("scatter:excl" if "#excl" in text_of(first("nodes", resources)) else default)
+            place = place or ("scatter:excl" if "#excl" in text_of(resource("nodes")) else default)
             user = text_of(self.event.requestor)
-            group = text_of(first("group_list", attributes)).partition(",")[0].partition("@")[0]
+            group = text_of(attribute("group_list")).partition(",")[0].partition("@")[0]
         else:
-            user = text_of(first("euser", attributes))
-            group = text_of(first("egroup", attributes))
+            user = text_of(attribute("euser"))
+            group = text_of(attribute("egroup"))
         return {
             "event": self.name,
             "now": int(self.now),
             "job": {
-                "job_id": text_of(self.event.job.id),
+                "job_id": text_of(self.job.id),
                 "user": user,
                 "group": group,
                 # The accounting log has this name for a job without a project.
-                "project": text_of(first("project", attributes)) or "_pbs_project_default",
-                "account": text_of(first("Account_Name", attributes)),
+                "project": text_of(attribute("project")) or "_pbs_project_default",
+                "account": text_of(attribute("Account_Name")),
                 "queue": queue,
-                "job_name": text_of(first("Job_Name", attributes)),
-                "submitted": integer_of(first("ctime", attributes)),
+                "job_name": text_of(attribute("Job_Name")),
+                "submitted": integer_of(attribute("ctime")),
                 "walltime": facts.walltime,
-                "soft_walltime": seconds_of(first("soft_walltime", resources)),
-                "min_walltime": seconds_of(first("min_walltime", resources)),
-                "max_walltime": seconds_of(first("max_walltime", resources)),
-                "ncpus": integer_of(first("ncpus", resources)),
-                "nodect": integer_of(first("nodect", resources)),
-                "ngpus": integer_of(first("ngpus", resources)),
-                "mem": text_of(first("mem", resources)) or None,
-                "select": text_of(first("select", resources)),
+                "soft_walltime": seconds_of(resource("soft_walltime")),
+                "min_walltime": seconds_of(resource("min_walltime")),
+                "max_walltime": seconds_of(resource("max_walltime")),
+                "ncpus": integer_of(resource("ncpus")),
+                "nodect": integer_of(resource("nodect")),
+                "ngpus": integer_of(resource("ngpus")),
+                "mem": text_of(resource("mem")) or None,
+                "select": text_of(resource("select")),
                 "place": place,
-                "array_indices": text_of(first("array_indices_submitted", attributes)),
-                "interactive": bool(integer_of(first("interactive", attributes))),
+                "array_indices": text_of(attribute("array_indices_submitted")),
+                "interactive": bool(integer_of(attribute("interactive"))),
             },
         }
 

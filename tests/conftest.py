@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck
 
 from softwalltime import settings
+from softwalltime.emulation.pbs.hook import restart_interpreter
 
 pytest_plugins = ("tests.fix_postgres",)
 
@@ -28,6 +30,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Under nohup the same holds for SIGHUP.
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.fixture(autouse=True)
+def _new_interpreter() -> Iterator[None]:
+    """The hook keeps functions, a connection and what it has read between its runs, but not for another test."""
+    yield
+    restart_interpreter()
 
 
 @pytest.fixture(autouse=True)

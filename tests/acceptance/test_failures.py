@@ -80,10 +80,18 @@ def restarts(lab: Lab) -> Iterator[None]:
     lab.qmgr("unset server python_restart_min_interval")
 
 
+def open_files(lab: Lab) -> int:
+    """Return the number of open files of pbs_server."""
+    pid = lab.must("cat", str(lab.home / "server_priv" / "server.lock")).strip()
+    return len(lab.must("ls", f"/proc/{pid}/fd").split())
+
+
 def test_300_submissions_across_interpreter_restarts(lab: Lab, hook: None, restarts: None) -> None:
-    log = lab.server_log()
+    submit(lab, 1)
+    log, before = lab.server_log(), open_files(lab)
     ids = submit(lab, 300)
     assert softs(lab, ids) == [WAITING] * 300
+    assert open_files(lab) <= before + 5, "an interpreter leaves no connection to the daemon behind"
     assert len(log.lines("Restarting Python interpreter")) >= 2
     assert len(log.lines(": set 300 of 600")) == 300
 
@@ -102,6 +110,65 @@ def test_without_a_daemon_submissions_are_fast_and_starts_get_the_walltime(
     assert len(log.lines("the daemon is not running")) == 11
     daemon.start()
     assert softs(lab, submit(lab, 10)) == [WAITING] * 10
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_a_daemon_that_was_replaced_between_two_submissions_answers_the_second(
+    how: str, lab: Lab, install: Install, daemon: Daemon
+) -> None:
+    install(breaker_failures=1)
+    log = lab.server_log()
+    assert softs(lab, submit(lab, 2)) == [WAITING] * 2
+    getattr(daemon, how)()
+    daemon.start()
+    assert softs(lab, submit(lab, 2)) == [WAITING] * 2
+    assert log.lines("no answer") == []
+
+
+def test_a_daemon_that_was_suspended_answers_again_at_once(lab: Lab, hook: None, daemon: Daemon) -> None:
+    assert softs(lab, submit(lab, 1)) == [WAITING]
+    log = lab.server_log()
+    daemon.suspend()
+    assert softs(lab, submit(lab, 1)) == [None]
+    assert len(log.lines("no answer: timed out")) == 1
+    daemon.resume()
+    assert softs(lab, submit(lab, 5)) == [WAITING] * 5
+
+
+@pytest.fixture
+def restarting(daemon: Daemon) -> Iterator[list[str]]:
+    """A daemon that is stopped or killed, and started again, all the time; the value is what was done so far."""
+    over = threading.Event()
+    done: list[str] = []
+
+    def restart() -> None:
+        while not over.wait(1):
+            done.append(("stop", "kill")[len(done) % 2])
+            getattr(daemon, done[-1])()
+            over.wait(0.5)
+            daemon.start()
+
+    thread = threading.Thread(target=restart)
+    thread.start()
+    yield done
+    over.set()
+    thread.join()
+
+
+@pytest.mark.parametrize("daemon", ["serve"], indirect=True)
+def test_2000_submissions_while_the_daemon_restarts_again_and_again(
+    lab: Lab, install: Install, restarting: list[str]
+) -> None:
+    install(deadline_ms=1000)
+    log = lab.server_log()
+    given = softs(lab, [job for _ in range(4) for job in submit(lab, 500)])
+    assert len(restarting) >= 2
+    assert set(given) == {WAITING, None}
+    took = [float(line.rpartition("(")[2].partition(" ms)")[0]) for line in log.lines("softwalltime: queuejob")]
+    assert len(took) == 2000
+    assert max(took) < 1000 + 200, "the deadline, and what the hook does besides waiting"
+    # A restart is no timeout, so the breaker stays closed.
+    assert log.lines("no request for") == []
 
 
 def test_a_suspended_daemon_costs_three_deadlines(lab: Lab, install: Install, daemon: Daemon, restarts: None) -> None:

@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import os
-import sys
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -37,7 +36,6 @@ def fresh_server() -> Iterator[None]:
     os.environ.pop(STATE, None)
     os.environ.pop(ORDERED, None)
     os.environ.pop("PSYCOPG_IMPL", None)
-    sys.modules.pop("softwalltime_hook_kept", None)
 
 
 @pytest.fixture(scope="session")

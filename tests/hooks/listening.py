@@ -1,8 +1,8 @@
-"""Sockets that accept no connection."""
+"""Sockets that accept no connection, and those of this process."""
 
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -33,3 +33,12 @@ def full_backlog(path: str) -> Iterator[None]:
     finally:
         for client in clients:
             client.close()
+
+
+def open_sockets() -> set[str]:
+    """Return the open sockets of this process, as the kernel names them."""
+    found = set()
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found.add(str(link.readlink()))
+    return {name for name in found if name.startswith("socket:")}

@@ -5,7 +5,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from softwalltime.emulation.pbs.events import Event, Site, postqueued, queued, s
 from softwalltime.emulation.pbs.hook import HookOutcome, HookScript
 from tests.hooks.conftest import STATE
 from tests.hooks.jobs import NOW, submission
+from tests.hooks.listening import open_sockets
 from tests.hooks.peer import Peer
 
 Run = Callable[..., HookOutcome]
@@ -33,11 +33,7 @@ def events_without_request(site: Site) -> list[Event]:
 
 def sockets() -> int:
     """Return the number of open sockets of this process."""
-    found = 0
-    for link in Path("/proc/self/fd").iterdir():
-        with suppress(FileNotFoundError):
-            found += str(link.readlink()).startswith("socket:")
-    return found
+    return len(open_sockets())
 
 
 @pytest.fixture

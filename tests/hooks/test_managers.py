@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from softwalltime.emulation.pbs.events import Event, Site, altered, postqueued, started
-from softwalltime.emulation.pbs.hook import HookOutcome, HookScript
+from softwalltime.emulation.pbs.hook import HookOutcome, HookScript, restart_interpreter
 from tests.hooks.conftest import PATIENT
 from tests.hooks.jobs import NOBODY, NOW, submission
 from tests.hooks.peer import Peer
@@ -87,16 +87,14 @@ def test_a_managers_soft_walltime_is_kept_at_the_start(
 def test_the_file_survives_the_interpreter_and_only_root_can_read_it(
     server: Server, configuration: Path, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import sys
-
     server(alter(site, soft_walltime="00:40:00"))
     server(alter(site, job_id="9.pbs1", soft_walltime="00:50:00"))
     kept = configuration.with_suffix(".kept")
     assert kept.read_text() == "7.pbs1 2400\n9.pbs1 3000\n"
     assert kept.stat().st_mode & 0o777 == 0o600
-    monkeypatch.delitem(sys.modules, "softwalltime_hook_kept")
+    restart_interpreter()
     assert server(start(site, 2400)).soft_walltime == 2400
-    monkeypatch.delitem(sys.modules, "softwalltime_hook_kept")
+    restart_interpreter()
     kept.write_text("half a line\n7.pbs1\n")
     assert server(start(site, 2400)).accepted
 

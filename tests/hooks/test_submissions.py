@@ -46,6 +46,7 @@ def test_a_request_has_all_fields_of_the_job(run: Run, peer: Peer, site: Site) -
             "accepts": 2,
             "op": "predict",
             "timeouts": 0,
+            "keep": True,
             "event": "postqueuejob",
             "now": NOW,
             "job": {

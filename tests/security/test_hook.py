@@ -176,8 +176,8 @@ def test_texts_of_users_are_neither_executed_nor_paths() -> None:
                 "__import__",
                 "os.stat",
                 "os.lstat",
-                "peer.connect",
-                "connect",
+                "self.peer.connect",
+                "Connection",
             )
         )
     }
@@ -189,7 +189,7 @@ def test_texts_of_users_are_neither_executed_nor_paths() -> None:
         "os.stat(path)",
         "os.lstat(each)",
         "exec(_code, _kept.__dict__)",
-        "peer.connect(path)",
-        "connect(config['socket'], deadline)",
-        "connect(self.config['socket'], self.deadline)",
+        "self.peer.connect(path)",
+        "Connection(path, deadline)",
+        "Connection(self.config['socket'], self.deadline)",
     }

@@ -1,6 +1,7 @@
 """The hook and the daemon together, from the submission of a job to its start."""
 
 import json
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from sqlalchemy import Engine, text
 
 from softwalltime.emulation.pbs.events import Event, Site, altered, postqueued, queued, started
 from softwalltime.emulation.pbs.hook import HookOutcome, HookScript
+from tests.hooks.listening import open_sockets
 from tests.samples import ROOT, job
 from tests.service.running import Daemon, until
 from tests.store.stored import add_jobs
@@ -34,13 +36,18 @@ def daemon(tmp_path: Path, database: str, engine: Engine) -> Iterator[Daemon]:
     running.end(signal.SIGKILL)
 
 
-def run(daemon: Daemon, event: Event, **configuration: object) -> HookOutcome:
-    """Run the hook file as pbs_server does; return its outcome."""
+def configured(daemon: Daemon, **configuration: object) -> Path:
+    """Write the hook's configuration."""
     file = daemon.config.with_name("hook.json")
     # Far longer than an answer takes on a busy machine: tests/benchmarks measures the speed.
     settings = {"deadline_ms": 5000, "breaker_budget_ms": 5_000_000, "events": {"postqueuejob": True}}
     file.write_text(json.dumps({"socket": str(daemon.socket), **settings, **configuration}))
-    return HOOK.run(event, file)
+    return file
+
+
+def run(daemon: Daemon, event: Event, **configuration: object) -> HookOutcome:
+    """Run the hook file as pbs_server does; return its outcome."""
+    return HOOK.run(event, configured(daemon, **configuration))
 
 
 def test_a_job_gets_a_prediction_while_waiting_and_its_walltime_at_its_start(daemon: Daemon) -> None:
@@ -91,6 +98,38 @@ def test_without_a_daemon_requests_are_accepted_without_prediction(daemon: Daemo
     assert (outcome.accepted, outcome.soft_walltime) == (True, 3600), "careful without an answer"
     daemon.start()
     assert run(daemon, postqueued(WAITING, site=SITE), breaker_seconds=0).soft_walltime == 600
+
+
+def test_a_daemon_that_was_replaced_between_two_runs_answers_the_second(daemon: Daemon) -> None:
+    for ending in (signal.SIGTERM, signal.SIGKILL):
+        assert run(daemon, postqueued(WAITING, site=SITE)).soft_walltime == 600
+        daemon.end(ending)
+        daemon.start()
+        # Not through the breaker: one failure would be seen.
+        assert run(daemon, postqueued(WAITING, site=SITE), breaker_failures=1).soft_walltime == 600
+    daemon.send(signal.SIGSTOP)
+    assert "timed out" in run(daemon, postqueued(WAITING, site=SITE), deadline_ms=50).log[0][1]
+    daemon.send(signal.SIGCONT)
+    assert run(daemon, postqueued(WAITING, site=SITE)).soft_walltime == 600
+
+
+def test_a_process_that_pbs_server_forked_uses_its_own_connection(daemon: Daemon) -> None:
+    event, file = postqueued(WAITING, site=SITE), configured(daemon)
+    before = open_sockets()
+    assert HOOK.run(event, file).soft_walltime == 600
+    ours = open_sockets() - before
+    assert ours
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            answer = HOOK.run(event, file).soft_walltime
+            status = int(answer != 600 or not open_sockets() - before or bool(open_sockets() & ours))
+        finally:
+            os._exit(status)  # Without pytest's cleanup.
+    assert os.waitpid(child, 0)[1] == 0
+    assert HOOK.run(event, file).soft_walltime == 600
+    assert open_sockets() - before == ours, "the child has not ended this process's connection"
 
 
 def test_answers_after_the_deadline_are_recorded_as_late(daemon: Daemon, engine: Engine) -> None:

@@ -16,6 +16,7 @@ from sqlalchemy import Engine, text
 from softwalltime.jobs import DecisionRecord
 from softwalltime.policy.site import SitePolicy
 from softwalltime.service import request_handler
+from softwalltime.service.client import NoAnswerError, ask
 from softwalltime.service.daemon import PredictionDaemon
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.settings import Settings
@@ -106,6 +107,21 @@ def test_predictions_made_while_the_history_loads_are_stored_before_the_daemon_e
         assert daemon.end() == 0
     assert len(stored(engine)) == 1
     assert "could not be recorded" not in daemon.output.read_text()
+
+
+def test_no_request_waits_while_the_last_predictions_are_stored(daemon: Daemon, engine: Engine) -> None:
+    daemon.start()
+    assert daemon.process is not None
+    with engine.begin() as other:
+        other.execute(text("LOCK softwalltime.predictions IN ACCESS EXCLUSIVE MODE"))
+        daemon.predict(job_id="1.srv")
+        daemon.send(signal.SIGTERM)
+        until(lambda: not daemon.socket.exists())
+        assert daemon.process.poll() is None
+        with pytest.raises(NoAnswerError, match="no daemon answers there"):
+            ask(daemon.socket, {"op": "ping"})
+    assert daemon.process.wait(PATIENT) == 0
+    assert len(stored(engine)) == 1
 
 
 def test_predictions_made_before_the_store_was_opened_are_stored_at_sigterm(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -24,8 +25,13 @@ def echo(line: bytes) -> bytes:
 def start(tmp_path: Path) -> Iterator[Start]:
     running: list[tuple[SocketServer, threading.Thread]] = []
 
-    def begin(answer: Callable[[bytes], bytes] = echo, users: tuple[int, ...] = (os.getuid(),)) -> Path:
-        server = SocketServer(tmp_path / "s", answer, users)
+    def begin(
+        answer: Callable[[bytes], bytes] = echo,
+        users: tuple[int, ...] = (os.getuid(),),
+        answered: Callable[[bool], None] = lambda _: None,
+        keeps: Callable[[], bool] = lambda: False,
+    ) -> Path:
+        server = SocketServer(tmp_path / "s", answer, users, answered, keeps)
         thread = threading.Thread(target=server.serve, args=(lambda: None, 0.05))
         thread.start()
         running.append((server, thread))
@@ -55,6 +61,65 @@ def ask(path: Path, data: bytes) -> bytes:
 
 def test_one_request_gets_one_response(start: Start) -> None:
     assert ask(start(), b"hello\n") == b"got hello\n"
+
+
+def test_a_kept_connection_gets_a_response_to_each_request(start: Start) -> None:
+    noted: list[bool] = []
+    path = start(answered=noted.append, keeps=lambda: True)
+    with connect(path) as kept, connect(path) as other:
+        for number in range(20):
+            for client in (kept, other):
+                client.sendall(b"hello %d\n" % number)
+                assert client.recv(100) == b"got hello %d\n" % number
+    deadline = monotonic() + PATIENT
+    while len(noted) < 40:
+        assert monotonic() < deadline
+    assert noted == [True] * 40, "also the last one, which no request follows"
+
+
+def test_only_the_request_decides_whether_its_connection_is_kept(start: Start) -> None:
+    asked = iter([True, True, False])
+    path = start(keeps=lambda: next(asked))
+    with connect(path) as client:
+        for _ in range(3):
+            client.sendall(b"x\n")
+            assert client.recv(100) == b"got x\n"
+        assert client.recv(100) == b""
+
+
+def test_a_connection_with_more_than_a_request_is_closed_after_the_response(start: Start) -> None:
+    with connect(start(keeps=lambda: True)) as client:
+        client.sendall(b"one\ntwo\n")
+        assert b"".join(iter(lambda: client.recv(100), b"")) == b"got one\n"
+
+
+def test_an_idle_kept_connection_is_closed_after_the_timeout(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket_server, "IDLE_TIMEOUT", 0.1)
+    with connect(start(keeps=lambda: True)) as client:
+        client.sendall(b"x\n")
+        assert client.recv(100) == b"got x\n"
+        assert client.recv(100) == b""
+
+
+def test_at_the_limit_the_connection_with_the_oldest_exchange_is_closed(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket_server, "EXCHANGE_TIMEOUT", PATIENT)
+    monkeypatch.setattr(socket_server, "MAX_CONNECTIONS", 3)
+    path = start(keeps=lambda: True)
+    clients = [connect(path) for _ in range(3)]
+    for client in (*clients, clients[0]):
+        client.sendall(b"x\n")
+        assert client.recv(100) == b"got x\n"
+    with connect(path) as fourth:
+        fourth.sendall(b"x\n")
+        assert fourth.recv(100) == b"got x\n"
+        assert clients[1].recv(100) == b""
+        for client in (clients[0], clients[2]):
+            client.sendall(b"y\n")
+            assert client.recv(100) == b"got y\n"
+    for client in clients:
+        client.close()
 
 
 def test_a_line_may_come_in_pieces(start: Start) -> None:

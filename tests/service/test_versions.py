@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import Engine
 
 from softwalltime.emulation.pbs.events import Site, altered, postqueued, started
-from softwalltime.emulation.pbs.hook import HookScript
+from softwalltime.emulation.pbs.hook import HookScript, restart_interpreter
 from softwalltime.store.engine import connect
 from tests.samples import ROOT, job
 from tests.service.running import Daemon
@@ -54,6 +54,8 @@ def outcomes(hook: Path, daemon: Daemon) -> dict[str, tuple[int | None, int | No
     settings = {"deadline_ms": 5000, "breaker_budget_ms": 5_000_000, "events": {"postqueuejob": True}}
     configuration.write_text(json.dumps({"socket": str(daemon.socket), **settings}))
     found = {}
+    # An older hook does not close the connection of a newer one; a restart of PBS's interpreter does.
+    restart_interpreter()
     for event in (
         postqueued(WAITING, site=SITE),
         altered(WAITING, {"walltime": "02:00:00"}, site=SITE, now=NOW, soft_walltime=300),

@@ -93,6 +93,8 @@ def serve(settings: Settings, reload: Callable[[], Settings], version: str = "")
             daemon.server.serve(on_idle)
         notify("STOPPING=1")
         log.info("stopping")
+        # First: the hook would wait for answers while predictions are being stored.
+        daemon.close()
         daemon.stop()
     finally:
         daemon.close()
@@ -138,7 +140,9 @@ class PredictionDaemon:
         self.shadows = ShadowThread(lambda: self.handler.predictions, self.handler.queue)
         self.handler.after = self.shadows.add
         self.starts = StartThread(settings)
-        self.server = SocketServer(settings.socket, self.handler.answer, allowed_users(), self.handler.note)
+        self.server = SocketServer(
+            settings.socket, self.handler.answer, allowed_users(), self.handler.note, self.handler.keeps
+        )
         self._refused = ""
         self._version = version
         self._started = clock()

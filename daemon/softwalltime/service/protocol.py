@@ -47,7 +47,8 @@ class Request(NamedTuple):
 
     ``now`` is 0 where the client leaves the time to the daemon; ``job`` is ``None`` for status and ping;
     ``soft_walltime`` is the current one of the job; ``timeouts`` and ``exchange_before`` come from the hook, as in
-    :class:`softwalltime.jobs.DecisionRecord`; ``accepts`` is the newest version of a response that the client reads.
+    :class:`softwalltime.jobs.DecisionRecord`; ``accepts`` is the newest version of a response that the client reads;
+    ``keep``: the client will send another request on this connection.
     """
 
     operation: str
@@ -58,6 +59,7 @@ class Request(NamedTuple):
     timeouts: int = 0
     exchange_before: int | None = None
     accepts: int = OLDEST
+    keep: bool = False
 
 
 def read_request(line: bytes) -> Request:
@@ -99,6 +101,7 @@ def read_request(line: bytes) -> Request:
         min(timeouts or 0, _MOST),
         min(exchange, _MOST) if exchange else exchange,
         max(version, accepts or OLDEST),
+        document.get("keep") is True,
     )
 
 

@@ -36,14 +36,17 @@ class RequestHandler:
         """Called with each decision after its response was sent."""
         self._status = status
         self._counted = ""
+        self._keep = False
         self._sent: tuple[Request, int, Decision, str, int] | None = None
 
     def answer(self, line: bytes) -> bytes:
         """Return the response to one line; never raises.  Call :meth:`note` after it was sent."""
         self.note()
+        self._keep = False
         began = perf_counter()
         try:
             request = read_request(line)
+            self._keep = request.keep
             self._counted = request.operation
             if request.operation == "ping":
                 return answer({"ready": self.predictions.ready})
@@ -67,6 +70,10 @@ class RequestHandler:
         if decision.action == "set" and decision.soft_walltime is not None:
             return answer_set(decision.soft_walltime, basis, ordering)
         return answer_none(basis, ordering)
+
+    def keeps(self) -> bool:
+        """Return whether the last request asks to keep its connection open."""
+        return self._keep
 
     def note(self, delivered: bool = True) -> None:
         """Count the last response and queue its decision; the hook does not wait for this.

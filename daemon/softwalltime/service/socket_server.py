@@ -1,8 +1,8 @@
 """Unix socket server: one request line in, one response line out, many clients at once.
 
 A single thread serves all connections through epoll and never blocks on one of them: a silent client costs a file
-descriptor until its timeout.  There is no thread or coroutine per connection, because a connection lives for one
-exchange of about 50 microseconds.
+descriptor until its timeout.  There is no thread or coroutine per connection, because an exchange takes about 50
+microseconds.  A connection is closed after the response unless the request asks to keep it for the next one.
 """
 
 import os
@@ -23,8 +23,15 @@ BACKLOG = 512
 """Connections that may wait to be accepted. A PBS server runs one hook at a time, so it never needs as many."""
 EXCHANGE_TIMEOUT = 5.0
 """Seconds that a client has for its exchange."""
+IDLE_TIMEOUT = 60.0
+"""Seconds that a kept connection stays open without a request."""
 MAX_CONNECTIONS = 256
-"""Open connections. A further one replaces the oldest, because the hook sends its request at once."""
+"""Open connections. A further one replaces the one whose last exchange is the oldest: the hook sends its request at
+once, and connects again if its kept connection was closed."""
+SETTLED = 0.002
+"""Seconds after a response until ``answered`` is called: before, pbs_server may use the same processor."""
+RECEIVED = 8192
+"""Bytes received at once: a request has about 800, and allocating memory for the longest takes time."""
 ROUND = 16
 """Connections accepted, and connections served, before the loop checks for signals and the idle interval."""
 _CREDENTIALS = struct.Struct("3i")
@@ -42,6 +49,8 @@ class _Connection:
     to_send: bytes = b""
     waiting: int = 0
     """The epoll event that it is registered for, if any."""
+    kept: bool = False
+    """Whether it stays open after the response."""
 
 
 class SocketServer:
@@ -51,6 +60,7 @@ class SocketServer:
     :param users: user ids that may connect, by the peer credentials of the kernel.
     :param answered: called after a response was sent, for work that no client waits for, with whether the client was
         still there to receive it.
+    :param keeps: whether the last request asks to keep its connection open.
     """
 
     def __init__(
@@ -59,17 +69,21 @@ class SocketServer:
         answer: Callable[[bytes], bytes],
         users: Collection[int],
         answered: Callable[[bool], None] = lambda _: None,
+        keeps: Callable[[], bool] = lambda: False,
     ) -> None:
         self.path = path
         self.refused = 0
         self.answered = 0
         self._answer = answer
         self._answered = answered
+        self._keeps = keeps
+        self._unnoted: bool | None = None
+        """Whether the last response was delivered, until ``answered`` was called for it."""
         self._users = frozenset(users)
         # epoll itself, not selectors: pbs_server waits for each microsecond, and selectors cost a tenth of them.
         self._epoll = select.epoll()
         self._open: dict[int, _Connection] = {}
-        """Connections that wait for their client, by file descriptor, oldest first."""
+        """Connections that wait for their client, by file descriptor, the one with the oldest exchange first."""
         self._listener = _listen(path)
         # A byte on this pair wakes the loop from another thread or from a signal handler.
         self._woken, self._wake = socket.socketpair()
@@ -92,7 +106,10 @@ class SocketServer:
         next_idle = monotonic() + interval
         listener, woken = self._listener.fileno(), self._woken.fileno()
         while self._running:
-            for descriptor, events in self._epoll.poll(max(0.0, next_idle - monotonic()), ROUND):
+            ready = self._epoll.poll(self._pause(next_idle), ROUND)
+            if not ready:
+                self._note()
+            for descriptor, events in ready:
                 if descriptor == listener:
                     self._accept()
                 elif descriptor != woken:
@@ -102,9 +119,23 @@ class SocketServer:
                 self._drop_expired(now)
                 idle()
                 next_idle = now + interval
+        self._note()
+
+    def _pause(self, next_idle: float) -> float:
+        """Return how long to wait for an event, in seconds."""
+        pause = max(0.0, next_idle - monotonic())
+        return pause if self._unnoted is None else min(pause, SETTLED)
+
+    def _note(self) -> None:
+        """Do the work that follows the last response."""
+        delivered, self._unnoted = self._unnoted, None
+        if delivered is not None:
+            self._answered(delivered)
 
     def close(self) -> None:
-        """Close all connections and remove the socket."""
+        """Close all connections and remove the socket; a second call does nothing."""
+        if self._epoll.closed:
+            return
         for connection in list(self._open.values()):
             self._close(connection)
         self._epoll.close()
@@ -143,7 +174,7 @@ class SocketServer:
 
     def _receive(self, connection: _Connection) -> None:
         try:
-            data = connection.client.recv(LONGEST, socket.MSG_DONTWAIT)
+            data = connection.client.recv(RECEIVED, socket.MSG_DONTWAIT)
         except BlockingIOError:
             self._wait(connection, select.EPOLLIN)
             return
@@ -151,11 +182,15 @@ class SocketServer:
             self._close(connection)
             return
         received = connection.received + data if connection.received else data
-        line, end, _ = received.partition(b"\n")
+        line, end, rest = received.partition(b"\n")
         if end or len(received) >= LONGEST:
+            self._note()
             self.answered += 1
+            connection.received = b""
             connection.to_send = self._answer(line)
-            self._answered(self._send(connection))
+            # A client that sends more before the response does not follow the protocol.
+            connection.kept = self._keeps() and not rest
+            self._unnoted = self._send(connection)
         elif data:
             connection.received = received
             self._wait(connection, select.EPOLLIN)
@@ -171,12 +206,22 @@ class SocketServer:
         except OSError:
             self._close(connection)
             return False
-        if sent == len(connection.to_send):
-            self._close(connection)
-        else:
+        if sent < len(connection.to_send):
             connection.to_send = connection.to_send[sent:]
             self._wait(connection, select.EPOLLOUT)
+        elif connection.kept:
+            self._wait_for_next(connection)
+        else:
+            self._close(connection)
         return True
+
+    def _wait_for_next(self, connection: _Connection) -> None:
+        """Keep the connection for the next request."""
+        connection.to_send = b""
+        connection.deadline = monotonic() + IDLE_TIMEOUT
+        self._wait(connection, select.EPOLLIN)
+        descriptor = connection.client.fileno()
+        self._open[descriptor] = self._open.pop(descriptor)
 
     def _wait(self, connection: _Connection, event: int) -> None:
         """Continue with this connection when the event comes."""

@@ -2,6 +2,7 @@
 
 import builtins
 import signal
+import sys
 import threading
 import time
 import traceback
@@ -92,6 +93,15 @@ class HookScript:
         names.clear()  # PBS does this too; functions and their globals refer to each other.
         run.over = True
         return _outcome(run, pbs, error)
+
+
+def restart_interpreter() -> None:
+    """Drop what the hook keeps between its runs, as a restart of PBS's interpreter does."""
+    kept = sys.modules.pop("softwalltime_hook_kept", None)
+    # Older versions of the hook keep no connection.
+    disconnect = getattr(kept, "disconnect", None)
+    if disconnect is not None:
+        disconnect()
 
 
 def _outcome(run: HookRun, pbs: Pbs, error: str) -> HookOutcome:

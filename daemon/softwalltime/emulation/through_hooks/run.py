@@ -4,7 +4,6 @@ import gc
 import json
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -16,7 +15,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.emulation.pbs.hook import HookScript
+from softwalltime.emulation.pbs.hook import HookScript, restart_interpreter
 from softwalltime.emulation.through_hooks.daemon import Daemon
 from softwalltime.emulation.through_hooks.faults import FaultInjector, FaultInterval, plan
 from softwalltime.emulation.through_hooks.log_writer import LogWriter
@@ -238,7 +237,7 @@ def _quiet() -> Iterator[None]:
     def reset() -> None:
         os.environ.pop(TIMEOUTS, None)
         os.environ.pop(ORDERED, None)
-        sys.modules.pop("softwalltime_hook_kept", None)
+        restart_interpreter()
 
     reset()
     gc.freeze()
