@@ -40,6 +40,15 @@ def _new_interpreter() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
+def no_pbs_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests must not find a PBS that is installed here, but for those of tests/acceptance."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    without_pbs = [folder for folder in folders if not (Path(folder) / "qmgr").exists()]
+    monkeypatch.setenv("PATH", os.pathsep.join(without_pbs))
+    monkeypatch.setenv("PBS_CONF_FILE", "/nonexistent/pbs.conf")
+
+
+@pytest.fixture(autouse=True)
 def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests must not use, or fill, the store of a machine on which the daemon runs."""
     monkeypatch.setattr(settings, "SYSTEM_FILE", Path("/nonexistent/softwalltime.toml"))

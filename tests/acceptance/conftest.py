@@ -101,6 +101,11 @@ DAEMONS: dict[str, Callable[[Path, pytest.FixtureRequest], Daemon]] = {
 """The daemons of the tests, by name."""
 
 
+@pytest.fixture(autouse=True)
+def no_pbs_of_this_machine() -> None:
+    """These tests want one."""
+
+
 @pytest.fixture(scope="session")
 def pbs() -> Iterator[Lab]:
     """The server; without one the tests are skipped."""

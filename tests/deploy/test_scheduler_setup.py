@@ -293,13 +293,14 @@ def test_a_damaged_file_of_earlier_settings_is_an_error(text: str) -> None:
         changes_of(text, Path("/x"))
 
 
-def test_root_refuses_a_state_folder_that_others_can_change(setup: Setup) -> None:
+def test_root_refuses_a_state_folder_that_others_can_change(setup: Setup, tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root is refused")
     setup.folder.mkdir()
     setup.folder.chmod(0o777)
+    there = replace(AS_DELIVERED, files={f"{tmp_path}/sched_config": DELIVERED})
     with pytest.raises(UsageError, match="can be written by others"):
-        list(setup.apply(plan_setup(requirements("safe"), AS_DELIVERED, ())))
+        list(setup.apply(plan_setup(requirements("safe"), there, ())))
 
 
 # ---- The vnode of the proof ------------------------------------------------------------------------------------------
