@@ -111,7 +111,7 @@ def _figures(workload: Workload, weights: str) -> list[str]:
         cells.append(f"{((found[low] - 0.5 <= runtime) & (runtime <= found[high] + 0.5)).mean():.1%}")
     errors = np.abs(found[9] - runtime)
     cells += [f"{errors.mean():,.0f}", f"{np.abs(means[scored] - runtime).mean():,.0f}"]
-    q = np.array(QUANTILES)[:, None]
+    q, found = np.array(QUANTILES)[1:, None], found[1:]
     cells.append(f"{np.maximum(q * (runtime - found), (q - 1) * (runtime - found)).mean():,.0f}")
     submitted = workload.submitted[scored]
     window = (submitted >= WINDOW[0]) & (submitted < WINDOW[1])

@@ -169,7 +169,7 @@ def test_a_higher_target_gives_shorter_predictions_and_less_than_the_target_is_u
     shares = {}
     lengths = {}
     for target in (0.05, 0.15):
-        result = drive(workload, make(f"calibrated:target={target}"), 1)
+        result = drive(workload, make(f"calibrated:weights=plain,target={target}"), 1)
         p = np.where(result.soft_walltimes < 0, workload.walltime, result.soft_walltimes)
         late = workload.scored & (np.arange(len(p)) > 1000)
         shares[target] = float((p < np.minimum(workload.runtime, workload.walltime))[late].mean())
@@ -185,7 +185,7 @@ def test_each_objective_has_the_best_figure_of_its_own_at_the_target() -> None:
     t, ncpus = np.minimum(workload.runtime, workload.walltime)[late], workload.numbers("ncpus", 1)[late]
     figures = {}
     for objective in ("accuracy", "absolute-error", "node-seconds"):
-        result = drive(workload, make(f"calibrated:objective={objective}"), 1)
+        result = drive(workload, make(f"calibrated:weights=plain,objective={objective}"), 1)
         p = np.where(result.soft_walltimes < 0, workload.walltime, result.soft_walltimes)[late]
         assert float((p < t).mean()) == pytest.approx(0.05, abs=0.01)
         error = np.abs(p - t)
@@ -231,7 +231,7 @@ def test_a_job_killed_at_its_walltime_ran_at_least_so_long() -> None:
     jobs = [each for each in history() if each.submission.user == "user1"]
     killed = [replace(each, runtime=3600, end=each.end + 3600, exit_status=-29) for each in jobs]
     asked = {"user": "user1", "walltime": 7200, "ncpus": 4, "queue": "q"}
-    spec = "calibrated:statistic=quantile,q=0.3"
+    spec = "calibrated:weights=plain,statistic=quantile,q=0.3"
     now = 400_000
     finished = [replace(each, exit_status=0) for each in killed]
     assert (
@@ -368,7 +368,7 @@ def test_running_jobs_count_in_order_of_their_start_whatever_became_known_first(
 
 def test_the_price_does_not_fall_without_limit_for_a_user_with_thousands_of_jobs_a_day() -> None:
     """Each job adjusts the price a day after its end, when thousands of others have ended since its submission."""
-    random, predictor = Random(1), make("calibrated:target=0.1,compiled=no")
+    random, predictor = Random(1), make("calibrated:weights=plain,target=0.1,compiled=no")
     running: list[tuple[int, int, CompletedJob]] = []
     under = []
     for number in range(9000):

@@ -78,7 +78,7 @@ class CalibratedOptions(Options):
     """Options of ``calibrated``."""
 
     weights: str = Field(
-        default="plain", description="learned: shipped; plain: set by hand; or a file that softwalltime train wrote"
+        default="learned", description="learned: shipped; plain: set by hand; or a file that softwalltime train wrote"
     )
     target: float = Field(default=0.05, gt=0, lt=0.5, description="share of the jobs to underestimate")
     statistic: Literal["target", "mean", "median", "quantile"] = Field(
