@@ -88,6 +88,29 @@ def test_limits_of_recorded_queues_are_read_as_pbs_writes_them() -> None:
     assert found.unread == ()
 
 
+SEVERAL = """
+			"max_run":	"[o:PBS_ALL=100]",
+			"max_run":	"[u:PBS_GENERIC=4]",
+			"max_run_res":	{
+				"ncpus":	"[g:\\"some group\\"=3]",
+				"ncpus":	"[u:PBS_GENERIC=8]",
+				"ncpus":	"[u:alice=12]"
+			},
+"""
+"""As OpenPBS 23.06 writes them: one member for each limit."""
+
+
+@pytest.mark.parametrize("spoilt", ["", '\t\t\t"comment":\t"a "quotation"",\n'])
+def test_several_limits_in_one_attribute_are_all_read_also_where_the_json_is_not_valid(spoilt: str) -> None:
+    output = recorded_output()
+    changed = output.server.replace('"scheduling"', SEVERAL.strip() + "\n" + spoilt + '\t\t\t"scheduling"')
+    found = limits_of(snapshot_of(replace(output, server=changed))).found
+    assert [(each.kind, each.name, each.resource, each.most) for each in found if not each.queue] == [
+        ("o", "PBS_ALL", "", 100), ("u", "PBS_GENERIC", "", 4),
+        ("g", "some group", "ncpus", 3), ("u", "PBS_GENERIC", "ncpus", 8), ("u", "alice", "ncpus", 12),
+    ]  # fmt: skip
+
+
 def test_a_reservation_is_kept_free_by_walltimes() -> None:
     # Of 8 processors 6 are reserved from 1000 s to 2000 s from now.
     jobs = (waiting(1, 4, 1500), waiting(2, 4, 900), waiting(3, 2, 5000), waiting(4, 8, 600))

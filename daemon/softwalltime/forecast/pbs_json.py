@@ -1,7 +1,9 @@
 """Output of qstat and pbsnodes in JSON, also where it is not valid JSON.
 
-Older servers write quotes, backslashes and line breaks of users' values as they are, and numbers such as ``007`` or
-``inf`` without quotes.  PBS writes one attribute a line, so an attribute that cannot be read costs that attribute.
+A server with several limits in one attribute writes that attribute several times, so they are joined (seen on OpenPBS
+23.06).  Older servers write quotes, backslashes and line breaks of users' values as they are, and numbers such as
+``007`` or ``inf`` without quotes.  PBS writes one attribute a line, so an attribute that cannot be read costs that
+attribute.
 """
 
 import json
@@ -32,7 +34,7 @@ def read_document(text: str, source: str) -> tuple[dict[str, Any], list[str]]:
     :param source: the command, for the sentences.
     """
     try:
-        found = json.loads(text, strict=False)
+        found = json.loads(text, strict=False, object_pairs_hook=_merged)
     except (ValueError, RecursionError):
         found, dropped, whole = _by_lines(text)
         remarks = []
@@ -72,7 +74,7 @@ def _by_lines(text: str) -> tuple[dict[str, Any], list[str], bool]:
                 dropped.append(f"line {number}")
         elif found := _MEMBER.match(line):
             try:
-                stack[-1].members[found[1]] = _value(found[2])
+                _add(stack[-1].members, found[1], _value(found[2]))
             except ValueError:
                 dropped.append(".".join([*(each.key for each in stack[2:]), found[1]]))
         else:
@@ -81,6 +83,26 @@ def _by_lines(text: str) -> tuple[dict[str, Any], list[str], bool]:
     if len(stack) > 2:
         del stack[1].members[stack[2].key]
     return root, dropped, closed
+
+
+def _merged(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of these members.
+
+    >>> _merged([("max_run", "[o:PBS_ALL=9]"), ("max_run", "[u:bob=4]"), ("a", 1), ("a", 2)])
+    {'max_run': '[o:PBS_ALL=9],[u:bob=4]', 'a': 2}
+    """
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        _add(found, name, value)
+    return found
+
+
+def _add(members: dict[str, Any], name: str, value: Any) -> None:
+    """Add a member; PBS writes an attribute with several limits as several members of one name."""
+    before = members.get(name)
+    if isinstance(before, str) and isinstance(value, str) and value.startswith("["):
+        value = f"{before},{value}"
+    members[name] = value
 
 
 def _value(text: str) -> Any:
