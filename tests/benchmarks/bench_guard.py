@@ -2,7 +2,8 @@
 
 A job holds 15 of 16 processors, a top job waits for all, and candidates on one processor wait behind it.  Measured for
 candidates with their walltimes, of which none fits, for short soft walltimes that the hook rejects, and for those that
-were altered back to their walltimes: the scheduling cycle, the time for each candidate, and the eligible time that it gains.
+were altered back to their walltimes: the scheduling cycle, the time for each candidate, and the eligible time that it
+gains.
 
 It needs a server for tests, which SOFTWALLTIME_TEST_PBS names (see tests/acceptance/lab.py), with nobody else on it,
 and runs on its host as root.  SOFTWALLTIME_BENCH_JOBS changes the number of candidates.
@@ -156,9 +157,8 @@ def _row(lab: Lab, log: SchedulerLog, waiting: Sequence[str], top: str, cost: st
     lab.qmgr("set server scheduling = True")
     time.sleep(1)
     rose = [_eligible(lab, job) - before for job, before in zip((waiting[-1], top), begin, strict=True)]
-    return [
-        f"{statistics.median(times):.0f} ms ({min(times):.0f} to {max(times):.0f})", cost, f"+{rose[0]} s", f"+{rose[1]} s",
-    ]  # fmt: skip
+    cycle = f"{statistics.median(times):.0f} ms ({min(times):.0f} to {max(times):.0f})"
+    return [cycle, cost, f"+{rose[0]} s", f"+{rose[1]} s"]
 
 
 def _eligible(lab: Lab, job: str) -> int:
