@@ -1,5 +1,6 @@
 """Trials of predictors over parts of a log, their choice, and what is recommended."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -162,6 +163,8 @@ def test_a_setting_that_changes_the_order_is_named_and_not_recommended() -> None
     name = "half the walltime, order by v1"
     assert settings[name] == Setting(HALF, "v1")
     metrics = {each: workloads(1000, 0, 0.01, -0.01) for each in settings} | {name: workloads(500, 0, 0.01, 0)}
+    metrics[HALVED] = [replace(each, promises=10, broken=0.25) for each in metrics[HALVED]]
     found = recommend(settings, metrics)
     assert found.name is None
+    assert found.reasons[0].endswith("against today, and breaks 25.0% of the promised starts.")
     assert any(reason.startswith(name) and "changes the order of the queue" in reason for reason in found.reasons)

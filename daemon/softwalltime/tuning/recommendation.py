@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from softwalltime.policy.presets import HALF
-from softwalltime.simulation.differences import Interval, relative_changes
+from softwalltime.simulation.differences import Interval, means, relative_changes
 from softwalltime.simulation.metrics import Metrics
 from softwalltime.simulation.policies import WALLTIME, Policy
 from softwalltime.tuning.choice import Chosen
@@ -68,8 +68,11 @@ def recommend(settings: Mapping[str, Setting], metrics: Mapping[str, Sequence[Me
     better = {name: wait(name, HALVED) for name in keeping}
     shown = {name: change.mean for name, change in better.items() if _shorter(change) and change.mean is not None}
     half = wait(HALVED, TODAY)
-    reasons = [f"Half the walltime changes the mean wait by {_words(half)} against today."]
-    reasons += [f"{name}: {_words(change)} against half the walltime." for name, change in better.items()]
+    reasons = [f"Half the walltime changes the mean wait by {_words(half)} against today{_broken(metrics[HALVED])}."]
+    reasons += [
+        f"{name}: {_words(change)} against half the walltime{_broken(metrics[name])}."
+        for name, change in better.items()
+    ]
     best = min(shown, key=lambda name: shown[name], default=None)
     if best is not None and _shorter(wait(best, TODAY)):
         reasons.append(f"Recommended: {best}. Its mean wait is shorter than today's and than with half the walltime.")
@@ -94,6 +97,12 @@ def recommend(settings: Mapping[str, Setting], metrics: Mapping[str, Sequence[Me
 def _shorter(change: Interval) -> bool:
     """Whether the whole interval is below 0."""
     return change.high is not None and change.high < 0
+
+
+def _broken(metrics: Sequence[Metrics]) -> str:
+    """Say what share of the starts promised to top jobs came later; nothing where none was promised."""
+    share = means(metrics).broken
+    return "" if share is None else f", and breaks {share:.1%} of the promised starts"
 
 
 def _words(change: Interval) -> str:
