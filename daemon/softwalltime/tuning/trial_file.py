@@ -33,6 +33,8 @@ class TrialFile:
             self._stream = path.open("a+b")
             fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
+            if self._stream is not None:
+                self._stream.close()
             raise SourceError(f"{path}: another command writes it: wait, or name another file") from error
         except OSError as error:
             raise SourceError(f"{path}: cannot be written: {error.strerror}") from error
