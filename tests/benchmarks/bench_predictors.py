@@ -24,9 +24,13 @@ SPECS = (
     "request", "factor:0.5", "v1", "v2", "v3", "v4",
     "percentile:keys=user", "percentile:keys=user+project", "percentile", "percentile:p=95",
     "memorizer", "templates", "adaboost", "trip", "random-forest", "svr",
-    "calibrated:target=0.02", "calibrated:target=0.05", "calibrated:target=0.1",
-    "calibrated:objective=absolute-error", "calibrated:objective=node-seconds",
-    "calibrated:statistic=mean", "calibrated:statistic=median",
+    "calibrated:weights=plain,target=0.02",
+    "calibrated:weights=plain,target=0.05",
+    "calibrated:weights=plain,target=0.1",
+    "calibrated:weights=plain,objective=absolute-error",
+    "calibrated:weights=plain,objective=node-seconds",
+    "calibrated:weights=plain,statistic=mean",
+    "calibrated:weights=plain,statistic=median",
 )  # fmt: skip
 FIRST = 30 * 86400
 """Seconds at the beginning of a trace whose jobs are not scored; predictors learn from them."""

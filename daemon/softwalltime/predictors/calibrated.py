@@ -114,9 +114,9 @@ class Calibrated(Predictor):
         "target=0.01|0.02|0.05|0.1|0.2",
         "objective=absolute-error,target=0.02|0.05|0.1|0.2",
         "statistic=mean|median",
-        "weights=learned,target=0.02|0.05|0.1",
-        "weights=learned,objective=absolute-error",
-        "weights=learned,statistic=median",
+        "weights=plain,target=0.02|0.05|0.1",
+        "weights=plain,objective=absolute-error",
+        "weights=plain,statistic=median",
     )
     censoring: ClassVar[bool] = True
 
