@@ -132,7 +132,7 @@ class TuneDocument:
     "target_file",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write the recommended [policy] into this settings file; its other lines stay.",
+    help="Write the recommended [policy], in mode shadow, into this settings file; its other lines stay.",
 )
 @selection_options
 @minimum_option
@@ -297,14 +297,13 @@ def _check_writable(file: Path) -> None:
 
 
 def _write(file: Path, settings: dict[str, Setting], chosen: Chosen, advice: Advice, output: Output) -> None:
-    """Write the recommended policy, or the chosen predictor in mode shadow where none is recommended."""
+    """Write the recommended policy, or else the chosen predictor, in mode shadow."""
     from softwalltime.deployment.settings_file import read, with_policy
     from softwalltime.policy.site import site_policy
 
-    if advice.name is None:
-        values = {"preset": "custom", "mode": "shadow", "waiting": chosen.accurate or HALF, "running": "walltime"}
-    else:
-        values = {"preset": "custom", "mode": "on", "waiting": settings[advice.name].waiting, "running": "walltime"}
+    waiting = chosen.accurate or HALF if advice.name is None else settings[advice.name].waiting
+    # In shadow first, whatever the simulation says: nothing that this command writes changes a schedule by itself.
+    values = {"preset": "custom", "mode": "shadow", "waiting": waiting, "running": "walltime"}
     site_policy(values)
     text = with_policy(read(file) if file.exists() else "", values, str(file))
     try:
@@ -313,4 +312,6 @@ def _write(file: Path, settings: dict[str, Setting], chosen: Chosen, advice: Adv
         raise SourceError(f"{file}: cannot be written: {error.strerror}") from error
     if output.form == "table":
         output.line()
-        output.paragraph(f'{file}: [policy] has mode = "{values["mode"]}", waiting = "{values["waiting"]}"')
+        output.paragraph(
+            f'{file}: [policy] has mode = "shadow", waiting = "{waiting}".  Where that does well, set mode = "on".'
+        )
