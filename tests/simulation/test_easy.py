@@ -92,7 +92,7 @@ def test_every_start_and_promise_follows_the_rules(
 @pytest.mark.parametrize("backfill", ["easy", "sjbf"])
 @given(workload=workloads(), guard=st.none() | st.integers(0, 5))
 @settings(deadline=None, max_examples=30)
-def test_arrays_in_place_of_lists_change_nothing(
+def test_arrays_in_place_of_lists_and_blocks_of_candidates_change_nothing(
     order: str, backfill: str, workload: Workload, guard: int | None
 ) -> None:
     jobs, machine = workload
@@ -101,6 +101,7 @@ def test_arrays_in_place_of_lists_change_nothing(
         patch.setattr(queue, "LONG", 2)
         patch.setattr(queue, "_SHORT", 1)
         patch.setattr("softwalltime.simulation.backfilling.LONG", 2)
+        patch.setattr("softwalltime.simulation.backfilling.BLOCK", 1)
         outcome = run(jobs, machine, order=order, backfill=backfill, guard=guard)
     assert outcome.start.tolist() == expected.start.tolist()
 

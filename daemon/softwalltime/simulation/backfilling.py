@@ -6,7 +6,7 @@ that does not is the head.  Its shadow is the earliest planned end of running jo
 shadow or it needs at most the extra processors.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -23,6 +23,9 @@ from softwalltime.simulation.queue import LONG
 
 if TYPE_CHECKING:
     from softwalltime.simulation.engine import Engine
+
+BLOCK = 512
+"""Candidates that are looked at first, where their order is known."""
 
 
 class Discipline(Protocol):
@@ -164,46 +167,65 @@ class EasyBackfilling:
         time_left = shadow - now
         free = machine.free
         if self._order is None and not self._shortest and (last < LONG):
-            candidates = waiting[-last:] if last < len(waiting) else waiting[1:]
+            trials: Iterable[list[int]] = [waiting[-last:] if last < len(waiting) else waiting[1:]]
         else:
-            candidates = self._eligible(head, now, time_left, extra, last, ranking, guarded)
-        for job in candidates:
-            need = needs[job]
-            if need <= free:
-                if values[job] > time_left:
-                    if need > extra:
-                        continue
-                    extra -= need
-                engine.start(job, now)
-                engine.backfilled[job] = True
-                free -= need
-                if not free:
-                    break
+            jobs = engine.queue.array()[-last:] if ranking is None else ranking
+            ranked = not self._shortest and (self._order is None or ranking is not None)
+            # The queue's array changes when a job starts.
+            blocks = _blocks(jobs.copy()) if ranked and len(jobs) > BLOCK else (jobs,)
+            trials = (
+                self._eligible(block, head, now, time_left, free, extra, ranked=ranked, guarded=guarded)
+                for block in blocks
+            )
+        for candidates in trials:
+            for job in candidates:
+                need = needs[job]
+                if need <= free:
+                    if values[job] > time_left:
+                        if need > extra:
+                            continue
+                        extra -= need
+                    engine.start(job, now)
+                    engine.backfilled[job] = True
+                    free -= need
+                    if not free:
+                        break
+            if not free:
+                break
         self._head, self._shadow, self._extra, self._free = head, shadow, extra, free
 
     def _eligible(
-        self, head: int, now: int, time_left: int, extra: int, last: int, ranking: Integers | None, guarded: bool
-    ) -> list[int]:
-        """The jobs that could start if each were the first candidate, in the order of trial."""
+        self, jobs: Integers, head: int, now: int, time_left: int, free: int, extra: int, *, ranked: bool, guarded: bool
+    ) -> list[int]:  # fmt: skip
+        """The jobs that could start if each were the first candidate, in the order of trial.
+
+        :param ranked: the jobs are in the order of trial.
+        """
         values = self._engine.values
-        jobs = self._engine.queue.array()
-        if ranking is not None:
-            jobs = ranking
-        elif last < len(jobs):
-            jobs = jobs[-last:]
+        # By size first: where few processors are free, few jobs are left.
+        small = (self._needs_array[jobs] <= free).nonzero()[0]
+        if len(small) < len(jobs):
+            jobs = jobs[small]
         seconds = (values.limit_array if guarded else values.waiting_array)[jobs]
-        need = self._needs_array[jobs]
-        fits = (need <= self._machine.free) & ((seconds <= time_left) | (need <= extra)) & (jobs != head)
+        fits = ((seconds <= time_left) | (self._needs_array[jobs] <= extra)) & (jobs != head)
         chosen = fits.nonzero()[0]
-        if len(chosen) > 1:
+        if len(chosen) > 1 and not ranked:
             if self._shortest:
                 # By value, ties by submission, whatever the order of the ranking.
                 chosen = chosen[np.lexsort((jobs[chosen], seconds[chosen]))]
-            elif self._order is not None and ranking is None:
+            elif self._order is not None:
                 some = jobs[chosen]
                 chosen = chosen[np.argsort(-self._order.priorities(some, now), kind="stable")]
         eligible: list[int] = jobs[chosen].tolist()
         return eligible
+
+
+def _blocks(jobs: Integers) -> Iterator[Integers]:
+    """Split the jobs into blocks, each twice as long as the one before: the first ones often fill the machine."""
+    begin, length = 0, BLOCK
+    while begin < len(jobs):
+        yield jobs[begin : begin + length]
+        begin, length = begin + length, 2 * length
 
 
 def _easy(engine: "Engine", order: Order | None, policy: Policy) -> Discipline:
