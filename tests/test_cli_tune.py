@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from softwalltime.cli import run
+from softwalltime.cli.tune import newest_jobs
 from softwalltime.policy.site import site_policy
+from softwalltime.replay.job_columns import JobColumns
+from softwalltime.workloads.synthetic import generate
 
 
 @pytest.fixture(scope="module")
@@ -65,3 +68,22 @@ def test_wrong_use_gets_one_line(
     capsys.readouterr()
     assert run(["tune", *(logs if each == "LOGS" else each for each in arguments)]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_the_walltimes_are_reported_where_every_predictor_is_too_slow(
+    logs: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["tune", logs, "--predictors", "v1", "--simulate", "0", "--processes", "1", "--timeout", "0.000001"]
+    capsys.readouterr()
+    assert run(arguments) == 0
+    text = capsys.readouterr().out
+    assert "not tried: v1: took longer than" in text
+    assert "not tried: request" not in text
+
+
+def test_the_newest_jobs_are_those_submitted_last_in_a_log_in_order_of_end() -> None:
+    jobs = sorted(generate(300, seed=2), key=lambda job: job.end)
+    submitted = sorted(job.submission.submitted for job in jobs)
+    found = newest_jobs(JobColumns.of(jobs), submitted[100], 50)
+    assert found.numbers("submitted").tolist() == submitted[-50:]
+    assert newest_jobs(JobColumns.of(jobs), submitted[280], 50).numbers("submitted").min() == submitted[280]

@@ -178,12 +178,12 @@ def tune(
     chosen = choose(trials, target)
     shown = list(dict.fromkeys((BASELINE, HALF, *front(trials), *chosen.specs())))
     floor = find_floor(Workload(jobs, teaching=teaching, scoring=Scoring(split.cut)))
-    candidate_settings, metrics = settings_of(chosen), {}
+    candidate_settings, simulated = settings_of(chosen), 0
+    metrics: dict[str, list[Metrics]] = {}
     if newest:
-        later = np.flatnonzero(jobs.numbers("submitted") >= split.cut)
-        metrics = _simulated(
-            jobs.select(later[-newest:]), candidate_settings, processors, seeds or SEEDS, keep, processes, minimum,
-            settings,
+        metrics, simulated = _simulated(
+            newest_jobs(jobs, split.cut, newest), candidate_settings, processors, seeds or SEEDS, keep, processes,
+            minimum, settings,
         )  # fmt: skip
     advice = recommend(candidate_settings, metrics) if metrics else Advice(None, ("Nothing was simulated.",))
     if output.form == "json":
@@ -209,7 +209,7 @@ def tune(
             output.line()
             output.paragraph(floor_line(floor))
         if metrics:
-            _print_simulations(output, metrics, len(seeds or SEEDS), min(newest, trials[BASELINE].parts[1].jobs))
+            _print_simulations(output, metrics, len(seeds or SEEDS), simulated)
         output.line()
         for reason in advice.reasons:
             output.paragraph(reason, "strong")
@@ -220,11 +220,18 @@ def tune(
     return 1 if tally.broken else 0
 
 
+def newest_jobs(jobs: JobColumns, since: int, count: int) -> JobColumns:
+    """Return the last ``count`` jobs submitted, none before ``since``; logs are in order of end."""
+    submitted = jobs.numbers("submitted")
+    order = np.argsort(submitted, kind="stable")
+    return jobs.select(order[submitted[order] >= since][-count:])
+
+
 def _simulated(
     jobs: JobColumns, candidate_settings: dict[str, Setting], processors: int | None, seeds: tuple[int, ...],
     keep: Path | None, processes: int | None, minimum: int, settings: LazySettings,
-) -> dict[str, list[Metrics]]:  # fmt: skip
-    """The metrics of each setting, workload by workload; none if no job can be simulated."""
+) -> tuple[dict[str, list[Metrics]], int]:  # fmt: skip
+    """The metrics of each setting, workload by workload, and the number of jobs; none if no job can be simulated."""
     from softwalltime.cli.simulate import SimulationRun, run_simulations
     from softwalltime.cli.simulated import SimulationPlan
     from softwalltime.simulation.jobs import jobs_of
@@ -233,16 +240,17 @@ def _simulated(
     teaching = settings().teaching
     simulated = jobs_of(jobs, teaching)
     if not len(simulated):
-        return {}
+        return {}, 0
     size = processors or simulated.peak()
     simulated, _ = simulated.that_fit(size)
     if not len(simulated):
-        return {}
+        return {}, 0
     policies = {name: setting.policy(FORMULA, minimum) for name, setting in candidate_settings.items()}
     experiment = Experiment("", size, policies[TODAY], "week")
     plan = SimulationPlan(experiment, policies, seeds, simulated, jobs)
     found = run_simulations(plan, SimulationRun(size, keep=keep, processes=processes), tuple(sorted(teaching)))
-    return {name: [found[policy, seed].metrics for seed in seeds] for name, policy in policies.items()}
+    metrics = {name: [found[policy, seed].metrics for seed in seeds] for name, policy in policies.items()}
+    return metrics, len(simulated)
 
 
 def _rows(trials: Mapping[str, Trial]) -> Iterator[dict[str, Any]]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from softwalltime.predictors.registry import BASELINE
 from softwalltime.replay.job_columns import JobColumns
 from softwalltime.replay.sweep.snapshot import take
 from softwalltime.replay.sweep.workers import local_workers
@@ -23,15 +24,19 @@ def run_trials(
     :param bounds: limits of the parts, as in :class:`.trial.TrialTask`.
     :param keep: a file from which and to which trials are saved.
     :param processes: by default one a core.
-    :param timeout: greatest processor time of one predictor in seconds.
+    :param timeout: greatest processor time of one predictor in seconds; the baseline has no limit.
     :param progress: called with 1 for each trial that ends.
     """
     with tempfile.TemporaryDirectory(prefix="softwalltime-") as folder, TrialFile(keep) as kept:
         snapshot = take(jobs, teaching, Path(folder) / "jobs.json")
         tasks = {
-            spec: TrialTask(snapshot.path, snapshot.digest, snapshot.jobs, spec, bounds, minimum, timeout, medians)
+            spec: TrialTask(
+                snapshot.path, snapshot.digest, snapshot.jobs, spec, bounds, minimum,
+                # All others are compared with the baseline, which takes the least time.
+                float("inf") if spec == BASELINE else timeout, medians,
+            )
             for spec in specs
-        }
+        }  # fmt: skip
         found = {spec: trial for spec, task in tasks.items() if (trial := kept.find(task)) is not None}
         progress(len(found))
         todo = [task for spec, task in tasks.items() if spec not in found]
