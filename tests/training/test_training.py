@@ -1,6 +1,7 @@
 """Training: examples from a log, and with PyTorch a loss that falls, equal weights for equal seeds."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from softwalltime.cli import run
 from softwalltime.cli import train as command
+from softwalltime.errors import SourceError
 from softwalltime.predictors.calibrated import Calibrated, CalibratedOptions
 from softwalltime.predictors.learned.attention import estimate_runtime
 from softwalltime.predictors.learned.distribution import SIZE, bin_of
@@ -149,3 +151,27 @@ def test_wrong_use_of_the_command_gets_one_line(
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_as_many_batches_as_pytorch_cannot_schedule_are_trained() -> None:
+    pytest.importorskip("torch", reason=NO_TORCH)
+    from softwalltime.training.schedule import train
+
+    assert np.isfinite(train(examples(100), epochs=5, seed=1).weights({}).layers[0]).all()
+
+
+def test_a_damaged_source_is_named_and_fails(
+    logs: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch", reason=NO_TORCH)
+    folder = tmp_path / "logs"
+    shutil.copytree(logs[0], folder)
+    (folder / "20991231.gz").write_bytes(b"\x1f\x8b no gzip")
+    capsys.readouterr()
+    assert run(["train", str(folder), "--out", str(tmp_path / "weights.json"), "--epochs", "1"]) == 1
+    assert "20991231.gz" in capsys.readouterr().err
+
+
+def test_weights_that_cannot_be_written_get_an_error() -> None:
+    with pytest.raises(SourceError, match="/dev/full: cannot be written: No space left on device"):
+        command._write(Path("/dev/full"), "{}" * 10_000)

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import click
 
+from softwalltime.accounting.tally import Tally
 from softwalltime.cli.options import LazySettings, store_options
 from softwalltime.cli.output import Output, output_options
+from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import JobSelection, selection_options
 from softwalltime.cli.sources import load_columns
@@ -115,8 +117,11 @@ def train(
       softwalltime train *.swf.gz --leave-out KTH --out without-kth.json
       softwalltime replay KTH-SP2.swf.gz --predictors calibrated:weights=without-kth.json
     """
+    # Fail before minutes of training.
     if not os.access(file.parent, os.W_OK):
         raise SourceError(f"{file}: cannot be written: the folder does not exist or is not writable")
+    if os.access(file, os.F_OK) and not os.access(file, os.W_OK):
+        raise SourceError(f"{file}: cannot be written: the file is not writable")
     unknown = [text for text in left_out if not any(text in source for source in sources)]
     if unknown:
         raise UsageError(f"--leave-out {unknown[0]}: no source has this in its name")
@@ -125,7 +130,11 @@ def train(
         raise UsageError("--leave-out leaves no source to train on")
     if find_spec("torch") is None:
         raise SoftwalltimeError(MISSING)
-    examples = {source: _examples(source, jobs, seed, selection, settings) for source in sources}
+    examples: dict[str, Examples] = {}
+    tallies: list[Tally] = []
+    for source in sources:
+        examples[source], tally = _examples(source, jobs, seed, selection, settings)
+        tallies.append(tally)
     from softwalltime.training.model import Attention, mean_parts
     from softwalltime.training.schedule import train as train_attention
 
@@ -144,7 +153,7 @@ def train(
         before, after = (mean_parts(each, examples[source]) for each in (Attention(), model))
         use = "trained" if source in trained else "left out"
         logs.append(TrainedLog(names[source], use, len(examples[source]), dict(before), dict(after)))
-    file.write_text(dump(model.weights(about)), "utf-8")
+    _write(file, dump(model.weights(about)))
     if output.form == "json":
         output.document(TrainDocument(str(file), tuple(logs)))
     elif output.form == "csv":
@@ -163,14 +172,26 @@ def train(
         ]  # fmt: skip
         output.table(TextTable.of(_TABLE, lines))
         output.paragraph(f"wrote {file}")
-    return 0
+    for tally in tallies:
+        for line in problems(tally):
+            click.echo(line, err=True)
+    return 1 if any(tally.broken for tally in tallies) else 0
 
 
-def _examples(source: str, jobs: int, seed: int, selection: JobSelection, settings: LazySettings) -> Examples:
-    columns, _ = load_columns((source,), settings, selection=selection)
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, "utf-8")
+    except OSError as error:
+        raise SourceError(f"{file}: cannot be written: {error.strerror}") from error
+
+
+def _examples(
+    source: str, jobs: int, seed: int, selection: JobSelection, settings: LazySettings
+) -> tuple[Examples, Tally]:
+    columns, tally = load_columns((source,), settings, selection=selection)
     workload = Workload(columns)
     with progress_bar(f"examples of {Path(source).name}", len(workload.jobs)) as progress:
         found = examples_of(workload, jobs, seed, progress)
     if found is None:
         raise SourceError(f"{source}: fewer than 20 jobs have a walltime and ran: nothing to train on")
-    return found
+    return found, tally
