@@ -199,6 +199,13 @@ def test_weights_that_are_not_there_get_a_clear_error(tmp_path: Path) -> None:
         make(f"calibrated:weights={tmp_path / 'none.json'}")
 
 
+def test_new_weights_under_the_same_name_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "weights.json"
+    for seed in (1, 2):
+        file.write_text(dump(random_weights(seed)))
+        assert np.array_equal(load(str(file)).layers[0], random_weights(seed).layers[0])
+
+
 def test_a_restarted_predictor_answers_alike_and_names_the_jobs(tmp_path: Path) -> None:
     file = tmp_path / "weights.json"
     file.write_text(dump(random_weights()))

@@ -9,7 +9,7 @@ from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -95,9 +95,10 @@ def dump(weights: Weights) -> str:
     return json.dumps(contents, indent=1) + "\n"
 
 
-@cache
 def load(name: str) -> Weights:
     """Read a file of weights; ``learned`` is the one in the package.
+
+    The file is read each time, because a reload of the daemon must see new weights of the same name.
 
     :raises OptionError: if the file cannot be read, is damaged or is of another version.
     """
@@ -112,6 +113,7 @@ def load(name: str) -> Weights:
     return parse(text, where)
 
 
+@lru_cache(8)
 def parse(text: str, where: str) -> Weights:
     """Return the weights in a file.
 
