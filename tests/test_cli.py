@@ -176,6 +176,18 @@ def test_piped_output_holds_no_control_characters(accounting: Path) -> None:
     assert done.stderr == ""
 
 
+def test_a_full_disk_gets_one_line() -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "softwalltime", "completion", "bash"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == b"softwalltime: standard output: cannot be written: No space left on device\n"
+
+
 def test_a_dump_holds_every_job_and_each_predictors_soft_walltime(
     accounting: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -31,3 +31,10 @@ def test_the_files_are_copied_and_never_replaced(tmp_path: Path, capsys: pytest.
 def test_another_file_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["files", name]) == 2
     assert "no file is called" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_looked_into_gets_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["files", "--to", 300 * "x"]) == 2
+    err = capsys.readouterr().err
+    assert "cannot be written: File name too long" in err
+    assert err.count("\n") == 1

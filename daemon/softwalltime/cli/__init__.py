@@ -1,5 +1,6 @@
 """The commands ``softwalltime`` and ``swt``, their exit statuses and error lines."""
 
+import errno
 import os
 import sys
 
@@ -44,6 +45,8 @@ _COMMANDS = {
     "replay-starts": ("replay_starts", "Measure forecasts of start times on recorded jobs."),
 }
 """Module of each command, and the first sentence of its help."""
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Errors of a disk to which standard output is redirected."""
 
 
 @click.group(
@@ -95,10 +98,19 @@ def run(arguments: list[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return _fail("softwalltime", "interrupted", 1)
     except BrokenPipeError:
-        # The reader has closed the pipe; without this Python complains at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return 1
+    except OSError as error:
+        if error.errno not in _FULL or error.filename is not None:
+            raise
+        _discard_output()
+        return _fail("softwalltime", f"standard output: cannot be written: {error.strerror}", 1)
     return status if isinstance(status, int) else 0
+
+
+def _discard_output() -> None:
+    """Write to /dev/null from now on: Python would try to write the rest at exit, and complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(name: str, message: str, status: int) -> int:

@@ -46,10 +46,10 @@ def files(name: str | None, folder: Path | None) -> None:
 
 
 def _copy(root: Path, names: list[str], folder: Path) -> None:
-    existing = [name for name in names if (folder / name).exists()]
-    if existing:
-        raise UsageError(f"{folder / existing[0]}: exists already; nothing was copied")
     try:
+        existing = [name for name in names if (folder / name).exists()]
+        if existing:
+            raise UsageError(f"{folder / existing[0]}: exists already; nothing was copied")
         for name in names:
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
