@@ -11,6 +11,7 @@ import pytest
 from softwalltime.jobs import CompletedJob
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.analysis.predictions import rates_by_week
+from softwalltime.reports.page import whole_options
 from softwalltime.reports.pseudonyms import Pseudonyms
 from softwalltime.reports.recommendation import Verdict
 from softwalltime.reports.report import Report, ReportOptions, make_report, total_work
@@ -365,3 +366,7 @@ def test_without_predictors_the_page_still_shows_the_walltimes() -> None:
     text = Elements(html).text
     assert "none of the 0 predictors" in text
     assert "There is no predictor" in text
+
+
+def test_options_in_sentences_stay_on_one_line_and_text_stays_text() -> None:
+    assert whole_options("<b> --no-x gives it.") == '&lt;b&gt; <code class="option">--no-x</code> gives it.'

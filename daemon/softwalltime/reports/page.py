@@ -56,7 +56,7 @@ def render(report: Report, origin: Origin) -> str:
         "duration": formatting.duration, "percent": formatting.percent, "number": formatting.number,
         "day": formatting.day, "exact_percent": formatting.exact_percent, "plural": formatting.plural,
         "breakable": _breakable, "change": recommendation.change,
-        "interval": _interval,
+        "interval": _interval, "whole_options": whole_options,
     }  # fmt: skip
     found = to_document(report, origin.title, list(origin.sources), origin.selection)
     # matplotlib has escaped all text.
@@ -199,6 +199,15 @@ def _most_left_out(report: Report) -> float:
 def _breakable(spec: str) -> Markup:
     """Allow line breaks after colons, commas and pluses in a predictor's specification."""
     return Markup("<wbr>").join(re.split(r"(?<=[:,+])", spec))
+
+
+def whole_options(text: str) -> Markup:
+    """Keep options such as ``--processors`` on one line."""
+    option = Markup('<code class="option">{}</code>')
+    # Every second part is an option.
+    return Markup("").join(
+        option.format(part) if number % 2 else part for number, part in enumerate(re.split(r"(--[a-z-]+)", text))
+    )
 
 
 def _interval(relative: Interval) -> Markup:

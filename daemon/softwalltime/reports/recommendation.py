@@ -179,7 +179,8 @@ def recommend(simulated: SimulationFigures, accuracy: Accuracy, target: float, j
     evaluated = chosen.setting.evaluated
     new, users = evaluated.halves.newer, accuracy.walltimes.newer
     cautions = [*simulation_cautions(simulated, chosen), *accuracy_cautions(new, users, evaluated.left_out, jobs)]
-    what = chosen.setting.name + (" for waiting jobs" if chosen.setting.keeps_order else "") + _but(evaluated)
+    name, guard, rest = chosen.setting.name.partition(", with guard")
+    what = name + (" for waiting jobs" if chosen.setting.keeps_order else "") + guard + rest + _but(evaluated)
     verdict, begin = Verdict.ON, f"Enable {what}, first in shadow mode"
     if _unlike(simulated):
         verdict, begin = Verdict.SHADOW, f"Try {what}, in shadow mode only"
