@@ -69,11 +69,16 @@ FROM (
 WHERE known.job_id = found.job_id AND known.server = found.server AND known.forecast_at = found.forecast_at;
 
 -- name: forget_starts
--- Delete forecasts made before :before of jobs that wait no more and have not started: they were deleted.
+-- Delete forecasts of jobs that wait no more, have not started and have had no forecast since :before: they were deleted.
+-- The start of a job that has just left the queue may not be stored yet.
 DELETE FROM softwalltime.start_times AS open
 WHERE open.started IS NULL AND open.forecast_at < :before AND NOT EXISTS (
     SELECT FROM softwalltime.expected_starts AS waiting
     WHERE waiting.job_id = open.job_id AND waiting.server = open.server AND waiting.ctime = open.ctime
+) AND NOT EXISTS (
+    SELECT FROM softwalltime.start_times AS later
+    WHERE later.job_id = open.job_id AND later.server = open.server AND later.ctime = open.ctime
+        AND later.forecast_at >= :before
 );
 
 -- name: read_expected

@@ -5,12 +5,13 @@ import logging
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 from sqlalchemy import Engine, text
 
 from softwalltime.errors import UsageError
-from softwalltime.jobs import DecisionRecord, Submission
+from softwalltime.jobs import DecisionRecord, Prediction, Submission
 from softwalltime.policy.site import SitePolicy, site_policy
 from softwalltime.predictors.constant import Constant
 from softwalltime.service.prediction_service import PredictionService
@@ -80,6 +81,51 @@ def test_a_shadow_that_fails_costs_its_own_value_only(
         records, _ = asked(service(shadows=("constant", "v2")), LINE)
     assert [record.shadows for record in records] == [{"constant": None, "v2": 1500}]
     assert "the shadow predictor constant failed" in caplog.text
+
+
+@pytest.mark.parametrize("method", ["learn", "fit", "notice"])
+def test_a_shadow_that_fails_in_the_workers_thread_does_not_keep_the_others_from_learning(
+    method: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(self: Constant, *_: object) -> str:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Constant, method, property(fail) if method == "notice" else fail)
+    monkeypatch.setattr(Constant, "fits", True)
+    with caplog.at_level(logging.ERROR):
+        predictions = service(shadows=("constant", "v2", "champion:of=v1/v2"))
+        predictions.fit(1000)
+        assert [spec for spec, _ in predictions.notices()] == ["champion:of=v1/v2"]
+    assert predictions.shadows is not None
+    assert predictions.learnt == predictions.shadows.learnt == 2
+    assert predictions.shadows.values(job("alice", walltime=3600).submission, 1000)["v2"] == 1500
+    assert caplog.text.count("a shadow predictor failed: Constant: ZeroDivisionError") == 1
+
+
+def test_the_status_does_not_wait_for_a_shadow_predictor_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    predictions = service(shadows=("constant", "champion:of=v1/v2"))
+    before = predictions.notices()
+    began, go_on = Event(), Event()
+
+    def wait(self: Constant, submission: Submission, now: int, elapsed: int = 0) -> Prediction:
+        began.set()
+        assert go_on.wait(PATIENT)
+        return Prediction(600.0, "")
+
+    monkeypatch.setattr(Constant, "predict", wait)
+    shadows = predictions.shadows
+    assert shadows is not None
+    at_work = Thread(target=shadows.values, args=(job().submission, 1000))
+    at_work.start()
+    assert began.wait(PATIENT)
+    found: list[object] = []
+    asking = Thread(target=lambda: found.append(predictions.notices()), daemon=True)
+    asking.start()
+    asking.join(1)
+    go_on.set()
+    at_work.join()
+    assert before
+    assert found == [before]
 
 
 def test_where_too_many_wait_decisions_are_stored_without_shadows() -> None:

@@ -124,6 +124,19 @@ def test_a_job_that_was_deleted_while_it_waited_is_forgotten(connection: Connect
     assert [row[0] for row in kept(connection)] == ["waits.srv"]
 
 
+def test_forecasts_of_a_long_wait_are_judged_where_the_start_is_stored_after_the_job_left_the_queue(
+    connection: Connection, now: int
+) -> None:
+    begin = now - 3 * FORGOTTEN
+    for at in (begin, begin + FORGOTTEN, now - 300):
+        publish(connection, at, forecast("1.srv", at, HOUR, ctime=begin))
+    publish(connection, now)
+    judge_starts(connection, now)
+    set_current(connection, [CurrentJob(job(job_id="1.srv", submitted=begin).submission, "srv", now - 100)])
+    judge_starts(connection, now + 300)
+    assert [row[2] for row in kept(connection)] == [now - 100] * 3
+
+
 def test_old_forecasts_are_thinned_to_the_first_of_each_job_and_then_deleted(engine: Engine) -> None:
     now = 1_800_000_000
     with engine.begin() as connection:

@@ -1,7 +1,8 @@
 """The predictors of a policy in memory, safe to teach from one thread and to ask from another."""
 
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from heapq import heappop, heappush
 from threading import Lock
@@ -35,7 +36,7 @@ class PredictionService:
     predicted then rests on what was known then, and a record with a wrong clock does no harm.
 
     The policy's shadow predictors are in a second one with a lock of its own, ``shadows``, which learns and observes
-    the same: no request waits for them.
+    the same: no request waits for them, and an error of one costs nothing but its own values.
 
     :param teaching: how jobs must have ended to be learnt.
     :param specs: the predictors, if not those of the policy.
@@ -62,6 +63,10 @@ class PredictionService:
         with_shadows = specs is None and bool(policy.shadows)
         self.shadows = PredictionService(policy, teaching, clock, policy.shadows) if with_shadows else None
         """The shadow predictors; ``None``: the policy has none."""
+        self._are_shadows = specs is not None
+        self._errors: set[str] = set()
+        """What shadow predictors raised while they learnt, so that it is logged once, not for each job."""
+        self._notices: tuple[tuple[str, str], ...] = ()
         self._fitted = {spec for spec, predictor in self._predictors.items() if predictor.fits}
         self._copying = False
         self._missed: list[CompletedJob | Event] | None = None
@@ -133,7 +138,30 @@ class PredictionService:
     def _show(self, what: CompletedJob | Event, predictors: Iterable[Predictor]) -> None:
         if self._missed is not None:
             self._missed.append(what)
-        _show(what, predictors)
+        self._show_to(what, predictors)
+
+    def _show_to(self, what: CompletedJob | Event, predictors: Iterable[Predictor]) -> None:
+        """Let predictors learn a job, or observe an event."""
+        for predictor in predictors:
+            with self._alone(predictor):
+                if isinstance(what, CompletedJob):
+                    predictor.learn(what)
+                elif predictor.observes:
+                    predictor.observe(what)
+
+    @contextmanager
+    def _alone(self, predictor: Predictor) -> Iterator[None]:
+        """Log an error of a shadow predictor: it must not end the worker's step, which teaches the policy's as well."""
+        try:
+            yield
+        # A predictor of another package may fail in any way.
+        except Exception as error:
+            if not self._are_shadows:
+                raise
+            failed = f"{type(predictor).__name__}: {type(error).__name__}"
+            if failed not in self._errors:
+                self._errors.add(failed)
+                log.exception("a shadow predictor failed: %s", failed)
 
     def fit(self, now: int) -> None:
         """Fit copies of the predictors that are to be fitted, and put them in the place of the originals.
@@ -152,12 +180,18 @@ class PredictionService:
             originals = {spec: self._predictors[spec] for spec in spec_names}
             try:
                 # Nothing changes the originals during the copy, so they can answer.
-                copies = {spec: deepcopy(original) for spec, original in originals.items()}
+                copies = {}
+                for spec, original in originals.items():
+                    with self._alone(original):
+                        copies[spec] = deepcopy(original)
             finally:
                 self._catch_up(missed, originals)
-            for copy in copies.values():
-                copy.fit(now)
-            self._catch_up(missed, copies)
+            fitted = {}
+            for spec, copy in copies.items():
+                with self._alone(copy):
+                    copy.fit(now)
+                    fitted[spec] = copy
+            self._catch_up(missed, fitted)
         finally:
             with self._lock:
                 self._missed = None
@@ -171,7 +205,7 @@ class PredictionService:
                     self._copying = False
                     self._predictors.update(predictors)
                     return
-                _show(missed[done], predictors.values())
+                self._show_to(missed[done], predictors.values())
             done += 1
 
     def decide(self, request: Request) -> tuple[int, Decision]:
@@ -208,10 +242,18 @@ class PredictionService:
 
     def notices(self) -> tuple[tuple[str, str], ...]:
         """Return what the predictors say about their own state, by specification."""
-        with self._lock:
-            found = [(spec, predictor.notice) for spec, predictor in self._predictors.items()]
+        # The thread of the answers asks for them too, and must not wait for a shadow predictor at work.
+        if self._lock.acquire(blocking=not self._are_shadows):
+            try:
+                found = []
+                for spec, predictor in self._predictors.items():
+                    with self._alone(predictor):
+                        found.append((spec, predictor.notice))
+            finally:
+                self._lock.release()
+            self._notices = tuple((spec, notice) for spec, notice in found if notice)
         of_shadows = self.shadows.notices() if self.shadows is not None else ()
-        return (*((spec, notice) for spec, notice in found if notice), *of_shadows)
+        return (*self._notices, *of_shadows)
 
     def revise(self, submission: Submission, has: int | None, elapsed: int | None, now: int) -> Decision:
         """Decide anew about a job that waits or runs.
@@ -235,12 +277,3 @@ class PredictionService:
         if self.guarded or self.factor != 1.0:
             terms = terms._replace(guarded=self.guarded, factor=self.factor)
         return decide(terms, kind, submission, has, predict)
-
-
-def _show(what: CompletedJob | Event, predictors: Iterable[Predictor]) -> None:
-    """Let predictors learn a job, or observe an event."""
-    for predictor in predictors:
-        if isinstance(what, CompletedJob):
-            predictor.learn(what)
-        elif predictor.observes:
-            predictor.observe(what)

@@ -12,7 +12,7 @@ from softwalltime.store.queries import query
 GAP = 3600
 """Seconds between two forecasts of a job that are kept to be judged."""
 FORGOTTEN = 86400
-"""Seconds after which the forecast of a job that waits no more, and was not seen to start, is deleted."""
+"""Seconds without a forecast after which those of a job that waits no more, and was not seen to start, are deleted."""
 
 
 @dataclass(frozen=True, slots=True)
