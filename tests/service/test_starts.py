@@ -1,5 +1,6 @@
 """The daemon's forecasts of starts: published from an emulated server, and what stops them."""
 
+import json
 import os
 import signal
 import subprocess
@@ -16,14 +17,16 @@ from softwalltime.live.connection import PbsConnection
 from softwalltime.live.ifl import IflError
 from softwalltime.service.shown_starts import shown_text, shown_times
 from softwalltime.service.start_options import StartOptions, start_options
+from softwalltime.service.start_process import OUT_OF_MEMORY
 from softwalltime.service.start_publisher import StartPublisher, publish
+from softwalltime.service.start_thread import COMMAND
 from softwalltime.service.status import StartsStatus
 from softwalltime.settings import Settings
 from softwalltime.store.start_times import read_expected
 from tests.forecast.states import DATA
 from tests.live.emulated import EmulatedServer, agent_at
 from tests.samples import job
-from tests.service.running import Daemon, until
+from tests.service.running import PATIENT, Daemon, until
 from tests.store.stored import add_jobs
 
 pytestmark = pytest.mark.postgres
@@ -231,6 +234,21 @@ def test_the_daemon_publishes_through_a_process_that_is_replaced_and_ends_with_i
         finally:
             daemon.end(signal.SIGKILL)
         until(lambda: not Path(f"/proc/{process}").exists() or _state(process) == "Z")
+
+
+def test_the_process_leaves_signals_to_the_daemon_and_is_the_first_to_be_killed_for_memory(tmp_path: Path) -> None:
+    settings = Settings(dsn=f"host={tmp_path}", starts={"mode": "on"})
+    with subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(settings.model_dump_json().encode() + b"\n")
+        process.stdin.flush()
+        assert str(tmp_path) in StartsStatus.from_json(json.loads(process.stdout.readline())).problem
+        assert Path(f"/proc/{process.pid}/oom_score_adj").read_text() == f"{OUT_OF_MEMORY}\n"
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            process.send_signal(number)
+        _, errors = process.communicate(timeout=PATIENT)
+    assert (process.returncode, errors) == (0, b"")
 
 
 def _publishers(daemon: Daemon) -> list[int]:

@@ -1,15 +1,26 @@
 """Starts :mod:`.start_publisher`, or reports which package is missing for forecasts."""
 
 import json
+import signal
 import sys
+from contextlib import suppress
 from dataclasses import asdict
+from pathlib import Path
 
 from softwalltime.extras import what_to_install
 from softwalltime.service.status import StartsStatus
 
+OUT_OF_MEMORY = 800
+"""Added to what the kernel chooses a process by that it kills for memory, of 1000: this one, not the daemon."""
+
 
 def main() -> None:
     """Publish until the input ends."""
+    # Control-C and systemd send signals to all processes of the daemon, which ends this one itself.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(str(OUT_OF_MEMORY), encoding="ascii")
     try:
         from softwalltime.service.start_publisher import main as publish
     except ImportError as error:
