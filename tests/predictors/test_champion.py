@@ -73,6 +73,18 @@ def test_one_that_misses_the_target_is_replaced_without_a_margin() -> None:
     assert seconds(taught(f"{spec},target=1", (range(1, 40), 0.85))) == 200
 
 
+def test_predictors_are_judged_by_what_was_known_at_the_submission() -> None:
+    # Twenty jobs at once run alike, and unlike those of the day before: who sees the first ones end knows the others.
+    model = make("champion:of=last2/factor:0.5,days=10")
+    for day in range(1, 30):
+        for number in range(20):
+            submitted, runtime = day * DAY, (100, 800)[day % 2]
+            end = submitted + number * 1000 + runtime
+            model.learn(job(job_id=f"{day}.{number}", submitted=submitted, end=end, runtime=runtime))
+    assert model.notice.startswith("last2 answers, ")
+    assert "(accuracy 0.125, 50.0% underestimated, mean absolute error 700 s, 200 jobs of 10 days)" in model.notice
+
+
 def test_the_best_meets_the_target_or_underestimates_least() -> None:
     figures = [(0.4, 0.02, 500.0), (0.5, 0.05, 600.0), (0.7, 0.4, 300.0)]
     assert best_place(figures, "accuracy", 0.05) == 1

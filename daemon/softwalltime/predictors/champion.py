@@ -16,6 +16,8 @@ MOST = 8
 """Predictors to choose from, at most."""
 LATENESS = 86400
 """Seconds by which a job may become known late without a change of any later answer."""
+SPAN = 86400
+"""A job is judged by what was known at its submission, or so many seconds before its end if that is later."""
 DAYS = 400
 """Days of history from which a new predictor learns."""
 LEAST = 100
@@ -24,9 +26,13 @@ FEW, EACH = 500, 10
 """After so many jobs of a day, one of so many is judged."""
 TOLERANCE = 1.1
 """A rate of underestimation up to so many times the target meets it."""
+AT_ONCE = 4
+"""Submissions and ends judged for each job that is learnt."""
 UNITS = 1_000_000
 """Units of an accuracy of 1."""
 _DAY = 86400
+_ENDED, _SUBMITTED = 0, 1
+"""Ends come first at one instant."""
 
 Objective = Literal["accuracy", "absolute-error"]
 
@@ -75,10 +81,11 @@ class ChampionOptions(Options):
 class Champion(Predictor):
     """Asks one of several predictors: the one that was best over the last days.
 
-    Each predictor is judged by every job that ends: it predicts the job again, knowing the jobs that ended before it,
-    before it learns the job.  This happens ``LATENESS`` after the end and in order of end, by copies of the predictors
-    that learn as late.  Therefore the choice depends neither on what was asked nor on the order in which jobs became
-    known.  The copies do not observe which jobs wait and run.
+    Each predictor is judged by every job that ends: it predicts the job again, knowing the jobs that ended before the
+    job's submission.  Of a job that was submitted more than ``SPAN`` before its end, it knows those that ended up to
+    ``SPAN`` before.  This happens ``LATENESS + SPAN`` later and in order of time, by copies of the predictors that
+    learn as late.  Therefore the choice depends neither on what was asked nor on the order in which jobs became known.
+    The copies do not observe which jobs wait and run.
 
     The choice changes only if the same other predictor is better by a margin on several days, one after another.  Two
     predictors that are about equally good do not take turns.
@@ -102,11 +109,12 @@ class Champion(Predictor):
         self._steady = options.steady
         self._asked = [_made(spec) for spec in options.of]
         self._judged = [_made(spec) for spec in options.of]
-        self._pending: list[tuple[int, str, str, int, int, int, CompletedJob]] = []
+        # Submissions and ends that are not judged and learnt yet: time, kind, what orders equal times, the job.
+        self._pending: list[tuple[int, int, str, str, int, int, int, CompletedJob]] = []
         self._taken = 0
         self._newest = 0
         self._day = 0
-        # By day of end, and of all these days: sums of scores.
+        # By day of the submission as judged, and of all these days: sums of scores.
         self._scores: dict[int, list[int]] = {}
         self._totals = [0] * (1 + 3 * len(self._judged))
         self._of_day = 0
@@ -149,19 +157,29 @@ class Champion(Predictor):
                 predictor.fit(now)
 
     def learn(self, job: CompletedJob) -> None:
-        """Let the predictors learn the job; judge them by jobs that ended ``LATENESS`` before."""
+        """Let the predictors learn the job; judge them by what happened ``LATENESS + SPAN`` before."""
         for predictor in self._asked:
             predictor.learn(job)
         if job.runtime <= 0:
             return
         self._taken += 1
         start = -1 if job.start is None else job.start
-        heappush(self._pending, (job.end, job.submission.job_id, job.server, start, job.runtime, self._taken, job))
+        order = (job.submission.job_id, job.server, start, job.runtime, self._taken, job)
+        if job.submission.walltime:
+            # Before the end also where the times are wrong: nothing is judged by its own runtime.
+            asked = min(max(job.submission.submitted, job.end - SPAN), job.end - 1)
+            heappush(self._pending, (asked, _SUBMITTED, *order))
+        heappush(self._pending, (job.end, _ENDED, *order))
         self._newest = max(self._newest, job.end)
-        # After a time without jobs many are due: two for each job, because an answer may be waiting.
-        for _ in range(2):
-            if self._pending and self._pending[0][0] <= self._newest - LATENESS:
-                self._judge(heappop(self._pending)[-1])
+        # After a time without jobs many are due: more than a job adds, and few, because an answer may be waiting.
+        for _ in range(AT_ONCE):
+            if self._pending and self._pending[0][0] <= self._newest - LATENESS - SPAN:
+                time, kind, *_, due = heappop(self._pending)
+                if kind == _SUBMITTED:
+                    self._judge(due, time)
+                else:
+                    for predictor in self._judged:
+                        predictor.learn(due)
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
         """Return the answer of the predictor that is asked, and say which one it is."""
@@ -196,31 +214,29 @@ class Champion(Predictor):
         accuracy, under, error = self._figures[place]
         return f"accuracy {accuracy:.3f}, {under:.1%} underestimated, mean absolute error {error:,.0f} s"
 
-    def _judge(self, job: CompletedJob) -> None:
-        """Compare each predictor's answer with the job's runtime, then let it learn the job."""
-        day, submission = job.end // _DAY, job.submission
+    def _judge(self, job: CompletedJob, now: int) -> None:
+        """Compare each predictor's answer at the time ``now`` with the job's runtime."""
+        day = now // _DAY
         if day > self._day:
             if self._day:
                 self._choose()
             self._day, self._of_day = day, 0
         self._of_day += 1
-        walltime = submission.walltime
-        if walltime and (self._of_day <= FEW or self._of_day % EACH == 0) and day > self._day - self._days:
-            score = self._score(job, walltime)
+        if self._of_day <= FEW or self._of_day % EACH == 0:
+            score = self._score(job, now)
             known = self._scores.get(day)
             self._scores[day] = score if known is None else [a + b for a, b in zip(known, score, strict=True)]
             self._totals = [a + b for a, b in zip(self._totals, score, strict=True)]
-        for predictor in self._judged:
-            predictor.learn(job)
 
-    def _score(self, job: CompletedJob, walltime: int) -> list[int]:
+    def _score(self, job: CompletedJob, now: int) -> list[int]:
         """Return 1, and of each predictor the accuracy in units, whether it underestimates, and the error in seconds.
 
         Whole numbers, so that sums do not depend on what was added and taken away before.
         """
+        walltime = job.submission.walltime or 0
         found, runtime = [1], min(job.runtime, walltime)
         for predictor in self._judged:
-            answer = predictor.predict(job.submission, job.end)
+            answer = predictor.predict(job.submission, now)
             seconds = walltime if isinstance(answer, ColdStart) else min(max(answer.seconds, 1.0), walltime)
             accuracy = min(seconds, runtime) / max(seconds, runtime)
             found += [round(accuracy * UNITS), int(seconds < runtime), round(abs(seconds - runtime))]
