@@ -126,13 +126,14 @@ def test_show_names_the_source_of_each_value_and_no_password(
     shown = {one["key"]: (one["value"], one["source"]) for one in json.loads(text)}
     assert {key: shown[key] for key in (
         "keep_days", "refresh_seconds", "policy.preset", "policy.waiting", "policy.minimum", "policy.share",
-        "policy.rules", "live.every", "live.mode",
+        "policy.rules", "live.every", "live.mode", "live.guard",
     )} == {
         "keep_days": (7, "SOFTWALLTIME_KEEP_DAYS"), "refresh_seconds": (3600, "default"),
         "policy.preset": ("safe", f"{file}:3"), "policy.waiting": ("factor:0.5", f"preset safe ({file}:3)"),
         "policy.minimum": (120, f"{file}:5"), "policy.share": (1.0, "default"),
         "policy.rules": ([{"queue": "a", "mode": "off"}], f"{file}:6"),
         "live.every": (30, f"{file}:9"), "live.mode": ("off", "default"),
+        "live.guard": (3600, f"preset safe ({file}:3)"),
     }  # fmt: skip
     assert (set(shown["dsn"][0].split()), shown["dsn"][1]) == ({"host=db", "dbname=sw", "password=***"}, f"{file}:1")
     assert run(["config", "show", "--config", str(file), "--format", "csv"]) == 0

@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from softwalltime.errors import UsageError
+from softwalltime.forecast.arrivals import ArrivalModel
 from softwalltime.live.connection import PbsConnection
 from softwalltime.live.ifl import IflError
 from softwalltime.service.shown_starts import shown_text, shown_times
@@ -120,6 +121,21 @@ def test_with_arrivals_starts_are_later_or_the_same_and_the_history_is_learnt(si
     # First come, first served: who comes later starts later.
     assert with_arrivals.queues == without.queues
     assert site.publisher(arrivals=True, runs=5).step(site.now + 60).problem == ""
+
+
+def test_later_jobs_are_drawn_from_those_of_this_server_only(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: set[str] = set()
+    monkeypatch.setattr(ArrivalModel, "submitted", lambda self, job, now: drawn.add(job.job_id))
+    publisher = site.publisher(arrivals=True)
+    others = [job("bob", end=site.now - age, job_id=f"{age}.pbs2", server="pbs2") for age in (500, 400)]
+    with site.engine.begin() as connection:
+        add_jobs(connection, others[:1])
+    assert publisher.step(site.now).learnt == 40, "runtimes are learnt from all servers"
+    with site.engine.begin() as connection:
+        add_jobs(connection, others[1:])
+    assert publisher.step(site.now + 60).learnt == 41
+    assert len(drawn) == 39
+    assert all(each.endswith(".pbs1") for each in drawn)
 
 
 def test_only_the_first_jobs_of_the_queue_are_forecast(site: Site) -> None:

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from softwalltime.deployment import positions
 from softwalltime.deployment.check_configuration import PREFIX, TABLES
 from softwalltime.errors import UsageError
-from softwalltime.policy.presets import resolved
+from softwalltime.policy.presets import guard_of, resolved
 from softwalltime.settings import Settings
 from softwalltime.store.engine import parse_dsn
 
@@ -63,14 +63,17 @@ def effective_values(settings: Settings, files: list[Path]) -> Iterator[Effectiv
     for name in Settings.model_fields:
         value = getattr(settings, name)
         if name in TABLES:
-            yield from _table(name, TABLES[name].model_validate(value), value, sources)
+            yield from _table(name, TABLES[name].model_validate(value), value, sources, settings.policy.get("preset"))
         else:
             yield EffectiveValue(name, _shown(name, value), sources.of((name,)))
 
 
-def _table(table: str, model: BaseModel, given: Mapping[str, Any], sources: _Sources) -> Iterator[EffectiveValue]:
-    preset = given.get("preset") if table == "policy" else None
-    from_preset = resolved(given) if preset is not None else given
+def _table(
+    table: str, model: BaseModel, given: Mapping[str, Any], sources: _Sources, preset: object
+) -> Iterator[EffectiveValue]:
+    from_preset = _with_preset(table, given, preset)
+    if table == "live":
+        model = type(model).model_validate(from_preset)
     for name in type(model).model_fields:
         source = sources.of((table, name))
         if (
@@ -78,8 +81,17 @@ def _table(table: str, model: BaseModel, given: Mapping[str, Any], sources: _Sou
             and (source == DEFAULT or from_preset.get(name) != given.get(name))
             and name in from_preset
         ):
-            source = f"preset {preset} ({sources.of((table, 'preset'))})"
+            source = f"preset {preset} ({sources.of(('policy', 'preset'))})"
         yield EffectiveValue(f"{table}.{name}", _shown(name, getattr(model, name)), source)
+
+
+def _with_preset(table: str, given: Mapping[str, Any], preset: object) -> Mapping[str, Any]:
+    """Return the values of a table with those of the policy's preset."""
+    if table == "policy" and preset is not None:
+        return resolved(given)
+    if table == "live" and (guard := guard_of(preset)) is not None:
+        return {"guard": guard, **given}
+    return given
 
 
 def _shown(name: str, value: Any) -> Any:

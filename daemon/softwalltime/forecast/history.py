@@ -39,6 +39,7 @@ def learn_history(
     waits: LikeWaits | None = None,
     progress: Callable[[int], None] = lambda _: None,
     arrivals: ArrivalModel | None = None,
+    server: str = "",
 ) -> int:
     """Let a model learn each job at its end, and compare predictions at submission; return how many jobs it learnt.
 
@@ -48,6 +49,7 @@ def learn_history(
     :param waits: learns how long each job waited.
     :param progress: called with the number of jobs done since the last call.
     :param arrivals: learns when each job was submitted.
+    :param server: whose jobs ``arrivals`` learns; empty: those of all servers.
     """
     workload = Workload(completed, teaching=teaching)
     teaches = workload.teaches.tolist()
@@ -61,7 +63,7 @@ def learn_history(
             match kind:
                 case Kind.SUBMITTED:
                     model.submitted(job.submission, time, compare=compared[number])
-                    if arrivals is not None:
+                    if arrivals is not None and server in ("", job.server):
                         arrivals.submitted(job.submission, time)
                 case Kind.STARTED:
                     model.started(job.submission, time)
@@ -71,7 +73,7 @@ def learn_history(
                     model.deleted(job.submission, time)
                 case _:
                     model.ended(job, teaches=teaches[number])
-                    if arrivals is not None:
+                    if arrivals is not None and server in ("", job.server):
                         arrivals.ended(job)
                     learnt += teaches[number]
     return learnt

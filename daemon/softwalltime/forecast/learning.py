@@ -34,12 +34,17 @@ class ForecastLearning:
 
     :param teaching: states of the jobs that teach.
     :param arrivals: whether also to learn when jobs are submitted, to draw later ones.
+    :param server: the server of the looks; runtimes and waits are learnt from the jobs of all servers, later jobs are
+        drawn from those of this one only.  Empty: from all.
     """
 
-    def __init__(self, predictor: Predictor, teaching: Collection[State], *, arrivals: bool = False) -> None:
+    def __init__(
+        self, predictor: Predictor, teaching: Collection[State], *, arrivals: bool = False, server: str = ""
+    ) -> None:
         self.learnt = Learnt(RuntimeModel(predictor), LikeWaits(), None, ArrivalModel() if arrivals else None)
         self.jobs = 0
         """Jobs that have taught."""
+        self._server = server
         self._teaching = frozenset(teaching)
         self._seen: dict[Key, _Seen] = {}
         self._looked = False
@@ -49,7 +54,7 @@ class ForecastLearning:
         jobs = JobColumns.of(completed)
         learnt = self.learnt
         self.jobs = learn_history(
-            learnt.runtimes, jobs, now, self._teaching, learnt.waits, arrivals=learnt.arrivals
+            learnt.runtimes, jobs, now, self._teaching, learnt.waits, arrivals=learnt.arrivals, server=self._server
         )  # fmt: skip
 
     def look(self, snapshot: ServerSnapshot, ended: Iterable[CompletedJob]) -> None:
@@ -57,11 +62,12 @@ class ForecastLearning:
         runtimes, waits, arrivals = self.learnt.runtimes, self.learnt.waits, self.learnt.arrivals
         now = snapshot.taken
         for job in ended:
+            ours = self._server in ("", job.server)
             seen = self._seen.pop(_key(job.submission), None)
             if seen is None:
                 # It was submitted after the last look.
                 runtimes.submitted(job.submission, job.submission.submitted, compare=False)
-                if arrivals is not None:
+                if arrivals is not None and ours:
                     arrivals.submitted(job.submission, now)
             if job.start is not None and (seen is None or not seen.started):
                 runtimes.started(job.submission, job.start)
@@ -69,7 +75,7 @@ class ForecastLearning:
             teaches = job.state in self._teaching
             runtimes.ended(job, teaches=teaches)
             self.jobs += teaches
-            if arrivals is not None:
+            if arrivals is not None and ours:
                 arrivals.ended(job)
         before, self._seen = self._seen, {}
         for live in snapshot.jobs:

@@ -82,7 +82,8 @@ class StartPublisher:
         :raises StoreError: if the store cannot be used.
         """
         begin = time.monotonic()
-        learning = self._learning or self._learn(now)
+        # PBS first: while it is away, the history is not learnt for nothing.
+        learning = self._learning or self._learn(now, self._server(self._source.take(now)))
         snapshot = self._source.take(now)
         with self._engine.connect() as connection:
             new = list(read_new(connection, self._last_id))
@@ -111,11 +112,11 @@ class StartPublisher:
             queues=_by_queue(found, queue, now), quality=quality,
         )  # fmt: skip
 
-    def _learn(self, now: int) -> ForecastLearning:
-        """Learn the history of the store."""
+    def _learn(self, now: int, server: str) -> ForecastLearning:
+        """Learn the history of the store, for forecasts of this server's jobs."""
         spec, teaching = self._options.predictor or PREDICTOR, self._settings.teaching
         predictor = make(spec)
-        learning = ForecastLearning(predictor, teaching, arrivals=self._options.arrivals)
+        learning = ForecastLearning(predictor, teaching, arrivals=self._options.arrivals, server=server)
         with self._engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
             newest = last_id(connection)
             learning.history(read_history(connection, *needed(predictor.history, now), now, teaching), now)
