@@ -158,3 +158,13 @@ def test_lines_of_json() -> None:
     lines, twice = json_lines('{"a": "{\\n",\n "b": {"c": [1,\n {"d": {}}],\n "c": []}, "a": 2}')
     assert lines == {("a",): 4, ("b",): 2, ("b", "c"): 4, ("b", "c", 1, "d"): 3}
     assert twice == [(("b", "c"), 4), (("a",), 4)]
+
+
+def test_a_hook_configuration_that_cannot_be_looked_at_is_left_out(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # A name that is too long fails for root too, as a folder without permission does for others.
+    monkeypatch.setattr("softwalltime.cli.config.HOOK", home / (300 * "x"))
+    (home / "softwalltime.toml").write_text("keep_days = 30\n")
+    assert run(["config", "check"]) == 0
+    assert "softwalltime.toml: no error" in capsys.readouterr().out

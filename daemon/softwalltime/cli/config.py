@@ -1,6 +1,7 @@
 """``softwalltime config``: check settings files and the hook's configuration, and show what holds."""
 
 import json
+import os
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,7 +65,7 @@ def check(files: tuple[Path, ...], output: Output) -> int:
     """
     from softwalltime.deployment.check_configuration import check_environment, check_file
 
-    chosen = list(files) or [*settings_files(), *(file for file in (HOOK,) if file.is_file())]
+    chosen = list(files) or [*settings_files(), *(file for file in (HOOK,) if os.access(file, os.R_OK))]
     problems = [problem for file in chosen for problem in check_file(file)]
     if not files:
         problems += check_environment()
@@ -78,8 +79,9 @@ def check(files: tuple[Path, ...], output: Output) -> int:
             output.paragraph(str(problem), "bad" if problem.severity == "error" else "faint", 2)
         if not errors:
             output.paragraph(f"{', '.join(map(str, chosen)) or 'no settings file'}: no error", "good")
-    if not files and (hidden := hidden_file()) is not None:
-        click.echo(f"{hidden} cannot be read: run this as root, or as the daemon's user", err=True)
+    hidden = [] if files else [hidden_file(), HOOK if os.access(HOOK, os.F_OK) and HOOK not in chosen else None]
+    for file in filter(None, hidden):
+        click.echo(f"{file} cannot be read: run this as root, or as the daemon's user", err=True)
     click.echo(f"{plural(len(errors), 'error')} in {plural(len(chosen), 'file')}", err=True)
     return 1 if errors else 0
 
