@@ -1,6 +1,7 @@
 """The daemon's forecasts of starts: published from an emulated server, and what stops them."""
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -185,7 +186,10 @@ class _EndError(BaseException):
     """Ends the loop of a publisher, which survives exceptions."""
 
 
-def test_what_fails_is_reported_and_tried_again(site: Site, database: str, tmp_path: Path) -> None:
+def test_what_fails_is_reported_and_tried_again(
+    site: Site, database: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     broken = site.server.path.with_suffix(".away")
     steps = [
         lambda: site.server.path.rename(broken),
@@ -209,6 +213,7 @@ def test_what_fails_is_reported_and_tried_again(site: Site, database: str, tmp_p
     ]  # fmt: skip
     assert "start_times" in reports[3].problem
     assert [each.forecast for each in reports] == [2, 0, 2, 0, 2]
+    assert caplog.text.count("starts: learnt 39 jobs") == 2, "at the start, and when the store was away, not PBS"
 
 
 def _execute(engine: Engine, statement: str) -> None:

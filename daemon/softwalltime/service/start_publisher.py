@@ -27,6 +27,7 @@ from softwalltime.forecast.learning import ForecastLearning
 from softwalltime.forecast.queue_model import ModelledQueue, model_of
 from softwalltime.forecast.snapshot import ServerSnapshot
 from softwalltime.live.connection import PbsConnection
+from softwalltime.live.ifl import IflError
 from softwalltime.live.options import live_options
 from softwalltime.pbs_conf import home_of
 from softwalltime.policy.site import WALLTIME, site_policy
@@ -180,7 +181,15 @@ def publish(settings: Settings, report: Callable[[StartsStatus], None], wait: Ca
                 publisher = StartPublisher(settings, options, connection, engine, running)
                 while True:
                     begin = time.monotonic()
-                    report(publisher.step(int(time.time())))
+                    try:
+                        report(publisher.step(int(time.time())))
+                    except IflError as error:
+                        # PBS is away or refuses: what was learnt from the store still holds.
+                        connection.close()
+                        report(StartsStatus("on", problem=str(error)))
+                        pause = min(2 * pause, max(LONGEST_PAUSE, options.every))
+                        wait(pause / 2)
+                        continue
                     pause = float(options.every)
                     wait(max(0.0, pause - (time.monotonic() - begin)))
         except SoftwalltimeError as error:
