@@ -299,7 +299,7 @@ def _print_simulations(output: Output, metrics: dict[str, list[Metrics]], seeds:
 
 
 def _check_writable(file: Path) -> None:
-    there = file if file.exists() else file.parent
+    there = file if os.access(file, os.F_OK) else file.parent
     if not os.access(there, os.W_OK):
         raise SourceError(f"{file}: cannot be written: it or its folder does not exist or is not writable")
 
@@ -313,7 +313,7 @@ def _write(file: Path, settings: dict[str, Setting], chosen: Chosen, advice: Adv
     # In shadow first, whatever the simulation says: nothing that this command writes changes a schedule by itself.
     values = {"preset": "custom", "mode": "shadow", "waiting": waiting, "running": "walltime"}
     site_policy(values)
-    text = with_policy(read(file) if file.exists() else "", values, str(file))
+    text = with_policy(read(file) if os.access(file, os.F_OK) else "", values, str(file))
     try:
         file.write_text(text, encoding="utf-8", newline="")
     except OSError as error:
