@@ -192,12 +192,20 @@ def _chain(entries: Sequence[tuple[str, str, str]]) -> "ctypes.Array[_Attribute]
 
 
 def _attributes(first: "ctypes._Pointer[_Attribute]") -> Attributes:
-    found = {}
+    """Return a linked list of attributes; PBS gives several limits of one name as several attributes.
+
+    >>> limits = [("max_run", "", "[o:PBS_ALL=9]"), ("max_run", "", "[u:bob=4]")]
+    >>> chain = _chain([*limits, ("Resource_List", "ncpus", "2")])
+    >>> _attributes(ctypes.pointer(chain[0]))
+    {'max_run': '[o:PBS_ALL=9],[u:bob=4]', 'Resource_List.ncpus': '2'}
+    """
+    found: Attributes = {}
     link = first
     while link:
         attribute = link.contents
         name, resource = attribute.name.decode(), attribute.resource
         key = f"{name}.{resource.decode(errors='replace')}" if resource else name
-        found[key] = attribute.value.decode(errors="replace") if attribute.value else ""
+        value = attribute.value.decode(errors="replace") if attribute.value else ""
+        found[key] = f"{found[key]},{value}" if key in found and value.startswith("[") else value
         link = attribute.next
     return found
