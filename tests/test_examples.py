@@ -1,5 +1,6 @@
 """The first example in the help of each command works in the demo's folder."""
 
+import os
 import re
 import shlex
 import subprocess
@@ -59,6 +60,9 @@ def inside(demo: Path, database: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(pbs, "USUAL", Path("/nonexistent"))
     monkeypatch.setenv("PBS_CONF_FILE", str(demo / "none"))
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    # Variables for tests are no settings: config check would name them.
+    for variable in [name for name in os.environ if name.startswith("SOFTWALLTIME_")]:
+        monkeypatch.delenv(variable)
     return demo
 
 
