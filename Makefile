@@ -16,8 +16,9 @@ demo: $(VENV)/.user
 	$(BIN)/softwalltime ingest $(DEMO)/accounting --data-dir $(DEMO)/data
 	$(BIN)/softwalltime replay store --data-dir $(DEMO)/data
 
+# A file's tests run in one process, and so do those that share packages and machines (tests/conftest.py).
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadgroup --no-loadscope-reorder
 
 lint: $(VENV)/.developer
 	$(BIN)/ruff check

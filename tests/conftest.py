@@ -32,6 +32,17 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+MADE_ONCE = {"packages", "debian", "bootable"}
+"""Fixtures that take minutes, or change a folder of the machine: the tests that use them run in one process."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where tests run in several processes, keep a file's tests together."""
+    for item in items:
+        together = "machines" if MADE_ONCE.intersection(getattr(item, "fixturenames", ())) else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(together))
+
+
 @pytest.fixture(autouse=True)
 def _new_interpreter() -> Iterator[None]:
     """The hook keeps functions, a connection and what it has read between its runs, but not for another test."""
