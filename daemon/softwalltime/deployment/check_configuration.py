@@ -95,9 +95,12 @@ def check_environment(environment: Mapping[str, str] = os.environ) -> Iterator[C
                     if path[:1] == (known[variable],):
                         yield ConfigProblem("environment", None, variable, reason)
             continue
-        near = get_close_matches(variable, known, n=1)
-        if near and variable.removeprefix(PREFIX) not in _VARIABLES:
-            yield ConfigProblem("environment", None, variable, f"unknown variable; is {near[0]} meant?")
+        # Without the prefix, which would make all of them alike.
+        name = variable.removeprefix(PREFIX)
+        near = get_close_matches(name.lower(), Settings.model_fields, n=1)
+        # SOFTWALLTIME_TEST_... are for the project's own tests.
+        if near and name not in _VARIABLES and not name.startswith("TEST_"):
+            yield ConfigProblem("environment", None, variable, f"unknown variable; is {PREFIX}{near[0].upper()} meant?")
 
 
 def check_hook(text: str, file: str) -> Iterator[ConfigProblem]:
