@@ -1,13 +1,11 @@
-"""File of JSON lines that saves results as they are computed; an interrupted run continues from it."""
+"""The results that a file keeps as they are computed; an interrupted run continues from it."""
 
-import fcntl
-import json
-import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from softwalltime.errors import SourceError
+from softwalltime.simulation.kept_lines import KeptLines
 from softwalltime.simulation.policies import Policy
 from softwalltime.simulation.tasks import Experiment, SimulationResult, metrics_of
 
@@ -26,29 +24,17 @@ class ResultCache:
         """
         self._path = path
         self._experiment = experiment
-        try:
-            self._stream = path.open("a+b")
-            fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            self._stream.close()
-            raise SourceError(f"{path}: another simulation writes it: wait, or name another file") from error
-        except OSError as error:
-            raise SourceError(f"{path}: cannot be written: {error.strerror}") from error
-        try:
-            self._lines = self._read()
-        except BaseException:
-            self._stream.close()
-            raise
+        self._lines = KeptLines(path, "simulations", "simulation")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        self._stream.close()
+        self._lines.close()
 
     def find(self, policy: Policy, seed: int) -> SimulationResult | None:
         """The result of this simulation, if the file has it."""
-        line = self._lines.get(self._experiment.key(policy, seed))
+        line = self._lines.find(self._experiment.key(policy, seed))
         if line is None:
             return None
         try:
@@ -69,34 +55,14 @@ class ResultCache:
 
         :raises SourceError: if the file cannot be written.
         """
-        line = {
-            "key": self._experiment.key(result.policy, result.seed),
-            "policy": result.policy.name,
-            "shake": self._experiment.shake,
-            "seed": result.seed,
-            "metrics": asdict(result.metrics),
-            "classes": {by: {name: asdict(one) for name, one in found.items()} for by, found in result.classes.items()},
-        }
-        try:
-            self._stream.write(json.dumps(line).encode() + b"\n")
-            self._stream.flush()
-        except OSError as error:
-            raise SourceError(f"{self._path}: cannot be written: {error.strerror}") from error
-
-    def _read(self) -> dict[str, dict[str, Any]]:
-        self._stream.seek(0)
-        content = self._stream.read()
-        whole = content[: content.rfind(b"\n") + 1]
-        found = {}
-        try:
-            for line in whole.splitlines():
-                values = json.loads(line)
-                found[values["key"]] = values
-        except (ValueError, KeyError, TypeError) as error:
-            raise SourceError(f"{self._path}: holds something other than simulations: name another file") from error
-        if len(whole) < len(content):
-            if not whole and not content.startswith(b'{"key"'):
-                raise SourceError(f"{self._path}: holds something other than simulations: name another file")
-            # A process was killed while it wrote the last line.
-            os.ftruncate(self._stream.fileno(), len(whole))
-        return found
+        classes = {by: {name: asdict(one) for name, one in found.items()} for by, found in result.classes.items()}
+        self._lines.add(
+            {
+                "key": self._experiment.key(result.policy, result.seed),
+                "policy": result.policy.name,
+                "shake": self._experiment.shake,
+                "seed": result.seed,
+                "metrics": asdict(result.metrics),
+                "classes": classes,
+            }
+        )
