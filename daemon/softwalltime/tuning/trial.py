@@ -1,6 +1,5 @@
 """One predictor on one workload: its figures over parts of the log, and its processor time."""
 
-import socket
 from array import array
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -8,21 +7,20 @@ from itertools import pairwise
 from json import dumps
 from math import nan
 from pathlib import Path
-from threading import Lock
 from time import thread_time_ns
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime import __version__
-from softwalltime.errors import SoftwalltimeError, SourceError
+from softwalltime.errors import SoftwalltimeError
 from softwalltime.events import Kind
 from softwalltime.jobs import CompletedJob, Prediction
 from softwalltime.predictors.base import Predictor
 from softwalltime.predictors.registry import make
 from softwalltime.replay.clamp_all import clamp_all
 from softwalltime.replay.metrics import Errors, share
-from softwalltime.replay.sweep.snapshot import load
+from softwalltime.replay.sweep.snapshot import load_once
 from softwalltime.replay.workload import Workload
 
 Floats = NDArray[np.float64]
@@ -103,7 +101,7 @@ def run_trial(task: TrialTask) -> Trial:
     """
     if task.version != __version__:
         raise SoftwalltimeError(f"a worker has softwalltime {__version__}, this command {task.version}")
-    workload = _workload(task.path)
+    workload = load_once(task.path)
     try:
         recorded = record(workload, make(task.spec), timeout=task.timeout, medians=task.medians)
     except _TooSlowError:
@@ -214,20 +212,3 @@ def in_part(workload: Workload, since: int | None, until: int | None) -> Integer
 
 def _errors(workload: Workload, soft_walltimes: Integers, chosen: Integers) -> Errors:
     return Errors.of(soft_walltimes[chosen], workload.walltime[chosen], workload.runtime[chosen])
-
-
-_turn = Lock()
-_last: tuple[Path, Workload] | None = None
-
-
-def _workload(path: Path) -> Workload:
-    """Return the workload of a file; the last one is kept, because a process tries many predictors on it."""
-    global _last
-    with _turn:
-        if _last is None or _last[0] != path:
-            _last = None
-            try:
-                _last = path, load(path)
-            except OSError as error:
-                raise SourceError(f"{path}: {error.strerror} on {socket.gethostname()}") from error
-        return _last[1]

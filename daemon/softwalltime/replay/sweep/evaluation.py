@@ -2,17 +2,14 @@
 
 import socket
 from dataclasses import dataclass
-from pathlib import Path
-from threading import Lock
 
 from softwalltime import __version__
-from softwalltime.errors import SoftwalltimeError, SourceError
+from softwalltime.errors import SoftwalltimeError
 from softwalltime.predictors.base import Options
 from softwalltime.predictors.registry import make
 from softwalltime.replay.drive import drive
 from softwalltime.replay.metrics import WARM_UP, Scores, score
-from softwalltime.replay.sweep.snapshot import Snapshot, load
-from softwalltime.replay.workload import Workload
+from softwalltime.replay.sweep.snapshot import Snapshot, load_once
 
 Value = str | int | float | bool | None
 
@@ -69,7 +66,7 @@ def evaluate(task: SweepTask) -> SweepRow | SweepFailure:
             f"softwalltime is {__version__} on {socket.gethostname()} and {task.version} where the sweep was started: "
             "install the same version"
         )
-    workload = _workload(task.snapshot.path)
+    workload = load_once(task.snapshot.path)
     try:
         predictor = make(task.spec)
         outcome = drive(workload, predictor, task.minimum)
@@ -95,27 +92,3 @@ def _plain(value: object) -> Value:
     if isinstance(value, list | tuple):
         return "+".join(map(str, value))
     return value if isinstance(value, str | int | float) or value is None else str(value)
-
-
-_turn = Lock()
-_last: tuple[Path, Workload] | None = None
-
-
-def _workload(path: Path) -> Workload:
-    """Return the workload of a snapshot; the last one is cached, because a process gets many tasks on the same one.
-
-    Its path names it, as no other run will have the same.  The threads of a Dask worker take turns.
-    """
-    global _last
-    with _turn:
-        if _last is None or _last[0] != path:
-            # Free the previous workload first: two may not fit into memory.
-            _last = None
-            try:
-                _last = path, load(path)
-            except OSError as error:
-                raise SourceError(
-                    f"{path}: {error.strerror} on {socket.gethostname()}: the results must be written to a folder that "
-                    "all workers can read"
-                ) from error
-        return _last[1]

@@ -5,11 +5,13 @@ for all jobs.  Equal jobs give equal files.  Unlike pickle, it contains no code,
 """
 
 import json
+import socket
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
+from threading import Lock
 
 from softwalltime.errors import SourceError
 from softwalltime.jobs import CompletedJob
@@ -57,3 +59,29 @@ def load(path: Path) -> Workload:
     with path.open("rb") as stream:
         teaching = frozenset(map(State, json.loads(stream.readline())))
         return Workload(JobColumns.of_fields(map(json.loads, stream)), teaching=teaching)
+
+
+_turn = Lock()
+_last: tuple[Path, Workload] | None = None
+
+
+def load_once(path: Path) -> Workload:
+    """Return the workload of a snapshot; the last one is cached, because a process gets many tasks on the same one.
+
+    Its path names it, as no other run will have the same.  The threads of a Dask worker take turns.
+
+    :raises SourceError: if it cannot be read.
+    """
+    global _last
+    with _turn:
+        if _last is None or _last[0] != path:
+            # Free the previous workload first: two may not fit into memory.
+            _last = None
+            try:
+                _last = path, load(path)
+            except OSError as error:
+                raise SourceError(
+                    f"{path}: {error.strerror} on {socket.gethostname()}: the file must be in a folder that all "
+                    "workers can read"
+                ) from error
+        return _last[1]
