@@ -8,13 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, product, takewhile
 
-from softwalltime.simulation.engine import Engine
-from softwalltime.simulation.formula import Formula
 from softwalltime.simulation.jobs import Jobs
 from softwalltime.simulation.machine import Processors
 from softwalltime.simulation.pbs import PbsCycle
 from softwalltime.simulation.planning import Profile
 from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.system_state import SystemState
 from tests.acceptance.sleeping import Record
 
 MOMENT = 1
@@ -149,28 +148,22 @@ class _Scheduler:
         """
         jobs, policy = self._jobs, self._policy
         machine = WithExiting(self._processors, jobs.processors)
-        engine = Engine(jobs, machine, policy)
+        system = SystemState(jobs, machine, policy)
         running = set()
         for time, kind, job in past:
             if kind == "Q":
-                if engine.values.change_at_submission:
-                    engine.values.submitted(job, time)
-                engine.queue.append(job)
+                if system.values.change_at_submission:
+                    system.values.submitted(job, time)
+                system.queue.append(job)
             elif kind == "S":
-                engine.start(job, time)
+                system.start(job, time)
                 running.add(job)
             elif job not in states:
-                _end(engine, job)
+                system.end(job, time)
         for job, state in states.items():
             if job in running and state != "running":
-                _end(engine, job)
+                system.end(job, now)
                 machine.held += jobs.processors[job] if state == "exiting" else 0
-        waiting = set(engine.queue.jobs)
-        order = Formula(jobs, engine.values, policy) if policy.formula else None
-        PbsCycle(engine, order, policy).schedule(now, len(waiting))
-        return frozenset(waiting.difference(engine.queue.jobs))
-
-
-def _end(engine: Engine, job: int) -> None:
-    engine.running.remove(job)
-    engine.machine.release(job)
+        waiting = set(system.queue.jobs)
+        PbsCycle(system, policy).schedule(now, len(waiting))
+        return frozenset(waiting.difference(system.queue.jobs))

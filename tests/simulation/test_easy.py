@@ -50,9 +50,10 @@ def run(jobs: list[oracle.Job], machine: int, **policy: object) -> ScheduleOutco
     # Two specifications, so that waiting and running values are two lists.
     asked = Policy(kill_at_walltime=False, running="runtime", minimum=1, **policy)  # type: ignore[arg-type]
     engine = Engine(found, Processors(machine, found.processors), asked)
-    engine.values.waiting[:] = [each.waiting for each in jobs]
-    engine.values.waiting_array[:] = engine.values.waiting
-    engine.values.running[:] = [each.running for each in jobs]
+    values = engine.system.values
+    values.waiting[:] = [each.waiting for each in jobs]
+    values.waiting_array[:] = values.waiting
+    values.running[:] = [each.running for each in jobs]
     return engine.run()
 
 

@@ -134,7 +134,7 @@ def test_usage_is_halved_every_day() -> None:
     workload = jobs_of([job("a", submitted=0, runtime=1000, walltime=1000, ncpus=8)])
     engine = Engine(workload, Processors(8, workload.processors), Policy(order="fairshare"))
     engine.run()
-    usage = engine._usage
+    usage = engine.system.order
     assert usage is not None
     first = np.array([0])
     assert usage.priorities(first, 86399)[0] == -8001

@@ -14,45 +14,46 @@ from softwalltime.simulation.engine import Engine, simulate
 from softwalltime.simulation.jobs import Jobs, jobs_of
 from softwalltime.simulation.machine import Processors
 from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.system_state import SystemState
 from tests.samples import job
 
 
-def engine(jobs: Jobs, processors: int = 64, **policy: object) -> Engine:
+def system(jobs: Jobs, processors: int = 64, **policy: object) -> SystemState:
     made = Engine(jobs, Processors(processors, jobs.processors), Policy(**policy))  # type: ignore[arg-type]
     made.run()
-    return made
+    return made.system
 
 
 def test_a_factor_is_rounded_up_and_clamped() -> None:
     workload = jobs_of([job(walltime=walltime, runtime=5, ncpus=1) for walltime in (1001, 70, 50)])
-    assert engine(workload, waiting="factor:0.5").values.waiting == [501, 60, 50]
+    assert system(workload, waiting="factor:0.5").values.waiting == [501, 60, 50]
 
 
 def test_jobs_with_exclusive_placement_wait_with_their_walltime_as_in_production() -> None:
     workload = jobs_of([job(walltime=1000, runtime=5, ncpus=1, place=place) for place in ("excl", "pack:excl", "")])
-    assert engine(workload, waiting="factor:0.5").values.waiting == [1000, 500, 500]
-    assert engine(workload, waiting="factor:0.5", exclusive="waiting").values.waiting == [500] * 3
-    assert engine(workload, ordering="factor:0.2").values.ordering.tolist() == [200.0] * 3
-    steered = engine(workload, waiting="factor:0.5", steer=0.05).values.waiting
+    assert system(workload, waiting="factor:0.5").values.waiting == [1000, 500, 500]
+    assert system(workload, waiting="factor:0.5", exclusive="waiting").values.waiting == [500] * 3
+    assert system(workload, ordering="factor:0.2").values.ordering.tolist() == [200.0] * 3
+    steered = system(workload, waiting="factor:0.5", steer=0.05).values.waiting
     assert steered[0] == 1000 > steered[2]
 
 
 def test_the_runtime_is_what_the_job_will_run() -> None:
     workload = jobs_of([job(walltime=1000, runtime=runtime, ncpus=1) for runtime in (300, 5, 2000)])
-    assert engine(workload, waiting="runtime").values.waiting == [300, 60, 1000]
+    assert system(workload, waiting="runtime").values.waiting == [300, 60, 1000]
 
 
 def test_a_running_value_of_the_same_specification_is_the_waiting_value(jobs: Jobs) -> None:
-    same = engine(jobs, waiting="v1", running="v1").values
+    same = system(jobs, waiting="v1", running="v1").values
     assert same.running is same.waiting
-    other = engine(jobs, waiting="v1", running="v2").values
+    other = system(jobs, waiting="v1", running="v2").values
     assert other.running != other.waiting
 
 
 def test_a_user_without_history_keeps_the_walltime() -> None:
     workload = jobs_of([job(user, submitted=time, walltime=1000, runtime=100, ncpus=1) for time, user in
                         ((0, "a"), (50, "a"), (200, "a"), (300, "b"))])  # fmt: skip
-    assert engine(workload, waiting="v1").values.waiting == [1000, 1000, 100, 1000]
+    assert system(workload, waiting="v1").values.waiting == [1000, 1000, 100, 1000]
 
 
 def test_a_job_teaches_what_it_ran_in_the_simulation() -> None:
@@ -60,19 +61,19 @@ def test_a_job_teaches_what_it_ran_in_the_simulation() -> None:
     workload = jobs_of(
         [job(submitted=time, walltime=walltime, runtime=500, ncpus=1) for time, walltime in ((0, 100), (1000, 900))]
     )
-    assert engine(workload, waiting="v1").values.waiting[1] == 100
-    assert engine(workload, waiting="v1", kill_at_walltime=False).values.waiting[1] == 500
+    assert system(workload, waiting="v1").values.waiting[1] == 100
+    assert system(workload, waiting="v1", kill_at_walltime=False).values.waiting[1] == 500
 
 
 def test_ordering_values_are_not_rounded() -> None:
     workload = jobs_of([job(walltime=1001, runtime=5, ncpus=1)])
-    assert engine(workload, ordering="factor:0.5").values.ordering[0] == 500.5
+    assert system(workload, ordering="factor:0.5").values.ordering[0] == 500.5
 
 
 def test_on_an_idle_machine_the_values_are_those_of_the_replay(jobs: Jobs) -> None:
     # Without waits, jobs end when they ended in the event-order replay of the same jobs at their submission.
     huge = sum(jobs.processors)
-    found = engine(jobs, processors=huge, waiting="v3").values.waiting
+    found = system(jobs, processors=huge, waiting="v3").values.waiting
     predictor = make("v3")
     ends = sorted((time + min(run, wall), index) for index, (time, run, wall) in enumerate(
         zip(jobs.submitted, jobs.runtime, jobs.walltime, strict=True)))  # fmt: skip
@@ -92,7 +93,7 @@ def test_on_an_idle_machine_the_values_are_those_of_the_replay(jobs: Jobs) -> No
 
 def test_a_predictor_that_does_not_exist_is_named(jobs: Jobs) -> None:
     with pytest.raises(OptionError, match="no predictor is called 'v9'"):
-        engine(jobs, waiting="v9")
+        system(jobs, waiting="v9")
 
 
 def test_late_starts_lengthen_waiting_values_and_others_shorten_them() -> None:
@@ -123,8 +124,8 @@ def test_live_values_include_what_was_learnt_since_submission() -> None:
             job("a", submitted=10, walltime=9000, runtime=100, ncpus=2),
         ]
     )
-    assert engine(workload, 2, waiting="v1").values.waiting[2] == 9000
-    assert engine(workload, 2, waiting="v1", live=600).values.waiting[2] == 100
+    assert system(workload, 2, waiting="v1").values.waiting[2] == 9000
+    assert system(workload, 2, waiting="v1", live=600).values.waiting[2] == 100
 
 
 def test_a_live_running_value_changes_the_planned_end() -> None:
@@ -177,7 +178,7 @@ def test_a_predictor_that_observes_is_told_after_it_was_asked_and_before_it_lear
     workload = jobs_of(
         [job(submitted=time, walltime=100, runtime=50, ncpus=1, job_id=name) for time, name in ((0, "a"), (50, "b"))]
     )
-    engine(workload, 1, **{asked: "listener"})
+    system(workload, 1, **{asked: "listener"})
     first, second = [
         [(time, word, name) for time, word, name in listener.told if name == which] for which in ("a", "b")
     ]
@@ -198,7 +199,7 @@ def test_live_values_ask_again_and_observe_a_submission_once(monkeypatch: pytest
     workload = jobs_of(
         [job(submitted=time, walltime=900, runtime=900, ncpus=1, job_id=name) for time, name in ((0, "a"), (1, "b"))]
     )
-    engine(workload, 1, waiting="listener", live=300)
+    system(workload, 1, waiting="listener", live=300)
     words = [word for _, word, name in listener.told if name == "b"]
     assert words.count("SUBMITTED") == 1
     # At its submission, after 300 and 600 s, and at 900 s before it starts.
@@ -208,7 +209,7 @@ def test_live_values_ask_again_and_observe_a_submission_once(monkeypatch: pytest
 def test_jobs_of_users_and_queues_that_are_off_keep_their_walltime() -> None:
     workload = jobs_of([job(user, queue=queue, walltime=1000, runtime=100, ncpus=1) for user, queue in
                         (("a", "q"), ("b", "q"), ("a", "long"))])  # fmt: skip
-    found = engine(workload, waiting="factor:0.5", ordering="factor:0.5", off_users=("b",), off_queues=("long",)).values
+    found = system(workload, waiting="factor:0.5", ordering="factor:0.5", off_users=("b",), off_queues=("long",)).values
     assert found.waiting == [500, 1000, 1000]
     assert found.ordering.tolist() == [500.0, 1000.0, 1000.0]
-    assert engine(workload, waiting="runtime", off_users=("b",)).values.waiting == [100, 1000, 100]
+    assert system(workload, waiting="runtime", off_users=("b",)).values.waiting == [100, 1000, 100]

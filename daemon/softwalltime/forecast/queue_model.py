@@ -92,7 +92,7 @@ class QueueModel:
         jobs = replace(self.jobs, runtime=tuple(runtimes))
         engine = Engine(jobs, self._machine(), self.policy)
         if self.ordering:
-            engine.values.ordering[:] = self.ordering
+            engine.system.values.ordering[:] = self.ordering
         windows = () if self.pooling is None else self.pooling.windows
         engine.resume(self.starts, self.planned, self.now, [each.end for each in windows])
         return engine.run(until=until or range(len(self.starts), len(jobs)))

@@ -9,7 +9,8 @@ Start from :func:`.engine.simulate`::
 ===================  ==========================================================================================
 :mod:`.jobs`         the jobs as columns, in order of submission; which records cannot be simulated
 :mod:`.policies`     ``Policy``: order, backfilling, values, guard, steering, correction, as plain data
-:mod:`.engine`       the event loop: ends, submissions, one scheduling pass; ``simulate`` and its ``Outcome``
+:mod:`.engine`       the event loop: ends, submissions, one scheduling pass; ``simulate`` and its outcome
+:mod:`.system_state` what waits and runs at an instant, and what has become of each job: what disciplines change
 :mod:`.machine`      what is free and whether a job fits: processors, or anything with the same methods
 :mod:`.vnodes`       a machine of vnodes with several resources, chunks and placement, for PBS's cycle
 :mod:`.queue`        the waiting jobs in order of submission
@@ -29,6 +30,6 @@ Start from :func:`.engine.simulate`::
 ===================  ==========================================================================================
 
 A job is its position in :class:`.jobs.Jobs` everywhere inside.  A discipline (:class:`.backfilling.Discipline`) reads
-the engine's queue, running jobs and values, and starts jobs through :meth:`.engine.Engine.start`; nothing else moves
-them.  tests/simulation/oracle.py holds the rules of EASY in their plainest form.
+the queue, the running jobs and the values of :class:`.system_state.SystemState`, and starts jobs through its ``start``;
+nothing else moves them.  tests/simulation/oracle.py holds the rules of EASY in their plainest form.
 """

@@ -7,7 +7,7 @@ shadow or it needs at most the extra processors.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -20,9 +20,7 @@ from softwalltime.simulation.policies import Policy
 from softwalltime.simulation.pooled import PooledEasyBackfilling
 from softwalltime.simulation.pools import Pools
 from softwalltime.simulation.queue import LONG
-
-if TYPE_CHECKING:
-    from softwalltime.simulation.engine import Engine
+from softwalltime.simulation.system_state import SystemState
 
 BLOCK = 512
 """Candidates that are looked at first, where their order is known."""
@@ -32,7 +30,7 @@ class Discipline(Protocol):
     """Decides at each instant which waiting jobs start."""
 
     def schedule(self, now: int, arrived: int) -> None:
-        """Start jobs through :meth:`Engine.start`.
+        """Start jobs through :meth:`.SystemState.start`.
 
         :param arrived: how many of the waiting jobs, the last ones, were submitted at this instant.
         """
@@ -49,19 +47,18 @@ class EasyBackfilling:
     were submitted since are looked at: time alone never helps a candidate.
     """
 
-    def __init__(self, engine: "Engine", order: Order | None, policy: Policy) -> None:
+    def __init__(self, system: SystemState, policy: Policy) -> None:
         """
-        :param order: priorities; ``None`` for first come, first served.
         :param policy: ``backfill`` is ``none`` (only heads start), ``easy`` or ``sjbf``; with a ``guard``, candidates
             count with their walltime once the head is that many seconds past its promise.
         """
-        self._engine = engine
-        self._machine = processors_of(engine.machine, policy.backfill)
-        self._order = order
+        self._system = system
+        self._machine = processors_of(system.machine, policy.backfill)
+        self._order = system.order
         self._shortest = policy.backfill == "sjbf"
         self._backfill = policy.backfill != "none"
         self._guard = policy.guard
-        self._needs = engine.jobs.processors
+        self._needs = system.jobs.processors
         self._needs_array = np.array(self._needs, np.int64)
         # The last scan: its head, and what was left at its end.
         self._head = -1
@@ -76,15 +73,15 @@ class EasyBackfilling:
 
     def schedule(self, now: int, arrived: int) -> None:
         """Start heads, then candidates."""
-        engine, machine, needs = self._engine, self._machine, self._needs
-        waiting = engine.queue.jobs
+        system, machine, needs = self._system, self._machine, self._needs
+        waiting = system.queue.jobs
         ranking: Integers | None = None
         if self._order is None:
             while waiting:
                 head = waiting[0]
                 if needs[head] > machine.free:
                     break
-                engine.start(head, now)
+                system.start(head, now)
             if not waiting:
                 return
             head = waiting[0]
@@ -97,8 +94,8 @@ class EasyBackfilling:
         if not self._backfill:
             return
         shadow, extra = self._reservation(head, now)
-        if engine.promise[head] < 0:
-            engine.promise[head] = shadow
+        if system.promise[head] < 0:
+            system.promise[head] = shadow
         free = machine.free
         old = (
             head == self._head
@@ -107,7 +104,7 @@ class EasyBackfilling:
             and free <= self._free
         )  # fmt: skip
         if free and (arrived if old else len(waiting) > 1):
-            guarded = self._guard is not None and now > engine.promise[head] + self._guard
+            guarded = self._guard is not None and now > system.promise[head] + self._guard
             self._scan(head, now, shadow, extra, arrived if old else len(waiting), ranking, guarded)
         else:
             self._head, self._shadow, self._extra, self._free = head, shadow, extra, free
@@ -117,8 +114,8 @@ class EasyBackfilling:
 
         The ranking holds started jobs too; it is ``None`` where it was not needed yet.
         """
-        engine, machine, needs = self._engine, self._machine, self._needs
-        queue = engine.queue
+        system, machine, needs = self._system, self._machine, self._needs
+        queue = system.queue
         jobs = queue.array()
         priorities = order.priorities(jobs, now)
         best = int(jobs[priorities.argmax()])
@@ -130,23 +127,23 @@ class EasyBackfilling:
         for position, job in enumerate(ranked.tolist()):
             if needs[job] > machine.free:
                 return job, ranked[position + 1 :]
-            engine.start(job, now)
+            system.start(job, now)
         return -1, None
 
     def _changing_heads(self, order: Order, best: int, now: int) -> int:
         """Start jobs in order of priority, which each start changes; return the head, -1 for none."""
-        engine, machine, needs = self._engine, self._machine, self._needs
+        system, machine, needs = self._system, self._machine, self._needs
         while needs[best] <= machine.free:
-            engine.start(best, now)
-            if not engine.queue.jobs:
+            system.start(best, now)
+            if not system.queue.jobs:
                 return -1
-            jobs = engine.queue.array()
+            jobs = system.queue.array()
             best = int(jobs[order.priorities(jobs, now).argmax()])
         return best
 
     def _reservation(self, head: int, now: int) -> tuple[int, int]:
         """The head's shadow and the extra processors."""
-        running = self._engine.running
+        running = self._system.running
         running.correct(now)
         if running.version != self._version or head != self._head:
             self._found = running.shadow(self._needs[head], self._machine.free, self._needs)
@@ -161,15 +158,15 @@ class EasyBackfilling:
         :param last: number of waiting jobs to consider, the last ones by submission.
         :param ranking: the jobs behind the head by priority, where they were ranked already.
         """
-        engine, machine, needs = self._engine, self._machine, self._needs
-        values = engine.values.limit if guarded else engine.values.waiting
-        waiting = engine.queue.jobs
+        system, machine, needs = self._system, self._machine, self._needs
+        values = system.values.limit if guarded else system.values.waiting
+        waiting = system.queue.jobs
         time_left = shadow - now
         free = machine.free
         if self._order is None and not self._shortest and (last < LONG):
             trials: Iterable[list[int]] = [waiting[-last:] if last < len(waiting) else waiting[1:]]
         else:
-            jobs = engine.queue.array()[-last:] if ranking is None else ranking
+            jobs = system.queue.array()[-last:] if ranking is None else ranking
             ranked = not self._shortest and (self._order is None or ranking is not None)
             # The queue's array changes when a job starts.
             blocks = _blocks(jobs.copy()) if ranked and len(jobs) > BLOCK else (jobs,)
@@ -185,8 +182,8 @@ class EasyBackfilling:
                         if need > extra:
                             continue
                         extra -= need
-                    engine.start(job, now)
-                    engine.backfilled[job] = True
+                    system.start(job, now)
+                    system.backfilled[job] = True
                     free -= need
                     if not free:
                         break
@@ -201,7 +198,7 @@ class EasyBackfilling:
 
         :param ranked: the jobs are in the order of trial.
         """
-        values = self._engine.values
+        values = self._system.values
         # By size first: where few processors are free, few jobs are left.
         small = (self._needs_array[jobs] <= free).nonzero()[0]
         if len(small) < len(jobs):
@@ -209,14 +206,14 @@ class EasyBackfilling:
         seconds = (values.limit_array if guarded else values.waiting_array)[jobs]
         fits = ((seconds <= time_left) | (self._needs_array[jobs] <= extra)) & (jobs != head)
         chosen = fits.nonzero()[0]
-        if len(chosen) > 1 and not ranked:
+        found = jobs[chosen]
+        if len(found) > 1 and not ranked:
             if self._shortest:
                 # By value, ties by submission, whatever the order of the ranking.
-                chosen = chosen[np.lexsort((jobs[chosen], seconds[chosen]))]
+                found = found[np.lexsort((found, seconds[chosen]))]
             elif self._order is not None:
-                some = jobs[chosen]
-                chosen = chosen[np.argsort(-self._order.priorities(some, now), kind="stable")]
-        eligible: list[int] = jobs[chosen].tolist()
+                found = self._order.ranked(found, now)
+        eligible: list[int] = found.tolist()
         return eligible
 
 
@@ -228,14 +225,14 @@ def _blocks(jobs: Integers) -> Iterator[Integers]:
         begin, length = begin + length, 2 * length
 
 
-def _easy(engine: "Engine", order: Order | None, policy: Policy) -> Discipline:
-    """EASY for the engine's machine."""
-    if isinstance(engine.machine, Pools):
-        return PooledEasyBackfilling(engine, order, policy, engine.machine)
-    return EasyBackfilling(engine, order, policy)
+def _easy(system: SystemState, policy: Policy) -> Discipline:
+    """EASY for the system's machine."""
+    if isinstance(system.machine, Pools):
+        return PooledEasyBackfilling(system, policy, system.machine)
+    return EasyBackfilling(system, policy)
 
 
-DISCIPLINES: dict[str, Callable[["Engine", Order | None, Policy], Discipline]] = {
+DISCIPLINES: dict[str, Callable[[SystemState, Policy], Discipline]] = {
     "none": _easy,
     "easy": _easy,
     "sjbf": _easy,

@@ -4,17 +4,10 @@
 IBM SP2 with backfilling", IEEE TPDS 2001.)
 """
 
-from typing import TYPE_CHECKING
-
-import numpy as np
-
 from softwalltime.simulation.machine import processors_of
-from softwalltime.simulation.order import Order
 from softwalltime.simulation.planning import Profile
 from softwalltime.simulation.policies import Policy
-
-if TYPE_CHECKING:
-    from softwalltime.simulation.engine import Engine
+from softwalltime.simulation.system_state import SystemState
 
 
 class ConservativeBackfilling:
@@ -28,11 +21,10 @@ class ConservativeBackfilling:
     not with tens of thousands.
     """
 
-    def __init__(self, engine: "Engine", order: Order | None, policy: Policy) -> None:
-        self._engine = engine
-        self._machine = processors_of(engine.machine, policy.backfill)
-        self._order = order
-        self._needs = engine.jobs.processors
+    def __init__(self, system: SystemState, policy: Policy) -> None:
+        self._system = system
+        self._machine = processors_of(system.machine, policy.backfill)
+        self._needs = system.jobs.processors
         self._version = -1
         # The reservations: start and end of each waiting job, and the calendar that holds them.
         self._reserved: dict[int, tuple[int, int]] = {}
@@ -43,28 +35,28 @@ class ConservativeBackfilling:
 
     def schedule(self, now: int, arrived: int) -> None:
         """Move reservations forward, reserve for new jobs, start what may start now."""
-        engine, reserved = self._engine, self._reserved
-        running = engine.running
+        system, reserved = self._system, self._reserved
+        running = system.running
         running.correct(now)
         profile = Profile(now, self._machine.free, running.jobs(), self._needs)
         if running.version != self._version:
             self._compress(profile, now)
         else:
             self._keep(profile)
-        for job in self._ordered(now):
+        for job in self._system.by_priority(now):
             if job not in reserved:
                 self._reserve(profile, job)
         ready = sorted((job for job, (start, _) in reserved.items() if start <= now), key=lambda job: reserved[job])
-        first = engine.queue.jobs[0]
+        first = system.queue.jobs[0]
         for job in ready:
-            if engine.machine.fits(job):
+            if system.machine.fits(job):
                 del reserved[job]
-                engine.start(job, now)
-                engine.backfilled[job] = job != first
-                first = engine.queue.jobs[0] if engine.queue.jobs else -1
+                system.start(job, now)
+                system.backfilled[job] = job != first
+                first = system.queue.jobs[0] if system.queue.jobs else -1
         for job, (start, _) in reserved.items():
-            if engine.promise[job] < 0:
-                engine.promise[job] = start
+            if system.promise[job] < 0:
+                system.promise[job] = start
         self._version = running.version
 
     def _keep(self, profile: Profile) -> None:
@@ -79,27 +71,19 @@ class ConservativeBackfilling:
             self._keep(profile)
             kept = min(profile.free) >= 0
         if not kept:
-            engine = self._engine
-            fresh = Profile(now, self._machine.free, engine.running.jobs(), self._needs)
+            system = self._system
+            fresh = Profile(now, self._machine.free, system.running.jobs(), self._needs)
             profile.times, profile.free = fresh.times, fresh.free
             for job in sorted(reserved, key=lambda job: (reserved[job][0], job)):
                 self._reserve(profile, job)
             return
-        for job in self._ordered(now):
+        for job in self._system.by_priority(now):
             if job in reserved:
                 profile.vacate(job, *reserved[job])
                 self._reserve(profile, job)
 
     def _reserve(self, profile: Profile, job: int) -> None:
-        seconds = self._engine.values.waiting[job]
+        seconds = self._system.values.waiting[job]
         start = profile.earliest(job, seconds)
         profile.occupy(job, start, start + seconds)
         self._reserved[job] = (start, start + seconds)
-
-    def _ordered(self, now: int) -> list[int]:
-        """The waiting jobs in order of priority."""
-        if self._order is None:
-            return list(self._engine.queue.jobs)
-        jobs = self._engine.queue.array()
-        ranked: list[int] = jobs[np.argsort(-self._order.priorities(jobs, now), kind="stable")].tolist()
-        return ranked

@@ -6,26 +6,18 @@ pass.  A job runs over the half-open interval [start, end).  Only the engine kno
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from heapq import heappop
 from time import perf_counter
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.errors import OptionError, UsageError
-from softwalltime.policy.steering import Steering
+from softwalltime.errors import OptionError
 from softwalltime.simulation.backfilling import DISCIPLINES
-from softwalltime.simulation.corrections import CORRECTIONS, Estimates
 from softwalltime.simulation.jobs import Integers, Jobs, jobs_of
 from softwalltime.simulation.machine import Machine, Processors
-from softwalltime.simulation.orders import ORDERS
 from softwalltime.simulation.policies import Policy
-from softwalltime.simulation.queue import WaitingQueue
-from softwalltime.simulation.running import RunningJobs
-from softwalltime.simulation.values import Values
-
-T = TypeVar("T")
+from softwalltime.simulation.system_state import SystemState, named
 
 _STRIDE = 4096
 """Jobs submitted between two reports of progress."""
@@ -50,38 +42,19 @@ class ScheduleOutcome:
 
 
 class Engine:
-    """One simulation, for a single run."""
+    """One simulation, for a single run.  ``system`` is its state."""
 
     def __init__(self, jobs: Jobs, machine: Machine, policy: Policy) -> None:
         """
         :param jobs: jobs that each fit the machine.
-        :raises UsageError: if the policy names something that does not exist.
+        :raises UsageError: if the policy names something that does not exist, or does not suit the machine.
         """
-        count = len(jobs)
-        self.jobs = jobs
-        self.machine = machine
-        if policy.kill_at_walltime:
-            self.duration = [min(pair) for pair in zip(jobs.runtime, jobs.walltime, strict=True)]
-        else:
-            self.duration = list(jobs.runtime)
-        self._steering = None if policy.steer is None else Steering(policy.steer)
-        self.values = Values(jobs, policy, self.duration, self._steering)
-        self.started = [-1] * count
-        self.promise = [-1] * count
-        self.backfilled = [False] * count
-        self.queue = WaitingQueue()
-        estimates = Estimates(self.started, self.values.running, jobs.walltime, self.values.conditional)
-        self.running = RunningJobs(count, named(CORRECTIONS, policy.correction, "correction")(estimates))
-        self._change_at_start = self.values.change_at_start
-        self._ends: list[int] = []
-        self._running_already = 0
-        self._begin = jobs.submitted[0] if count else 0
-        self._wakes: list[int] = []
+        self.system = SystemState(jobs, machine, policy)
+        self._discipline = named(DISCIPLINES, policy.backfill, "backfilling")(self.system, policy)
         self._live = policy.live
-        order = named(ORDERS, policy.order, "order")
-        made = order and order(jobs, self.values, policy)
-        self._usage = made if made is not None and made.changes_on_start else None
-        self._discipline = named(DISCIPLINES, policy.backfill, "backfilling")(self, made, policy)
+        self._running_already = 0
+        self._begin = jobs.submitted[0] if len(jobs) else 0
+        self._wakes: list[int] = []
 
     def resume(self, starts: Sequence[int], values: Sequence[int], now: int, wakes: Iterable[int] = ()) -> None:
         """Begin at ``now`` with the first jobs running, as on a live server, and all later ones waiting.
@@ -92,44 +65,23 @@ class Engine:
         """
         self._wakes = sorted((time for time in wakes if time > now), reverse=True)
         for job, (start, value) in enumerate(zip(starts, values, strict=True)):
-            self.machine.allocate(job)
-            self.started[job] = start
-            # It runs still, whatever its runtime was predicted to be.
-            self.duration[job] = max(self.duration[job], now - start + 1)
-            self.values.running[job] = value
-            heappush(self._ends, (start + self.duration[job]) << self.running.bits | job)
-            self.running.add(job, start + value)
-            if self._usage is not None:
-                self._usage.started(job, now)
+            self.system.resume(job, start, value, now)
         self._running_already = len(starts)
         self._begin = now
 
-    def start(self, job: int, now: int) -> None:
-        """Start a waiting job that fits."""
-        self.queue.remove(job)
-        self.machine.allocate(job)
-        self.started[job] = now
-        if self._change_at_start:
-            self.values.started(job, now)
-        heappush(self._ends, (now + self.duration[job]) << self.running.bits | job)
-        self.running.add(job, now + self.values.running[job])
-        if self._usage is not None:
-            self._usage.started(job, now)
-        if self._steering is not None and self.promise[job] >= 0:
-            self._steering.started(now - self.promise[job])
-
     def _estimate_anew(self, now: int) -> None:
         """Update the values of all waiting jobs, and of running jobs with predicted values."""
-        values, running = self.values, self.running
+        system = self.system
+        values, running = system.values, system.running
         if values.change_at_submission:
-            for job in self.queue.jobs:
+            for job in system.queue.jobs:
                 values.estimate(job, now)
         for _, job in list(running.jobs()):
-            elapsed = now - self.started[job]
+            elapsed = now - system.started[job]
             value = values.conditional(job, now, elapsed)
             if value is not None and value > elapsed and value != values.running[job]:
                 values.running[job] = value
-                running.replan(job, self.started[job] + value)
+                running.replan(job, system.started[job] + value)
         self._discipline.discard_plans()
 
     def run(self, progress: Callable[[int], None] = lambda _: None, until: Iterable[int] = ()) -> ScheduleOutcome:
@@ -139,12 +91,13 @@ class Engine:
         :param until: stop once these jobs have started; the start of a job that has not started then is -1.
         """
         begin = perf_counter()
-        submitted, count = self.jobs.submitted, len(self.jobs)
-        values, queue, running, machine, ends = self.values, self.queue, self.running, self.machine, self._ends
+        system = self.system
+        submitted, count = system.jobs.submitted, len(system.jobs)
+        values, queue, running, ends = system.values, system.queue, system.running, system.ends
         bits, mask = running.bits, running.mask
         learn, change = values.learn, values.change_at_submission
         schedule = self._discipline.schedule
-        started, usage = self.started, self._usage
+        started = system.started
         next_job = reported = self._running_already
         never = 1 << 62
         next_submission = max(submitted[next_job], self._begin) if next_job < count else never
@@ -162,10 +115,7 @@ class Engine:
                 beyond = (now + 1) << bits
                 while ends and ends[0] < beyond:
                     job = heappop(ends) & mask
-                    running.remove(job)
-                    machine.release(job)
-                    if usage is not None:
-                        usage.ended(job, now)
+                    system.end(job, now)
                     if learn:
                         values.ended(job, started[job], now)
             while wakes and wakes[-1] <= now:
@@ -195,24 +145,14 @@ class Engine:
                 reported = next_job
         progress(count - reported)
         return ScheduleOutcome(
-            np.array(self.started, np.int64),
-            np.array(self.duration, np.int64),
-            np.array(self.promise, np.int64),
-            np.array(self.backfilled, np.bool_),
+            np.array(system.started, np.int64),
+            np.array(system.duration, np.int64),
+            np.array(system.promise, np.int64),
+            np.array(system.backfilled, np.bool_),
             np.array(running.extensions, np.int64),
             np.array(values.waiting, np.int64),
             perf_counter() - begin,
         )
-
-
-def named(table: dict[str, T], name: str, what: str) -> T:
-    """The entry of this name.
-
-    :raises UsageError: if there is none; says which there are.
-    """
-    if name not in table:
-        raise UsageError(f"no {what} is called {name!r}; there are {', '.join(table)}")
-    return table[name]
 
 
 def check(policy: Policy) -> None:

@@ -3,6 +3,8 @@
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
+import numpy as np
+
 from softwalltime.simulation.jobs import Floats, Integers
 
 
@@ -15,6 +17,10 @@ class Order(ABC):
     @abstractmethod
     def priorities(self, waiting: Integers, now: int) -> Floats:
         """The priority of each of these jobs at ``now``."""
+
+    def ranked(self, waiting: Integers, now: int) -> Integers:
+        """Return these jobs, the highest priority first; jobs of equal priority keep their order."""
+        return waiting[np.argsort(-self.priorities(waiting, now), kind="stable")]
 
     def started(self, job: int, now: int) -> None:  # noqa: B027  # most orders need not know
         """Note the start of a job."""

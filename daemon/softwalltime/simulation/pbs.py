@@ -2,16 +2,10 @@
 
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-import numpy as np
-
-from softwalltime.simulation.order import Order
 from softwalltime.simulation.planning import FOREVER
 from softwalltime.simulation.policies import Policy
-
-if TYPE_CHECKING:
-    from softwalltime.simulation.engine import Engine
+from softwalltime.simulation.system_state import SystemState
 
 
 class PbsCycle:
@@ -31,10 +25,9 @@ class PbsCycle:
     first one.
     """
 
-    def __init__(self, engine: "Engine", order: Order | None, policy: Policy) -> None:
+    def __init__(self, system: SystemState, policy: Policy) -> None:
         """:param policy: ``depth``, ``strict_ordering``, ``classes_by_value`` and ``guard`` are used."""
-        self._engine = engine
-        self._order = order
+        self._system = system
         self._depth = policy.depth if policy.strict_ordering else 0
         self._by_value = policy.classes_by_value
         self._guard = policy.guard
@@ -44,14 +37,14 @@ class PbsCycle:
 
     def schedule(self, now: int, arrived: int) -> None:
         """Run one cycle."""
-        engine, jobs, machine = self._engine, self._engine.jobs, self._engine.machine
-        engine.running.correct(now)
-        calendar = machine.calendar(now, engine.running.jobs())
+        system, jobs, machine = self._system, self._system.jobs, self._system.machine
+        system.running.correct(now)
+        calendar = machine.calendar(now, system.running.jobs())
         marked: set[tuple[object, ...]] = set()
         top_jobs = 0
         overtaken = False
-        values: Sequence[int] = engine.values.waiting
-        ordered = deque(self._ordered(now))
+        values: Sequence[int] = system.values.waiting
+        ordered = deque(self._system.by_priority(now))
         while ordered:
             job = ordered.popleft()
             kind = machine.kind(job)
@@ -60,12 +53,12 @@ class PbsCycle:
                 continue
             seconds = values[job]
             if machine.fits(job) and calendar.fits(job, now, seconds):
-                engine.start(job, now)
-                engine.backfilled[job] = overtaken
+                system.start(job, now)
+                system.backfilled[job] = overtaken
                 calendar.occupy(job, now, now + seconds)
-                if self._order is not None and self._order.changes_on_start:
+                if system.order is not None and system.order.changes_on_start:
                     left = set(ordered)
-                    ordered = deque(each for each in self._ordered(now) if each in left)
+                    ordered = deque(each for each in self._system.by_priority(now) if each in left)
                 continue
             overtaken = True
             if top_jobs < self._depth:
@@ -73,16 +66,8 @@ class PbsCycle:
                 if start < FOREVER:
                     top_jobs += 1
                     calendar.occupy(job, start, start + seconds)
-                    if engine.promise[job] < 0:
-                        engine.promise[job] = start
-                    if self._guard is not None and now > engine.promise[job] + self._guard:
-                        values = engine.values.limit
+                    if system.promise[job] < 0:
+                        system.promise[job] = start
+                    if self._guard is not None and now > system.promise[job] + self._guard:
+                        values = system.values.limit
             marked.add(key)
-
-    def _ordered(self, now: int) -> list[int]:
-        """The waiting jobs in order of priority."""
-        if self._order is None:
-            return list(self._engine.queue.jobs)
-        jobs = self._engine.queue.array()
-        ranked: list[int] = jobs[np.argsort(-self._order.priorities(jobs, now), kind="stable")].tolist()
-        return ranked

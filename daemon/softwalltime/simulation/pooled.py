@@ -1,19 +1,15 @@
 """EASY backfilling on a machine of several pools (:mod:`pools`)."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from softwalltime.errors import UsageError
 from softwalltime.simulation.jobs import Integers
-from softwalltime.simulation.order import Order
 from softwalltime.simulation.planning import FOREVER
 from softwalltime.simulation.policies import Policy
 from softwalltime.simulation.pools import Pools
-
-if TYPE_CHECKING:
-    from softwalltime.simulation.engine import Engine
+from softwalltime.simulation.system_state import SystemState
 
 
 class PooledEasyBackfilling:
@@ -25,16 +21,16 @@ class PooledEasyBackfilling:
     what is left over then.
     """
 
-    def __init__(self, engine: "Engine", order: Order | None, policy: Policy, machine: Pools) -> None:
+    def __init__(self, system: SystemState, policy: Policy, machine: Pools) -> None:
         """
         :param policy: ``backfill`` is ``none`` (only heads start) or ``easy``.
         :raises UsageError: if the order changes with each start, or the backfilling is ``sjbf``.
         """
-        if policy.backfill == "sjbf" or (order is not None and order.changes_on_start):
+        if policy.backfill == "sjbf" or (system.order is not None and system.order.changes_on_start):
             raise UsageError("a machine of several pools needs the backfilling pbs for this order or backfilling")
-        self._engine = engine
+        self._system = system
         self._machine = machine
-        self._order = order
+        self._order = system.order
         self._backfill = policy.backfill != "none"
         self._guard = policy.guard
         most = max(map(len, machine.shares), default=1)
@@ -56,19 +52,19 @@ class PooledEasyBackfilling:
 
     def schedule(self, now: int, arrived: int) -> None:
         """Start heads, then candidates."""
-        engine, machine = self._engine, self._machine
+        system, machine = self._system, self._machine
         machine.advance(now)
         head, ranked = self._heads(now)
         if head < 0 or not self._backfill or machine.free[0] <= 0:
             return
         candidates = self._fitting(ranked, now)
-        if engine.promise[head] >= 0 and not len(candidates):
+        if system.promise[head] >= 0 and not len(candidates):
             return
         shadow, extra = self._reservation(head, now)
-        if engine.promise[head] < 0:
-            engine.promise[head] = shadow
-        guarded = self._guard is not None and now > engine.promise[head] + self._guard
-        values = engine.values.limit if guarded else engine.values.waiting
+        if system.promise[head] < 0:
+            system.promise[head] = shadow
+        guarded = self._guard is not None and now > system.promise[head] + self._guard
+        values = system.values.limit if guarded else system.values.waiting
         time_left = shadow - now
         candidates = self._harmless(candidates, time_left, extra, guarded)
         while len(candidates):
@@ -77,33 +73,32 @@ class PooledEasyBackfilling:
             if values[job] > time_left:
                 for pool, need in machine.shares[job]:
                     extra.take(pool, need)
-            engine.start(job, now)
-            engine.backfilled[job] = True
+            system.start(job, now)
+            system.backfilled[job] = True
             if machine.free[0] <= 0:
                 break
             candidates = self._harmless(self._fitting(candidates[1:], now), time_left, extra, guarded)
 
     def _heads(self, now: int) -> tuple[int, Integers]:
         """Start jobs in order while they fit; return the first that does not (-1 for none) and those behind it."""
-        engine, machine = self._engine, self._machine
+        system, machine = self._system, self._machine
         if self._order is None:
-            waiting = engine.queue.jobs
+            waiting = system.queue.jobs
             while waiting:
                 if not machine.fits(waiting[0]):
-                    return waiting[0], engine.queue.array()[1:]
-                engine.start(waiting[0], now)
+                    return waiting[0], system.queue.array()[1:]
+                system.start(waiting[0], now)
             return -1, np.zeros(0, np.int64)
-        jobs = engine.queue.array()
-        ranked = jobs[np.argsort(-self._order.priorities(jobs, now), kind="stable")]
+        ranked = self._order.ranked(system.queue.array(), now)
         for position, job in enumerate(ranked.tolist()):
             if not machine.fits(job):
                 return job, ranked[position + 1 :]
-            engine.start(job, now)
+            system.start(job, now)
         return -1, ranked[:0]
 
     def _reservation(self, head: int, now: int) -> "tuple[int, _Extra]":
         """The head's shadow, and what is left over then of each of its pools."""
-        running, machine = self._engine.running, self._machine
+        running, machine = self._system.running, self._machine
         running.correct(now)
         key = (head, running.version, len(machine.pending))
         if key != self._known or self._found is None:
@@ -113,7 +108,7 @@ class PooledEasyBackfilling:
         return shadow, extra.copied()
 
     def _shadow(self, head: int, now: int) -> "tuple[int, _Extra]":
-        running, machine = self._engine.running, self._machine
+        running, machine = self._system.running, self._machine
         entries = np.array(running.entries, np.int64)
         jobs, ends = entries & running.mask, entries >> running.bits
         shadow = now
@@ -166,7 +161,7 @@ class PooledEasyBackfilling:
 
     def _harmless(self, jobs: Integers, time_left: int, extra: "_Extra", guarded: bool) -> Integers:
         """Those of the jobs that would not delay the head if each were the first candidate."""
-        values = self._engine.values
+        values = self._system.values
         late = (values.limit_array if guarded else values.waiting_array)[jobs] > time_left
         if late.any():
             some = jobs[late]

@@ -1,0 +1,108 @@
+"""The simulated system at one instant: what waits, what runs, and what has become of each job so far."""
+
+from heapq import heappush
+from typing import TypeVar
+
+from softwalltime.errors import UsageError
+from softwalltime.policy.steering import Steering
+from softwalltime.simulation.corrections import CORRECTIONS, Estimates
+from softwalltime.simulation.jobs import Jobs
+from softwalltime.simulation.machine import Machine
+from softwalltime.simulation.order import Order
+from softwalltime.simulation.orders import ORDERS
+from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.queue import WaitingQueue
+from softwalltime.simulation.running import RunningJobs
+from softwalltime.simulation.values import Values
+
+T = TypeVar("T")
+
+
+class SystemState:
+    """What a discipline reads, and changes by starting jobs; :class:`.engine.Engine` moves it through time.
+
+    ``started``, ``promise`` (epoch seconds, -1 for not yet), ``duration`` (seconds) and ``backfilled`` have an entry
+    for each job.  ``ends`` is a heap of end x 2^bits + job (:class:`.running.RunningJobs`).  ``order`` is ``None`` for
+    first come, first served.
+    """
+
+    __slots__ = (
+        "_change_at_start", "_steering", "_usage", "backfilled", "duration", "ends", "jobs", "machine", "order",
+        "promise", "queue", "running", "started", "values",
+    )  # fmt: skip
+
+    def __init__(self, jobs: Jobs, machine: Machine, policy: Policy) -> None:
+        """
+        :param jobs: jobs that each fit the machine.
+        :raises UsageError: if the policy names something that does not exist.
+        """
+        count = len(jobs)
+        self.jobs = jobs
+        self.machine = machine
+        if policy.kill_at_walltime:
+            self.duration = [min(pair) for pair in zip(jobs.runtime, jobs.walltime, strict=True)]
+        else:
+            self.duration = list(jobs.runtime)
+        self._steering = None if policy.steer is None else Steering(policy.steer)
+        self.values = Values(jobs, policy, self.duration, self._steering)
+        self._change_at_start = self.values.change_at_start
+        self.started = [-1] * count
+        self.promise = [-1] * count
+        self.backfilled = [False] * count
+        self.queue = WaitingQueue()
+        estimates = Estimates(self.started, self.values.running, jobs.walltime, self.values.conditional)
+        self.running = RunningJobs(count, named(CORRECTIONS, policy.correction, "correction")(estimates))
+        self.ends: list[int] = []
+        order = named(ORDERS, policy.order, "order")
+        self.order: Order | None = order and order(jobs, self.values, policy)
+        self._usage = self.order if self.order is not None and self.order.changes_on_start else None
+
+    def resume(self, job: int, start: int, value: int, now: int) -> None:
+        """Let a job run that started before ``now``, at ``start``; it is planned to end at its start + value."""
+        self.machine.allocate(job)
+        self.started[job] = start
+        # It runs still, whatever its runtime was predicted to be.
+        self.duration[job] = max(self.duration[job], now - start + 1)
+        self.values.running[job] = value
+        heappush(self.ends, (start + self.duration[job]) << self.running.bits | job)
+        self.running.add(job, start + value)
+        if self._usage is not None:
+            self._usage.started(job, now)
+
+    def start(self, job: int, now: int) -> None:
+        """Start a waiting job that fits."""
+        self.queue.remove(job)
+        self.machine.allocate(job)
+        self.started[job] = now
+        if self._change_at_start:
+            self.values.started(job, now)
+        heappush(self.ends, (now + self.duration[job]) << self.running.bits | job)
+        self.running.add(job, now + self.values.running[job])
+        if self._usage is not None:
+            self._usage.started(job, now)
+        if self._steering is not None and self.promise[job] >= 0:
+            self._steering.started(now - self.promise[job])
+
+    def end(self, job: int, now: int) -> None:
+        """End a running job; predictors learn it elsewhere."""
+        self.running.remove(job)
+        self.machine.release(job)
+        if self._usage is not None:
+            self._usage.ended(job, now)
+
+    def by_priority(self, now: int) -> list[int]:
+        """Return the waiting jobs, those with the highest priority first, ties by submission."""
+        if self.order is None:
+            return list(self.queue.jobs)
+        ranked: list[int] = self.order.ranked(self.queue.array(), now).tolist()
+        return ranked
+
+
+def named(table: dict[str, T], name: str, what: str) -> T:
+    """Return the entry of this name.
+
+    :raises UsageError: if there is none; says which there are.
+    """
+    if name not in table:
+        raise UsageError(f"no {what} is called {name!r}; there are {', '.join(table)}")
+    return table[name]
