@@ -1,6 +1,7 @@
 """Who may import whom: a module that reaches over a wall fails here."""
 
 import ast
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -95,8 +96,8 @@ def room(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-def imports(path: Path) -> set[str]:
-    """The rooms that a module imports from, also inside its functions."""
+def imported(path: Path) -> set[str]:
+    """The names that a module imports from the package, also inside its functions: ``softwalltime.jobs.FIELDS``."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         names = []
@@ -105,8 +106,13 @@ def imports(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: a relative import"
             names = [f"{node.module}.{alias.name}" for alias in node.names]
-        found |= {name.split(".")[1] for name in names if name.startswith("softwalltime.")}
-    return found - {"__version__"}
+        found |= {name for name in names if name.startswith("softwalltime.")}
+    return found
+
+
+def imports(path: Path) -> set[str]:
+    """The rooms that a module imports from."""
+    return {name.split(".")[1] for name in imported(path)} - {"__version__"}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -144,3 +150,17 @@ def test_every_permitted_import_is_used() -> None:
 def test_a_package_is_imported_by_its_modules(path: Path) -> None:
     if room(path) not in ("__init__", "cli"):
         assert not imports(path), "imports name the module that defines a name, never a package"
+
+
+def test_no_modules_import_each_other() -> None:
+    names = {
+        ".".join(("softwalltime", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): path
+        for path in MODULES
+    }
+    graph = {
+        module: {name if name in names else name.rpartition(".")[0] for name in imported(path)}
+        & names.keys() - {module}
+        for module, path in names.items()
+    }
+    # It raises graphlib.CycleError, which names the modules of a circle; the package itself imports on demand.
+    assert list(TopologicalSorter(graph | {"softwalltime": set()}).static_order())
