@@ -8,11 +8,11 @@ from softwalltime.cli.sources import STORE, load_jobs
 from softwalltime.forecast.arrivals import ArrivalModel
 from softwalltime.forecast.calibration_file import CalibrationFile, why_not_corrected
 from softwalltime.forecast.expected import Learnt
-from softwalltime.forecast.history import learn_history, needed, note_live
+from softwalltime.forecast.history import learn_history, needed, note_live, server_of
 from softwalltime.forecast.like_waits import LikeWaits
 from softwalltime.forecast.runtimes import RuntimeModel
 from softwalltime.forecast.snapshot import ServerSnapshot
-from softwalltime.formatting import plural
+from softwalltime.formatting import plural, printable
 from softwalltime.jobs import CompletedJob
 from softwalltime.predictors.base import History
 from softwalltime.predictors.registry import make
@@ -26,7 +26,7 @@ def learn(
 
     :param sources: logs, traces or the word store; empty for the store if the settings name one, else for nothing.
     :param calibration: used only where runtimes are learnt and predicted as in the forecasts that it was measured on.
-    :param arriving: also learn when jobs are submitted, to draw later ones.
+    :param arriving: also learn when jobs are submitted, to draw later ones: of a store, those of the own server.
     :raises SourceError: if a source cannot be read.
     :raises StoreError: if the store cannot be used.
     """
@@ -41,13 +41,15 @@ def learn(
     model = RuntimeModel(predictor)
     arrivals = ArrivalModel() if arriving else None
     with progress_bar("learning", len(completed)) as progress:
-        count = learn_history(model, completed, snapshot.taken, settings().teaching, waits, progress, arrivals)
+        server = "" if logs else server_of(snapshot, settings().server)
+        count = learn_history(model, completed, snapshot.taken, settings().teaching, waits, progress, arrivals, server)
     note_live(model, snapshot.jobs)
     where = " ".join(sources) or "the store"
     remarks = why_not_corrected(calibration, spec, count, arriving)
     corrections = calibration.corrections if calibration is not None and not remarks else None
     if arrivals is not None and not arrivals.drawn_from(snapshot.taken).periods:
-        remarks = (*remarks, "no later jobs are drawn: less than a day of history is known")
+        of = f" of {printable(server)}" if server else ""
+        remarks = (*remarks, f"no later jobs are drawn: less than a day of history{of} is known")
     sentence = f"runtimes: {spec}, learnt from {plural(count, 'job')} of {where}"
     return Learnt(model, waits, corrections, arrivals), sentence, remarks
 

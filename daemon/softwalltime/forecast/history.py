@@ -7,7 +7,7 @@ from softwalltime.events import Kind
 from softwalltime.forecast.arrivals import ArrivalModel
 from softwalltime.forecast.like_waits import LikeWaits
 from softwalltime.forecast.runtimes import KEPT, KEPT_PER_USER, RuntimeModel
-from softwalltime.forecast.snapshot import LiveJob
+from softwalltime.forecast.snapshot import LiveJob, ServerSnapshot
 from softwalltime.jobs import CompletedJob
 from softwalltime.predictors.base import History
 from softwalltime.replay.workload import Workload
@@ -91,6 +91,12 @@ def _compared(workload: Workload, now: int) -> list[bool]:
         found[number] = newer < KEPT or ended[user] < KEPT_PER_USER
         ended[user] += 1
     return found
+
+
+def server_of(snapshot: ServerSnapshot, setting: str) -> str:
+    """Return the server's name as the store has it: the setting's, or that of the job ids, or PBS's own."""
+    names = (job.submission.job_id.partition(".")[2] for job in snapshot.jobs)
+    return setting or next(names, "") or snapshot.server
 
 
 def note_live(model: RuntimeModel, jobs: Iterable[LiveJob]) -> None:

@@ -22,7 +22,7 @@ from sqlalchemy import Engine
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.forecast.calibration_file import load_calibration, why_not_corrected
 from softwalltime.forecast.expected import ExpectedStart, expected_starts
-from softwalltime.forecast.history import PREDICTOR, needed
+from softwalltime.forecast.history import PREDICTOR, needed, server_of
 from softwalltime.forecast.learning import ForecastLearning
 from softwalltime.forecast.queue_model import ModelledQueue, model_of
 from softwalltime.forecast.snapshot import ServerSnapshot
@@ -136,9 +136,8 @@ class StartPublisher:
         self._runs = min(self._options.runs, max(wanted, LEAST_RUNS))
 
     def _server(self, snapshot: ServerSnapshot) -> str:
-        """The server's name as the store has it: the setting's, or that of the job ids."""
-        names = (job.submission.job_id.partition(".")[2] for job in snapshot.jobs)
-        return self._settings.server or next(names, "") or snapshot.server
+        """The server's name as the store has it."""
+        return server_of(snapshot, self._settings.server)
 
 
 def _stored(found: ExpectedStart) -> StoredStart:
