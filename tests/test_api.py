@@ -65,7 +65,7 @@ def test_a_schedule_has_an_entry_for_each_simulated_job() -> None:
     assert len(schedule.starts) + sum(schedule.left_out.values()) == len(jobs)
     assert (schedule.starts - schedule.submitted == schedule.waits).all()
     assert schedule.left_out["larger than the machine"] > 0
-    with pytest.raises(OptionError, match="no key is called 'ordr'"):
+    with pytest.raises(OptionError, match="unknown key ordr; is order meant"):
         simulate(jobs, ordr="sjf")
 
 

@@ -3,7 +3,6 @@
 import os
 import re
 import tomllib
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSett
 
 from softwalltime.errors import UsageError
 from softwalltime.states import TEACHING, State
+from softwalltime.validation import hint, plain
 
 SYSTEM_FILE = Path("/etc/softwalltime/softwalltime.toml")
 SERVER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}", re.ASCII)
@@ -180,15 +180,10 @@ def _explain(error: ValidationError, given: dict[str, object], files: dict[Path,
         where = f"settings file {next(file for file, content in files.items() if key in content)}"
     field = Settings.model_fields.get(key)
     if field is None:
-        near = get_close_matches(key, Settings.model_fields, n=1)
-        hint = f"; is {near[0]} meant?" if near else f"; there are {', '.join(Settings.model_fields)}"
-        return f"{where}: unknown key {key}{hint}"
+        return f"{where}: unknown key {key}; {hint(key, Settings.model_fields)}"
     path = ".".join(map(str, first["loc"]))
     value = f" = {first['input']!r}" if field.repr else ""
-    reason = (
-        first["msg"].removeprefix("Value error, ").removeprefix("Input ").replace(" for <class 'pathlib.Path'>", "")
-    )
-    return f"{where}: {path}{value}: {reason}"
+    return f"{where}: {path}{value}: {plain(first['msg'])}"
 
 
 def _xdg(variable: str, default: str) -> Path:

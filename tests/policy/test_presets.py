@@ -90,12 +90,12 @@ def test_every_predictor_that_a_policy_names_is_known_to_the_daemon() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"preset": "sfae"}, "policy.preset: Input should be 'off', 'shadow', 'safe', 'order' or 'custom' ('sfae')"),
-        ({"preset": ["safe"]}, "policy.preset: Input should be"),
-        ({"preset": "order", "waitin": "v1"}, "policy: unknown key waitin; is waiting meant?"),
-        ({"preset": "order", "exclusive": "no"}, "policy.exclusive: Input should be 'walltime' or 'waiting' ('no')"),
+        ({"preset": "sfae"}, "policy.preset: should be 'off', 'shadow', 'safe', 'order' or 'custom' ('sfae')"),
+        ({"preset": ["safe"]}, "policy.preset: should be"),
+        ({"preset": "order", "waitin": "v1"}, "policy.waitin: unknown key; is waiting meant?"),
+        ({"preset": "order", "exclusive": "no"}, "policy.exclusive: should be 'walltime' or 'waiting' ('no')"),
         ({"ordering": "v99"}, "policy.ordering: no predictor is called 'v99'"),
-        ({"rules": [{"ordering": "v99"}]}, "policy.rules.0.ordering: no predictor is called 'v99'"),
+        ({"rules": [{"ordering": "v99"}]}, "policy.rules[0].ordering: no predictor is called 'v99'"),
     ],
 )
 def test_an_error_is_one_line_that_names_the_key(values: dict[str, Any], message: str) -> None:

@@ -354,12 +354,12 @@ def test_another_user_can_neither_connect_nor_read_the_socket(start: Start, data
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
-        ('mode = "maybe"\n', "policy.mode: Input should be 'off', 'shadow' or 'on' ('maybe')"),
+        ('mode = "maybe"\n', "policy.mode: should be 'off', 'shadow' or 'on' ('maybe')"),
         ('waiting = "v99"\n', "policy.waiting: no predictor is called 'v99'"),
-        ("minimum = 10\n", "policy.minimum: Input should be greater than or equal to 60 (10)"),
-        ('mod = "on"\n', "policy: unknown key mod; is mode meant?"),
-        ('rules = [{que = "long"}]\n', "policy.rules.0: unknown key que; is queue meant?"),
-        ("frequency = 1\n", "policy: unknown key frequency; there are preset, mode, waiting, "),
+        ("minimum = 10\n", "policy.minimum: should be greater than or equal to 60 (10)"),
+        ('mod = "on"\n', "policy.mod: unknown key; is mode meant?"),
+        ('rules = [{que = "long"}]\n', "policy.rules[0].que: unknown key; is queue meant?"),
+        ("frequency = 1\n", "policy.frequency: unknown key; there are preset, mode, waiting, "),
     ],
 )
 def test_an_invalid_policy_is_refused_before_the_daemon_starts(

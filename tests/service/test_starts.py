@@ -176,9 +176,9 @@ def test_what_pbs_refuses_for_a_job_is_not_tried_again_and_a_missing_right_is_a_
 
 
 def test_wrong_options_are_named() -> None:
-    with pytest.raises(UsageError, match=r"starts\.evry: unknown key; there are mode, every"):
+    with pytest.raises(UsageError, match=r"starts\.evry: unknown key; is every meant"):
         start_options({"evry": 3})
-    with pytest.raises(UsageError, match=r"starts\.every: Input should be greater than or equal to 10 \('3'\)"):
+    with pytest.raises(UsageError, match=r"starts\.every: should be greater than or equal to 10 \('3'\)"):
         start_options({"every": 3})
 
 

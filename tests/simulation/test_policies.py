@@ -31,7 +31,7 @@ def test_a_file_holds_a_table_for_each_policy(tmp_path: Path) -> None:
         ("", "holds no policy"),
         ("[a", "not TOML"),
         ("order = 'wfp'", "order is outside a table"),
-        ("[a]\nordr = 'wfp'", r"\[a\]: no key is called 'ordr'; there are order, backfill"),
+        ("[a]\nordr = 'wfp'", r"\[a\]: unknown key ordr; is order meant"),
         ("[a]\nguard = 'soon'", r"\[a\]: guard = 'soon': should be a valid integer"),
         ("[a]\nsteer = 2", r"\[a\]: steer = 2: should be less than 1"),
         ("[a]\nwaiting = 'v9'", "no predictor is called 'v9'"),

@@ -16,10 +16,11 @@ from softwalltime.deployment.finding import ConfigProblem
 from softwalltime.errors import SourceError, UsageError
 from softwalltime.live.options import LiveOptions
 from softwalltime.policy.presets import unused as unused_keys
-from softwalltime.policy.site import Rule, SitePolicy
+from softwalltime.policy.site import SitePolicy
 from softwalltime.service.start_options import StartOptions
 from softwalltime.settings import Settings
 from softwalltime.store.engine import parse_dsn
+from softwalltime.validation import Place, problems, written
 
 PREFIX = "SOFTWALLTIME_"
 TABLES: Mapping[str, type[BaseModel]] = {"policy": SitePolicy, "live": LiveOptions, "starts": StartOptions}
@@ -68,7 +69,7 @@ def check_settings(text: str, file: str) -> Iterator[ConfigProblem]:
         return
     lines = positions.toml_lines(text)
     for path, reason in _errors(values):
-        yield ConfigProblem(file, positions.line_of(lines, path), _written(path), reason)
+        yield ConfigProblem(file, positions.line_of(lines, path), written(path), reason)
     policy = values.get("policy")
     if isinstance(policy, dict):
         try:
@@ -112,18 +113,18 @@ def check_hook(text: str, file: str) -> Iterator[ConfigProblem]:
         return
     lines, twice = positions.json_lines(text)
     for path, line in twice:
-        yield ConfigProblem(file, line, _written(path), "the key is there twice; the last one counts")
+        yield ConfigProblem(file, line, written(path), "the key is there twice; the last one counts")
     for message in configuration.errors(values):
         name, _, reason = message.replace(". is not", ": is not").partition(": ")
         path = tuple(name.split("."))
         if path[-1] == _DSN:
             reason = "invalid value"
         near = get_close_matches(name, configuration.shipped(), n=1) if reason == "unknown key" else []
-        hint = f"; is {near[0]} meant?" if near else ""
-        yield ConfigProblem(file, positions.line_of(lines, path), name, reason + hint)
+        meant = f"; is {near[0]} meant?" if near else ""
+        yield ConfigProblem(file, positions.line_of(lines, path), name, reason + meant)
 
 
-def _errors(values: dict[str, Any]) -> Iterator[tuple[positions.Path, str]]:
+def _errors(values: dict[str, Any]) -> Iterator[tuple[Place, str]]:
     """Yield path and reason of each error in settings."""
     try:
         FileSettings(**values)
@@ -142,31 +143,13 @@ def _errors(values: dict[str, Any]) -> Iterator[tuple[positions.Path, str]]:
                 yield from (((name, *path), reason) for path, reason in _reasons(error, model))
 
 
-def _reasons(error: ValueError, model: type[BaseModel] = Settings) -> Iterator[tuple[positions.Path, str]]:
+def _reasons(error: ValueError, model: type[BaseModel] = Settings) -> Iterator[tuple[Place, str]]:
     if not isinstance(error, ValidationError):
         # A variable that must be JSON and is not: the message names the field.
         name = next((name for name in Settings.model_fields if f'"{name}"' in str(error)), "")
         yield (name,), "not JSON"
         return
-    for each in error.errors():
-        path = tuple(each["loc"])
-        if each["type"] == "extra_forbidden":
-            known = Rule.model_fields if path[:1] == ("rules",) else model.model_fields
-            near = get_close_matches(str(path[-1]), known, n=1)
-            hint = f"is {near[0]} meant?" if near else f"there are {', '.join(known)}"
-            yield path, f"unknown key; {hint}"
-            continue
-        reason = each["msg"].removeprefix("Value error, ").removeprefix("Input ")
-        secret = _DSN in path
-        yield path, reason if secret or not path else f"{reason} ({str(each['input'])[:60]!r})"
-
-
-def _written(path: positions.Path) -> str:
-    """Write a path: ``policy.rules[0].queue``."""
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return text
+    yield from problems(error, model, secret=_DSN)
 
 
 def _line(message: str) -> int | None:

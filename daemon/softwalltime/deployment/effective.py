@@ -16,6 +16,7 @@ from softwalltime.errors import UsageError
 from softwalltime.policy.presets import guard_of, resolved
 from softwalltime.settings import Settings
 from softwalltime.store.engine import parse_dsn
+from softwalltime.validation import Place
 
 DEFAULT = "default"
 _MISSING = object()
@@ -37,14 +38,14 @@ class _Sources:
     """Which file or variable gives a key."""
 
     def __init__(self, files: list[Path]) -> None:
-        self._lines: dict[Path, dict[positions.Path, int]] = {}
+        self._lines: dict[Path, dict[Place, int]] = {}
         self._values: dict[Path, dict[str, Any]] = {}
         for file in files:
             text = file.read_text(encoding="utf-8")
             self._values[file] = tomllib.loads(text)
             self._lines[file] = positions.toml_lines(text)
 
-    def of(self, path: positions.Path) -> str:
+    def of(self, path: Place) -> str:
         """Return where the value with this path is given; ``default`` if nowhere."""
         if os.environ.get(variable := f"{PREFIX}{path[0]}".upper()):
             return variable

@@ -5,11 +5,10 @@ from collections.abc import Iterator
 from json.decoder import JSONDecoder
 from typing import Any
 
-Path = tuple[str | int, ...]
-"""Keys and indexes that lead to a value."""
+from softwalltime.validation import Place
 
 
-def line_of(lines: dict[Path, int], path: Path) -> int | None:
+def line_of(lines: dict[Place, int], path: Place) -> int | None:
     """Return the line of a value, else of the first one within it, else of the nearest one around it."""
     if path in lines or not path:
         return lines.get(path)
@@ -17,12 +16,12 @@ def line_of(lines: dict[Path, int], path: Path) -> int | None:
     return next(within, None) or line_of(lines, path[:-1])
 
 
-def toml_lines(text: str) -> dict[Path, int]:
+def toml_lines(text: str) -> dict[Place, int]:
     """Return the line, from 1, of each table and key of a valid TOML document."""
     lines = text.splitlines(keepends=True)
-    found: dict[Path, int] = {}
-    arrays: dict[Path, int] = {}
-    table: Path = ()
+    found: dict[Place, int] = {}
+    arrays: dict[Place, int] = {}
+    table: Place = ()
     number = 0
     while number < len(lines):
         statement = lines[number].strip()
@@ -41,10 +40,10 @@ def toml_lines(text: str) -> dict[Path, int]:
     return found
 
 
-def json_lines(text: str) -> tuple[dict[Path, int], list[tuple[Path, int]]]:
+def json_lines(text: str) -> tuple[dict[Place, int], list[tuple[Place, int]]]:
     """Return the line, from 1, of each key of a valid JSON document, and the keys that their object has twice."""
-    found: dict[Path, int] = {}
-    twice: list[tuple[Path, int]] = []
+    found: dict[Place, int] = {}
+    twice: list[tuple[Place, int]] = []
     decoder = JSONDecoder()
 
     def space(at: int) -> int:
@@ -52,7 +51,7 @@ def json_lines(text: str) -> tuple[dict[Path, int], list[tuple[Path, int]]]:
             at += 1
         return at
 
-    def value(at: int, path: Path) -> int:
+    def value(at: int, path: Place) -> int:
         at = space(at)
         if text[at] not in "{[":
             return decoder.raw_decode(text, at)[1]
@@ -81,10 +80,10 @@ def _parsed(text: str) -> dict[str, Any] | None:
         return None
 
 
-def _header(statement: str, arrays: dict[Path, int]) -> Path:
+def _header(statement: str, arrays: dict[Place, int]) -> Place:
     """Return the path of a table, with the index of the newest element of each array of tables in it."""
     values: Any = _parsed(statement) or {}
-    path: Path = ()
+    path: Place = ()
     is_array = False
     while values:
         is_array = isinstance(values, list)
@@ -101,7 +100,7 @@ def _header(statement: str, arrays: dict[Path, int]) -> Path:
     return path
 
 
-def _keys(values: Any, lines: list[str], path: Path = ()) -> Iterator[tuple[Path, int]]:
+def _keys(values: Any, lines: list[str], path: Place = ()) -> Iterator[tuple[Place, int]]:
     """Yield the keys of a statement with their lines within it; elements of an array may have lines of their own."""
     items = values.items() if isinstance(values, dict) else enumerate(values)
     for key, value in items:

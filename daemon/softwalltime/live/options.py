@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from softwalltime.errors import UsageError
 from softwalltime.policy.presets import guard_of
 from softwalltime.policy.site import SitePolicy
+from softwalltime.validation import validate
 
 
 class LiveOptions(BaseModel):
@@ -72,11 +72,4 @@ def live_options(values: Mapping[str, object], preset: object = None) -> LiveOpt
     :param preset: of the policy; safe and order have a guard.
     :raises UsageError: names the key and what is wrong with its value.
     """
-    try:
-        return LiveOptions.model_validate({"guard": guard_of(preset), **values})
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(("live", *map(str, first["loc"])))
-        if first["type"] == "extra_forbidden":
-            raise UsageError(f"{key}: unknown key; there are {', '.join(LiveOptions.model_fields)}") from error
-        raise UsageError(f"{key}: {first['msg']} ({str(first['input'])[:60]!r})") from error
+    return validate(LiveOptions, "live", {"guard": guard_of(preset), **values})

@@ -8,16 +8,16 @@ selective adjustment).
 
 import hashlib
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from softwalltime.errors import OptionError, UsageError
+from softwalltime.errors import OptionError
 from softwalltime.jobs import Submission
 from softwalltime.policy.clamp import MINIMUM
 from softwalltime.policy.presets import PRESETS, PresetName, resolved
 from softwalltime.predictors.registry import make
+from softwalltime.validation import validate
 
 WALLTIME = "walltime"
 KEEP = "keep"
@@ -156,18 +156,7 @@ def site_policy(values: Mapping[str, object]) -> SitePolicy:
 
     :raises UsageError: names the key and what is wrong with its value.
     """
-    try:
-        return SitePolicy.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ("policy", *map(str, first["loc"]))
-        if first["type"] == "extra_forbidden":
-            known = Rule.model_fields if "rules" in place[:-1] else SitePolicy.model_fields
-            near = get_close_matches(place[-1], known, n=1)
-            hint = f"is {near[0]} meant?" if near else f"there are {', '.join(known)}"
-            raise UsageError(f"{'.'.join(place[:-1])}: unknown key {place[-1]}; {hint}") from error
-        reason = first["msg"].removeprefix("Value error, ")
-        raise UsageError(f"{'.'.join(place)}: {reason} ({str(first['input'])[:60]!r})") from error
+    return validate(SitePolicy, "policy", values)
 
 
 class Terms(NamedTuple):

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from softwalltime.errors import UsageError
+from softwalltime.validation import validate
 
 
 class StartOptions(BaseModel):
@@ -47,11 +47,4 @@ def start_options(values: Mapping[str, object]) -> StartOptions:
 
     :raises UsageError: names the key and what is wrong with its value.
     """
-    try:
-        return StartOptions.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(("starts", *map(str, first["loc"])))
-        if first["type"] == "extra_forbidden":
-            raise UsageError(f"{key}: unknown key; there are {', '.join(StartOptions.model_fields)}") from error
-        raise UsageError(f"{key}: {first['msg']} ({str(first['input'])[:60]!r})") from error
+    return validate(StartOptions, "starts", values)

@@ -11,6 +11,7 @@ from softwalltime.errors import OptionError, SourceError
 from softwalltime.policy.clamp import MINIMUM
 from softwalltime.policy.site import Exclusive
 from softwalltime.predictors.registry import make
+from softwalltime.validation import hint, plain
 
 WALLTIME = "walltime"
 """The specification of a value that is the walltime."""
@@ -97,10 +98,8 @@ def policy_of(values: dict[str, Any], where: str) -> Policy:
         first = error.errors()[0]
         key = str(first["loc"][0]) if first["loc"] else ""
         if first["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-            known = ", ".join(asdict(Policy()))
-            raise OptionError(f"{where}: no key is called {key!r}; there are {known}") from error
-        reason = first["msg"].removeprefix("Input ")
-        raise OptionError(f"{where}: {key} = {values.get(key)!r}: {reason}") from error
+            raise OptionError(f"{where}: unknown key {key}; {hint(key, asdict(Policy()))}") from error
+        raise OptionError(f"{where}: {key} = {values.get(key)!r}: {plain(first['msg'])}") from error
     for spec in (policy.waiting, policy.running, policy.ordering):
         if spec not in FIXED:
             make(spec)
