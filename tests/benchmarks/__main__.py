@@ -4,6 +4,7 @@ import sys
 
 from tests.benchmarks import (
     bench_attention,
+    bench_attributes,
     bench_calibrated,
     bench_daemon,
     bench_forecasting,
@@ -27,6 +28,7 @@ from tests.benchmarks import (
 
 BENCHMARKS = {
     "attention": bench_attention.main,
+    "attributes": bench_attributes.main,
     "calibrated": bench_calibrated.main,
     "replay": bench_replay.main,
     "shadows": bench_shadows.main,

@@ -43,13 +43,14 @@ def main() -> None:
     for name in NAMES:
         for file in sorted(TRACES.glob(f"{name}*.swf.gz")):
             workload = Workload(list(read_jobs([file], Tally())))
-            for weights in (PLAIN, *_held_out(file.name, folder)):
+            for weights in (PLAIN, *held_out(file.name, folder)):
                 rows.append([name, "plain" if weights == PLAIN else "learned", *_figures(workload, weights)])
                 print(rows[-1], flush=True)
     print(table(HEADER, rows))
 
 
-def _held_out(trace: str, folder: Path) -> Iterator[str]:
+def held_out(trace: str, folder: Path) -> Iterator[str]:
+    """Yield the weights to measure a trace with, if there are any that were not trained on it."""
     files = [file for file in sorted(folder.glob("*.json")) if trace.startswith(file.stem)]
     if files:
         yield str(files[0])
