@@ -52,7 +52,7 @@ def test_the_daemon_and_the_presets_need_no_extra() -> None:
     done = without_extras(DAEMON)
     assert done.returncode == 0, done.stderr
     unusable, problem = done.stdout.splitlines()
-    assert unusable == "adaboost calibrated random-forest svr trip"
+    assert unusable == "adaboost calibrated gaussier random-forest svr trip"
     assert "pip install 'pbs-softwalltime[measure]'" in problem
 
 
