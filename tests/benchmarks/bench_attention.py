@@ -38,7 +38,7 @@ HEADER = (
 
 def main() -> None:
     """Print one row for each trace and kind of weights."""
-    folder = Path(os.environ.get("SOFTWALLTIME_TEST_WEIGHTS", "/nonexistent"))
+    folder = weights_folder()
     rows = []
     for name in NAMES:
         for file in sorted(TRACES.glob(f"{name}*.swf.gz")):
@@ -47,6 +47,11 @@ def main() -> None:
                 rows.append([name, "plain" if weights == PLAIN else "learned", *_figures(workload, weights)])
                 print(rows[-1], flush=True)
     print(table(HEADER, rows))
+
+
+def weights_folder() -> Path:
+    """Return the folder that SOFTWALLTIME_TEST_WEIGHTS names."""
+    return Path(os.environ.get("SOFTWALLTIME_TEST_WEIGHTS", "/nonexistent"))
 
 
 def held_out(trace: str, folder: Path) -> Iterator[str]:

@@ -1,9 +1,13 @@
 """All predictors on all traces: accuracy, underestimation, errors and processor time.
 
 ``python -m tests.benchmarks predictors`` prints the tables of daemon/softwalltime/predictors/TABLE.md.  Figures are
-saved in build/predictors as they are computed; the same command continues from there.
+saved in build/predictors as they are computed; the same command continues from there.  The learned weights of
+calibrated are held out for each trace (see :mod:`.bench_attention`).
+
+SOFTWALLTIME_BENCH_PREDICTORS prints only the rows that begin with one of these words, joined by commas.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +21,7 @@ from softwalltime.states import TEACHING
 from softwalltime.text_table import table
 from softwalltime.tuning.trial import Trial
 from softwalltime.tuning.trials import run_trials
+from tests.benchmarks.bench_attention import held_out, weights_folder
 from tests.samples import ROOT, TRACES
 
 FOLDER = ROOT / "build" / "predictors"
@@ -33,6 +38,11 @@ SPECS = (
     "calibrated:weights=plain,statistic=mean",
     "calibrated:weights=plain,statistic=median",
 )  # fmt: skip
+LEARNED = (
+    "target=0.02", "target=0.05", "target=0.1", "objective=absolute-error", "objective=node-seconds",
+    "statistic=mean", "statistic=median",
+)  # fmt: skip
+"""Options of calibrated with the weights held out for the trace."""
 FIRST = 30 * 86400
 """Seconds at the beginning of a trace whose jobs are not scored; predictors learn from them."""
 MINIMUM = 1
@@ -58,14 +68,15 @@ def main(names: Sequence[str] = (), processes: int | None = None) -> None:
 def _print(path: Path, processes: int | None) -> None:
     jobs = JobColumns.of(read_values([path], Tally()))
     since = int(jobs.numbers("submitted").min()) + FIRST
+    specs = _specs(path.name)
     trials = run_trials(
-        jobs, TEACHING, SPECS, (since, None), MINIMUM, keep=FOLDER / f"{path.name}.jsonl", processes=processes,
-        timeout=TIMEOUT, medians=True,
+        jobs, TEACHING, tuple(specs.values()), (since, None), MINIMUM, keep=FOLDER / f"{path.name}.jsonl",
+        processes=processes, timeout=TIMEOUT, medians=True,
     )  # fmt: skip
     scored = Workload(jobs, scoring=Scoring(since))
     floor = find_floor(scored)
     print(f"### {path.name.partition('.')[0]}: {int(scored.scored.sum()):,} scored of {len(jobs):,} jobs\n")
-    print(table(HEADER, [_row(trial, len(jobs)) for trial in trials.values()]))
+    print(table(HEADER, [_row(name, trials[spec], len(jobs)) for name, spec in specs.items()]))
     if floor is not None:
         print(
             f"\nfloor of the MAE with the signature's attributes alone: {floor.mean_absolute_error:,.0f} s\n",
@@ -73,12 +84,21 @@ def _print(path: Path, processes: int | None) -> None:
         )
 
 
-def _row(trial: Trial, jobs: int) -> list[str]:
+def _specs(trace: str) -> dict[str, str]:
+    """Return the predictors by what the table calls them."""
+    specs = {spec: spec for spec in SPECS}
+    for weights in held_out(trace, weights_folder()):
+        specs |= {f"calibrated:{options}": f"calibrated:weights={weights},{options}" for options in LEARNED}
+    wanted = tuple(filter(None, os.environ.get("SOFTWALLTIME_BENCH_PREDICTORS", "").split(",")))
+    return {name: spec for name, spec in specs.items() if not wanted or name.startswith(wanted)}
+
+
+def _row(name: str, trial: Trial, jobs: int) -> list[str]:
     if trial.failure:
-        return [trial.spec, trial.failure, *["-"] * (len(HEADER) - 2)]
+        return [name, trial.failure, *["-"] * (len(HEADER) - 2)]
     (part,) = trial.parts
     shares = [f"{100 * share:.1f}%" for share in (part.underestimated or 0.0, part.badly or 0.0)]
     middle = "-" if part.median_error is None else f"{part.median_error:,.0f}"
     accuracy, error = part.accuracy or 0.0, part.error or 0.0
     per_job = f"{1e6 * trial.seconds / jobs:.0f}"
-    return [trial.spec, f"{accuracy:.3f}", *shares, f"{error:,.0f}", middle, f"{trial.seconds:.1f}", per_job]
+    return [name, f"{accuracy:.3f}", *shares, f"{error:,.0f}", middle, f"{trial.seconds:.1f}", per_job]

@@ -8,6 +8,7 @@ import pytest
 
 from softwalltime.errors import SourceError
 from softwalltime.policy.presets import HALF
+from softwalltime.predictors.learned.network import SHIPPED, dump, load
 from softwalltime.predictors.registry import make
 from softwalltime.replay.clamp_all import clamp_all
 from softwalltime.replay.drive import drive
@@ -15,11 +16,13 @@ from softwalltime.replay.job_columns import JobColumns
 from softwalltime.replay.metrics import score
 from softwalltime.replay.workload import Workload
 from softwalltime.simulation.metrics import Metrics
+from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.tasks import Experiment
 from softwalltime.states import TEACHING
 from softwalltime.tuning.candidates import candidates
 from softwalltime.tuning.choice import Chosen, choose, front, split_at
 from softwalltime.tuning.recommendation import HALVED, TODAY, Setting, recommend, settings_of
-from softwalltime.tuning.trial import PartFigures, Trial, figures_of_parts, record
+from softwalltime.tuning.trial import PartFigures, Trial, TrialTask, figures_of_parts, record
 from softwalltime.tuning.trials import run_trials
 from softwalltime.workloads.synthetic import generate
 
@@ -72,6 +75,37 @@ def test_an_interrupted_command_continues_from_its_file(tmp_path: Path) -> None:
     keep.write_text("something else\n")
     with pytest.raises(SourceError, match="holds something other than trials"):
         tried("v1")
+
+
+def test_a_trial_counts_for_the_same_weights_only_whatever_the_name_of_their_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shipped, file = load(SHIPPED), Path("weights.json")
+    file.write_text(dump(shipped))
+    specs = (
+        f"calibrated:weights={file}",
+        f"champion:of=v1/calibrated:weights={file}",
+        "calibrated:weights=plain",
+        "v1",
+    )
+
+    def keys() -> dict[str, tuple[str, str]]:
+        policies = [Policy(order="xf", ordering=spec) for spec in specs]
+        experiment = Experiment("digest", 8, Policy())
+        trials = [TrialTask(tmp_path, "digest", 1, spec, (None, None), 60).key for spec in specs]
+        return dict(zip(specs, zip(trials, (experiment.key(each, 1) for each in policies), strict=True), strict=True))
+
+    before = keys()
+    assert keys() == before
+    file.write_text(dump(replace(shipped, about={"seed": 2})))
+    assert keys() == before, "the weights are the same"
+    file.write_text(dump(replace(shipped, layers=(shipped.layers[0] + np.float32(0.5), *shipped.layers[1:]))))
+    after = keys()
+    for spec in specs[:2]:
+        assert not set(before[spec]) & set(after[spec])
+    for spec in specs[2:]:
+        assert before[spec] == after[spec]
 
 
 def test_all_cores_find_what_one_process_finds() -> None:

@@ -74,6 +74,14 @@ class Predictor(ABC):
         return EVERYTHING
 
     @property
+    def contents(self) -> str:
+        """A digest of what the predictor took from a file, such as trained weights; empty: it took nothing.
+
+        Saved figures count only for equal contents, because a file may change and keep its name.
+        """
+        return ""
+
+    @property
     def notice(self) -> str:
         """A sentence about the predictor's own state for ``status`` and the daemon's log; empty: nothing to say."""
         return ""

@@ -154,6 +154,11 @@ class Calibrated(Predictor):
         """The last jobs of each user, and all of the last ``DAYS``."""
         return History(per_user=LEAST, seconds=DAYS * 86400)
 
+    @property
+    def contents(self) -> str:
+        """The digest of the learned weights."""
+        return "" if self._weights is None else self._weights.digest
+
     def observe(self, event: Event) -> None:
         """Note which jobs wait and run."""
         if isinstance(event, Ended):

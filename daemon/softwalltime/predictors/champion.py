@@ -136,6 +136,11 @@ class Champion(Predictor):
         )
 
     @property
+    def contents(self) -> str:
+        """Those of the predictors that have one, in their order."""
+        return "+".join(filter(None, (predictor.contents for predictor in self._asked)))
+
+    @property
     def observes(self) -> bool:
         """Whether one of the predictors does."""
         return any(predictor.observes for predictor in self._asked)

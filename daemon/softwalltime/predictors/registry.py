@@ -103,6 +103,15 @@ def make(spec: str) -> Predictor:
     return predictor(_options(predictor, spec, given))
 
 
+def contents_of(spec: str) -> str:
+    """Return a digest of the files that a predictor with this spec reads; empty if it reads none or cannot be made."""
+    try:
+        return make(spec).contents
+    # Another package's predictor may fail in any way; whoever makes it to use it reports that.
+    except Exception:
+        return ""
+
+
 def split_specs(text: str) -> list[str]:
     """Split a list such as ``v1,percentile:p=95,keys=user,v3``, in which both lists and options use commas.
 

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from softwalltime.errors import OptionError, SourceError
 from softwalltime.policy.clamp import MINIMUM
 from softwalltime.policy.site import Exclusive
-from softwalltime.predictors.registry import make
+from softwalltime.predictors.registry import contents_of, make
 from softwalltime.validation import hint, plain
 
 WALLTIME = "walltime"
@@ -81,6 +81,12 @@ class Policy:
         ]
         recorded = [] if self.kill_at_walltime else ["run-as-recorded"]
         return " ".join([f"{self.order}+{self.backfill}", *rest, *recorded])
+
+    @property
+    def contents(self) -> dict[str, str]:
+        """Digests of the files that its predictors read, by their specification."""
+        specs = sorted({self.waiting, self.running, self.ordering} - set(FIXED))
+        return {spec: digest for spec in specs if (digest := contents_of(spec))}
 
 
 _ADAPTER = TypeAdapter(Policy)

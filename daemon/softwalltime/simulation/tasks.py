@@ -47,7 +47,10 @@ class Experiment:
 
     def key(self, policy: Policy, seed: int) -> str:
         """Key that differs between simulations with different figures."""
-        return sha256(dumps([asdict(self), asdict(policy), seed], sort_keys=True).encode()).hexdigest()[:20]
+        values = [asdict(self), asdict(policy), seed]
+        if files := self.baseline.contents | policy.contents:
+            values.append(files)
+        return sha256(dumps(values, sort_keys=True).encode()).hexdigest()[:20]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from softwalltime.errors import SoftwalltimeError
 from softwalltime.events import Kind
 from softwalltime.jobs import CompletedJob, Prediction
 from softwalltime.predictors.base import Predictor
-from softwalltime.predictors.registry import make
+from softwalltime.predictors.registry import contents_of, make
 from softwalltime.replay.clamp_all import clamp_all
 from softwalltime.replay.metrics import Errors, share
 from softwalltime.replay.sweep.snapshot import load_once
@@ -72,8 +72,14 @@ class TrialTask:
     @property
     def key(self) -> str:
         """Key of all that the figures depend on."""
-        values = asdict(self) | {"path": None, "timeout": None}
+        values = asdict(self) | {"path": None, "timeout": None} | _contents(self.spec)
         return sha256(dumps(values, sort_keys=True).encode()).hexdigest()[:20]
+
+
+def _contents(spec: str) -> dict[str, str]:
+    """Return the digest of the predictor's files, if it has any."""
+    digest = contents_of(spec)
+    return {"contents": digest} if digest else {}
 
 
 @dataclass(frozen=True, slots=True)

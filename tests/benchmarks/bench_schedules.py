@@ -1,0 +1,97 @@
+"""Schedules with calibrated on recorded traces: expansion factors by its median, its mean for waiting jobs.
+
+Compared with WFP and walltimes, and with the same order and half the walltime, on shaken workloads, each policy on the
+same ones.  The weights are held out (see :mod:`.bench_attention`).  Figures are saved in build/schedules as they are
+computed; the same command continues from there.
+
+SOFTWALLTIME_BENCH_TRACES (``SDSC=31-40,HPC2N=31-40,CEA=31-40``) changes traces and seeds.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+
+from softwalltime.accounting.reader import read_values
+from softwalltime.accounting.tally import Tally
+from softwalltime.replay.job_columns import JobColumns
+from softwalltime.replay.sweep.snapshot import take
+from softwalltime.simulation.differences import Interval, relative_changes
+from softwalltime.simulation.metrics import Metrics
+from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.result_cache import ResultCache
+from softwalltime.simulation.tasks import Experiment, SimulationTask, evaluate
+from softwalltime.states import TEACHING
+from softwalltime.text_table import table
+from tests.benchmarks.bench_attention import held_out, weights_folder
+from tests.samples import ROOT, TRACES
+
+FOLDER = ROOT / "build" / "schedules"
+PROCESSORS = {"SDSC": 128, "HPC2N": 240, "CEA": 93312}
+"""Sizes of the machines, by the beginning of a trace's name."""
+DEFAULT = ",".join(f"{name}=31-40" for name in PROCESSORS)
+BASELINE = Policy(order="wfp")
+HALF = Policy(order="xf", waiting="factor:0.5", ordering="factor:0.5")
+HEADER = ("trace", "seeds", "policy", "against", "wait", "bounded slowdown")
+
+
+def main() -> None:
+    """Print the paired differences of wait and bounded slowdown (10 s) with their 95% confidence intervals."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for item in os.environ.get("SOFTWALLTIME_BENCH_TRACES", DEFAULT).split(","):
+        name, _, seeds = item.partition("=")
+        first, _, last = seeds.partition("-")
+        for path in sorted(TRACES.glob(f"{name}*.swf.gz")):
+            rows += _rows(path, name, range(int(first), int(last or first) + 1))
+    print(table(HEADER, rows))
+
+
+def _rows(path: Path, name: str, seeds: range) -> list[list[str]]:
+    weights = next(iter(held_out(path.name, weights_folder())), None)
+    if weights is None:
+        return [[name, "-", "calibrated", "no weights are held out for it", "-", "-"]]
+    calibrated = Policy(
+        order="xf",
+        waiting=f"calibrated:statistic=mean,weights={weights}",
+        ordering=f"calibrated:statistic=median,weights={weights}",
+    )
+    found = _simulated(path, PROCESSORS[name], (BASELINE, HALF, calibrated), seeds)
+    pairs = (
+        ("half the walltime", HALF, "WFP, walltimes", BASELINE),
+        ("calibrated", calibrated, "WFP, walltimes", BASELINE),
+        ("calibrated", calibrated, "half the walltime", HALF),
+    )
+    rows = []
+    for policy, mine, against, other in pairs:
+        changes = relative_changes(found[mine], found[other])
+        rows.append(
+            [name, str(len(seeds)), policy, against, _shown(changes["wait_mean"]), _shown(changes["bsld10_mean"])]
+        )
+    return rows
+
+
+def _simulated(path: Path, processors: int, policies: tuple[Policy, ...], seeds: range) -> dict[Policy, list[Metrics]]:
+    """Return the metrics of each policy by seed."""
+    found: dict[Policy, list[Metrics]] = {policy: [] for policy in policies}
+    with tempfile.TemporaryDirectory() as folder:
+        jobs = take(JobColumns.of(read_values([path], Tally())), TEACHING, Path(folder) / "jobs.json")
+        experiment = Experiment(jobs.digest, processors, BASELINE, "week")
+        with ResultCache(FOLDER / f"{path.name}.jsonl", experiment) as kept:
+            for seed in seeds:
+                todo = tuple(policy for policy in policies if kept.find(policy, seed) is None)
+                if todo:
+                    for result in evaluate(SimulationTask(experiment, jobs.path, tuple(sorted(TEACHING)), todo, seed)):
+                        kept.add(result)
+                for policy in policies:
+                    result = kept.find(policy, seed)
+                    assert result is not None
+                    found[policy].append(result.metrics)
+    return found
+
+
+def _shown(change: Interval) -> str:
+    if change.mean is None:
+        return "-"
+    if change.low is None or change.high is None:
+        return f"{change.mean:+.1%}"
+    return f"{change.mean:+.1%} [{100 * change.low:+.1f}, {100 * change.high:+.1f}]"
