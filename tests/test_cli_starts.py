@@ -155,13 +155,14 @@ def test_replay_starts_compares_forecasts_with_baselines_and_calibrates_live_one
     arguments = f"replay-starts {accounting} --processors 128 --sample 50 --runs 3 --every 20000".split()
     assert run([*arguments, "--save-calibration", calibration]) == 0
     text = capsys.readouterr().out
-    for name in ("walltimes", "like jobs", "predicted runtimes", "combined"):
+    for name in ("walltimes", "like jobs", "predicted runtimes", "drawn runtimes", "combined"):
         assert f"| {name} " in text
     assert "at submission: " in text
     assert "18.9% of the mean wait" in text
-    assert run([*arguments, "--recorded", "--format", "json"]) == 0
+    assert run([*arguments, "--recorded", "--by", "queue", "--format", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["schedule"] == "recorded"
+    assert any(name.startswith("at submission, queue ") for name in document["forecasts"])
     assert document["forecasts"]["at submission"]["combined"]["forecasts"] > 0
     live = ["starts", "--snapshot", queue, "--log", accounting, "--runs", "20", "--format", "json"]
     rows = []

@@ -21,6 +21,7 @@ from softwalltime.forecast.judgement import (
     scores,
 )  # fmt: skip
 from softwalltime.forecast.runtimes import RuntimeModel
+from softwalltime.forecast.start_classes import KINDS, LEAST, by_class
 from softwalltime.predictors.registry import make
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Jobs
@@ -53,7 +54,7 @@ def test_calibration_makes_ranges_hold_what_they_promise_and_expected_waits_unbi
         corrections = calibration.corrections_for(found)
         low, _, expected, _, high = corrections.corrected(found)
         for name, (begin, middle, end) in {
-            "raw": (ranges[0], found.mean, ranges[-1]), "corrected": (low, expected, high)
+            "raw": (ranges[0], found.median, ranges[-1]), "corrected": (low, expected, high)
         }.items():  # fmt: skip
             inside[name] += bool(begin <= actual <= end)
             errors[name] += abs(middle - actual)
@@ -89,6 +90,41 @@ def test_ranges_hold_what_they_promise_also_when_waits_become_much_longer(waited
     # The first 40 forecasts are not corrected.
     assert 850 <= inside["before"] <= 950
     assert 850 <= inside["after"] <= 950
+
+
+def test_a_class_of_few_forecasts_has_the_weights_of_its_phase_and_of_many_its_own() -> None:
+    calibration = Calibration()
+    short = WaitForecast(1000.0, 2000.0, 4000.0, (900.0, 950.0, 1050.0, 1100.0))
+    long = WaitForecast(10_000.0, 20_000.0, 40_000.0, (9000.0, 9500.0, 10_500.0, 11_000.0))
+    for number in range(400):
+        # Of short waits the walltimes are right, of long ones the drawn runtimes.
+        calibration.add(long, calibration.corrections_for(long), 10_000.0)
+        if number < 5:
+            calibration.add(short, calibration.corrections_for(short), 2000.0)
+    assert calibration.corrections_for(short).corrected(short)[2] == 1000
+    for _ in range(400):
+        calibration.add(short, calibration.corrections_for(short), 2000.0)
+    assert calibration.corrections_for(short).corrected(short)[2] == 2000
+    assert calibration.corrections_for(long).corrected(long)[2] == 10_000
+
+
+def test_forecasts_are_divided_by_expected_wait_by_processors_and_by_queue(jobs: Jobs) -> None:
+    waits = [300.0 if number % 2 else 200_000.0 for number in range(len(jobs))]
+    made = [Judged(job, 0, 100, {COMBINED: np.full(5, wait)}) for job, wait in enumerate(waits)]
+    for kind in KINDS:
+        found = by_class({"all": made}, kind, jobs)
+        members = [each.job for some in found.values() for each in some]
+        assert len(set(members)) == len(members) <= len(made)
+        assert len(made) - len(members) < LEAST * 10
+        assert all(len(some) >= LEAST for some in found.values())
+    by_wait = by_class({"all": made}, "wait", jobs)
+    assert list(by_wait) == ["all, expected wait below 10 min", "all, expected wait from 2 d on"]
+    assert {waits[each.job] for each in by_wait["all, expected wait below 10 min"]} == {300}
+    for name, some in by_class({"all": made}, "processors", jobs).items():
+        sizes = [jobs.processors[each.job] for each in some]
+        assert max(sizes) < 2 * min(sizes), name
+    for name, some in by_class({"all": made}, "queue", jobs).items():
+        assert {f"all, queue {jobs.completed[each.job].submission.queue}" for each in some} == {name}
 
 
 def test_no_range_goes_beyond_twice_the_longest_wait() -> None:

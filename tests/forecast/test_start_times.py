@@ -145,6 +145,17 @@ def test_a_start_that_depends_on_a_job_without_a_walltime_is_forecast_from_past_
         assert found.expected == NOW + 1900
 
 
+def test_the_expected_start_is_as_likely_early_as_late_and_not_the_mean_of_a_long_tail() -> None:
+    queue = model_of(server(16, running(1, 16, 100_000, elapsed=0), waiting(2, 16, 60)))
+    runtimes = RuntimeModel(None)
+    for number in range(20):
+        runtimes.ended(job("bob", runtime=1 if number < 14 else 1000, walltime=1000, job_id=f"{number}.srv"))
+    (found,) = expected_starts(queue, Learnt(runtimes, LikeWaits()), frozenset(("2.srv",)), runs=200)
+    # The mean is about 30,000 s.
+    assert found.expected is not None
+    assert found.expected < NOW + 1000
+
+
 def test_jobs_that_cannot_start_have_a_reason_in_place_of_a_forecast() -> None:
     queue = model_of(snapshot_of(recorded_output()))
     reasons = {each.job.submission.job_id: each.reason for each in queue.impossible}

@@ -20,6 +20,7 @@ from softwalltime.forecast.calibration_file import CalibrationFile, save_calibra
 from softwalltime.forecast.history import PREDICTOR
 from softwalltime.forecast.judgement import METHODS, GivenSchedule, StartScores, judge, sampled, scores
 from softwalltime.forecast.runtimes import RuntimeModel
+from softwalltime.forecast.start_classes import KINDS, by_class
 from softwalltime.formatting import duration, percent, plural
 from softwalltime.predictors.registry import make
 from softwalltime.simulation.engine import simulate
@@ -33,8 +34,9 @@ PUBLISHED = "Li et al. 2004 published an error of 18.9% of the mean wait (NIKHEF
 LEGEND = """\
 error: mean absolute error of the expected start; bias: mean of expected - actual, below 0 if too early; 50%, 90% range:
 share of the starts within it; width: mean width of the 90% range.  walltimes: the simulation with the users' walltimes;
-like jobs: mean of what like jobs waited lately; predicted runtimes: the simulation with medians, ranges of the drawn
-ones; combined: mean of the drawn ones, walltimes and like jobs, weighted and corrected by past errors."""
+like jobs: mean of what like jobs waited lately; predicted runtimes: the simulation with medians; drawn runtimes: median
+and ranges of simulations with drawn ones; combined: these, walltimes and like jobs, weighted and corrected by past
+errors."""
 
 
 _TABLE = (
@@ -107,6 +109,7 @@ COLUMNS = ("time", "method", *(field.name for field in fields(StartScores)))
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the drawn runtimes.")
 @click.option("--arrivals", "arriving", is_flag=True, help="Draw jobs that come later from those of the last weeks.")
+@click.option("--by", multiple=True, type=click.Choice(KINDS), help="Figures by class of jobs too; may be given again.")
 @click.option(
     "--save-calibration", "file", type=click.Path(dir_okay=False, path_type=Path),
     help="Write what the errors teach to this file, for softwalltime starts --calibration.",
@@ -116,21 +119,23 @@ COLUMNS = ("time", "method", *(field.name for field in fields(StartScores)))
 @store_options
 def replay_starts(
     sources: tuple[str, ...], processors: int | None, recorded: bool, spec: str, sample: int, every: int, runs: int,
-    seed: int, arriving: bool, file: Path | None, selection: JobSelection, output: Output, settings: LazySettings,
+    seed: int, arriving: bool, by: tuple[str, ...], file: Path | None, selection: JobSelection, output: Output,
+    settings: LazySettings,
 ) -> int:  # fmt: skip
     """Measure forecasts of start times on recorded jobs.
 
     A SOURCE is what it is to replay.  The jobs are scheduled first come, first served with EASY backfilling and
     walltimes on a machine of N processors, or as recorded (--recorded).  Of a sample of the jobs that waited, the start
     is forecast at the submission and every hour after, from what was known then, and compared with the actual start.
-    The first tenth of the sample only calibrates.
+    The first tenth of the sample only calibrates.  --by gives figures of classes too: of about the same expected wait,
+    of about the same number of processors, or of one queue.
 
     \b
     Example:
       softwalltime replay-starts accounting --processors 128 --sample 50 --runs 20
       softwalltime replay-starts KTH-SP2.swf.gz --processors 100
       softwalltime replay-starts LOGS --recorded --predictor memorizer:window=30d
-      softwalltime replay-starts LOGS --since 2026-01-01 --arrivals
+      softwalltime replay-starts LOGS --since 2026-01-01 --arrivals --by wait
     """
     predictor = make(spec)
     if file is not None and not os.access(file.parent, os.W_OK):
@@ -160,6 +165,7 @@ def replay_starts(
         "at submission": [each for each in judged if not each.waited],
         f"every {duration(every)} after": [each for each in judged if each.waited],
     }
+    parts |= {name: part for kind in dict.fromkeys(by) for name, part in by_class(parts, kind, jobs).items()}
     found = {name: {method: scores(part, method) for method in METHODS} for name, part in parts.items() if part}
     document = ReplayStartsDocument(
         selection.label(sources),

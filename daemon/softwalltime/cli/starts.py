@@ -80,7 +80,7 @@ def starts(
     """Forecast when waiting jobs will start.
 
     The scheduler is run forward from the state of the server, many times, with runtimes drawn from the predicted
-    distributions.  The expected start is the mean, within the 50% range.  With --runs 0 it is run once with medians,
+    distributions.  The expected start is the median of these runs.  With --runs 0 it is run once with median runtimes,
     and there are no ranges.  What a job waits for is told of the run with medians.  Jobs that will
     be submitted later are not foreseen: starts are too early on average and ranges too narrow, unless --calibration
     corrects both by the errors of past forecasts, or --arrivals draws later jobs as the site's users submit them.

@@ -1,9 +1,12 @@
-"""Forecasts corrected by the errors of past ones: unbiased expected starts, ranges that hold what they promise.
+"""Forecasts corrected by the errors of past ones: expected starts of small error, ranges that hold what they promise.
 
-Three forecasts of one wait are mixed: the mean of the simulations with drawn runtimes, the simulation with walltimes,
-and the mean wait of like jobs.  The weights are those that would have made the least error of late.  Jobs that come
-later fill the processors that others leave early, up to what is promised by walltimes, which no simulation without
-them can show: so the walltimes have their weight.
+Three forecasts of one wait are mixed: the median of the simulations with drawn runtimes, the simulation with walltimes,
+and the median wait of like jobs: medians, because the median of a distribution has the least mean absolute error.  The
+weights are those that would have made the least error of late, of forecasts that expected about the same wait; where
+there are few of these, the other forecasts of the same phase count more.  The simulations stay alone where the gain is
+below its own standard error, as the best of many weights always seems to gain something.  Jobs that come later fill the
+processors that others leave early, up to what is promised by walltimes, which no simulation without them can show: so
+the walltimes have their weight.
 
 Ranges are those of the simulations, moved with the mixture, and corrected as in conformalised quantile regression
 (Romano, Patterson & Candes 2019), each quantile by the quantile of its own past errors in log(wait + 30 min).
@@ -37,9 +40,13 @@ SOON = 1800.0
 CLASSES = (600.0, 3600.0, 4 * 3600.0, 12 * 3600.0, 48 * 3600.0)
 """Bounds of the classes of expected waits, in seconds."""
 KEPT = 400
-"""Past errors that are kept of each class."""
+"""Past errors that are kept of each class for its ranges."""
+WEIGHED = 1000
+"""Past errors that are kept of each class for its weights."""
 LEAST = 40
 """Past errors from which a class is believed, and all classes together."""
+PRIOR = 100
+"""How many past errors of its own class those of the phase of a forecast count for, in the choice of weights."""
 LATER = 1800.0
 """Seconds that a job has waited from which a forecast is no longer one at the submission."""
 GROUPS = 2 * (len(CLASSES) + 1)
@@ -62,11 +69,11 @@ _WALLTIMES, _LIKE = (np.array(column) for column in zip(*WEIGHTS, strict=True))
 class WaitForecast(NamedTuple):
     """What is forecast of one job's remaining wait before any correction, in seconds.
 
-    ``mean`` and ``ranges`` (the quantiles :data:`.start_times.LEVELS`) are of the runs with drawn runtimes.  ``waited``
-    is how long the job has waited already.
+    ``median`` and ``ranges`` (the quantiles :data:`.start_times.LEVELS`) are of the runs with drawn runtimes,
+    ``like_jobs`` is a median too.  ``waited`` is how long the job has waited already.
     """
 
-    mean: float
+    median: float
     by_walltimes: float
     like_jobs: float
     ranges: tuple[float, ...]
@@ -88,9 +95,9 @@ class Corrections:
     def mixed(self, found: WaitForecast) -> tuple[float, Floats]:
         """Return the expected wait, and the ranges moved with it."""
         walltimes, like = self.weights[_group(found)]
-        expected = (1 - walltimes - like) * found.mean + walltimes * found.by_walltimes + like * found.like_jobs
+        expected = (1 - walltimes - like) * found.median + walltimes * found.by_walltimes + like * found.like_jobs
         ranges = np.array(found.ranges)
-        return expected, (ranges + SOON) * (expected + SOON) / (found.mean + SOON) - SOON
+        return expected, (ranges + SOON) * (expected + SOON) / (found.median + SOON) - SOON
 
     def quantiles(self, found: WaitForecast) -> Floats:
         """Return the ends of the ranges, corrected, whether or not the expected wait is within them."""
@@ -115,7 +122,7 @@ class Calibration:
     def __init__(self) -> None:
         # Of each group, of one phase (at the submission, later), and of all.
         names = [*range(GROUPS), "submission", "later", "all"]
-        self._absolute: dict[int | str, deque[Floats]] = {name: deque(maxlen=KEPT) for name in names}
+        self._absolute: dict[int | str, deque[Floats]] = {name: deque(maxlen=WEIGHED) for name in names}
         self._relative: dict[int | str, deque[Floats]] = {name: deque(maxlen=KEPT) for name in names}
         self._moved = {name: [0.0] * len(LEVELS) for name in names}
         self._longest = 0.0
@@ -126,7 +133,7 @@ class Calibration:
         :param given: the corrections with which its start was forecast.
         :param actual: how long it waited from the moment of the forecast on, in seconds.
         """
-        mixed = (1 - _WALLTIMES - _LIKE) * found.mean + _WALLTIMES * found.by_walltimes + _LIKE * found.like_jobs
+        mixed = (1 - _WALLTIMES - _LIKE) * found.median + _WALLTIMES * found.by_walltimes + _LIKE * found.like_jobs
         absolute = np.abs(mixed - actual)
         relative = np.log(actual + SOON) - np.log(np.maximum(given.mixed(found)[1], 0) + SOON)
         group = _group(found)
@@ -172,13 +179,26 @@ class Calibration:
         return 2 * self._longest or math.inf
 
     def _weights(self, group: int) -> tuple[float, float]:
-        """The weights with the least mean error; the mean of the drawn runs while there are few errors."""
-        errors = _enough(self._absolute, group)
-        return WEIGHTS[int(np.array(errors).mean(axis=0).argmin())] if errors else (0.0, 0.0)
+        """The weights with the least mean error; the median of the drawn runs while there are few errors."""
+        common = _enough(self._absolute, _phase(group), "all")
+        if not common:
+            return 0.0, 0.0
+        past = np.array(common)
+        errors = past.mean(axis=0)
+        own = np.array(self._absolute[group]).reshape(-1, len(WEIGHTS))
+        if len(own):
+            # Short waits have small errors: those of the phase are brought to their size.
+            scale = own.mean() / max(float(errors.mean()), 1.0)
+            errors = (own.sum(axis=0) + PRIOR * scale * errors) / (len(own) + PRIOR)
+            past = own if len(own) >= LEAST else past
+        best = int(errors.argmin())
+        gains = past[:, 0] - past[:, best]
+        certain = errors[0] - errors[best] >= gains.std() / math.sqrt(len(gains))
+        return WEIGHTS[best] if certain else WEIGHTS[0]
 
     def _shifts(self, group: int) -> tuple[float, ...]:
         """The quantile of each quantile's past errors; empty while there are few."""
-        errors = _enough(self._relative, group)
+        errors = _enough(self._relative, *_chain(group))
         if not errors:
             return ()
         past, own, phase = np.array(errors), self._moved[group], self._moved[_phase(group)]
@@ -193,9 +213,9 @@ def _quantile(errors: Floats, level: float) -> float:
     return float(np.quantile(errors, inside)) + _BEYOND * (level - inside)
 
 
-def _enough(errors: Mapping[int | str, Sequence[Floats]], group: int) -> Sequence[Floats]:
-    """The errors of the group, of its phase or of all, the first that are enough; empty if none are."""
-    return next((errors[name] for name in _chain(group) if len(errors[name]) >= LEAST), ())
+def _enough(errors: Mapping[int | str, Sequence[Floats]], *names: int | str) -> Sequence[Floats]:
+    """The errors of the first of these that has enough; empty if none has."""
+    return next((errors[name] for name in names if len(errors[name]) >= LEAST), ())
 
 
 def _chain(group: int) -> tuple[int | str, ...]:
@@ -207,4 +227,4 @@ def _phase(group: int) -> str:
 
 
 def _group(found: WaitForecast) -> int:
-    return bisect_right(CLASSES, found.mean) + (GROUPS // 2 if found.waited >= LATER else 0)
+    return bisect_right(CLASSES, found.median) + (GROUPS // 2 if found.waited >= LATER else 0)

@@ -12,7 +12,7 @@ from softwalltime.forecast.calibration import GROUPS, Corrections
 from softwalltime.forecast.start_times import LEVELS
 from softwalltime.predictors.registry import make
 
-FORMAT: Literal[1] = 1
+FORMAT: Literal[2] = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class CalibrationFile:
     predictor: str
     forecasts: int
     arrivals: bool = False
-    format: Literal[1] = FORMAT
+    format: Literal[2] = FORMAT
 
 
 def save_calibration(path: Path, calibration: CalibrationFile) -> None:

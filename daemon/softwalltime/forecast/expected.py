@@ -56,7 +56,7 @@ def expected_starts(
 
     There is no forecast of a job whose start depends on a job of unknown runtime.
 
-    :param runs: with drawn runtimes, for the ranges and the expected start, their mean within the 50% range; 0: the
+    :param runs: with drawn runtimes, for the ranges and the expected start, their median; 0: the
         expected start is that with median runtimes, and the ranges are that start.
     """
     model = queue.model
@@ -74,10 +74,9 @@ def expected_starts(
         ranges = found.ranges()
         rows = np.insert(ranges, POINT, found.point, axis=0)
         if runs:
-            mean = found.sampled.mean(axis=0)
             # The run with medians frees no processor before the shortest median: too late where some jobs end early.
-            rows[POINT] = np.clip(mean, ranges[1], ranges[2])
-            rows = _corrected(queue, learnt, distributions, until, mean, rows)
+            rows[POINT] = np.median(found.sampled, axis=0)
+            rows = _corrected(queue, learnt, distributions, until, rows)
         foreseen = [index for index in until if index not in depending]
         for index in sorted(foreseen, key=lambda index: float(rows[POINT, index - first])):
             low, lower, expected, upper, high = (round(each) for each in rows[:, index - first].tolist())
@@ -112,7 +111,7 @@ def _depending(
 
 def _corrected(
     queue: ModelledQueue, learnt: Learnt, distributions: Sequence[RuntimeDistribution], until: Sequence[int],
-    mean: Floats, rows: Floats,
+    rows: Floats,
 ) -> Floats:  # fmt: skip
     """The five values of each job, corrected; those of a job that starts at once stay."""
     model, corrections = queue.model, learnt.corrections
@@ -133,10 +132,10 @@ def _corrected(
             continue
         waited = begin - model.jobs.submitted[index]
         like = learnt.waits.remaining(model.jobs.completed[index].submission, waited)
-        expected = float(mean[place]) - begin
+        expected = float(rows[POINT, place]) - begin
         ranges = np.delete(rows[:, place], POINT) - begin
         raw = WaitForecast(
-            expected, float(by_walltimes[index]) - begin, float(like.mean()) if len(like) else expected,
+            expected, float(by_walltimes[index]) - begin, float(np.median(like)) if len(like) else expected,
             tuple(ranges.tolist()), waited,
         )  # fmt: skip
         found[:, place] = corrections.corrected(raw) + begin

@@ -21,9 +21,10 @@ from softwalltime.simulation.policies import Policy
 
 Floats = NDArray[np.float64]
 
-WALLTIMES, LIKE, SIMULATED, COMBINED = "walltimes", "like jobs", "predicted runtimes", "combined"
+WALLTIMES, LIKE, SIMULATED = "walltimes", "like jobs", "predicted runtimes"
+DRAWN, COMBINED = "drawn runtimes", "combined"
 _STARTED = len(LEVELS)
-METHODS = (WALLTIMES, LIKE, SIMULATED, COMBINED)
+METHODS = (WALLTIMES, LIKE, SIMULATED, DRAWN, COMBINED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,8 @@ def judge(
         yield Judged(moment.job, moment.waited, moment.actual, {
             WALLTIMES: np.full(5, raw.by_walltimes),
             LIKE: beyond,
-            SIMULATED: np.array((low, lower, point, upper, high)),
+            SIMULATED: np.full(5, point),
+            DRAWN: np.array((low, lower, raw.median, upper, high)),
             COMBINED: corrections.corrected(raw),
         })  # fmt: skip
     while pending:
@@ -197,10 +199,10 @@ def _simulated(moment: _Moment, runs: int, seed: int) -> tuple[WaitForecast, flo
     place = moment.position - model.running
     by_walltimes = float(model.run(model.jobs.walltime, until).start[moment.position]) - model.now
     found = forecast(model, moment.distributions, runs, seed, until, later=moment.later)
-    mean = float(found.sampled[:, place].mean()) - model.now
-    like = float(moment.like.mean()) if len(moment.like) else mean
+    median = float(np.median(found.sampled[:, place])) - model.now
+    like = float(np.median(moment.like)) if len(moment.like) else median
     ranges = tuple((found.ranges()[:, place] - model.now).tolist())
-    return WaitForecast(mean, by_walltimes, like, ranges, moment.waited), float(found.point[place]) - model.now
+    return WaitForecast(median, by_walltimes, like, ranges, moment.waited), float(found.point[place]) - model.now
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +234,7 @@ def scores(judged: Sequence[Judged], method: str) -> StartScores:
     difference = values[:, POINT] - actual
     mean = float(actual.mean())
     covered: tuple[float | None, float | None, float | None] = (None, None, None)
-    if method != WALLTIMES:
+    if method not in (WALLTIMES, SIMULATED):
         # Starts are whole seconds.
         low, lower, _, upper, high = np.round(values).T
         covered = (

@@ -1,0 +1,42 @@
+"""Classes of judged forecasts: by expected wait, by processors, by queue."""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from softwalltime.forecast.calibration import CLASSES, POINT
+from softwalltime.forecast.judgement import COMBINED, Judged
+from softwalltime.formatting import duration, plural, printable
+from softwalltime.simulation.jobs import Jobs
+
+KINDS = ("wait", "processors", "queue")
+"""What forecasts may be divided by: the wait that the combined forecast expected, and two of what the job asked for."""
+LEAST = 20
+"""Forecasts from which a class has figures."""
+
+
+def by_class(parts: Mapping[str, Sequence[Judged]], kind: str, jobs: Jobs) -> dict[str, list[Judged]]:
+    """Return each part's classes of one of :data:`KINDS`, the smaller first, queues by name; few forecasts are none."""
+    found: dict[str, list[Judged]] = {}
+    for name, part in parts.items():
+        classes: defaultdict[tuple[int, str], list[Judged]] = defaultdict(list)
+        for each in part:
+            classes[_class(each, kind, jobs)].append(each)
+        for (_, label), members in sorted(classes.items()):
+            if len(members) >= LEAST:
+                found[f"{name}, {label}"] = members
+    return found
+
+
+def _class(judged: Judged, kind: str, jobs: Jobs) -> tuple[int, str]:
+    """The place of the class among the others, and its name."""
+    if kind == "wait":
+        place = bisect_right(CLASSES, float(judged.predicted[COMBINED][POINT]))
+        if place == len(CLASSES):
+            return place, f"expected wait from {duration(CLASSES[-1])} on"
+        return place, f"expected wait below {duration(CLASSES[place])}"
+    if kind == "processors":
+        place = max(jobs.processors[judged.job], 1).bit_length()
+        first, last = 1 << (place - 1), (1 << place) - 1
+        return place, plural(1, "processor") if last == 1 else f"{first:,} to {last:,} processors"
+    return 0, f"queue {printable(jobs.completed[judged.job].submission.queue) or 'without a name'}"
