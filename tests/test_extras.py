@@ -17,7 +17,7 @@ from importlib.abc import MetaPathFinder
 
 class Blocked(MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name.partition(".")[0] in {packages!r}:
+        if name.partition(".")[0] in {packages!r} or name in {packages!r}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 
 sys.meta_path.insert(0, Blocked())
@@ -36,9 +36,9 @@ print(next(entry.problem for entry in registry.entries() if entry.name == "calib
 """
 
 
-def without_extras(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run Python code in a process in which the packages of the extras are not there."""
-    blocked = WITHOUT_EXTRAS.format(packages=[*sorted(EXTRAS.keys() - {"markupsafe"}), "scipy"])
+def without_extras(code: str, *arguments: str, more: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    """Run Python code in a process in which the packages of the extras, and more modules, are not there."""
+    blocked = WITHOUT_EXTRAS.format(packages=[*sorted(EXTRAS.keys() - {"markupsafe"}), "scipy", *more])
     return subprocess.run(
         [sys.executable, "-c", blocked + textwrap.dedent(code), *arguments], capture_output=True, text=True, check=False
     )
@@ -62,6 +62,37 @@ def test_the_daemon_and_the_presets_need_no_extra() -> None:
 def test_an_administrators_command_needs_no_extra(command: str) -> None:
     done = softwalltime(command, "--help")
     assert done.returncode == 0, done.stderr
+
+
+def test_a_table_in_a_terminal_needs_no_extra() -> None:
+    done = without_extras("""
+        from softwalltime.cli.output import Output
+        from softwalltime.text_table import TextColumn, TextTable
+        Output.here(color=True).table(TextTable.of([TextColumn("accuracy")], [["0.5"]]))
+    """)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "\x1b[1maccuracy\x1b[0m\n────────\n     0.5\n"
+
+
+def test_only_the_table_of_top_needs_an_extra(tmp_path: Path) -> None:
+    socket = str(tmp_path / "none.sock")
+    done = softwalltime("top", "--once", "--socket", socket)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "softwalltime: rich is missing: run pip install 'pbs-softwalltime[terminal]'\n"
+    done = softwalltime("top", "--once", "--format", "json", "--socket", socket)
+    assert f"{socket}: no daemon answers there" in done.stderr
+
+
+def test_without_libpq_a_command_says_what_to_install() -> None:
+    drivers = ("psycopg_binary", "psycopg_c", "psycopg.pq.pq_ctypes")
+    done = without_extras(
+        "from softwalltime.cli import main; main()", "db", "current", "--dsn", "dbname=none", more=drivers
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "softwalltime: libpq is missing: install libpq5 (Debian) or libpq (RHEL), "
+        "or run pip install 'pbs-softwalltime[binary]'\n"
+    )
 
 
 @pytest.mark.parametrize("command", ["replay", "report", "simulate", "sweep", "advise"])

@@ -123,6 +123,22 @@ def test_wide_prints_all_columns_in_a_narrow_terminal(monkeypatch: pytest.Monkey
     assert "extensions" in screen.buffer.getvalue().decode()  # type: ignore[attr-defined]
 
 
+def test_wide_characters_take_two_columns() -> None:
+    table = TextTable.of(
+        (sentence_column("user", least=8), TextColumn("jobs")), [["漢字漢字漢字", "1"], ["e\u0301a", "12"]]
+    )
+    assert draw(table, 80, color=False)[0].splitlines()[2:] == ["漢字漢字漢字     1", "e\u0301a              12"]
+    assert draw(table, 14, color=False)[0].splitlines()[2:] == ["漢字漢字     1", "漢字", "e\u0301a          12"]
+
+
+def test_an_interval_without_room_beside_its_mean_gets_a_line_of_its_own() -> None:
+    table = TextTable.of(
+        (TextColumn("policy", left=True), sentence_column("wait", least=8)), [["a", "12.5 [11.0, 14.0]"]]
+    )
+    assert draw(table, 25, color=False)[0].splitlines()[2:] == ["a       12.5 [11.0, 14.0]"]
+    assert draw(table, 20, color=False)[0].splitlines()[2:] == ["a       12.5", "        [11.0, 14.0]"]
+
+
 def test_a_piped_command_imports_no_rich_and_prints_no_escape_codes(accounting: Path) -> None:
     script = (
         "import sys; from softwalltime.cli.output import Output; from softwalltime.text_table import TextTable; "

@@ -8,6 +8,7 @@ EXTRAS: Final = {
     "jinja2": "report",
     "markupsafe": "report",
     "matplotlib": "report",
+    "rich": "terminal",
 }
 """The extra of pyproject.toml that contains each package.  The extra report contains the extra measure."""
 
@@ -15,10 +16,18 @@ EXTRAS: Final = {
 def what_to_install(error: ImportError, extra: str = "") -> str:
     """Return one sentence that says what to install, or nothing if no extra contains the missing package.
 
-    :param extra: name this extra, whichever is the smallest that contains the package.
+    :param extra: name this extra where a package to measure is missing, whichever is the smallest that contains it.
     """
+    if "no pq wrapper available" in str(error):
+        # psycopg's own message has a line for each way in which it has looked.
+        return f"libpq is missing: install libpq5 (Debian) or libpq (RHEL), or run {_pip('binary')}"
     package = (error.name or "").partition(".")[0]
     if package not in EXTRAS or not isinstance(error, ModuleNotFoundError):
         return ""
-    found = extra or EXTRAS[package]
-    return f"{package} is missing: run pip install 'pbs-softwalltime[{found}]', or install pbs-softwalltime-report"
+    if EXTRAS[package] == "terminal":
+        return f"{package} is missing: run {_pip('terminal')}"
+    return f"{package} is missing: run {_pip(extra or EXTRAS[package])}, or install pbs-softwalltime-report"
+
+
+def _pip(extra: str) -> str:
+    return f"pip install 'pbs-softwalltime[{extra}]'"

@@ -90,7 +90,7 @@ def run(arguments: list[str] | None = None) -> int:
         if interrupted():
             return _fail("softwalltime", "interrupted", 1)
         return _fail("softwalltime", str(error), error.exit_status)
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         # One installation for all commands, also for those that need no matplotlib.
         if missing := what_to_install(error, "report"):
             return _fail("softwalltime", missing, 1)

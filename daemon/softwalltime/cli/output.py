@@ -14,18 +14,10 @@ from typing import Any
 
 import click
 
+from softwalltime.cli.terminal import COLORS, draw
 from softwalltime.text_table import Meaning, TextTable
 
 FORMATS = ("table", "json", "csv")
-COLORS: dict[str, dict[str, Any]] = {
-    "": {},
-    "good": {"fg": "green"},
-    "bad": {"fg": "red"},
-    "warning": {"fg": "yellow"},
-    "faint": {"dim": True},
-    "strong": {"bold": True},
-}
-"""Arguments of click.style for each meaning."""
 WIDEST = 10_000
 
 
@@ -89,9 +81,6 @@ class Output:
         if not self.terminal:
             self.line(table.markdown())
             return
-        # rich is imported only where it draws: a pipe does not wait for it.
-        from softwalltime.cli.terminal import draw
-
         text, left_out = draw(table, self.width, color=self.color)
         click.echo(text, color=True)
         if left_out:

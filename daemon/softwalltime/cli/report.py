@@ -118,7 +118,8 @@ def report(
     if compare is not None and compare[0][1] > compare[1][0]:
         raise click.UsageError("--compare: the first period must end before the second one begins")
     # Fail before minutes of work.
-    if not os.access(output.parent, os.W_OK):
+    printed = output == Path("-")
+    if not printed and not os.access(output.parent, os.W_OK):
         raise SourceError(f"{output}: cannot be written: the folder does not exist or is not writable")
 
     # matplotlib and jinja2 take long to import, and no other command needs them.
@@ -141,7 +142,6 @@ def report(
     shown = () if rename else sources
     selected = str(selection.renamed(rename) if rename else selection)
     text = page.render(found, page.Origin(title, shown, tally.malformed, rename is not None, selected))
-    printed = output == Path("-")
     if printed:
         click.echo(text, nl=False)
     else:

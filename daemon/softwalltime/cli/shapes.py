@@ -60,7 +60,7 @@ SHAPES: Mapping[str, Shape] = {
     "predict": Shape("cli.explain:Explanation", "cli.explain:COLUMNS", "the job"),
     "explain": Shape("cli.explain:ExplainDocument", "cli.explain:COLUMNS", "the job, then each other walltime"),
     "status": Shape("service.status:Status", "cli.daemon:COLUMNS", "a field of the JSON document, by its path"),
-    "top --once": Shape("cli.top:TopDocument", "cli.top_screen:RECENT_NAMES", "a decision, the newest first"),
+    "top --once": Shape("cli.top:TopDocument", "cli.top_sample:RECENT_NAMES", "a decision, the newest first"),
     "doctor": Shape("deployment.finding:Finding", "cli.doctor:COLUMNS", "a finding", many=True),
     "config check": Shape("cli.config:ConfigCheckDocument", "cli.config:PROBLEM_COLUMNS", "an error or note"),
     "config show": Shape("deployment.effective:EffectiveValue", "cli.config:VALUE_COLUMNS", "a setting", many=True),

@@ -1,17 +1,24 @@
 """Draw a table that fits into a terminal."""
 
-from io import StringIO
+import unicodedata
+from collections.abc import Iterator
+from functools import cache
+from itertools import zip_longest
+from typing import Any
 
-from rich import box
-from rich.cells import cell_len
-from rich.console import Console
-from rich.table import Table as RichTable
-from rich.text import Text
+import click
 
 from softwalltime.text_table import Cell, TextColumn, TextTable
 
-STYLES = {"": "", "good": "green", "bad": "red", "warning": "yellow", "faint": "dim", "strong": "bold"}
-"""rich's style of each meaning."""
+COLORS: dict[str, dict[str, Any]] = {
+    "": {},
+    "good": {"fg": "green"},
+    "bad": {"fg": "red"},
+    "warning": {"fg": "yellow"},
+    "faint": {"dim": True},
+    "strong": {"bold": True},
+}
+"""Arguments of click.style for each meaning."""
 GAP = 2
 
 
@@ -21,25 +28,12 @@ def draw(table: TextTable, width: int, *, color: bool) -> tuple[str, list[str]]:
     Headers are broken at spaces, then texts are broken into lines, then columns are left out by rank.
     """
     widths, left_out = fit(table, width)
-    drawn = RichTable(
-        box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP - 1, 0, 0), header_style="bold"
-    )
-    for index, wide in widths.items():
-        column = table.columns[index]
-        drawn.add_column(
-            Text(column.name), justify="left" if column.left else "right", overflow="fold", width=wide,
-        )  # fmt: skip
-    for row in table.rows:
-        # Texts, not markup: users choose some of them.
-        drawn.add_row(*(_text(row[index], wide) for index, wide in widths.items()))
-    stream = StringIO()
-    console = Console(
-        file=stream, width=width, force_terminal=color, color_system="standard" if color else None, highlight=False,
-        legacy_windows=False,
-    )  # fmt: skip
-    console.print(drawn, crop=False)
-    lines = (line.rstrip() for line in stream.getvalue().rstrip("\n").split("\n"))
-    return "\n".join(lines), [table.columns[index].name for index in left_out]
+    header = {index: Cell(table.columns[index].name, "strong") for index in widths}
+    total = sum(widths.values()) + GAP * (len(widths) - 1)
+    headlines = list(_lines(table, widths, header, color=color, bottom=True))
+    # Texts have no markup: users choose some of them.
+    rows = (line for row in table.rows for line in _lines(table, widths, dict(enumerate(row)), color=color))
+    return "\n".join((*headlines, "─" * total, *rows)), [table.columns[index].name for index in left_out]
 
 
 def fit(table: TextTable, width: int) -> tuple[dict[int, int], list[int]]:
@@ -59,23 +53,84 @@ def fit(table: TextTable, width: int) -> tuple[dict[int, int], list[int]]:
         left_out.append(least_important)
     # Texts get what is left, then headers that then need no second line.
     for index in widths:
-        missing = max(map(cell_len, texts[index]), default=0) - widths[index]
+        missing = max(map(columns_of, texts[index]), default=0) - widths[index]
         # Half of a missing width helps sentences only.
         widths[index] += max(0, min(missing, room())) if table.columns[index].left or missing <= room() else 0
     for index in widths:
-        missing = cell_len(table.columns[index].name) - widths[index]
+        missing = columns_of(table.columns[index].name) - widths[index]
         widths[index] += missing if 0 < missing <= room() else 0
     return widths, sorted(left_out)
 
 
+def columns_of(text: str) -> int:
+    """Return how many columns of a terminal a text takes.
+
+    >>> columns_of("naïve"), columns_of("漢字")
+    (5, 4)
+    """
+    return len(text) if text.isascii() else sum(map(_columns, text))
+
+
+@cache
+def _columns(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "FW" else 1
+
+
 def _least(column: TextColumn, texts: list[str]) -> int:
     """Return the least width of a column."""
-    words = max(map(cell_len, column.name.split()), default=0)
-    widest = max(map(cell_len, texts), default=0)
+    words = max(map(columns_of, column.name.split()), default=0)
+    widest = max(map(columns_of, texts), default=0)
     return max(words, min(widest, column.least or widest))
 
 
-def _text(cell: Cell, width: int) -> Text:
-    """Return the text of a cell; an interval that does not fit beside its mean gets a line of its own."""
-    text = cell.text if cell_len(cell.text) <= width else cell.text.replace(" [", "\n[")
-    return Text(text, style=STYLES[cell.meaning])
+def _lines(
+    table: TextTable, widths: dict[int, int], cells: dict[int, Cell], *, color: bool, bottom: bool = False
+) -> Iterator[str]:
+    """Yield the lines of a row, whose cells begin in the first line or end in the last one."""
+    broken = {index: _broken(cells[index].text, width) for index, width in widths.items()}
+    height = max(map(len, broken.values()), default=0)
+    if bottom:
+        broken = {index: [""] * (height - len(lines)) + lines for index, lines in broken.items()}
+    for line in zip_longest(*broken.values(), fillvalue=""):
+        parts = (
+            _aligned(text, width, cells[index], left=table.columns[index].left, color=color)
+            for (index, width), text in zip(widths.items(), line, strict=True)
+        )
+        yield (" " * GAP).join(parts).rstrip()
+
+
+def _aligned(text: str, width: int, cell: Cell, *, left: bool, color: bool) -> str:
+    spaces = " " * (width - columns_of(text))
+    styled = click.style(text, **COLORS[cell.meaning]) if color and cell.meaning and text else text
+    return styled + spaces if left else spaces + styled
+
+
+def _broken(text: str, width: int) -> list[str]:
+    """Break a text into lines, at spaces where possible; an interval beside its mean gets a line of its own."""
+    if columns_of(text) <= width:
+        return [text]
+    lines = []
+    for part in text.replace(" [", "\n[").split("\n"):
+        line = ""
+        for word in part.split(" "):
+            if line and columns_of(f"{line} {word}") <= width:
+                line += f" {word}"
+                continue
+            if line:
+                lines.append(line)
+            *full, line = _folded(word, width)
+            lines += full
+        lines.append(line)
+    return lines
+
+
+def _folded(word: str, width: int) -> list[str]:
+    """Break a word into lines of the greatest width that fits."""
+    lines = [""]
+    for character in word:
+        if lines[-1] and columns_of(lines[-1] + character) > width:
+            lines.append("")
+        lines[-1] += character
+    return lines

@@ -22,9 +22,10 @@ from softwalltime.errors import SoftwalltimeError
 from softwalltime.service.client import NoAnswerError
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from sqlalchemy import Engine
 
-    from softwalltime.cli.top_screen import Sample, StoreSnapshot
+    from softwalltime.cli.top_sample import Sample, StoreSnapshot
 
 SHOWN = 10
 """Rows of each list."""
@@ -79,38 +80,44 @@ def top(socket: Path | None, interval: float, once: bool, output: Output, settin
       softwalltime top --once --config softwalltime.toml
       softwalltime top
     """
-    from rich.console import Console
-
-    from softwalltime.cli.top_screen import render
     from softwalltime.store.opening import open_engine
 
     loaded = settings(socket=socket)
-    color = None if output.color else True
-    console = Console(highlight=False, no_color=color, force_terminal=output.terminal or None)
-    if not console.is_terminal or output.wide:
-        console.width = max(console.width, PIPED)
     if output.form != "table" and not once:
         raise click.UsageError(f"--format {output.form} prints one snapshot: add --once")
     if not once and not sys.stdout.isatty():
         raise click.UsageError("standard output is not a terminal: use --once")
+    # Before the daemon is asked: rich may be missing.
+    console = _console(output) if output.form == "table" else None
     store = _Store(lambda: open_engine(loaded))
     try:
         before = _take_sample(loaded.socket, store)
-        if once and output.form != "table":
+        if console is None:
             _print(output, before)
-            return
-        if once:
+        elif once:
+            from softwalltime.cli.top_screen import render
+
             time.sleep(interval)
             console.print(render(_take_sample(loaded.socket, store), before, width=console.width))
-            return
-        _live(console, before, interval, lambda: _take_sample(loaded.socket, store))
+        else:
+            _live(console, before, interval, lambda: _take_sample(loaded.socket, store))
     except KeyboardInterrupt:
         return
     finally:
         store.close()
 
 
-def _live(console: Any, before: "Sample", interval: float, sample: Callable[[], "Sample"]) -> None:
+def _console(output: Output) -> "Console":
+    from rich.console import Console
+
+    color = None if output.color else True
+    console = Console(highlight=False, no_color=color, force_terminal=output.terminal or None)
+    if not console.is_terminal or output.wide:
+        console.width = max(console.width, PIPED)
+    return console
+
+
+def _live(console: "Console", before: "Sample", interval: float, sample: Callable[[], "Sample"]) -> None:
     from rich.live import Live
     from rich.text import Text
 
@@ -137,7 +144,7 @@ def _live(console: Any, before: "Sample", interval: float, sample: Callable[[], 
 
 def _print(output: Output, sample: "Sample") -> None:
     """Print a sample as JSON, or its decisions as CSV."""
-    from softwalltime.cli.top_screen import OVERDUE_NAMES, RECENT_NAMES, STARTS_NAMES
+    from softwalltime.cli.top_sample import OVERDUE_NAMES, RECENT_NAMES, STARTS_NAMES
 
     overview = sample.stored.overview
     decisions = tuple(dict(zip(RECENT_NAMES, row, strict=True)) for row in sample.stored.decisions)
@@ -202,7 +209,7 @@ class _Store:
 
     def read(self) -> "StoreSnapshot":
         """Read the figures, or return the error."""
-        from softwalltime.cli.top_screen import StoreSnapshot
+        from softwalltime.cli.top_sample import StoreSnapshot
         from softwalltime.store.current import read_overview
 
         if self._engine is None and time.monotonic() < self._next_try:
@@ -227,6 +234,6 @@ class _Store:
 
 
 def _take_sample(socket: Path, store: _Store) -> "Sample":
-    from softwalltime.cli.top_screen import Sample
+    from softwalltime.cli.top_sample import Sample
 
     return Sample(time.monotonic(), ask_status(socket), store.read())

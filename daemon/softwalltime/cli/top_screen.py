@@ -1,7 +1,6 @@
 """The screen of ``softwalltime top``."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rich.columns import Columns
 from rich.console import Group, RenderableType
@@ -10,14 +9,11 @@ from rich.text import Text
 
 from softwalltime.cli.overview import SHARES, guard, milliseconds, problems, promises, size, span, steering
 from softwalltime.cli.terminal import fit
+from softwalltime.cli.top_sample import OVERDUE_NAMES, RECENT_NAMES, STARTS_NAMES, Sample
 from softwalltime.formatting import printable
-from softwalltime.service.status import DecisionCount, Status
-from softwalltime.store.current import Overview
+from softwalltime.service.status import DecisionCount
 from softwalltime.text_table import TextColumn, TextTable
 
-OVERDUE_NAMES = ("job", "user", "queue", "soft walltime", "overdue by", "killed in")
-STARTS_NAMES = ("job", "user", "queue", "processors", "expected start", "90% range", "waits for")
-RECENT_NAMES = ("time", "event", "job", "user", "mode", "action", "soft walltime", "walltime", "reason")
 _RECENT = tuple(
     TextColumn(
         name, {"reason": 2, "walltime": 1}.get(name, 0), left="walltime" not in name, least=16 * (name == "reason")
@@ -28,28 +24,6 @@ LOW = 45
 """Rows of a screen below which the decisions come first."""
 _STYLES = {"set": "", "shadow": "dim", "late": "yellow", "none": "dim"}
 """Styles of decisions by action."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoreSnapshot:
-    """The store's overview, or the reason why it cannot be read."""
-
-    overview: Overview | None
-    problem: str = ""
-
-    @property
-    def decisions(self) -> tuple[tuple[str, ...], ...]:
-        """The newest decisions, if the store can be read."""
-        return () if self.overview is None else self.overview.last_decisions
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """Status and store at one time (monotonic seconds)."""
-
-    at: float
-    status: Status
-    stored: StoreSnapshot
 
 
 class Selection:
