@@ -95,7 +95,7 @@ def test_features_and_estimates_of_numpy_and_compiled_are_equal(way: str, knowns
         assert numpy.jobs.tolist() == compiled.jobs.tolist()
         assert numpy.shares.sum() == pytest.approx(1)
         for price in (0.1, 1.0, 5.0):
-            assert functions("best_bin")(compiled.shares, price, 0.25) == best_bin(compiled.shares, price, 0.25)
+            assert functions("best_bin")(compiled.shares, price) == best_bin(compiled.shares, price)
     assert max(len(gather(known).places) for known in some) > 30
     assert max(known.running.shape[1] for known in some) > 2
 

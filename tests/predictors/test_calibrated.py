@@ -99,14 +99,14 @@ def test_the_estimate_is_kaplan_and_meiers() -> None:
     assert estimate(ended, censored)[[1, 2, 3, 4]] == pytest.approx([0.25, 0, 0.375, 0.375])
 
 
-@given(masses, st.floats(0, 5), st.floats(0, 1))
-def test_the_best_bin_has_the_highest_expected_utility(shares: object, price: float, length_price: float) -> None:
+@given(masses, st.floats(0, 5))
+def test_the_best_bin_has_the_highest_expected_utility(shares: object, price: float) -> None:
     assert isinstance(shares, np.ndarray)
     shares = (shares + 1e-3) / (shares + 1e-3).sum()
     accuracy = np.minimum(UPPER[:, None], MIDDLE) / np.maximum(UPPER[:, None], MIDDLE)
     tail = 1 - shares.cumsum()
-    utility = accuracy @ shares - price * tail - length_price * UPPER
-    assert utility[best_bin(shares, price, length_price)] == pytest.approx(utility.max(), abs=1e-9)
+    utility = accuracy @ shares - price * tail
+    assert utility[best_bin(shares, price)] == pytest.approx(utility.max(), abs=1e-9)
 
 
 @given(masses, st.floats(0, 5))

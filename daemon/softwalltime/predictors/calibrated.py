@@ -30,6 +30,7 @@ from softwalltime.predictors.learned.distribution import (
 from softwalltime.predictors.learned.evidence import Evidence
 from softwalltime.predictors.learned.network import Weights, load
 from softwalltime.predictors.learned.objectives import Objective, best_seconds, first_log_price
+from softwalltime.predictors.learned.price import Price, critical_cell
 from softwalltime.predictors.learned.priors import NO_BINS, ProjectJobs
 from softwalltime.predictors.learned.similarity import Estimate, Known, estimate_runtime
 from softwalltime.predictors.learned.user_jobs import (
@@ -100,10 +101,10 @@ class CalibratedOptions(Options):
 class Calibrated(Predictor):
     """The runtime's distribution from similar past jobs, and of it the number with the highest expected utility.
 
-    The utility is the accuracy less a price for an underestimate.  The price rises with each job that it would have
-    let be underestimated, and falls with each other one, until the target is met.  For this the predictor estimates
-    each job again when it has ended, from what was known at its submission.  It does so ``LATENESS`` after the end and
-    in order of end, so that the answers depend neither on what was asked nor on the order in which jobs became known.
+    The utility is the accuracy less a price for an underestimate: the price at which the target's share of the past
+    jobs would have been underestimated (see :mod:`.learned.price`).  For this the predictor estimates each job again
+    when it has ended, from what was known at its submission.  It does so ``LATENESS`` after the end and in order of
+    end, so that the answers depend neither on what was asked nor on the order in which jobs became known.
     """
 
     name: ClassVar[str] = "calibrated"
@@ -140,9 +141,9 @@ class Calibrated(Predictor):
         # End, job id, server, the row, the user and the project's key of jobs that have not adjusted the price.
         self._pending: list[Pending] = []
         self._newest = 0
-        self._log_price = first_log_price(options.objective, options.target)
-        # Prices, one more than ends: each one holds from ``LATENESS`` after the end before it.
-        self._prices = [self._log_price]
+        self._price = Price(options.target, first_log_price(options.objective, options.target))
+        # Logarithms of prices, one more than ends: each one holds from ``LATENESS`` after the end before it.
+        self._prices = [self._price.log]
         self._price_ends: list[int] = []
         self._levels = KNOTS
         self._settled = 0
@@ -276,7 +277,7 @@ class Calibrated(Predictor):
         return compiled.estimate_runtime(known) if self._compiled else estimate_runtime(known)
 
     @property
-    def _choose(self) -> Callable[[Floats, float, float], int]:
+    def _choose(self) -> Callable[[Floats, float], int]:
         return attention.compiled("best_bin") if self._compiled and self._weights is not None else best_bin
 
     def _number(self, shares: Floats, quantiles: Quantiles, walltime: int, ncpus: int | None) -> float:
@@ -285,7 +286,7 @@ class Calibrated(Predictor):
             return Prediction(0.0, "", (), quantiles, walltime).quantile(self._q)
         if self._statistic == "mean":
             return Prediction(0.0, "", (), quantiles, walltime).mean
-        return best_seconds(self._objective, shares, self._log_price, walltime, ncpus or 1, self._choose)
+        return best_seconds(self._objective, shares, self._price.log, walltime, ncpus or 1, self._choose)
 
     def _settle(self) -> None:
         """Let the job that ended first adjust the price.
@@ -302,7 +303,7 @@ class Calibrated(Predictor):
             self._settle()
 
     def _adjust(self, job: Pending) -> None:
-        """Adjust the price by whether the one at the job's submission let it be underestimated, as known by its end.
+        """Adjust the price by the one that the job would have needed, as known by its end.
 
         Correct the quantiles by the bin in which the job ended.
         """
@@ -323,14 +324,18 @@ class Calibrated(Predictor):
         known = self._known(now, row, key, columns[:, first:then], running, columns[:, first:last], (), waiting)
         walltime, place = key[2], bisect_right(self._price_ends, now - LATENESS)
         shares, ncpus = self._estimate(known).shares, math.exp(row[NCPUS])
-        seconds = best_seconds(self._objective, shares, self._prices[place], walltime, ncpus, self._choose)
-        missed = seconds < math.exp(row[RUNTIME]) - 1e-6
-        step = 0.01 * (1 if self._settled < FEW else EACH) + 0.02 / (1 + self._settled / 50)
-        self._log_price = min(max(self._log_price + step * (missed - self._target), -8.0), 8.0)
+        objective, choose, runtime = self._objective, self._choose, math.exp(row[RUNTIME]) - 1e-6
+
+        def missed(log_price: float) -> bool:
+            return best_seconds(objective, shares, log_price, walltime, ncpus, choose) < runtime
+
+        each = 1 if self._settled < FEW else EACH
+        self._price.add(critical_cell(missed), missed(self._prices[place]), each)
         self._price_ends.append(end)
-        self._prices.append(self._log_price)
+        self._prices.append(self._price.log)
         if len(self._prices) > PRICES:
             del self._prices[: PRICES // 2], self._price_ends[: PRICES // 2]
+        step = 0.01 * each + 0.02 / (1 + self._settled / 50)
         self._levels = corrected(self._levels, shares, row[RUNTIME] - row[WALLTIME], step / 4)
         weight = max(1 / number, 1 / 2048)
         self._everybody *= 1 - weight

@@ -23,7 +23,6 @@ from softwalltime.predictors.learned.features import (
 )  # fmt: skip
 from softwalltime.predictors.learned.mixture import smears
 from softwalltime.predictors.learned.network import LAYERS, OUTPUTS, Weights
-from softwalltime.predictors.learned.objectives import LENGTH_PRICE
 from softwalltime.training.examples import Examples
 
 HIDDEN_1, HIDDEN_2, HIDDEN_PRIOR = 32, 16, 32
@@ -34,6 +33,8 @@ BLANKED = 0.15
 """Share of the jobs for which each of them is blanked."""
 TEMPERATURE = 0.02
 """Of the soft choice among the predictions, in units of utility."""
+LENGTH_PRICE = 0.25
+"""Loss of accuracy of a prediction as long as the walltime, in the loss only: the shipped weights were trained so."""
 LOG_PRICES = (math.log(0.15), math.log(5.0))
 """Range of the random price."""
 

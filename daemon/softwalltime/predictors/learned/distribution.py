@@ -79,14 +79,13 @@ def remaining(shares: Floats, log_share: float) -> Floats:
     return found / total
 
 
-def best_bin(shares: Floats, price: float, length_price: float) -> int:
+def best_bin(shares: Floats, price: float) -> int:
     """Return the bin whose upper end is the prediction with the highest expected utility.
 
-    The utility of a prediction p for a runtime t is the accuracy min(p, t) / max(p, t), minus ``price`` if p < t, minus
-    ``length_price`` x p / walltime.
+    The utility of a prediction p for a runtime t is the accuracy min(p, t) / max(p, t), minus ``price`` if p < t.
     """
     short, long, below = (shares * _SUMS).cumsum(axis=1)
-    utility = short * _PER_UPPER + (long[REACHES] - length_price - long) * UPPER + price * below
+    utility = short * _PER_UPPER + (long[REACHES] - long) * UPPER + price * below
     return int(utility.argmax())
 
 

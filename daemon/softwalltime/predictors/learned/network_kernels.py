@@ -134,7 +134,7 @@ def mix(
     shares[REACHES] += surviving
 
 
-def best_bin(shares: Floats, price: float, length_price: float) -> int:
+def best_bin(shares: Floats, price: float) -> int:
     """Return what :func:`.distribution.best_bin` returns."""
     total = 0.0
     for place in range(SIZE):
@@ -145,7 +145,7 @@ def best_bin(shares: Floats, price: float, length_price: float) -> int:
         short += shares[place] * MIDDLE[place]
         long += shares[place] * _PER_MIDDLE[place]
         below += shares[place]
-        utility = short * _PER_UPPER[place] + (total - length_price - long) * UPPER[place] + price * below
+        utility = short * _PER_UPPER[place] + (total - long) * UPPER[place] + price * below
         if utility > best:
             best, found = utility, place
     return found

@@ -10,8 +10,6 @@ from softwalltime.predictors.learned.distribution import MIDDLE, REACHES, UPPER,
 
 Objective = Literal["accuracy", "absolute-error", "node-seconds"]
 
-LENGTH_PRICE = 0.25
-"""Loss of accuracy of a prediction as long as the walltime."""
 HOUR = 3600.0
 """Seconds in the unit of the price of an underestimate, unless the objective is the accuracy."""
 
@@ -19,20 +17,20 @@ HOUR = 3600.0
 def first_log_price(objective: Objective, target: float) -> float:
     """Return the logarithm of the price of an underestimate before any job has ended: about where it ends on traces."""
     if objective == "accuracy":
-        return -0.6 * math.log(target / 0.085)
+        return -0.87 * math.log(target / 0.07)
     return (1.4 if objective == "absolute-error" else 3.4) - 1.2 * math.log(target / 0.05)
 
 
 def best_seconds(
     objective: Objective, shares: Floats, log_price: float, walltime: int, ncpus: float,
-    choose: Callable[[Floats, float, float], int] = best_bin,
+    choose: Callable[[Floats, float], int] = best_bin,
 ) -> float:  # fmt: skip
     """Return the prediction with the least expected loss, in seconds.
 
     ============== ====================================================================================
     objective      loss of a prediction p for a runtime t on n processors
     ============== ====================================================================================
-    accuracy       1 - min(p, t) / max(p, t) + price if p < t, + 0.25 p / walltime
+    accuracy       1 - min(p, t) / max(p, t), + price if p < t
     absolute-error abs(p - t), + price in hours if p < t
     node-seconds   n x abs(p - t), + price in processor hours if p < t
     ============== ====================================================================================
@@ -45,7 +43,7 @@ def best_seconds(
     """
     price = math.exp(log_price)
     if objective == "accuracy":
-        return seconds_of(choose(shares, price, LENGTH_PRICE), walltime)
+        return seconds_of(choose(shares, price), walltime)
     price *= HOUR / walltime
     if objective == "node-seconds":
         price /= ncpus
