@@ -9,6 +9,7 @@ An alter changes the file, and fails with the error code under ``refuse`` of the
 
 import json
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -21,6 +22,7 @@ def replace(path: Path, text: str) -> None:
     new.replace(path)
 
 
+_SUBJOB = re.compile(r"\[\d+\]\.")
 OBJECTS = {
     "vnodes": {"n1": {"state": "free", "resources_available.ncpus": "16"}},
     "queues": {"short": {"queue_type": "Execution", "enabled": "True", "started": "True"}},
@@ -32,9 +34,18 @@ OBJECTS = {
 def answer(path: Path, request: dict) -> dict:
     jobs = json.loads(path.read_text())
     if request["op"] == "objects":
-        return {"objects": OBJECTS[request["kind"]]}
+        objects = OBJECTS[request["kind"]]
+        changed = path.with_suffix(".server")
+        if request["kind"] == "server" and changed.exists():
+            objects = {name: values | json.loads(changed.read_text()) for name, values in objects.items()}
+        return {"objects": objects}
+    if request["op"] == "ids":
+        listed = [job_id for job_id, job in jobs.items() if job["job_state"] != "F" and not _SUBJOB.search(job_id)]
+        return {"ids": sorted(listed, key=lambda job_id: int(jobs[job_id].get("queue_rank", "1000000")))}
     if request["op"] == "jobs":
-        ids = request["ids"] or jobs
+        ids = list(request["ids"] or jobs)
+        if request.get("subjobs"):
+            ids += [job_id for job_id in jobs if _SUBJOB.search(job_id) and _SUBJOB.sub("[].", job_id) in ids]
         wanted = {
             job_id: {
                 name: value

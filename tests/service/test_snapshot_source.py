@@ -12,6 +12,7 @@ NOW = SUBMITTED + 1000
 
 def test_the_state_has_jobs_and_subjobs_and_what_they_run_on(tmp_path: Path) -> None:
     server = EmulatedServer(tmp_path)
+    server.set_attribute("eligible_time_enable", "True")
     server.add("1.pbs1", job_state="R", stime=str(NOW - 60), Resource_List__ncpus="4", exec_vnode="(n1:ncpus=4)")
     server.add("2[].pbs1")
     server.add("2[1].pbs1", Hold_Types="u", job_state="H")
@@ -42,5 +43,18 @@ def test_a_second_look_reads_details_of_modified_jobs_only(tmp_path: Path) -> No
     again = state.take(NOW + 60)
     connection.close()
     assert again.jobs == (one, replace(two, submission=replace(two.submission, queue="long")))
-    assert server.requests() == ["jobs ", "jobs 1.pbs1,2.pbs1", "jobs ", "jobs 2.pbs1"]
+    # Jobs that cannot start yet have no etime: qtime and holds are read of them.
+    everything, changed = "jobs 1.pbs1,2.pbs1", "jobs 2.pbs1"
+    assert server.requests() == [everything, everything, everything, changed, changed]
     assert again.remarks == ("sched_config: not read, strict_ordering is assumed",)
+
+
+def test_priorities_are_read_only_for_a_formula_that_uses_them(tmp_path: Path) -> None:
+    server = EmulatedServer(tmp_path)
+    server.add("1.pbs1", Priority="7", etime=str(NOW))
+    connection = server.connect()
+    state = SnapshotSource(connection)
+    assert [job.priority for job in state.take(NOW).jobs] == [0]
+    server.set_attribute("job_sort_formula", "job_priority + 2")
+    assert [job.priority for job in state.take(NOW + 60).jobs] == [7]
+    connection.close()

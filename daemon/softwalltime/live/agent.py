@@ -1,5 +1,6 @@
 """The process that talks to PBS for the daemon: one JSON object per line in, one per line out, until the input ends.
 
+    {"op": "ids"}                                                        ->  {"ids": ["7.pbs1", ...]}
     {"op": "jobs", "names": ["job_state", ...], "ids": ["7.pbs1", ...]}  ->  {"jobs": {"7.pbs1": {...}, ...}}
     {"op": "objects", "kind": "vnodes"}                                  ->  {"objects": {"node1": {...}, ...}}
     {"op": "alter", "id": "7.pbs1", "soft_walltime": 600}                ->  {}
@@ -50,6 +51,8 @@ class Agent:
                 if kind not in KINDS:
                     return {"error": f"there are no {kind!r} to read", "code": 0}
                 return {"objects": dict(self._connected(request).objects(kind))}
+            if request["op"] == "ids":
+                return {"ids": self._connected(request).ids()}
             names, ids, subjobs = request["names"], request.get("ids", ()), bool(request.get("subjobs"))
             return {"jobs": dict(self._connected(request).jobs(names, ids, subjobs=subjobs))}
         except IflError as error:

@@ -92,6 +92,14 @@ class PbsConnection:
         if channel is not None:
             channel.close()
 
+    def ids(self) -> list[str]:
+        """Return the ids of all jobs that have not ended, in the server's order; of an array that of the whole.
+
+        :raises IflError: if PBS refuses, cannot be reached, or does not answer in time.
+        """
+        ids: list[str] = self._ask({"op": "ids"})["ids"]
+        return ids
+
     def jobs(self, names: Sequence[str], ids: Sequence[str] = (), *, subjobs: bool = False) -> dict[str, Attributes]:
         """Return attributes of jobs by job id; see :meth:`softwalltime.live.ifl.Ifl.jobs`.
 

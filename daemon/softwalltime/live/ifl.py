@@ -59,6 +59,10 @@ KINDS = {
 }  # fmt: skip
 """What :meth:`Ifl.objects` reads, and with which function."""
 
+_FREE = ctypes.CDLL(None).free
+"""What the library allocates in one piece its caller frees."""
+_FREE.argtypes, _FREE.restype = [ctypes.c_void_p], None
+
 Attributes = dict[str, str]
 """Attributes of a job by name; a resource's name follows a dot, as in ``Resource_List.walltime``."""
 
@@ -83,6 +87,25 @@ class Ifl:
     def close(self) -> None:
         """Disconnect."""
         self._library.pbs_disconnect(self._connection)
+
+    def ids(self) -> list[str]:
+        """Return the ids of all jobs that have not ended, in the server's order; of an array that of the whole.
+
+        :raises IflError: if PBS refuses or the connection is lost.
+        """
+        found = self._library.pbs_selectjob(self._connection, None, None)
+        if not found:
+            # Without jobs there is no list.
+            if code := self._errno():
+                raise self._error("the jobs cannot be listed", code)
+            return []
+        try:
+            ids: list[str] = []
+            while (job_id := found[len(ids)]) is not None:
+                ids.append(job_id.decode(errors="replace"))
+            return ids
+        finally:
+            _FREE(ctypes.cast(found, ctypes.c_void_p))
 
     def jobs(
         self, names: Sequence[str], ids: Sequence[str] = (), *, subjobs: bool = False
@@ -164,6 +187,8 @@ def _load(path: Path) -> ctypes.CDLL:
     attributes = ctypes.POINTER(_Attribute)
     library.pbs_connect.argtypes = [ctypes.c_char_p]
     library.pbs_disconnect.argtypes = [ctypes.c_int]
+    library.pbs_selectjob.argtypes = [ctypes.c_int, attributes, ctypes.c_char_p]
+    library.pbs_selectjob.restype = ctypes.POINTER(ctypes.c_char_p)
     library.pbs_statjob.argtypes = [ctypes.c_int, ctypes.c_char_p, attributes, ctypes.c_char_p]
     library.pbs_statjob.restype = ctypes.POINTER(_Status)
     for name in KINDS.values():

@@ -1,7 +1,8 @@
 """The jobs of a server as of the last look; a look reads details of those jobs only that were modified since."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from softwalltime.accounting.attributes import converted
 from softwalltime.accounting.values import epoch
@@ -11,21 +12,33 @@ T = TypeVar("T")
 
 SETTLING = 2
 """Seconds after a modification in which a job's details are read again at the next look."""
-DETAILS_AT_ONCE = 500
-"""Jobs whose details are read in one request."""
+STATES_AT_ONCE, DETAILS_AT_ONCE = 300, 100
+"""Jobs whose state or details are read in one request: it takes the server about 1 ms, and then others have a turn."""
 
 
 class JobSource(Protocol):
     """Reads attributes of jobs, as :class:`softwalltime.live.connection.PbsConnection` does."""
 
+    def ids(self) -> list[str]:
+        """Return the ids of all jobs that have not ended, in the server's order; of an array that of the whole."""
+
     def jobs(self, names: Sequence[str], ids: Sequence[str] = (), *, subjobs: bool = False) -> dict[str, Attributes]:
         """Return attributes of jobs by job id."""
+
+
+class Extra(NamedTuple):
+    """Attributes that are read of some jobs only: of those for which ``needed`` is true, by what was read of them."""
+
+    names: tuple[str, ...]
+    needed: Callable[[Attributes], bool]
 
 
 class JobWatcher(Generic[T]):
     """What is made of each job of a server.
 
-    With 10,000 waiting jobs a look costs the server some 10 ms; reading all details each time would cost 250 ms.
+    The server answers one client at a time, and each attribute of a job costs it about half a microsecond.  So a look
+    asks for few attributes, in requests of about 1 ms: first for the ids, then for the state of the jobs that were
+    there at the last look, for everything of the others, and for the details of those that were modified.
 
     :param state: attributes that are read of all jobs at each look; ``mtime`` is among them.
     :param details: attributes that change only together with ``mtime``.
@@ -33,6 +46,7 @@ class JobWatcher(Generic[T]):
     :param make: makes a job of its id and all attributes.
     :param update: returns the job with other state attributes.
     :param subjobs: whether subjobs of arrays are read too.
+    :param extras: further details, each of some jobs only.
     """
 
     def __init__(
@@ -45,15 +59,18 @@ class JobWatcher(Generic[T]):
         update: Callable[[T, Attributes], T],
         *,
         subjobs: bool = False,
+        extras: Sequence[Extra] = (),
     ) -> None:
         self._source = source
-        self._state = state
-        self._details = details
+        self._state = tuple(state)
+        self._details = tuple(details)
         self._wanted = wanted
         self._make = make
         self._update = update
         self._subjobs = subjobs
+        self._extras = tuple(extras)
         self._known: dict[str, tuple[int, T]] = {}
+        self._listed: frozenset[str] = frozenset()
         self._read_at = 0
 
     def look(self, now: int) -> list[T]:
@@ -62,26 +79,31 @@ class JobWatcher(Generic[T]):
         :param now: epoch seconds.
         :raises IflError: if PBS cannot be read.
         """
-        states = {
-            job_id: state
-            for job_id, state in self._source.jobs(self._state, subjobs=self._subjobs).items()
-            if self._wanted(job_id, state)
-        }
-        old = self._known
+        listed = self._source.ids()
         # PBS's times are whole seconds: a job may have been modified again in the second in which it was read.
         settled = self._read_at - SETTLING
+        old, known_ids = self._known, self._listed
+        states: dict[str, Attributes] = {}
+        details: dict[str, Attributes] = {}
+        for known, ids in groupby(listed, key=known_ids.__contains__):
+            if known:
+                states |= self._read(self._state, ids, STATES_AT_ONCE)
+                continue
+            # One request instead of two, as all is to be read.
+            found = self._with_extras(self._read((*self._state, *self._details), ids, DETAILS_AT_ONCE))
+            states |= found
+            details |= found
+        states = {job_id: state for job_id, state in states.items() if self._wanted(job_id, state)}
         stale = [
             job_id
             for job_id, state in states.items()
-            if job_id not in old or old[job_id][0] != modified(state) or modified(state) >= settled
+            if job_id not in details
+            and (job_id not in old or old[job_id][0] != modified(state) or modified(state) >= settled)
         ]
-        self._read_at = now
-        details: dict[str, Attributes] = {}
-        for begin in range(0, len(stale), DETAILS_AT_ONCE):
-            ids = stale[begin : begin + DETAILS_AT_ONCE]
-            details |= self._source.jobs(self._details, ids, subjobs=self._subjobs)
-        self._known = {}
-        ended = set(stale) - details.keys()
+        again = self._with_extras(self._read(("job_state", *self._details), stale, DETAILS_AT_ONCE))
+        details |= again
+        ended = set(stale) - again.keys()
+        known_jobs: dict[str, tuple[int, T]] = {}
         for job_id, state in states.items():
             if job_id in ended:
                 continue
@@ -89,8 +111,31 @@ class JobWatcher(Generic[T]):
                 job = self._make(job_id, details[job_id] | state)
             else:
                 job = self._update(old[job_id][1], state)
-            self._known[job_id] = modified(state), job
-        return [job for _, job in self._known.values()]
+            known_jobs[job_id] = modified(state), job
+        # Only a whole look counts: after a failure the next one reads what this one has not taken in.
+        self._known, self._listed, self._read_at = known_jobs, frozenset(listed), now
+        return [job for _, job in known_jobs.values()]
+
+    def _read(self, names: Sequence[str], ids: Iterable[str], at_once: int) -> dict[str, Attributes]:
+        found: dict[str, Attributes] = {}
+        for part in _parts(ids, at_once):
+            found |= self._source.jobs(names, part, subjobs=self._subjobs)
+        return found
+
+    def _with_extras(self, found: dict[str, Attributes]) -> dict[str, Attributes]:
+        """The jobs, with the extra attributes of those that need them."""
+        for names, needed in self._extras:
+            wanting = [job_id for job_id, attributes in found.items() if needed(attributes)]
+            for job_id, more in self._read(names, wanting, DETAILS_AT_ONCE).items():
+                if job_id in found:
+                    found[job_id] |= more
+        return found
+
+
+def _parts(ids: Iterable[str], at_once: int) -> Iterator[list[str]]:
+    whole = list(ids)
+    for begin in range(0, len(whole), at_once):
+        yield whole[begin : begin + at_once]
 
 
 def modified(attributes: Mapping[str, str]) -> int:

@@ -1,6 +1,6 @@
 """The state of a server through PBS's client library, for forecasts: jobs, vnodes, queues, reservations, scheduler."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
@@ -8,20 +8,32 @@ from typing import Any
 
 from softwalltime.accounting.attributes import NAMES, converted
 from softwalltime.accounting.values import duration, epoch
-from softwalltime.forecast.pbs_state import SnapshotReader, arrival, sched_config
-from softwalltime.forecast.snapshot import LiveJob, ServerSnapshot
+from softwalltime.forecast.pbs_state import SnapshotReader, sched_config
+from softwalltime.forecast.snapshot import DELAYED, HELD, LiveJob, ServerSnapshot
 from softwalltime.live.agent import START_RESOURCE
 from softwalltime.live.connection import PbsConnection
 from softwalltime.live.ifl import Attributes
-from softwalltime.live.watch import JobWatcher
+from softwalltime.live.jobs import OWNER, PENDING
+from softwalltime.live.watch import Extra, JobWatcher
 
-STATE = ("job_state", "mtime", "stime", "estimated", "eligible_time")
+STATE = ("job_state", "mtime", "estimated")
 """Attributes that are read of every job at each look."""
 DETAILS = (
-    *NAMES, "ctime", "qtime", "etime", "queue_rank", "Resource_List", "Execution_Time", "exec_vnode", "Hold_Types",
-    "depend", "Priority",
+    *(name for name in NAMES if name != "Job_Owner"), "ctime", "etime", "Resource_List",
 )  # fmt: skip
 """Attributes that are read of jobs that were modified since the last look."""
+EXTRAS = (
+    OWNER,
+    Extra(("stime", "exec_vnode"), lambda job: job.get("job_state", "") not in PENDING),
+    # A held or delayed job cannot start yet; PBS takes its etime away.
+    Extra(
+        ("qtime", "Hold_Types", "depend", "Execution_Time"),
+        lambda job: "etime" not in job or job.get("job_state") in (HELD, DELAYED),
+    ),
+)
+"""Attributes that few jobs need."""
+PRIORITY = "job_priority"
+"""The term of a job_sort_formula that makes a job's attribute Priority matter."""
 ENDED = "FXM"
 RESERVATION_STATES = (
     "RESV_NONE", "RESV_UNCONFIRMED", "RESV_CONFIRMED", "RESV_WAIT", "RESV_TIME_TO_RUN", "RESV_RUNNING", "RESV_FINISHED",
@@ -29,6 +41,17 @@ RESERVATION_STATES = (
     "RESV_IN_CONFLICT",
 )  # fmt: skip
 """Names of reserve_state as pbs_rstat prints them, by PBS's number (pbs_ifl.h, enum resv_states)."""
+
+
+def attributes_for(server: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the attributes to read of every job, state and details, by those of the server.
+
+    >>> attributes_for({"eligible_time_enable": "True"})[0][-1]
+    'eligible_time'
+    """
+    eligible = ("eligible_time",) if server.get("eligible_time_enable", "").lower() == "true" else ()
+    priority = ("Priority",) if PRIORITY in server.get("job_sort_formula", "") else ()
+    return (*STATE, *eligible), (*DETAILS, *priority)
 
 
 class SnapshotSource:
@@ -44,7 +67,8 @@ class SnapshotSource:
         self._config = config
         self._remarks: list[str] = []
         self._reader = SnapshotReader(UTC, self._remarks)
-        self._jobs = JobWatcher(connection, STATE, DETAILS, _is_job, self._job, _with_state, subjobs=True)
+        self._names = attributes_for({})
+        self._jobs = self._watcher(*self._names)
 
     def take(self, now: int) -> ServerSnapshot:
         """Return the state of the server at ``now`` (epoch seconds).
@@ -53,11 +77,14 @@ class SnapshotSource:
         """
         self._remarks.clear()
         reader, read = self._reader, self._connection.objects
-        jobs = [job for job in self._jobs.look(now) if job is not None]
-        there = {job.submission.job_id for job in jobs}
-        self.shown = {job_id: text for job_id, text in self.shown.items() if job_id in there}
         name, attributes = next(iter(read("server").items()), ("", {}))
         server = nested(attributes)
+        if (names := attributes_for(attributes)) != self._names:
+            self._names, self._jobs = names, self._watcher(*names)
+        # The server lists jobs by queue_rank, which thus need not be read.
+        jobs = [replace(job, rank=rank) for rank, job in enumerate(self._jobs.look(now)) if job is not None]
+        there = {job.submission.job_id for job in jobs}
+        self.shown = {job_id: text for job_id, text in self.shown.items() if job_id in there}
         reservations = [
             reader.reservation({**values, "id": each, "reserve_state": _state(values)})
             for each, values in read("reservations").items()
@@ -66,13 +93,18 @@ class SnapshotSource:
             taken=now,
             server=name,
             version=str(server.get("pbs_version", "")),
-            jobs=tuple(sorted(jobs, key=arrival)),
+            jobs=tuple(jobs),
             vnodes=tuple(reader.vnode(each, nested(values)) for each, values in read("vnodes").items()),
             queues=tuple(reader.queue(each, nested(values)) for each, values in read("queues").items()),
             reservations=tuple(each for each in reservations if each is not None),
             scheduler=reader.scheduler(server, sched_config(self._read_config())),
             remarks=tuple(self._remarks),
         )
+
+    def _watcher(self, state: Sequence[str], details: Sequence[str]) -> JobWatcher[LiveJob | None]:
+        return JobWatcher(
+            self._connection, state, details, _is_job, self._job, _with_state, subjobs=True, extras=EXTRAS
+        )  # fmt: skip
 
     def _job(self, job_id: str, attributes: Attributes) -> LiveJob | None:
         if (text := attributes.get(f"Resource_List.{START_RESOURCE}")) is not None:
@@ -113,7 +145,6 @@ def _with_state(job: LiveJob | None, state: Attributes) -> LiveJob | None:
     return replace(
         job,
         state=state.get("job_state", "")[:1],
-        start=converted(state.get("stime"), epoch),
         estimated_start=converted(state.get("estimated.start_time"), epoch),
         eligible_time=converted(state.get("eligible_time"), duration),
     )
