@@ -9,6 +9,7 @@ SOFTWALLTIME_BENCH_PREDICTORS prints only the rows that begin with one of these 
 
 import os
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,12 +17,15 @@ from softwalltime.accounting.reader import read_values
 from softwalltime.accounting.tally import Tally
 from softwalltime.replay.floor import find_floor
 from softwalltime.replay.job_columns import JobColumns
+from softwalltime.replay.sweep.snapshot import take
 from softwalltime.replay.workload import Scoring, Workload
 from softwalltime.states import TEACHING
 from softwalltime.text_table import table
-from softwalltime.tuning.trial import Trial
+from softwalltime.tuning.trial import Trial, TrialTask, figures_of_parts
+from softwalltime.tuning.trial_file import TrialFile
 from softwalltime.tuning.trials import run_trials
 from tests.benchmarks.bench_attention import held_out, weights_folder
+from tests.benchmarks.shared_estimates import record_together
 from tests.samples import ROOT, TRACES
 
 FOLDER = ROOT / "build" / "predictors"
@@ -68,11 +72,17 @@ def main(names: Sequence[str] = (), processes: int | None = None) -> None:
 def _print(path: Path, processes: int | None) -> None:
     jobs = JobColumns.of(read_values([path], Tally()))
     since = int(jobs.numbers("submitted").min()) + FIRST
-    specs = _specs(path.name)
+    specs, keep = _specs(path.name), FOLDER / f"{path.name}.jsonl"
+    shared: dict[str, list[str]] = {}
+    for spec in specs.values():
+        if spec.startswith("calibrated:weights="):
+            shared.setdefault(spec.partition(",")[0], []).append(spec)
+    alone = [spec for spec in specs.values() if not any(spec in group for group in shared.values())]
     trials = run_trials(
-        jobs, TEACHING, tuple(specs.values()), (since, None), MINIMUM, keep=FOLDER / f"{path.name}.jsonl",
-        processes=processes, timeout=TIMEOUT, medians=True,
-    )  # fmt: skip
+        jobs, TEACHING, alone, (since, None), MINIMUM, keep=keep, processes=processes, timeout=TIMEOUT, medians=True
+    )
+    for group in shared.values():
+        trials |= _tried_together(jobs, group, since, keep)
     scored = Workload(jobs, scoring=Scoring(since))
     floor = find_floor(scored)
     print(f"### {path.name.partition('.')[0]}: {int(scored.scored.sum()):,} scored of {len(jobs):,} jobs\n")
@@ -82,6 +92,27 @@ def _print(path: Path, processes: int | None) -> None:
             f"\nfloor of the MAE with the signature's attributes alone: {floor.mean_absolute_error:,.0f} s\n",
             flush=True,
         )
+
+
+def _tried_together(jobs: JobColumns, specs: Sequence[str], since: int, keep: Path) -> dict[str, Trial]:
+    """Return the trials of predictors that share their estimates; those that are saved are not repeated."""
+    found: dict[str, Trial] = {}
+    with tempfile.TemporaryDirectory() as folder, TrialFile(keep) as kept:
+        snapshot = take(jobs, TEACHING, Path(folder) / "jobs.json")
+        bounds = (since, None)
+        tasks = {
+            spec: TrialTask(snapshot.path, snapshot.digest, snapshot.jobs, spec, bounds, MINIMUM, TIMEOUT, medians=True)
+            for spec in specs
+        }
+        found = {spec: trial for spec, task in tasks.items() if (trial := kept.find(task)) is not None}
+        todo = [spec for spec in specs if spec not in found]
+        if todo:
+            workload = Workload(jobs)
+            for spec, recorded in zip(todo, record_together(workload, todo), strict=True):
+                parts = figures_of_parts(workload, recorded, bounds, MINIMUM)
+                found[spec] = Trial(spec, parts, recorded.processor_seconds)
+                kept.add(tasks[spec], found[spec])
+    return found
 
 
 def _specs(trace: str) -> dict[str, str]:

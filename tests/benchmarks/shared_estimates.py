@@ -1,0 +1,119 @@
+"""Predictors calibrated that differ in what they choose from the same distributions, measured in one pass.
+
+The distribution of a job depends on the weights alone.  The first predictor estimates, the others take its estimates.
+"""
+
+from collections.abc import Callable, Sequence
+from time import thread_time_ns
+from typing import Any
+
+import numpy as np
+
+from softwalltime.events import Kind
+from softwalltime.jobs import CompletedJob, Prediction
+from softwalltime.predictors.calibrated import Calibrated
+from softwalltime.predictors.learned.similarity import Estimate, Known
+from softwalltime.predictors.registry import make
+from softwalltime.replay.workload import Workload
+from softwalltime.tuning.trial import Recorded
+
+
+class SharedEstimates:
+    """The predictors of some specifications, which all have the same weights."""
+
+    def __init__(self, specs: Sequence[str]) -> None:
+        self.models: list[Calibrated] = []
+        self._made: list[Estimate] = []
+        self._place = 0
+        self._inside = False
+        self._estimating = 0
+        self.spent = [0] * len(specs)
+        """Nanoseconds of processor time of each predictor; of all but the first without the estimates."""
+        for spec in specs:
+            model = make(spec)
+            assert isinstance(model, Calibrated)
+            if self.models:
+                self._follow(model)
+            else:
+                self._lead(model)
+            self.models.append(model)
+
+    @property
+    def seconds(self) -> list[float]:
+        """Processor time that each predictor would have used alone."""
+        first, *others = self.spent
+        return [first / 1e9, *((each + self._estimating) / 1e9 for each in others)]
+
+    def predict(self, job: CompletedJob) -> list[object]:
+        """Return each predictor's answer at the submission."""
+        self._made.clear()
+        answers: list[object] = []
+        for place, model in enumerate(self.models):
+            self._place, begin = 0, thread_time_ns()
+            answers.append(model.predict(job.submission, job.submission.submitted))
+            self.spent[place] += thread_time_ns() - begin
+        return answers
+
+    def learn(self, job: CompletedJob) -> None:
+        """Let each predictor learn a job."""
+        self._made.clear()
+        for place, model in enumerate(self.models):
+            self._place, begin = 0, thread_time_ns()
+            model.learn(job)
+            self.spent[place] += thread_time_ns() - begin
+
+    def _lead(self, model: Calibrated) -> None:
+        estimate = model._estimate
+
+        def keep(known: Known) -> Estimate:
+            self._made.append(estimate(known))
+            return self._made[-1]
+
+        model._estimate = self._timed(keep)  # type: ignore[method-assign]
+        model.known = self._timed(model.known)  # type: ignore[method-assign]
+        model._known = self._timed(model._known)  # type: ignore[method-assign]
+
+    def _follow(self, model: Calibrated) -> None:
+        # What is known is only handed on to the estimate.
+        known: Any = None
+        model.known = lambda *_: (known, [])  # type: ignore[method-assign]
+        model._known = lambda *_: known  # type: ignore[method-assign]
+        model._estimate = lambda _: self._next()  # type: ignore[method-assign]
+
+    def _next(self) -> Estimate:
+        self._place += 1
+        return self._made[self._place - 1]
+
+    def _timed(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: object) -> Any:
+            if self._inside:
+                return function(*arguments)
+            self._inside, begin = True, thread_time_ns()
+            try:
+                return function(*arguments)
+            finally:
+                self._inside = False
+                self._estimating += thread_time_ns() - begin
+
+        return call
+
+
+def record_together(workload: Workload, specs: Sequence[str]) -> list[Recorded]:
+    """Let predictors with the same weights learn each job at its end and predict it at its submission.
+
+    The predictions are those of :func:`softwalltime.tuning.trial.record` for each one alone.
+    """
+    shared = SharedEstimates(specs)
+    found = np.full((len(specs), len(workload.jobs)), np.nan)
+    medians = np.full(len(workload.jobs), np.nan)
+    for stride in workload.stream(starts=True, everything=True):
+        for kind, number, job in zip(*stride, strict=True):
+            if kind == Kind.SUBMITTED and not job.submission.shrink_to_fit:
+                answers = shared.predict(job)
+                found[:, number] = [each.seconds if isinstance(each, Prediction) else np.nan for each in answers]
+                if isinstance(answers[0], Prediction):
+                    medians[number] = answers[0].quantile(0.5)
+            shared.models[0].observe(workload.event(kind, number, job))
+            if kind == Kind.ENDED and workload.teaches[number]:
+                shared.learn(job)
+    return [Recorded(seconds, medians, spent) for seconds, spent in zip(found, shared.seconds, strict=True)]
