@@ -1,5 +1,6 @@
 """Tables in a terminal, in a pipe, as JSON and as CSV."""
 
+import html
 import io
 import json
 import re
@@ -11,10 +12,12 @@ import click
 import pytest
 
 from softwalltime.cli import cli, run
+from softwalltime.cli.changes import printed_changes
 from softwalltime.cli.output import Output, OutputFormat
 from softwalltime.cli.shapes import SHAPES
 from softwalltime.cli.terminal import draw, fit
 from softwalltime.deployment import pbs
+from softwalltime.errors import SourceError
 from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
 from tests.documented import documented, documented_rows
 from tests.samples import ROOT
@@ -196,6 +199,9 @@ def test_json_and_csv_hold_the_same_figures(
         ("doctor", ["doctor"], 1), ("predictors", ["predictors"], 0), ("config show", ["config", "show"], 0),
         ("config check", ["config", "check", "wrong.toml"], 1),
         ("experiment", ["experiment", "tang2013", "LOGS", "--limit", "100"], 0),
+        ("install", ["install", "hook"], 0), ("install", ["install", "hook", "--write"], 0),
+        ("policy set", ["policy", "set", "safe", "--folder", "hook", "--config", "site.toml"], 0),
+        ("report", ["report", "LOGS", "--no-settings", "--no-simulation"], 0),
         ("sweep", ["sweep", "LOGS", "-o", "results.csv", "--predictors", "v1", "--jobs", "1"], 0),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -206,6 +212,7 @@ def test_other_commands_print_what_is_documented(
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     Path("wrong.toml").write_text("keep_days = -1\n")
+    Path("site.toml").write_text("")
     # No PBS of this machine.
     monkeypatch.setattr(pbs, "USUAL", Path("/nonexistent"))
     monkeypatch.setenv("PBS_CONF_FILE", str(tmp_path / "none"))
@@ -214,7 +221,62 @@ def test_other_commands_print_what_is_documented(
     assert run([*arguments, "--format", "json"]) == status
     documented(name, capsys.readouterr().out)
     assert run([*arguments, "--format", "csv"]) == status
-    assert documented_rows(name, capsys.readouterr().out)
+    # Without a simulation there are no figures of settings.
+    assert documented_rows(name, capsys.readouterr().out) or name == "report"
+
+
+def test_the_summary_of_a_report_has_the_figures_of_each_setting(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs, page = tmp_path / "logs", tmp_path / "report.html"
+    assert run(["generate", str(logs), "--jobs", "1500", "--seed", "3"]) == 0
+    capsys.readouterr()
+    command = [
+        "report",
+        str(logs),
+        "--predictors",
+        "v1",
+        "--no-settings",
+        "--simulated-jobs",
+        "300",
+        "--seeds",
+        "31-32",
+    ]
+    command += ["--processes", "1", "-o", str(page)]
+    assert run([*command, "--format", "json"]) == 0
+    document = documented("report", capsys.readouterr().out)
+    assert document["page"] == str(page)
+    assert document["sentence"] in html.unescape(page.read_text())
+    assert document["verdict"] in ("on", "shadow", "off")
+    assert (document["not_simulated"], document["simulated_jobs"]) == (None, 300)
+    assert document["predictors"]["v1"]["jobs"] == document["scored"]
+    assert run([*command, "--format", "csv"]) == 0
+    today, *rows = documented_rows("report", capsys.readouterr().out)
+    assert (today["setting"], float(today["wait_mean"])) == ("today", document["today"]["wait_mean"])
+    assert [row["setting"] for row in rows] == list(document["settings"])
+    for row in rows:
+        one = document["settings"][row["setting"]]
+        assert float(row["wait_mean"]) == one["metrics"]["wait_mean"]
+        assert float(row["change_wait_mean_low"]) == one["relative_changes"]["wait_mean"]["low"]
+    assert run([*command[:-1], "-", "--format", "json"]) == 2
+
+
+def test_what_was_changed_before_an_error_is_in_the_document(capsys: pytest.CaptureFixture[str]) -> None:
+    def stopped() -> None:
+        with printed_changes(Output("json")) as changes:
+            changes.line("done: create resource predicted  # it orders the queue")
+            changes.line("PBS 23.06 has the hook")
+            raise SourceError("no")
+
+    with pytest.raises(SourceError):
+        stopped()
+    assert documented("install", capsys.readouterr().out) == {
+        "complete": False,
+        "changes": [
+            {"state": "done", "text": "create resource predicted", "why": "it orders the queue"},
+            {"state": "note", "text": "PBS 23.06 has the hook", "why": ""},
+        ],
+    }
 
 
 def test_the_document_about_the_output_is_current(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from threading import Thread
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine, text
@@ -15,6 +16,7 @@ from softwalltime.store.engine import connect
 from softwalltime.store.migrations import check, current, downgrade, head, require_head, upgrade
 from softwalltime.store.opening import open_engine, open_store
 from softwalltime.store.tables import metadata
+from tests.documented import documented, documented_rows
 from tests.store.stored import count_jobs
 
 pytestmark = pytest.mark.postgres
@@ -209,6 +211,32 @@ def test_db_check_advises_no_upgrade_of_a_newer_store(
     said = capsys.readouterr()
     assert "db upgrade" not in said.out + said.err
     assert "install that version, or run its softwalltime db downgrade" in said.err
+
+
+def test_db_commands_print_what_is_documented(
+    database: str, engine: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = ("--dsn", database)
+
+    def printed(name: str, *arguments: str, status: int = 0) -> tuple[Any, list[dict[str, str]]]:
+        capsys.readouterr()
+        assert run([*name.split(), *arguments, *store, "--format", "json"]) == status
+        document = documented(name, capsys.readouterr().out)
+        assert run([*name.split(), *arguments, *store, "--format", "csv"]) == status
+        return document, documented_rows(name, capsys.readouterr().out)
+
+    assert printed("db check") == ({"correct": True, "differences": []}, [])
+    _run(engine, "ALTER TABLE softwalltime.log_positions ADD COLUMN ours integer")
+    document, rows = printed("db check", status=1)
+    assert document["differences"] == [row["difference"] for row in rows]
+    assert any("log_positions.ours: not wanted" in difference for difference in document["differences"])
+    older = {"revision": "0009", "needed": head(), "current": False}
+    assert printed("db downgrade", "0009") == (older, [{**older, "current": "false"}])
+    assert printed("db current")[0] == older
+    assert printed("db upgrade")[0] == {"revision": head(), "needed": head(), "current": True}
+    pruned, rows = printed("db prune")
+    assert pruned["deleted"] == {row["table"]: int(row["rows"]) for row in rows}
+    assert pruned["refused"] == []
 
 
 @pytest.mark.parametrize("revision", ["7777", "no such", "+9"])

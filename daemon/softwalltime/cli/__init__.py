@@ -23,7 +23,7 @@ _COMMANDS = {
     "predictors": ("predictors", "List the predictors with rule, source and options."),
     "convert": ("workloads", "Write a trace as accounting logs."),
     "generate": ("workloads", "Write a synthetic workload as accounting logs."),
-    "db": ("store", "Create, upgrade, check and prune the store's tables."),
+    "db": ("db", "Create, upgrade, check and prune the store's tables."),
     "serve": ("daemon", "Run the daemon, which answers the PBS hook."),
     "status": ("daemon", "Print the daemon's status, problems first."),
     "top": ("top", "Show the daemon's status and decisions live."),

@@ -2,13 +2,16 @@
 
 import click
 
+from softwalltime.cli.db import print_revision
 from softwalltime.cli.options import LazySettings, store_options
+from softwalltime.cli.output import Output, output_options
 
 
 @click.command()
 @click.argument("revision")
+@output_options
 @store_options
-def downgrade(revision: str, settings: LazySettings) -> None:
+def downgrade(revision: str, output: Output, settings: LazySettings) -> None:
     """Change the tables back to an older REVISION.
 
     Do this before you install an older version.  Jobs are kept.  Tables and columns that the older revision does not
@@ -27,4 +30,4 @@ def downgrade(revision: str, settings: LazySettings) -> None:
         raise click.UsageError("base has no tables: to delete the store, use PostgreSQL's dropdb.")
     with open_engine(settings()) as engine:
         go_back(engine, revision)
-        click.echo(f"the store is at revision {current(engine) or 'none'}")
+        print_revision(output, current(engine))

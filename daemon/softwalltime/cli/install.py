@@ -1,11 +1,14 @@
 """``softwalltime install`` and ``uninstall``: add the hook to PBS, or remove it."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
+from softwalltime.cli.changes import ChangeLog, printed_changes
+from softwalltime.cli.output import Output, output_options
 from softwalltime.errors import SoftwalltimeError, UsageError
 from softwalltime.settings import Settings, load_settings
 
@@ -45,17 +48,11 @@ def folder_argument(command: Callable[..., Any]) -> Callable[..., Any]:
     help="With preset order: the job_sort_formula to set.  Default: keep the site's.",
 )
 @click.option("--config", type=click.Path(dir_okay=False, path_type=Path), help="Settings file of the daemon.")
+@output_options
 def install(
-    folder: Path,
-    do: bool,
-    files_only: bool,
-    enable: bool,
-    order: int | None,
-    alarm: int | None,
-    preset: str | None,
-    formula: str,
-    config: Path | None,
-) -> None:
+    folder: Path, do: bool, files_only: bool, enable: bool, order: int | None, alarm: int | None, preset: str | None,
+    formula: str, config: Path | None, output: Output,
+) -> None:  # fmt: skip
     """Install or update the hook in PBS.
 
     Without --apply the command prints the necessary changes only.  With --apply it writes the hook, its configuration
@@ -72,6 +69,31 @@ def install(
       softwalltime install --apply
       softwalltime install --preset order
     """
+    options = HookOptions(folder, preset or "", formula, config, do, files_only, enable, order, alarm)
+    with printed_changes(output) as changes:
+        install_hook(changes, options)
+
+
+@dataclass(frozen=True, slots=True)
+class HookOptions:
+    """Options of an installation, as on the command line; ``preset`` is empty where none was given."""
+
+    folder: Path
+    preset: str
+    formula: str
+    config: Path | None
+    do: bool
+    files_only: bool = False
+    enable: bool = False
+    order: int | None = None
+    alarm: int | None = None
+
+
+def install_hook(changes: ChangeLog, options: HookOptions) -> None:
+    """Install or update the hook, and configure PBS for the preset, or say what that needs.
+
+    :raises SoftwalltimeError: if an option or a setting is wrong, or PBS refuses a change.
+    """
     from softwalltime.cli.presets import set_up
     from softwalltime.deployment import hook
     from softwalltime.deployment.files import outdated, read_own, write
@@ -80,52 +102,53 @@ def install(
     from softwalltime.deployment.plan import STATEMENTS, InstallOptions
     from softwalltime.deployment.scheduler_setup import preset_of, resource_of
 
-    folder = folder.absolute()
-    settings = load_settings(config)
-    asked = preset or preset_of(settings)
+    folder, formula, do = options.folder.absolute(), options.formula, options.do
+    settings = load_settings(options.config)
+    asked = options.preset or preset_of(settings)
     if formula and asked != "order":
         raise UsageError("--formula is for --preset order")
     socket = settings.socket
-    installation = Installation(folder, str(socket), InstallOptions(order, alarm, enable), read_own(folder))
+    installation = Installation(
+        folder, str(socket), InstallOptions(options.order, options.alarm, options.enable), read_own(folder)
+    )
     pbs, present, supported, problem = None, None, hook.expected(""), ""
     try:
         pbs = find()
         version, present, supported = inspect_pbs(pbs)
-        click.echo(f"PBS {version} {'has the hook' if present else 'does not have the hook'}")
+        changes.line(f"PBS {version} {'has the hook' if present else 'does not have the hook'}")
     except SoftwalltimeError as error:
         if do:
             raise
         problem = str(error)
-    chosen = f" --preset {preset}" if preset else ""
+    chosen = f" --preset {options.preset}" if options.preset else ""
     nothing = f"nothing was changed; run softwalltime install{chosen} --apply"
     # Before the hook: it sets the custom resource from its first event on.
-    changes = False
+    configured = False
     if asked and pbs is None:
         click.echo(f"preset {asked}: PBS's settings are not known here: {problem}", err=True)
-    elif asked and pbs is not None and not files_only:
-        changes = set_up(
-            pbs, folder, asked, resource_of(installation.own or hook.configuration_of(present)), formula, do=do,
-            promises=_reads_promises(settings, asked),
-        )  # fmt: skip
+    elif asked and pbs is not None and not options.files_only:
+        resource = resource_of(installation.own or hook.configuration_of(present))
+        promises = _reads_promises(settings, asked)
+        configured = set_up(changes, pbs, folder, asked, resource, formula, do=do, promises=promises)
     plan = installation.plan(present, supported)
-    writes = do or files_only
+    writes = do or options.files_only
     for file in write(plan, folder) if writes else outdated(plan, folder):
-        click.echo(f"{'written' if writes else 'to write'}: {file}")
+        changes.line(f"{'written' if writes else 'to write'}: {file}")
     for note in plan.notes:
-        click.echo(note)
+        changes.line(note)
     if not plan.steps:
-        click.echo("PBS has the hook of this version")
-        if changes and not do:
+        changes.line("PBS has the hook of this version")
+        if configured and not do:
             click.echo(nothing, err=True)
     elif do and pbs is not None:
         for step in installation.apply(pbs, plan, supported):
-            click.echo(f"done: {step.statement}  # {step.why}")
+            changes.line(f"done: {step.statement}  # {step.why}")
     else:
         for step in plan.steps:
-            click.echo(f"to do: {step.statement}  # {step.why}")
+            changes.line(f"to do: {step.statement}  # {step.why}")
         if problem:
             click.echo(f"no PBS was found; the steps are for OpenPBS 23 or later without the hook: {problem}", err=True)
-        if files_only:
+        if options.files_only:
             click.echo(f"nothing was changed in PBS; run: qmgr < {folder / STATEMENTS}", err=True)
         else:
             click.echo(nothing, err=True)
@@ -147,7 +170,8 @@ def _reads_promises(settings: Settings, preset: str) -> bool:
 @click.command()
 @folder_argument
 @click.option("--apply", "do", is_flag=True, help="Remove the hook and its files.")
-def uninstall(folder: Path, do: bool) -> None:
+@output_options
+def uninstall(folder: Path, do: bool, output: Output) -> None:
     """Remove the hook from PBS, and its files from FOLDER.
 
     The command restores the settings of PBS that install changed for a preset, except those that the site has changed
@@ -163,19 +187,20 @@ def uninstall(folder: Path, do: bool) -> None:
     from softwalltime.deployment.files import files_in, remove_files
     from softwalltime.deployment.pbs import find
 
-    folder = folder.absolute()
-    pbs = find()
-    statement = f"delete hook {hook.NAME}"
-    there = hook.installed(pbs) is not None
-    if there and do:
-        pbs.execute(statement)
-    if there:
-        click.echo(f"{'done' if do else 'to do'}: {statement}")
-    else:
-        click.echo("PBS does not have the hook")
-    # After the hook, which sets the custom resource that is deleted here.
-    set_up(pbs, folder, "none", "", "", do=do)
-    kept = hook.own_files(pbs.home)
-    for file in remove_files(folder, kept) if do else [*files_in(folder), *kept]:
-        click.echo(f"{'removed' if do else 'to remove'}: {file}")
+    with printed_changes(output) as changes:
+        folder = folder.absolute()
+        pbs = find()
+        statement = f"delete hook {hook.NAME}"
+        there = hook.installed(pbs) is not None
+        if there and do:
+            pbs.execute(statement)
+        if there:
+            changes.line(f"{'done' if do else 'to do'}: {statement}")
+        else:
+            changes.line("PBS does not have the hook")
+        # After the hook, which sets the custom resource that is deleted here.
+        set_up(changes, pbs, folder, "none", "", "", do=do)
+        kept = hook.own_files(pbs.home)
+        for file in remove_files(folder, kept) if do else [*files_in(folder), *kept]:
+            changes.line(f"{'removed' if do else 'to remove'}: {file}")
     click.echo(HINTS if do else "nothing was changed; run softwalltime uninstall --apply", err=True)

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from softwalltime.cli.install import FOLDER, install
+from softwalltime.cli.changes import printed_changes
+from softwalltime.cli.install import FOLDER, HookOptions, install_hook
 from softwalltime.cli.options import LazySettings, Seeds, minimum_option, store_options
 from softwalltime.cli.output import Output, output_options
 from softwalltime.errors import UsageError
@@ -42,8 +43,8 @@ def policy() -> None:
     help="Folder of the hook's files.",
 )
 @click.option("--config", type=click.Path(dir_okay=False, path_type=Path), help="The daemon's settings.")
-@click.pass_context
-def set_policy(context: click.Context, name: str, do: bool, formula: str, folder: Path, config: Path | None) -> None:
+@output_options
+def set_policy(name: str, do: bool, formula: str, folder: Path, config: Path | None, output: Output) -> None:
     """Switch to a policy: PBS, settings and daemon.
 
     Shows what it would do; with --apply it is done.  It is softwalltime install with this preset, then the preset in
@@ -75,23 +76,24 @@ def set_policy(context: click.Context, name: str, do: bool, formula: str, folder
     if do and after != before:
         refuse_open(file)
 
-    def set_up() -> None:
-        needed = name if name in SETUPS else "none"
-        context.invoke(install, folder=folder, do=do, preset=needed, formula=formula, config=config)
+    with printed_changes(output) as changes:
 
-    def switch() -> None:
-        if do and after != before:
-            rewrite(file, before, after)
-        done = "done" if do else "to do"
-        click.echo(f'{file} has preset = "{name}"' if after == before else f'{done}: {file}: preset = "{name}"')
-        if do:
-            click.echo(reload_daemon(load_settings(config).socket, name))
+        def set_up() -> None:
+            install_hook(changes, HookOptions(folder, name if name in SETUPS else "none", formula, config, do))
 
-    # The custom resource must exist as long as the daemon gives it a value.
-    for step in (set_up, switch) if name == "order" else (switch, set_up):
-        step()
-    if unmet:
-        click.echo(f"note: {unmet}")
+        def switch() -> None:
+            if do and after != before:
+                rewrite(file, before, after)
+            done = "done" if do else "to do"
+            changes.line(f'{file} has preset = "{name}"' if after == before else f'{done}: {file}: preset = "{name}"')
+            if do:
+                changes.line(reload_daemon(load_settings(config).socket, name))
+
+        # The custom resource must exist as long as the daemon gives it a value.
+        for step in (set_up, switch) if name == "order" else (switch, set_up):
+            step()
+        if unmet:
+            changes.line(f"note: {unmet}")
 
 
 @policy.command("compare")

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-import click
-
+from softwalltime.cli.changes import ChangeLog
 from softwalltime.deployment.pbs import Qmgr
 from softwalltime.deployment.read_settings import read_settings
 from softwalltime.deployment.scheduler_setup import requirements, unreadable
@@ -11,8 +10,9 @@ from softwalltime.deployment.setup_plan import Setup, plan_setup
 
 
 def set_up(
-    pbs: Qmgr, folder: Path, preset: str, resource: str, formula: str, *, do: bool, promises: bool = False
-) -> bool:
+    changes: ChangeLog, pbs: Qmgr, folder: Path, preset: str, resource: str, formula: str, *, do: bool,
+    promises: bool = False,
+) -> bool:  # fmt: skip
     """Print what the preset needs of PBS, and make the changes if ``do`` is true; return whether there are any.
 
     :param preset: ``none`` takes all earlier changes back.
@@ -25,12 +25,12 @@ def set_up(
     plan = plan_setup(needs, settings, setup.kept())
     if do:
         for line in setup.apply(plan):
-            click.echo(line)
+            changes.line(line)
     else:
         for change in plan.changes:
-            click.echo(f"to do: {change}  # {change.why}")
+            changes.line(f"to do: {change}  # {change.why}")
     for note in [*(f"{file} cannot be read from here" for file in unreadable(settings, needs)), *plan.notes]:
-        click.echo(f"note: {note}")
+        changes.line(f"note: {note}")
     if not plan.changes and not plan.notes and preset != "none":
-        click.echo(f"PBS has what the preset {preset} needs")
+        changes.line(f"PBS has what the preset {preset} needs")
     return bool(plan.changes)

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from softwalltime.cli.options import LazySettings, Seeds, minimum_option, predictors_options, store_options
+from softwalltime.cli.output import Output, output_options
 from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import JobSelection, Period, selection_options
@@ -23,6 +24,7 @@ TITLE = "Report on soft walltimes"
 @click.option(
     "-o",
     "--output",
+    "file",
     type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
     default=Path("report.html"),
     show_default=True,
@@ -87,13 +89,15 @@ TITLE = "Report on soft walltimes"
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Use only the first N submitted jobs.")
 @selection_options
 @minimum_option
+@output_options
 @store_options
 def report(
-    sources: tuple[str, ...], output: Path, specs: tuple[str, ...], target: float, no_settings: bool,
+    sources: tuple[str, ...], file: Path, specs: tuple[str, ...], target: float, no_settings: bool,
     no_simulation: bool, processors: int | None, order: str, seeds: tuple[int, ...], simulated_jobs: int,
     processes: int | None, split: datetime | None, compare: tuple[tuple[int, int], tuple[int, int]] | None,
     title: str, pseudonyms: Path | None,
-    pseudonymous_queues: bool, limit: int | None, minimum: int, selection: JobSelection, settings: LazySettings,
+    pseudonymous_queues: bool, limit: int | None, minimum: int, selection: JobSelection, output: Output,
+    settings: LazySettings,
 ) -> int:  # fmt: skip
     """Write a page that recommends soft walltimes, or not.
 
@@ -118,11 +122,14 @@ def report(
     if compare is not None and compare[0][1] > compare[1][0]:
         raise click.UsageError("--compare: the first period must end before the second one begins")
     # Fail before minutes of work.
-    printed = output == Path("-")
-    if not printed and not os.access(output.parent, os.W_OK):
-        raise SourceError(f"{output}: cannot be written: the folder does not exist or is not writable")
+    printed = file == Path("-")
+    if printed and output.form != "table":
+        raise click.UsageError(f"--format {output.form} prints the summary: give the page a file with -o")
+    if not printed and not os.access(file.parent, os.W_OK):
+        raise SourceError(f"{file}: cannot be written: the folder does not exist or is not writable")
 
     # matplotlib and jinja2 take long to import, and no other command needs them.
+    from softwalltime.cli.report_summary import COLUMNS, summary_of, summary_rows
     from softwalltime.reports import page
     from softwalltime.reports import report as reports
     from softwalltime.reports.pseudonyms import Pseudonyms, read_key
@@ -145,10 +152,15 @@ def report(
     if printed:
         click.echo(text, nl=False)
     else:
-        _write(output, text)
-    name = "report" if printed else output
-    summary = f"{name}: {len(workload.jobs):,} jobs, {found.scored:,} scored\n{found.recommendation.sentence}"
-    click.echo(summary, err=printed)
+        _write(file, text)
+    if output.form == "json":
+        output.document(summary_of(found, str(file), selected))
+    elif output.form == "csv":
+        output.rows(COLUMNS, summary_rows(summary_of(found, str(file), selected)))
+    else:
+        name = "report" if printed else file
+        summary = f"{name}: {len(workload.jobs):,} jobs, {found.scored:,} scored\n{found.recommendation.sentence}"
+        click.echo(summary, err=printed)
     for line in problems(tally):
         click.echo(line, err=True)
     return 1 if tally.broken else 0
@@ -162,12 +174,12 @@ def _decisions(settings: LazySettings) -> list[DecisionRecord]:
         return list(read_decisions(connection))
 
 
-def _write(output: Path, text: str) -> None:
+def _write(file: Path, text: str) -> None:
     """Replace the page atomically."""
-    unfinished = output.with_name(f".{output.name}.{os.getpid()}")
+    unfinished = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         unfinished.write_text(text, encoding="utf-8", errors="backslashreplace")
-        unfinished.replace(output)
+        unfinished.replace(file)
     except OSError as error:
         unfinished.unlink(missing_ok=True)
-        raise SourceError(f"{output}: cannot be written: {error.strerror}") from error
+        raise SourceError(f"{file}: cannot be written: {error.strerror}") from error

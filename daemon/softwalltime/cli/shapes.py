@@ -52,6 +52,9 @@ SHAPES: Mapping[str, Shape] = {
         "cli.experiment:ExperimentDocument", "cli.experiment:COLUMNS", "a value of a table, with its interval"
     ),
     "train": Shape("cli.train:TrainDocument", "cli.train:COLUMNS", "a log and part of the loss"),
+    "report": Shape(
+        "cli.report_summary:ReportDocument", "cli.report_summary:COLUMNS", "today, then each simulated setting"
+    ),
     "advise": Shape("cli.advise:AdviseDocument", "cli.advise:ROW_COLUMNS", "a user and requested walltime"),
     "starts": Shape("cli.start_rows:StartsDocument", "cli.start_rows:COLUMNS", "a job"),
     "replay-starts": Shape(
@@ -65,6 +68,14 @@ SHAPES: Mapping[str, Shape] = {
     "config check": Shape("cli.config:ConfigCheckDocument", "cli.config:PROBLEM_COLUMNS", "an error or note"),
     "config show": Shape("deployment.effective:EffectiveValue", "cli.config:VALUE_COLUMNS", "a setting", many=True),
     "ingest": Shape("cli.store:IngestDocument", "cli.store:INGEST_COLUMNS", "the run"),
+    "db upgrade": Shape("cli.db:RevisionDocument", "cli.db:REVISION_COLUMNS", "the store"),
+    "db downgrade": Shape("cli.db:RevisionDocument", "cli.db:REVISION_COLUMNS", "the store"),
+    "db current": Shape("cli.db:RevisionDocument", "cli.db:REVISION_COLUMNS", "the store"),
+    "db check": Shape("cli.db:CheckDocument", "cli.db:CHECK_COLUMNS", "a difference"),
+    "db prune": Shape("cli.db:PruneDocument", "cli.db:PRUNE_COLUMNS", "a table"),
+    "install": Shape("cli.changes:ChangesDocument", "cli.changes:COLUMNS", "a change or note"),
+    "uninstall": Shape("cli.changes:ChangesDocument", "cli.changes:COLUMNS", "a change or note"),
+    "policy set": Shape("cli.changes:ChangesDocument", "cli.changes:COLUMNS", "a change or note"),
     "predictors": Shape("cli.predictors:PredictorDocument", "cli.predictors:COLUMNS", "a predictor", many=True),
 }  # fmt: skip
 """Shapes by command."""

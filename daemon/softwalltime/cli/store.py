@@ -1,7 +1,5 @@
-"""``softwalltime ingest`` and ``softwalltime db``: fill and maintain the store."""
+"""``softwalltime ingest``: fill the store."""
 
-import time
-from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -11,7 +9,6 @@ import click
 from softwalltime.accounting.files import expand
 from softwalltime.accounting.opening import size_on_disk
 from softwalltime.accounting.tally import Tally
-from softwalltime.cli.lazy import LazyCommands
 from softwalltime.cli.options import LazySettings, ServerName, log_option, store_options
 from softwalltime.cli.output import Output, output_options
 from softwalltime.cli.problems import problems
@@ -163,105 +160,3 @@ def _show_malformed(settings: Settings, server: str | None) -> int:
         click.echo(f"{line.path}:{line.line_number}: byte {line.offset}: {field}{line.reason}: {shown}")
     click.echo(f"{len(lines):,} malformed lines are kept, {dropped:,} older ones were dropped", err=True)
     return 0
-
-
-@click.group(commands=LazyCommands({"downgrade": "softwalltime.cli.downgrade"}))
-def db() -> None:
-    """Create, upgrade, check and prune the store's tables.
-
-    \b
-    Example:
-      softwalltime db current --config softwalltime.toml
-    """
-
-
-@db.command()
-@store_options
-def upgrade(settings: LazySettings) -> None:
-    """Create or upgrade the tables and SQL functions.
-
-    \b
-    Example:
-      softwalltime db upgrade --config softwalltime.toml
-      softwalltime db upgrade --dsn postgresql:///softwalltime
-    """
-    from softwalltime.store.migrations import current
-    from softwalltime.store.opening import open_store
-
-    with open_store(settings(), migrate=True) as engine:
-        click.echo(f"the store is at revision {current(engine)}")
-
-
-@db.command("current")
-@store_options
-def current_revision(settings: LazySettings) -> None:
-    """Print the current and the required revision of the tables.
-
-    \b
-    Example:
-      softwalltime db current --config softwalltime.toml
-      softwalltime db current --dsn postgresql:///softwalltime
-    """
-    from softwalltime.store.migrations import current, head
-    from softwalltime.store.opening import open_engine
-
-    with open_engine(settings()) as engine:
-        click.echo(f"the store is at revision {current(engine) or 'none'}; this version needs {head()}")
-
-
-@db.command()
-@store_options
-def check(settings: LazySettings) -> int:
-    """Compare the tables with those that this version needs.
-
-    SQL functions are compared too.  The exit status is 1 if something differs.
-
-    \b
-    Example:
-      softwalltime db check --config softwalltime.toml
-      softwalltime db check --dsn postgresql:///softwalltime
-    """
-    from softwalltime.store.migrations import check as differences
-    from softwalltime.store.opening import open_engine
-
-    with open_engine(settings()) as engine:
-        found = differences(engine)
-    for difference in found:
-        click.echo(difference)
-    click.echo("run: softwalltime db upgrade" if found else "tables and functions are as this version needs them")
-    return 1 if found else 0
-
-
-@db.command()
-@click.option(
-    "--force", is_flag=True, help="Delete also where a large share of the store is old, or the clock seems wrong."
-)
-@store_options
-def prune(force: bool, settings: LazySettings) -> int:
-    """Delete jobs and predictions older than keep_days.
-
-    The daemon does this daily, in small transactions.  Age is measured from the newest stored job.  The exit status is
-    1 and nothing is deleted by age if a large share of the store is old or the clock differs by more than a day from
-    the newest job.
-
-    \b
-    Example:
-      softwalltime db prune --config softwalltime.toml
-      softwalltime db prune --dsn postgresql:///softwalltime
-    """
-    from softwalltime.store.opening import open_store
-    from softwalltime.store.retention import Retention
-    from softwalltime.store.retention import prune as start_pruning
-
-    deleted: Counter[str] = Counter()
-    given = settings()
-    with open_store(given) as engine:
-        retention = Retention(given.keep_days, given.keep_jobs_per_user)
-        run = start_pruning(engine, retention, int(time.time()), force=force)
-        for table, rows in run:
-            deleted[table] += rows
-    for table, rows in deleted.items():
-        click.echo(f"{table:<20}{rows:>12,} rows deleted")
-    for refusal in run.refused:
-        click.echo(str(refusal), err=True)
-    return 1 if run.refused else 0

@@ -1,0 +1,153 @@
+"""The verdict and the figures of ``softwalltime report``, for other programs."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from softwalltime.cli.output import prefixed
+from softwalltime.replay.metrics import Scores
+from softwalltime.reports.report import Report
+from softwalltime.reports.simulation import SettingWaits, SimulationFigures, SimulationSkipped
+from softwalltime.simulation.differences import Interval
+from softwalltime.simulation.metrics import Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class SettingDocument:
+    """What a setting did to waits in the simulation."""
+
+    recommended: bool
+    """Whether the verdict is about this setting."""
+    keeps_order: bool
+    """Whether the order of the queue stays as it is."""
+    metrics: Metrics
+    """Means over the shaken workloads."""
+    relative_changes: dict[str, Interval]
+    """Difference to today's schedule, divided by today's metric, by metric."""
+    broken_promises: Interval
+    """Share of the promised starts that came later."""
+    wait_longer: Interval
+    """Share of the jobs that waited at least an hour longer than today."""
+    wait_shorter: Interval
+    """Share of the jobs that waited at least an hour shorter than today."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportDocument:
+    """The verdict of a report, and the figures that it rests on."""
+
+    page: str
+    """The file of the HTML page."""
+    verdict: str
+    """on: enable the policy; shadow: only in shadow mode; off: do not enable it; wait: too few jobs to say."""
+    sentence: str
+    """The verdict in a sentence."""
+    reasons: tuple[str, ...]
+    """What it rests on, a sentence each."""
+    cautions: tuple[str, ...]
+    """What to consider before following it, a sentence each."""
+    policy: str
+    """Settings of the daemon that do what is recommended, as TOML, in shadow mode first; empty: none are."""
+    target: float
+    """Greatest share of promised starts that a recommended setting may break."""
+    jobs: int
+    """Number of jobs."""
+    scored: int
+    """Number of jobs that ran and had a walltime."""
+    users: int
+    """Number of users."""
+    since: int
+    """The first submission, epoch seconds."""
+    until: int
+    """The last submission, epoch seconds."""
+    selection: str | None
+    """Which jobs were selected; null: all."""
+    predictors: dict[str, Scores]
+    """Figures of each predictor over all scored jobs."""
+    after_warm_up: dict[str, Scores]
+    """The same without the first 1% of the jobs."""
+    not_simulated: str | None
+    """Why waits were not simulated; null: they were."""
+    processors: int | None
+    """Size of the simulated machine."""
+    processors_estimated: bool
+    """Whether that is the most in use at one time."""
+    simulated_jobs: int
+    """Number of simulated jobs."""
+    seeds: tuple[int, ...]
+    """Seeds of the shaken workloads."""
+    today: Metrics | None
+    """Means over the workloads with today's walltimes."""
+    settings: dict[str, SettingDocument]
+    """Each simulated setting, by name."""
+
+
+COLUMNS = (
+    "setting",
+    "recommended",
+    "keeps_order",
+    *(field.name for field in fields(Metrics)),
+    *(f"{name}{end}" for name in ("broken_promises", "wait_longer", "wait_shorter") for end in ("", "_low", "_high")),
+    *(f"change_{name}{end}" for name in ("wait_mean", "wait_p95", "bsld10_mean") for end in ("", "_low", "_high")),
+)
+"""Columns of CSV: today, then a row for each simulated setting."""
+TODAY = "today"
+
+
+def summary_of(found: Report, page: str, selection: str) -> ReportDocument:
+    """Return the document about a report.
+
+    :param selection: which jobs were selected; empty: all.
+    """
+    simulated = found.simulation if isinstance(found.simulation, SimulationFigures) else None
+    chosen = found.recommendation
+    return ReportDocument(
+        page=page,
+        verdict=chosen.verdict.name.lower(),
+        sentence=chosen.sentence,
+        reasons=chosen.reasons,
+        cautions=chosen.cautions,
+        policy=chosen.policy,
+        target=found.options.target,
+        jobs=found.jobs,
+        scored=found.scored,
+        users=found.users,
+        since=found.since,
+        until=found.until,
+        selection=selection or None,
+        predictors={spec: scores for spec, (scores, _) in found.scores.items()},
+        after_warm_up={spec: scores for spec, (_, scores) in found.scores.items()},
+        not_simulated=found.simulation.reason if isinstance(found.simulation, SimulationSkipped) else None,
+        processors=simulated.processors if simulated else None,
+        processors_estimated=simulated.estimated if simulated else False,
+        simulated_jobs=simulated.jobs if simulated else 0,
+        seeds=simulated.seeds if simulated else (),
+        today=simulated.baseline if simulated else None,
+        settings={
+            one.setting.name: _setting(one, one.setting is (chosen.waits.setting if chosen.waits else None))
+            for one in (simulated.settings if simulated else ())
+        },
+    )
+
+
+def _setting(waits: SettingWaits, recommended: bool) -> SettingDocument:
+    return SettingDocument(
+        recommended, waits.setting.keeps_order, waits.metrics, waits.changes, waits.broken, waits.worse, waits.better
+    )
+
+
+def summary_rows(document: ReportDocument) -> Iterator[dict[str, Any]]:
+    """Yield the rows of CSV: today's schedule, then each setting."""
+    if document.today is not None:
+        yield {"setting": TODAY, "recommended": False, "keeps_order": True, **asdict(document.today)}
+    for name, one in document.settings.items():
+        row = {"setting": name, "recommended": one.recommended, "keeps_order": one.keeps_order, **asdict(one.metrics)}
+        for key in ("broken_promises", "wait_longer", "wait_shorter"):
+            row |= _interval(key, getattr(one, key))
+        for metric, change in one.relative_changes.items():
+            row |= prefixed("change_", _interval(metric, change))
+        yield row
+
+
+def _interval(name: str, value: Interval) -> dict[str, float | None]:
+    return {name: value.mean, f"{name}_low": value.low, f"{name}_high": value.high}
