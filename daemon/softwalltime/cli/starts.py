@@ -18,9 +18,8 @@ from softwalltime.forecast.calibration_file import load_calibration
 from softwalltime.forecast.expected import expected_starts
 from softwalltime.forecast.history import PREDICTOR
 from softwalltime.forecast.probes import PROBE, probe_job, probe_of
-from softwalltime.forecast.queue_model import ModelledQueue, model_of
+from softwalltime.forecast.queue_model import FEWER_RUNS, FEWEST_RUNS, RUNS, ModelledQueue, model_of
 from softwalltime.forecast.snapshot import ServerSnapshot, load_snapshot
-from softwalltime.forecast.start_times import FEWER_RUNS, RUNS
 from softwalltime.formatting import local_time, plural, printable
 from softwalltime.policy.site import WALLTIME, site_policy
 from softwalltime.predictors.registry import make
@@ -54,7 +53,8 @@ from softwalltime.simulation.policies import SOFT_WALLTIME
     "--runs",
     type=click.IntRange(0),
     metavar="N",
-    help=f"Runs for the ranges; 0: no ranges.  Default: {RUNS}, or {FEWER_RUNS} of many jobs with limits or a formula.",
+    help=f"Runs for the ranges; 0: no ranges.  Default: {RUNS}; of many jobs with limits or a formula {FEWER_RUNS}, "
+    f"with --arrivals {FEWEST_RUNS}.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the drawn runtimes.")
 @click.option(
@@ -114,7 +114,7 @@ def starts(
     models = [model_of(found, [probe_job(probe, found)], running) for probe in wanted]
     learnt, basis, uncorrected = learn(logs, spec, settings, found, calibration, arriving)
     if runs is None:
-        runs = min(each.model.affordable_runs for each in (queue, *models))
+        runs = min(each.model.affordable_runs(arriving) for each in (queue, *models))
     rows: list[StartDocument] = []
     with progress_bar("forecasting", runs * (bool(chosen) + len(models))) as progress:
         waiting = expected_starts(queue, learnt, chosen, runs, seed, progress)

@@ -4,9 +4,9 @@ Three forecasts of one wait are mixed: the median of the simulations with drawn 
 and the median wait of like jobs: medians, because the median of a distribution has the least mean absolute error.  The
 weights are those that would have made the least error of late, of forecasts that expected about the same wait; where
 there are few of these, the other forecasts of the same phase count more.  The simulations stay alone where the gain is
-below its own standard error, as the best of many weights always seems to gain something.  Jobs that come later fill the
-processors that others leave early, up to what is promised by walltimes, which no simulation without them can show: so
-the walltimes have their weight.
+below half of its own standard error, as the best of many weights always seems to gain something.  Jobs that come later
+fill the processors that others leave early, up to what is promised by walltimes, which no simulation without them can
+show: so the walltimes have their weight.
 
 Ranges are those of the simulations, moved with the mixture, and corrected as in conformalised quantile regression
 (Romano, Patterson & Candes 2019), each quantile by the quantile of its own past errors in log(wait + 30 min).
@@ -47,6 +47,8 @@ LEAST = 40
 """Past errors from which a class is believed, and all classes together."""
 PRIOR = 100
 """How many past errors of its own class those of the phase of a forecast count for, in the choice of weights."""
+CERTAIN = 0.5
+"""Standard errors by which weights must be better than those of the drawn runtimes alone."""
 LATER = 1800.0
 """Seconds that a job has waited from which a forecast is no longer one at the submission."""
 GROUPS = 2 * (len(CLASSES) + 1)
@@ -60,7 +62,7 @@ _BEYOND = 10.0
 _FURTHEST = 0.2
 """A level is moved by at most so much, for the group and again for its phase."""
 WEIGHTS = tuple(
-    (walltimes / 10, like / 10) for walltimes in range(11) for like in range(6) if walltimes + like <= 10
+    (walltimes / 10, like / 10) for walltimes in range(11) for like in range(11) if walltimes + like <= 10
 )  # fmt: skip
 """Weights to choose from: of the simulation with walltimes, and of like jobs; the rest is the drawn runtimes'."""
 _WALLTIMES, _LIKE = (np.array(column) for column in zip(*WEIGHTS, strict=True))
@@ -193,7 +195,7 @@ class Calibration:
             past = own if len(own) >= LEAST else past
         best = int(errors.argmin())
         gains = past[:, 0] - past[:, best]
-        certain = errors[0] - errors[best] >= gains.std() / math.sqrt(len(gains))
+        certain = errors[0] - errors[best] >= CERTAIN * gains.std() / math.sqrt(len(gains))
         return WEIGHTS[best] if certain else WEIGHTS[0]
 
     def _shifts(self, group: int) -> tuple[float, ...]:

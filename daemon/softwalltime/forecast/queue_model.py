@@ -18,8 +18,8 @@ UNLIMITED = 5 * 365 * 86400
 """What PBS's scheduler takes for the walltime of a job without one, in seconds."""
 MANY = 300
 """Jobs from which several reservations are too expensive for hundreds of runs."""
-RUNS, FEWER_RUNS = 150, 60
-"""Runs with drawn runtimes; fewer where a run is expensive."""
+RUNS, FEWER_RUNS, FEWEST_RUNS = 150, 60, 35
+"""Runs with drawn runtimes; fewer where a run is expensive, and fewer still if later jobs come in it."""
 EXPENSIVE = 1000
 """Jobs from which a run with limits or a formula is expensive."""
 VERY_MANY = 3000
@@ -64,11 +64,15 @@ class QueueModel:
         processors = self.processors_of(submission)
         return ((0, processors),) if self.pooling is None else self.pooling.shares(submission, processors)
 
-    @property
-    def affordable_runs(self) -> int:
-        """Runs with drawn runtimes that take some seconds."""
+    def affordable_runs(self, later: bool = False) -> int:
+        """Runs with drawn runtimes that take some seconds.
+
+        :param later: later jobs come in them.
+        """
         plain = self.policy.order == "fcfs" and (self.pooling is None or not self.pooling.needed)
-        return RUNS if plain or len(self.jobs) < EXPENSIVE else FEWER_RUNS
+        if plain or len(self.jobs) < EXPENSIVE:
+            return RUNS
+        return FEWEST_RUNS if later else FEWER_RUNS
 
     def quick(self) -> "QueueModel":
         """The model for hundreds of runs: of many jobs with several reservations, one with the first of them only."""

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from softwalltime.forecast.arrivals import DAY, ArrivalDraws
 from softwalltime.forecast.later_jobs import ExtendedQueue, extended
-from softwalltime.forecast.queue_model import FEWER_RUNS, RUNS, QueueModel
+from softwalltime.forecast.queue_model import RUNS, QueueModel
 from softwalltime.forecast.runtimes import RuntimeDistribution, samples
 from softwalltime.simulation.engine import ScheduleOutcome
 
 Integers = NDArray[np.int64]
-__all__ = ["FEWER_RUNS", "FUTURES", "LEVELS", "RUNS", "StartForecast", "forecast"]
+__all__ = ["FUTURES", "LEVELS", "RUNS", "StartForecast", "forecast"]
 
 FUTURES = 20
 """Different draws of later jobs; further runs repeat them with other runtimes of the jobs that are there."""
