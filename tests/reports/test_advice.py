@@ -78,8 +78,10 @@ def test_jobs_that_fit_a_gap_with_their_new_walltime_start_earlier() -> None:
                     job_id=f"{n}.{ncpus}.srv",
                 )
             )  # fmt: skip
-    found = of(*records)
-    (advice,) = advise_users(found).values()
+    # From 10 users on, the jobs of each user are moved together.
+    others = [job(f"other{n}", submitted=10**8 + n, job_id=f"other{n}.srv", ncpus=1) for n in range(9)]
+    found = of(*records, *others)
+    advice = advise_users(found)["alice"]
     assert [(one.walltime, one.suggested) for one in advice.suggestions] == [(10 * HOUR, 15 * 60)]
     earlier = measure_earlier_starts(found, 4, [advice], "fcfs", (31,))["alice"]
     assert (earlier.mean, earlier.low) == (3 * HOUR - 120, None), "one workload gives no interval"

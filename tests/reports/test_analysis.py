@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from softwalltime.jobs import DecisionRecord, Submission
+from softwalltime.jobs import CompletedJob, DecisionRecord, Submission
 from softwalltime.replay.metrics import score
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.analysis import periods
@@ -140,13 +140,14 @@ def test_only_notable_changes_of_users_with_enough_jobs_count() -> None:
         Group("c", 10, 100, 100.4, 0.5, 0.5, 0.0, 1),
         Group("few", 9, 9000, 0, 0.1, 0.9, 0.0, 1),
         Group("too short", 10, 9000, 0, 0.1, 0.9, 0.52, 1),
+        Group("less accurate", 10, 9000, 8000, 0.5, 0.46, 0.48, 1),
     ]
-    told = summarize_users(users)
-    assert (told.users, told.better, told.worse, told.same) == (4, 0.5, 0.25, 0.25)
-    assert (told.better_by_a_day, told.worst) == (0.25, 700)
+    told = summarize_users(users, 0.5)
+    assert (told.users, told.better, told.worse, told.same, told.mixed) == (5, 0.2, 0.2, 0.2, 0.4)
+    assert (told.better_by_a_day, told.worst) == (0.2, 700)
     assert [user.name for user in most_improved(users, 0.5)] == ["a"]
     assert [user.name for user in most_deteriorated(users)] == ["b"]
-    assert summarize_users(users[3:4]).users == 0
+    assert summarize_users(users[3:4], 0.5).users == 0
 
 
 def test_the_project_field_is_the_first_in_which_jobs_differ() -> None:
@@ -247,3 +248,32 @@ def test_recorded_decisions_take_precedence_over_the_log() -> None:
     assert names == ["v3", "v3 (shadow)", periods.UNRECORDED, "", ""]
     assert found.applied.tolist() == [True, False, True, False, False]
     assert found.shadow.tolist() == [False, True, False, False, False]
+
+
+def test_a_change_of_the_mean_wait_has_an_interval_over_weeks() -> None:
+    def waiting(hours: list[int], first: int) -> list[CompletedJob]:
+        return [
+            job(submitted=(first + week) * 7 * DAY + n, end=(first + week) * 7 * DAY + n + wait * HOUR + 100)
+            for week, wait in enumerate(hours)
+            for n in range(5)
+        ]
+
+    before, after = [1, 2, 3, 2, 2], [4, 6, 5, 5, 5]
+    found = table([*waiting(before, 0), *waiting(after, 10)])
+    none = periods.recorded_predictions(found)
+    spans = Span(0, 70 * DAY), Span(70 * DAY, 140 * DAY)
+    pair = [periods.summarize_period(found, span, none) for span in spans]
+    assert pair[0] is not None
+    assert pair[1] is not None
+    first, second = pair[0].classes[0], pair[1].classes[0]
+    # Of weeks with the same number of jobs the jackknife gives the standard error of the mean of the weeks.
+    assert first.error == pytest.approx(np.std(before, ddof=1) * HOUR / 5**0.5)
+    change = periods.change_of_mean(first, second)
+    half = 2.776 * np.hypot(np.std(before, ddof=1), np.std(after, ddof=1)) / 5**0.5
+    assert change.mean == 3 * HOUR
+    assert (change.low, change.high) == (pytest.approx((3 - half) * HOUR), pytest.approx((3 + half) * HOUR))
+    few = table(waiting([1, 2, 3], 0))
+    alone = periods.summarize_period(few, spans[0], periods.recorded_predictions(few))
+    assert alone is not None
+    assert alone.classes[0].error is None
+    assert periods.change_of_mean(alone.classes[0], second).low is None

@@ -107,7 +107,9 @@ def test_the_cautious_predictor_keeps_the_target_on_the_older_half_and_the_bold_
     assert found.cautious is best
     assert found.bold is not None
     assert found.bold.spec == "v1"
-    assert "a was the most accurate of 3" in explain_selection(found, 0.05)[0]
+    said = explain_selection(found, 0.05)
+    assert "Of the 3 predictors and settings tried, a is the most accurate that underestimates at most 5%" in said[0]
+    assert said[1].startswith("The most accurate of all on the older half is v1: mean accuracy 0.600, 6.0%")
 
 
 def test_of_equals_the_one_that_underestimates_less_is_selected() -> None:
@@ -134,13 +136,19 @@ def test_without_a_simulation_nothing_is_switched_on() -> None:
     assert REASON.reason in advice.reasons[0]
 
 
-@pytest.mark.parametrize("newer", [(0.5, 0.0501), (0.419, 0.01)])
+@pytest.mark.parametrize(
+    ("newer", "why"),
+    [
+        ((0.5, 0.0501), "v3 underestimates 5.01% of the newer half of the jobs (the limit is 5%)"),
+        ((0.419, 0.01), "v3 is not 0.02 more accurate than the walltimes on the newer half of the jobs"),
+    ],
+)
 def test_without_a_simulation_a_predictor_must_keep_target_and_gain_on_the_newer_half(
-    newer: tuple[float, float],
+    newer: tuple[float, float], why: str
 ) -> None:
     advice = recommend_unsimulated(ACCURACY, evaluated("v3", newer=newer), REASON, 0.05)
     assert advice.verdict is Verdict.OFF
-    assert "did not keep" in advice.sentence
+    assert advice.sentence == f"Do not enable soft walltimes yet: waits were not simulated, and {why}."
     assert advice.policy == ""
 
 
@@ -153,7 +161,7 @@ def test_shorter_waits_beyond_the_interval_with_few_broken_promises_are_worth_sw
     advice = advised(waits())
     assert advice.verdict is Verdict.ON
     assert advice.predictor == HALF
-    assert "the mean wait changes by \N{MINUS SIGN}20.0%" in advice.sentence
+    assert "the mean wait changes by \N{MINUS SIGN}20.0% (95% interval \N{MINUS SIGN}2" in advice.sentence
     assert advice.waits is not None
     assert "2.0% of the jobs wait at least 1 h longer than today" in advice.cautions[0]
 
@@ -199,10 +207,11 @@ def test_the_order_of_the_queue_is_changed_only_if_nothing_else_qualifies() -> N
     ordered = waits("v3", 0.5, ordering="v3")
     advice = advised(waits(), ordered)
     assert advice.predictor == HALF
-    assert "v3, ordered would change the mean wait by" in " ".join(advice.reasons)
+    assert "With a v3, ordered the mean wait would change by" in " ".join(advice.reasons)
     alone = advised(waits(wait=1.0), ordered)
     assert alone.verdict is Verdict.ON
     assert 'ordering = "v3"' in alone.policy
+    assert alone.sentence.startswith("Enable a v3, ordered, first in shadow mode: ")
 
 
 def test_jobs_that_hardly_wait_have_nothing_to_gain() -> None:
@@ -222,7 +231,25 @@ def test_who_waits_longer_and_an_estimated_machine_stand_beside_the_verdict() ->
     advice = advised(waits(wide=1.5), estimated=True)
     text = " ".join(advice.cautions)
     assert "jobs on at least half of the machine grows from 1.2 d to 1.7 d (beyond the 95% interval)" in text
-    assert "estimated from the log: 128 processors" in text
+    assert "estimated from the log: 128 processors, the most in use at one time. The option" in text
+    rarely = " ".join(advised(waits(), estimated=True, usual=90).cautions)
+    assert "128 processors, the most in use at one time (99% of the time at most 90 were in use)" in rarely
+
+
+def test_few_users_are_for_shadow_mode_only() -> None:
+    # Moving all jobs of the only user by as many weeks changes nothing: every interval would be a point.
+    advice = advised(waits(), shake="jitter")
+    assert advice.verdict is Verdict.SHADOW
+    assert any("fewer than 10 users" in caution for caution in advice.cautions)
+
+
+def test_underestimates_beyond_the_target_stand_beside_the_verdict() -> None:
+    few, many = waits(), waits("v1")
+    often = replace(many.setting.evaluated, halves=halves("v1", (0.6, 0.3), newer=(0.6, 0.331)))
+    many = replace(many, setting=replace(many.setting, evaluated=often))
+    said = "On the newer half of the jobs 33.1% are underestimated while they wait."
+    assert any(caution.startswith(said) for caution in advised(many).cautions)
+    assert not any("underestimated while" in caution for caution in advised(few).cautions)
 
 
 def test_the_settings_are_compared_without_and_with_the_guard_then_ordered() -> None:
@@ -283,7 +310,8 @@ def test_classes_that_wait_longer_stand_beside_the_verdict() -> None:
     one = replace(waits(wait=0.5), classes={"size": new, "month": new})
     advice = advised(one, classes={"size": today, "month": today})
     assert advice.verdict is Verdict.ON
-    expected = "On average longer waits, beyond the 95% interval: by size b (+40%), c (+30%), d (+20%) and 1 more."
+    longer = "by size b (+40%), c (+30%), d (+20%) and 1 more"
+    expected = f"The mean wait of some jobs grows beyond the 95% interval: {longer}."
     assert expected in advice.cautions
 
 

@@ -17,7 +17,14 @@ from softwalltime.cli.sources import STORE, load_columns
 from softwalltime.errors import SourceError, UsageError
 from softwalltime.formatting import day, duration, percent, plural, printable, walltime
 from softwalltime.replay.workload import Workload
-from softwalltime.reports.advice import LEAST_JOBS, RequestAdvice, UserAdvice, advise_users, measure_earlier_starts
+from softwalltime.reports.advice import (
+    FITS,
+    LEAST_JOBS,
+    RequestAdvice,
+    UserAdvice,
+    advise_users,
+    measure_earlier_starts,
+)
 from softwalltime.reports.simulation import ORDERS, SimulationInput, SimulationOptions, SimulationSkipped, prepare
 from softwalltime.text_table import Cell, TextColumn, TextTable
 
@@ -30,6 +37,8 @@ COLUMNS = (
 
 ROW_COLUMNS = ("user", *(field.name for field in fields(RequestAdvice)))
 """Columns of CSV: a row for each user and requested walltime."""
+LEAST_USED = 0.01
+"""Least share of the walltime that is printed as a number."""
 _TABLE = (
     TextColumn("requested walltime", left=True),
     TextColumn("jobs"),
@@ -150,7 +159,7 @@ def _print(output: Output, advice: UserAdvice, prepared: SimulationInput, option
     rows: list[list[Cell | str]] = [
         [
             walltime(one.walltime), f"{one.jobs:,}", percent(one.used, 0), duration(one.longest),
-            Cell(walltime(one.suggested), "good") if one.suggested is not None else Cell(one.reason, "faint"),
+            Cell(walltime(one.suggested), "good") if one.suggested is not None else Cell(_kept(one), "faint"),
         ]
         for one in sorted(advice.requests, key=lambda one: -one.jobs)
         if one.jobs >= LEAST_JOBS
@@ -174,8 +183,11 @@ def _print(output: Output, advice: UserAdvice, prepared: SimulationInput, option
         )
 
 
-def _message(advice: UserAdvice) -> str:
-    """What to tell the user, in sentences."""
+def _message(advice: UserAdvice, followers: int = 1) -> str:
+    """Return what to tell the user, in sentences.
+
+    :param followers: the number of users who follow their advice in the simulation.
+    """
     if not advice.suggestions:
         return "No suggestion: no walltime with enough jobs is much longer than the jobs need."
     lines = [_suggestion(one) for one in advice.suggestions]
@@ -185,19 +197,29 @@ def _message(advice: UserAdvice) -> str:
             f" (95% interval {duration(earlier.low)} to {duration(earlier.high)})"
         )  # fmt: skip
         if (earlier.mean if earlier.low is None else earlier.low) > 0:
-            lines.append(f"These jobs would have started {duration(earlier.mean)} earlier in the median{between}.")
+            condition = f" if all {followers:,} users with such advice had followed it" if followers > 1 else ""
+            lines.append(
+                f"These jobs would have started {duration(earlier.mean)} earlier in the median{between}{condition}."
+            )
+        elif earlier.mean == 0 and not earlier.low:
+            lines.append("In the simulation these jobs would not have started earlier in the median.")
         else:
             lines.append(
-                f"Whether these jobs would have started earlier cannot be told from chance: "
-                f"{duration(earlier.mean)} in the median{between}."
+                f"The simulation does not show that these jobs would have started earlier: {duration(earlier.mean)} in "
+                f"the median{between}."
             )
     return " ".join(lines)
 
 
+def _kept(one: RequestAdvice) -> str:
+    return "keep it" if one.reason == FITS else f"keep it: {one.reason}"
+
+
 def _suggestion(one: RequestAdvice) -> str:
+    used = percent(one.used, 0) if one.used >= LEAST_USED else f"less than {percent(LEAST_USED, 0)}"
     return (
-        f"You request {walltime(one.walltime)} and use {percent(one.used, 0)}: request "
-        f"{walltime(one.suggested or one.walltime)}."
+        f"You request {walltime(one.walltime)} and use {used}; 99% of these jobs ended within "
+        f"{duration(one.longest)}: request {walltime(one.suggested or one.walltime)}."
     )
 
 
@@ -205,7 +227,8 @@ def _document(
     advice: Sequence[UserAdvice], prepared: SimulationInput, options: SimulationOptions
 ) -> AdviseDocument:  # fmt: skip
     users = tuple(
-        AdviceWithMessage(one.user, one.jobs, one.requests, one.earlier, message=_message(one)) for one in advice
+        AdviceWithMessage(one.user, one.jobs, one.requests, one.earlier, message=_message(one, len(advice)))
+        for one in advice
     )
     return AdviseDocument(
         prepared.processors, prepared.estimated, len(prepared.jobs), options.order, options.seeds, users
@@ -225,7 +248,7 @@ def _write(path: Path, advice: Sequence[UserAdvice]) -> None:
                     [
                         printable(one.user), one.jobs, first.walltime, f"{first.used:.3f}", suggested,
                         walltime(first.walltime), walltime(suggested),
-                        *("" if each is None else round(each) for each in seconds), _message(one),
+                        *("" if each is None else round(each) for each in seconds), _message(one, len(advice)),
                     ]
                 )  # fmt: skip
     except OSError as error:

@@ -37,7 +37,10 @@ def draw(table: TextTable, width: int, *, color: bool) -> tuple[str, list[str]]:
 
 
 def fit(table: TextTable, width: int) -> tuple[dict[int, int], list[int]]:
-    """Return the width of each column that fits, by index, and the indexes of those left out."""
+    """Choose the columns that fit into ``width`` characters.
+
+    :returns: the width of each chosen column by its index, and the indexes of the other columns.
+    """
     texts = [[row[index].text for row in table.rows] for index in range(len(table.columns))]
     widths = {index: _least(column, texts[index]) for index, column in enumerate(table.columns)}
     left_out: list[int] = []

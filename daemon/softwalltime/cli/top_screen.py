@@ -47,8 +47,12 @@ class Selection:
 def render(
     now: Sample, before: Sample, selection: Selection | None = None, width: int = 140, height: int = 100
 ) -> Group:
-    """Render a sample, with rates since the sample before, and the reason of the selected decision in full.
+    """Render a sample of the daemon's status.
 
+    Rates are computed from the difference to the previous sample.  The reason of the selected decision is shown in
+    full.
+
+    :param before: the previous sample.
     :param height: rows of the screen; if they are few, the decisions come first.
     """
     status, policy = now.status, now.status.policy

@@ -68,11 +68,11 @@ class RuntimeModel:
         self._only_distributions = 0
 
     def submitted(self, submission: Submission, now: int, *, compare: bool = True) -> None:
-        """Note that a job was submitted, and what is predicted for it, to compare it with its runtime.
+        """Record the prediction for a submitted job; the job's end compares it with the runtime.
 
-        After :data:`ASKED` distributions and no single number nothing is compared any more.
+        A predictor that returned only distributions :data:`ASKED` times is not compared any more.
 
-        :param compare: whether the job's error will be kept.
+        :param compare: whether to record the prediction.
         """
         if self._predictor is None:
             return

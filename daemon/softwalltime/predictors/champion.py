@@ -162,7 +162,11 @@ class Champion(Predictor):
                 predictor.fit(now)
 
     def learn(self, job: CompletedJob) -> None:
-        """Let the predictors learn the job; judge them by what happened ``LATENESS + SPAN`` before."""
+        """Learn from a job, and update the predictors' errors.
+
+        The errors are computed later, for jobs that ended ``LATENESS + SPAN`` seconds before the newest known end: by
+        then all jobs are known that could have been known at their submission.
+        """
         for predictor in self._asked:
             predictor.learn(job)
         if job.runtime <= 0:

@@ -48,10 +48,16 @@ def explain_selection(accuracy: Accuracy, target: float) -> tuple[str, ...]:
     if accuracy.cautious is not None:
         older = accuracy.cautious.older
         said.append(
-            f"On the older half of the jobs, {accuracy.cautious.spec} was the most accurate of {accuracy.tried:,} "
-            f"predictors and settings that underestimate at most {exact_percent(target)} of them: mean accuracy "
+            f"Of the {accuracy.tried:,} predictors and settings tried, {accuracy.cautious.spec} is the most accurate "
+            f"that underestimates at most {exact_percent(target)} of the older half of the jobs: mean accuracy "
             f"{older.accuracy:.3f} (walltimes {users:.3f}), {percent(older.underestimated)} underestimated."
         )
+        if accuracy.bold is not None and accuracy.bold is not accuracy.cautious:
+            bold = accuracy.bold.older
+            said.append(
+                f"The most accurate of all on the older half is {accuracy.bold.spec}: mean accuracy "
+                f"{bold.accuracy:.3f}, {percent(bold.underestimated)} underestimated."
+            )
     else:
         said.append(
             f"On the older half of the jobs, none of the {accuracy.tried:,} predictors and settings tried is at least "

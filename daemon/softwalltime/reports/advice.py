@@ -11,7 +11,7 @@ from softwalltime.simulation.differences import Interval, interval
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Integers, Jobs
 from softwalltime.simulation.policies import Policy
-from softwalltime.simulation.shaking import shaken
+from softwalltime.simulation.shaking import shaken, suitable_shake
 
 LEAST_JOBS = 20
 """Jobs with one walltime that a user needs for advice about it."""
@@ -19,9 +19,10 @@ QUANTILE, MARGIN = 0.99, 1.2
 """The suggestion is this quantile of the runtimes, times this margin, rounded up to a usual walltime."""
 MOST = 0.75
 """Share of the walltime up to which a suggestion is worth giving."""
+FITS = "fits"
+"""Reason for no suggestion: the jobs need most of the walltime."""
 MOST_KILLED = 0.02
 """Share of the newer half of the jobs that may run longer than a suggestion made from the older half."""
-SHAKE = "week"
 USUAL = tuple(minutes * MINUTE for minutes in (5, 10, 15, 20, 30, 45, 60, 90)) + tuple(
     hours * HOUR for hours in (2, 3, 4, 6, 8, 12, 18, 24, 36, 48)
 )
@@ -101,10 +102,10 @@ def measure_earlier_starts(
     :param progress: called with the number of simulated jobs since the last call.
     """
     changed = replace(jobs, walltime=tuple(_followed(jobs, advice).tolist()))
-    policy = Policy(order=order)
+    policy, shake = Policy(order=order), suitable_shake(jobs)
     medians: dict[str, list[float]] = {one.user: [] for one in advice}
     for seed in seeds:
-        before, after = shaken(jobs, SHAKE, seed), shaken(changed, SHAKE, seed)
+        before, after = shaken(jobs, shake, seed), shaken(changed, shake, seed)
         gain = (
             simulate(before, processors, policy, progress).start - simulate(after, processors, policy, progress).start
         )
@@ -135,7 +136,7 @@ def _advise(walltime: int, runtime: Integers, size: np.ndarray) -> RequestAdvice
     if jobs < LEAST_JOBS:
         reason = f"fewer than {LEAST_JOBS} jobs"
     elif (found := suggest(runtime)) > MOST * walltime:
-        reason = "fits"
+        reason = FITS
     else:
         half = jobs // 2
         killed = float((runtime[half:] > suggest(runtime[:half])).mean())

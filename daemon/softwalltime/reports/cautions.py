@@ -2,15 +2,18 @@
 
 from collections.abc import Sequence
 
-from softwalltime.formatting import duration, percent
+from softwalltime.formatting import duration, exact_percent, percent
 from softwalltime.reports.analysis.halves import SubsetScores
 from softwalltime.reports.leave_out import ExcludedGroup
-from softwalltime.reports.simulation import SettingWaits, SimulationFigures
+from softwalltime.reports.simulation import USUAL, SettingWaits, SimulationFigures
 from softwalltime.reports.waits_by_class import ClassWaits
 from softwalltime.simulation.differences import Interval
+from softwalltime.simulation.shaking import LEAST_USERS
 
 _ALIKE = 2
 """Factor between the recorded and the simulated mean wait up to which nothing is said."""
+_NEARLY = 0.9
+"""Share of the most processors in use above which the usual number is not worth a word."""
 _LONGER = 0.1
 """Relative growth of a wait that is worth a word."""
 _NAMED = 3
@@ -27,15 +30,27 @@ def simulation_cautions(simulated: SimulationFigures, chosen: SettingWaits | Non
     if simulated.estimated:
         found.append(
             f"The machine's size is estimated from the log: {simulated.processors:,} processors, the most in use at "
-            "one time. --processors gives the right one."
+            f"one time{_usually(simulated)}. The option --processors sets the real size."
+        )
+    if simulated.shake != "week":
+        found.append(
+            f"The simulated jobs have fewer than {LEAST_USERS} users. The workloads therefore differ by minutes only, "
+            "and the 95% intervals do not show how much other weeks would differ."
         )
     if recorded is not None and today.wait_mean is not None and not _similar(recorded, today.wait_mean):
         found.append(
             f"The simulated jobs waited {duration(recorded)} on average as recorded, and wait "
-            f"{duration(today.wait_mean)} in the simulation of today's setting: size, order or limits of the real "
-            "machine differ. --processors and --order may bring the simulation nearer."
+            f"{duration(today.wait_mean)} in the simulation of today's setting. The size, the order or the limits of "
+            "the real machine differ; --processors and --order may bring the simulation nearer."
         )
     return tuple(found)
+
+
+def _usually(simulated: SimulationFigures) -> str:
+    """How many processors were usually in use, where that is much less than the most."""
+    if simulated.usual is None or simulated.usual > _NEARLY * simulated.processors:
+        return ""
+    return f" ({percent(USUAL, 0)} of the time at most {simulated.usual:,} were in use)"
 
 
 def _longer(simulated: SimulationFigures, chosen: SettingWaits) -> list[str]:
@@ -48,7 +63,7 @@ def _longer(simulated: SimulationFigures, chosen: SettingWaits) -> list[str]:
         )
     classes = [words for kind in _KINDS if (words := _longer_classes(simulated, chosen, kind))]
     if classes:
-        found.append(f"On average longer waits, beyond the 95% interval: {'; '.join(classes)}.")
+        found.append(f"The mean wait of some jobs grows beyond the 95% interval: {'; '.join(classes)}.")
     wide = chosen.changes["wide_wait_p99"]
     if wide.mean is not None and wide.mean > _LONGER:
         found.append(
@@ -76,6 +91,17 @@ def _longer_classes(simulated: SimulationFigures, chosen: SettingWaits, kind: st
 
 def _growth(waits: ClassWaits) -> float:
     return waits.change.mean or 0.0
+
+
+def underestimation_cautions(new: SubsetScores, target: float) -> tuple[str, ...]:
+    """Where the recommended setting underestimates more jobs than the target: what the target limits instead."""
+    if new.underestimated <= target:
+        return ()
+    caution = (
+        f"On the newer half of the jobs {percent(new.underestimated)} are underestimated while they wait. The limit of "
+        f"{exact_percent(target)} is for the promised starts that underestimates break, not for underestimates."
+    )
+    return (caution,)
 
 
 def accuracy_cautions(

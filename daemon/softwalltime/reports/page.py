@@ -26,6 +26,7 @@ from softwalltime.reports.published import compare_published_order
 from softwalltime.reports.report import Report
 from softwalltime.reports.simulation import GUARD, SettingWaits, SimulationFigures
 from softwalltime.simulation.differences import Interval
+from softwalltime.simulation.shaking import LEAST_USERS
 
 TOP = 10
 """Number of users in each table."""
@@ -56,7 +57,7 @@ def render(report: Report, origin: Origin) -> str:
         "duration": formatting.duration, "percent": formatting.percent, "number": formatting.number,
         "day": formatting.day, "exact_percent": formatting.exact_percent, "plural": formatting.plural,
         "breakable": _breakable, "change": recommendation.change,
-        "interval": _interval, "whole_options": whole_options,
+        "seconds_interval": _seconds_interval, "interval": _interval, "whole_options": whole_options,
     }  # fmt: skip
     found = to_document(report, origin.title, list(origin.sources), origin.selection)
     # matplotlib has escaped all text.
@@ -77,20 +78,26 @@ def render(report: Report, origin: Origin) -> str:
         improved=groups.most_improved(whom.users, whom.most_underestimated)[:TOP] if whom else [],
         deteriorated=groups.most_deteriorated(whom.users)[:TOP] if whom else [],
         least_group=groups.LEAST_JOBS,
+        projects=_with_enough_jobs(whom.projects) if whom else [],
+        queues=_with_enough_jobs(whom.queues) if whom else [],
         simulated=isinstance(report.simulation, SimulationFigures),
         simulation=report.simulation,
+        simulation_off=report.options.simulation is None,
         settings_shown=_settings(report),
         kinds=KINDS,
         small_class=waits_by_class.SMALL,
         largest_class=waits_by_class.LARGEST,
         notable=waits_by_class.NOTABLE,
         guard=GUARD,
+        least_users=LEAST_USERS,
         least_left_out=LEAST_LEFT_OUT,
         population=_populations(report),
         most_left_out=_most_left_out(report),
         largest=LARGEST,
         rules=recommendation,
         classes=periods.pair_classes(report.happened.periods) if report.happened.periods else [],
+        changes_of_waits=_changes_of_waits(report),
+        least_weeks=periods.LEAST_WEEKS,
         bounds=list(enumerate(periods.BOUNDS)),
         frontier=[(each, settings.best_setting(report.settings, each)) for each in _targets(report.options.target)],
     )  # fmt: skip
@@ -124,8 +131,10 @@ def _pictures(report: Report) -> dict[str, list[Picture]]:
     if whom is not None:
         drawn["whom"] = [
             group_figures.draw_users(whom.users, whom.shares, whom.spec),
-            group_figures.draw_dumbbells(whom.projects, "by-project", report.project_field, whom.spec),
-            group_figures.draw_dumbbells(whom.queues, "by-queue", "queue", whom.spec),
+            group_figures.draw_dumbbells(
+                whom.projects, "by-project", report.project_field, whom.spec, whom.most_underestimated
+            ),
+            group_figures.draw_dumbbells(whom.queues, "by-queue", "queue", whom.spec, whom.most_underestimated),
         ]
     if report.settings and report.walltimes is not None:
         baseline = report.scores[next(iter(report.scores))][1].accuracy_mean or 0.0
@@ -196,9 +205,14 @@ def _most_left_out(report: Report) -> float:
     return report.recommendation.most_underestimated or limit(0.0, report.options.target)
 
 
+def _with_enough_jobs(found: Sequence[groups.Group]) -> Sequence[groups.Group]:
+    """Return the groups whose means say something."""
+    return [group for group in found if group.jobs >= groups.LEAST_JOBS]
+
+
 def _breakable(spec: str) -> Markup:
     """Allow line breaks after colons, commas and pluses in a predictor's specification."""
-    return Markup("<wbr>").join(re.split(r"(?<=[:,+])", spec))
+    return Markup("<wbr>").join(re.split(r"(?<=[:,+])(?=[a-z])", spec))
 
 
 def whole_options(text: str) -> Markup:
@@ -214,6 +228,27 @@ def _interval(relative: Interval) -> Markup:
     """Format a relative change; its interval stays on one line."""
     mean, space, between = recommendation.change(relative).partition(" ")
     return Markup('{} <span class="interval">{}</span>').format(mean, between) if space else Markup(mean)  # noqa: S704
+
+
+def _seconds_interval(change: Interval) -> Markup:
+    """Format a change in seconds; its interval stays on one line."""
+    mean, low, high = (_signed(value) for value in (change.mean, change.low, change.high))
+    between = f"({low} to {high})" if low and high else ""
+    return Markup('{} <span class="interval">{}</span>').format(mean, between)
+
+
+def _signed(seconds: float | None) -> str:
+    return "" if seconds is None else f"{'+' if seconds > 0 else ''}{formatting.duration(seconds)}"
+
+
+def _changes_of_waits(report: Report) -> dict[str, Interval]:
+    """Return the change of the mean wait of each class that both periods have."""
+    pairs = periods.pair_classes(report.happened.periods) if report.happened.periods else []
+    return {
+        name: periods.change_of_mean(both[0], both[1])
+        for name, both in pairs
+        if both[0] is not None and both[1] is not None
+    }
 
 
 def _targets(target: float) -> list[float]:

@@ -11,7 +11,8 @@
    wait is below its by more than the 95% interval of the difference; settings with the guard are preferred.  Only if
    none qualifies, a setting that changes the order is chosen.
 6. Where today's simulated mean wait differs from the recorded one by more than a factor of ``UNLIKE``, the simulation
-   is not of this machine: shadow mode at most.
+   is not of this machine: shadow mode at most.  The same holds with fewer than ``shaking.LEAST_USERS`` users: the
+   workloads then differ too little for the intervals to say anything about other weeks.
 7. Users and queues are left out by the rule of :mod:`.leave_out`.
 """
 
@@ -22,9 +23,9 @@ from enum import Enum
 from softwalltime.formatting import duration, exact_percent, percent, plural
 from softwalltime.reports.accuracy import LEAST_GAIN, Accuracy, explain_selection
 from softwalltime.reports.analysis.halves import SubsetScores
-from softwalltime.reports.cautions import accuracy_cautions, simulation_cautions
+from softwalltime.reports.cautions import accuracy_cautions, simulation_cautions, underestimation_cautions
 from softwalltime.reports.leave_out import EvaluatedSetting, ExcludedGroup
-from softwalltime.reports.simulation import HALF, SettingWaits, SimulationFigures, SimulationSkipped
+from softwalltime.reports.simulation import HALF, WITH_GUARD, SettingWaits, SimulationFigures, SimulationSkipped
 from softwalltime.simulation.differences import Interval, interval
 
 LEAST_JOBS = 1000
@@ -96,7 +97,7 @@ def too_early(jobs: int, days: float) -> Recommendation | None:
     """
     if jobs >= LEAST_JOBS and days >= LEAST_DAYS:
         return None
-    found = f"{plural(jobs, 'scored job')} in {plural(round(days), 'day')}"
+    found = f"{plural(jobs, 'scored job')} in {plural(round(days), 'day') if days >= 1 else 'less than 1 day'}"
     return Recommendation(
         Verdict.WAIT,
         f"No recommendation yet: only {found}." if jobs else "No recommendation yet: no job can be scored.",
@@ -111,33 +112,47 @@ def recommend_unsimulated(
     accuracy: Accuracy, cautious: EvaluatedSetting | None, reason: SimulationSkipped, target: float
 ) -> Recommendation:
     """Rule 2."""
-    why = f"What would happen to waits is not known: {reason.reason}."
+    why = f"The effect on waits is not known: {reason.reason}."
     reasons = (why, *explain_selection(accuracy, target))
     if cautious is None:
         return Recommendation(
             Verdict.OFF,
-            "Do not enable soft walltimes: waits were not simulated, and no predictor is more accurate than the "
-            f"users' walltimes with at most {exact_percent(target)} of the jobs underestimated.",
+            "Do not enable soft walltimes yet: waits were not simulated, and no predictor is more accurate than the "
+            f"walltimes with at most {exact_percent(target)} of the jobs underestimated.",
             reasons,
         )
     new, users = cautious.halves.newer, accuracy.walltimes.newer
-    figures = (
-        f"on the newer half of the jobs, mean accuracy {new.accuracy:.2f} instead of {users.accuracy:.2f}, "
-        f"{percent(new.underestimated)} of the jobs underestimated"
+    fails = ""
+    if new.underestimated > target:
+        fails = (
+            f"underestimates {_more_than(target, new.underestimated)} of the newer half of the jobs (the limit is "
+            f"{exact_percent(target)})"
+        )
+    elif new.accuracy < users.accuracy + LEAST_GAIN:
+        fails = f"is not {LEAST_GAIN} more accurate than the walltimes on the newer half of the jobs"
+    newer = (
+        f"On the newer half of the jobs it has a mean accuracy of {new.accuracy:.3f} (walltimes "
+        f"{users.accuracy:.3f}) and underestimates {percent(new.underestimated)}."
     )
-    if new.underestimated > target or new.accuracy < users.accuracy + LEAST_GAIN:
+    if fails:
         return Recommendation(
             Verdict.OFF,
-            f"Do not enable soft walltimes: waits were not simulated, and {cautious.spec} did not keep on the newer "
-            "half what it reached on the older one.",
-            (*reasons, f"It had, {figures}; the limit is {exact_percent(target)}."),
+            f"Do not enable soft walltimes yet: waits were not simulated, and {cautious.spec} {fails}.",
+            (*reasons, newer),
         )
     return Recommendation(
         Verdict.SHADOW,
-        f"Try {cautious.spec} in shadow mode only: waits were not simulated ({figures}).",
+        f"Try {cautious.spec} in shadow mode only: waits were not simulated. On the newer half of the jobs its mean "
+        f"accuracy is {new.accuracy:.2f} (walltimes {users.accuracy:.2f}), and it underestimates "
+        f"{percent(new.underestimated)}.",
         reasons, accuracy_cautions(new, users), cautious.spec, cautious.left_out,
         cautious.most_underestimated, new, users,
     )  # fmt: skip
+
+
+def _more_than(limit: float, share: float) -> str:
+    """Format a share above a limit with the digits that show the difference."""
+    return next(text for digits in range(1, 20) if (text := percent(share, digits)) != percent(limit, digits))
 
 
 def shortens(waits: SettingWaits) -> bool:
@@ -178,15 +193,20 @@ def recommend(simulated: SimulationFigures, accuracy: Accuracy, target: float, j
     reasons += explain_selection(accuracy, target)
     evaluated = chosen.setting.evaluated
     new, users = evaluated.halves.newer, accuracy.walltimes.newer
-    cautions = [*simulation_cautions(simulated, chosen), *accuracy_cautions(new, users, evaluated.left_out, jobs)]
-    name, guard, rest = chosen.setting.name.partition(", with guard")
-    what = name + (" for waiting jobs" if chosen.setting.keeps_order else "") + guard + rest + _but(evaluated)
+    cautions = [
+        *simulation_cautions(simulated, chosen),
+        *underestimation_cautions(new, target),
+        *accuracy_cautions(new, users, evaluated.left_out, jobs),
+    ]
+    name, guard, rest = chosen.setting.name.partition(WITH_GUARD)
+    what = f"{name} for waiting jobs" if chosen.setting.keeps_order else f"a {name}"
+    what += guard + rest + _but(evaluated)
     verdict, begin = Verdict.ON, f"Enable {what}, first in shadow mode"
-    if _unlike(simulated):
+    if _unlike(simulated) or simulated.shake != "week":
         verdict, begin = Verdict.SHADOW, f"Try {what}, in shadow mode only"
     return Recommendation(
         verdict,
-        f"{begin}: in simulation the mean wait changes by {change(chosen.changes['wait_mean'])}, and "
+        f"{begin}: in simulation the mean wait changes by {_stated(chosen.changes['wait_mean'])}, and "
         f"{percent(chosen.broken.mean)} of the promised starts come later.",
         tuple(reasons), tuple(cautions), chosen.setting.policy.waiting, evaluated.left_out,
         evaluated.most_underestimated, new, users, chosen, would,
@@ -198,7 +218,7 @@ def _against(simulated: SimulationFigures, reasons: list[str], target: float) ->
     return Recommendation(
         Verdict.OFF,
         f"Do not enable soft walltimes: none of {plural(len(simulated.settings), 'setting')} shortens waits beyond the "
-        f"interval {limit}.",
+        f"95% interval {limit}.",
         (*reasons, *(_fails(one, target) for one in simulated.settings)),
         simulation_cautions(simulated, None),
     )
@@ -257,6 +277,11 @@ def change(relative: Interval) -> str:
     return mean.replace("-", "\N{MINUS SIGN}")
 
 
+def _stated(relative: Interval) -> str:
+    """A relative change in a sentence, where the interval is named."""
+    return change(relative).replace(" (", " (95% interval ")
+
+
 def _population(simulated: SimulationFigures) -> str:
     which = f"the newest {simulated.jobs:,} of " if simulated.jobs < simulated.of else "all "
     size = plural(simulated.processors, "processor")
@@ -300,9 +325,9 @@ def _fails(waits: SettingWaits, target: float) -> str:
 
 def _would(would: SettingWaits) -> str:
     return (
-        f"{would.setting.name} would change the mean wait by {change(would.changes['wait_mean'])}, with "
-        f"{percent(would.broken.mean)} of the promised starts broken; it changes the order of the queue, which is for "
-        "the site to decide."
+        f"With a {would.setting.name} the mean wait would change by {_stated(would.changes['wait_mean'])}, and "
+        f"{percent(would.broken.mean)} of the promised starts would come later. Whether to change the order of the "
+        "queue is for the site to decide."
     )
 
 

@@ -83,7 +83,7 @@ class ProductionFigures:
     """Figures since soft walltimes are set; ``raised`` as in :class:`.analysis.periods.WorkloadPredictions`.
 
     ``adjusted`` jobs had a soft walltime, ``shadow`` jobs were predicted in shadow mode, where nothing is set, and were
-    submitted in ``shadow_span``.
+    submitted in ``shadow_span``.  ``without_waits``: the periods to compare that have no job with a known wait.
     """
 
     adjusted: int
@@ -92,6 +92,7 @@ class ProductionFigures:
     raised: int
     weeks: list[Week]
     periods: tuple[PeriodWaits, PeriodWaits] | None
+    without_waits: tuple[Span, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +186,7 @@ def make_report(
         floor=find_floor(workload),
         memorizer=_memorizer(workload, soft, options.minimum),
         predictions=tuple(analyze_predictions(table, one) for one in judged.values()),
-        shares={
-            spec: groups.summarize_users(groups.group_jobs(table, one, table.user))
-            for spec, one in judged.items()
-            if spec != BASELINE
-        },
+        shares={spec: _summarize_users(table, one, options.target) for spec, one in judged.items() if spec != BASELINE},
         for_whom=_for_whom(table, judged[focus], options.target) if focus in judged else None,
         settings=grid,
         best=settings.best_setting(grid, options.target),
@@ -269,8 +266,17 @@ def _for_whom(table: Columns, focus: Evaluation, target: float) -> GroupFigures:
     users, projects, queues = (
         groups.group_jobs(table, focus, names) for names in (table.user, table.project, table.queue)
     )  # fmt: skip
-    most = limit(float((focus.errors.error < 0).mean()), target)
-    return GroupFigures(focus.spec, groups.summarize_users(users), most, users, projects, queues)
+    most = _most_underestimated(focus, target)
+    return GroupFigures(focus.spec, groups.summarize_users(users, most), most, users, projects, queues)
+
+
+def _summarize_users(table: Columns, judged: Evaluation, target: float) -> Shares:
+    return groups.summarize_users(groups.group_jobs(table, judged, table.user), _most_underestimated(judged, target))
+
+
+def _most_underestimated(judged: Evaluation, target: float) -> float:
+    """Return the share of underestimated jobs beyond which a group does not improve with a predictor."""
+    return limit(float((judged.errors.error < 0).mean()), target)
 
 
 def _since(
@@ -285,4 +291,5 @@ def _since(
     return ProductionFigures(
         int(predicted.applied.sum()), int(predicted.shadow.sum()), periods.shadow_span(table, predicted),
         predicted.raised, periods.summarize_weeks(table, predicted), pair,
+        tuple(span for span, waits in zip(both or (), found, strict=True) if waits is None),
     )  # fmt: skip

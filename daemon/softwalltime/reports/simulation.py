@@ -31,7 +31,7 @@ from softwalltime.simulation.differences import Interval, interval, means, relat
 from softwalltime.simulation.jobs import NO_PROCESSORS, Jobs, jobs_of
 from softwalltime.simulation.metrics import Metrics
 from softwalltime.simulation.policies import Policy
-from softwalltime.simulation.shaking import shaken
+from softwalltime.simulation.shaking import shaken, suitable_shake
 from softwalltime.simulation.tasks import Experiment, SimulationResult, evaluate, results, tasks
 from softwalltime.states import TEACHING
 
@@ -39,14 +39,16 @@ HALF = "factor:0.5"
 """The predictor that needs no learning: half the walltime."""
 GUARD = 3600
 """Seconds past its promise from which the guard protects the top job."""
-SHAKE = "week"
 SEEDS = tuple(range(31, 41))
 JOBS = 50_000
 """The newest jobs that are simulated, unless the user asks for another number."""
 MOST_SETTINGS = 9
 """Maximum number of settings to compare, with today's."""
 ORDERS = ("fcfs", "wfp")
-_GUARDS = ((None, ""), (GUARD, ", with guard"))
+USUAL = 0.99
+"""Share of the time in which use is usual: records that overlap by mistake exceed it for a short time."""
+WITH_GUARD = ", with guard"
+_GUARDS = ((None, ""), (GUARD, WITH_GUARD))
 _COMPARED = ("wait_mean", "wait_p95", "bsld10_mean", "wait_max", "wide_wait_p99", "weighted_wait")
 _FEW = 100_000
 """Simulated jobs up to which this process does everything: starting others takes longer."""
@@ -78,7 +80,8 @@ class SimulationInput:
     """The jobs to simulate and the machine.
 
     ``wait`` is the mean wait as recorded in seconds, ``None`` where starts are unknown.  ``of`` jobs could be
-    simulated, the newest are ``jobs``; ``refused`` are larger than the machine.
+    simulated, the newest are ``jobs``; ``refused`` are larger than the machine.  ``usual``: the most processors in use
+    during ``USUAL`` of the time, where the size is estimated.
     """
 
     jobs: Jobs
@@ -87,6 +90,7 @@ class SimulationInput:
     processors: int
     estimated: bool
     wait: float | None
+    usual: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,11 @@ class CandidateSetting:
     name: str
     policy: Policy
     evaluated: EvaluatedSetting
+
+    @property
+    def base(self) -> str:
+        """The name without the guard."""
+        return self.name.removesuffix(WITH_GUARD)
 
     @property
     def keeps_order(self) -> bool:
@@ -127,7 +136,8 @@ class SimulationFigures:
     """The settings compared with ``baseline``: the site's order, EASY backfilling, walltimes.
 
     ``since`` and ``until`` are the first and last submission simulated, in epoch seconds.  ``classes``: the classes of
-    jobs and their waits today, by what makes the class.
+    jobs and their waits today, by what makes the class.  ``shake``: how the workloads differ
+    (:func:`softwalltime.simulation.shaking.shaken`).  ``usual``: as in :class:`SimulationInput`.
     """
 
     order: str
@@ -143,6 +153,8 @@ class SimulationFigures:
     baseline: Metrics
     settings: tuple[SettingWaits, ...]
     classes: dict[str, tuple[JobClass, ...]] = field(default_factory=dict)
+    shake: str = "week"
+    usual: int | None = None
 
 
 def prepare(workload: Workload, options: SimulationOptions) -> SimulationInput | SimulationSkipped:
@@ -151,8 +163,8 @@ def prepare(workload: Workload, options: SimulationOptions) -> SimulationInput |
     lacking = jobs.left_out.get(NO_PROCESSORS, 0)
     if lacking > len(jobs):
         return SimulationSkipped(
-            f"the records of {lacking:,} of the {lacking + len(jobs):,} jobs that ran and had a walltime hold no "
-            "number of processors"
+            f"the records of {'all ' if not len(jobs) else f'{lacking:,} of the '}{lacking + len(jobs):,} jobs that "
+            "ran and had a walltime hold no number of processors"
         )
     if not len(jobs):
         return SimulationSkipped("no job has a runtime, a walltime and processors")
@@ -173,7 +185,9 @@ def prepare(workload: Workload, options: SimulationOptions) -> SimulationInput |
         if start is not None
     ]
     mean = float(np.mean(waits)) if 2 * len(waits) >= len(newest) else None
-    return SimulationInput(newest, len(fitting), refused, size, options.processors is None, mean)
+    estimated = options.processors is None
+    usual = jobs.peak_during(USUAL) if estimated else None
+    return SimulationInput(newest, len(fitting), refused, size, estimated, mean, usual)
 
 
 def settings_to_simulate(
@@ -244,7 +258,8 @@ def simulate_settings(
     return SimulationFigures(
         options.order, processors, recorded.estimated, len(jobs), recorded.of, recorded.refused, jobs.submitted[0],
         jobs.submitted[-1], options.seeds, recorded.wait, _means([one.metrics for one in today]),
-        tuple(map(compared, settings)), classes_today(members, classes_of_today, rename),
+        tuple(map(compared, settings)), classes_today(members, classes_of_today, rename), suitable_shake(jobs),
+        recorded.usual,
     )  # fmt: skip
 
 
@@ -276,11 +291,12 @@ def _results(
 ) -> Iterable[SimulationResult]:
     """The figures of all policies on all workloads, as they come."""
     jobs, seeds = recorded.jobs, options.seeds
-    experiment = Experiment("", recorded.processors, baseline, SHAKE, KINDS, largest=LARGEST)
+    shake = suitable_shake(jobs)
+    experiment = Experiment("", recorded.processors, baseline, shake, KINDS, largest=LARGEST)
     workers = local_workers(options.processes)
     if workers.processes == 1 or len(jobs) * len(policies) * len(seeds) <= _FEW:
         for seed in seeds:
-            yield from results(shaken(jobs, SHAKE, seed), experiment, policies, seed, progress)
+            yield from results(shaken(jobs, shake, seed), experiment, policies, seed, progress)
         return
     with tempfile.TemporaryDirectory(prefix="softwalltime-report-") as folder:
         path = Path(folder) / "jobs.json"

@@ -41,8 +41,13 @@ def interval(values: Sequence[float]) -> Interval:
     if count == 1:
         return Interval(mean, None, None)
     variance = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
-    half = _T[min(count - 1, len(_T)) - 1] * math.sqrt(variance / count)
+    half = student(count - 1) * math.sqrt(variance / count)
     return Interval(mean, mean - half, mean + half)
+
+
+def student(degrees: int) -> float:
+    """Student's t for a two-sided 95% interval; from 30 degrees of freedom on slightly too large."""
+    return _T[min(degrees, len(_T)) - 1]
 
 
 def differences(policy: Sequence[Metrics], baseline: Sequence[Metrics]) -> dict[str, Interval]:

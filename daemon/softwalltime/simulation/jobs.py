@@ -53,13 +53,27 @@ class Jobs:
 
     def peak(self) -> int:
         """The most processors in use at one time as recorded, and at least the largest job; 0 without jobs."""
+        return max(self.largest(), int(self._use()[1].max(initial=0)))
+
+    def peak_during(self, share: float) -> int:
+        """The most processors in use during this share of the recorded time, the busiest time left out."""
+        times, used = self._use()
+        during = np.diff(times)
+        if not during.sum():
+            return self.peak()
+        order = np.argsort(used[:-1], kind="stable")
+        passed = np.cumsum(during[order])
+        return int(used[order][np.searchsorted(passed, share * passed[-1])])
+
+    def _use(self) -> tuple[Integers, Integers]:
+        """The instants at which the number of processors in use changes, and that number from each of them on."""
         starts = _starts(self.completed)
         ends = starts + np.array(self.runtime, np.int64)
         size = np.array(self.processors, np.int64)
         times, change = np.concatenate([ends, starts]), np.concatenate([-size, size])
         # Ends come first at one instant.
-        used = np.cumsum(change[np.argsort(times, kind="stable")])
-        return max(self.largest(), int(used.max(initial=0)))
+        order = np.argsort(times, kind="stable")
+        return times[order], np.cumsum(change[order])
 
     def that_fit(self, processors: int) -> tuple["Jobs", int]:
         """The jobs that a machine of this size can run, and the number of jobs that it refuses."""

@@ -16,6 +16,13 @@ WEEK = 7 * 86400
 _WEEKS = 2
 _MINUTES = 5
 SHAKES = ("week", "jitter", "resample")
+LEAST_USERS = 10
+"""Users without whom moving each user's jobs as one hardly changes a workload: of one user alone, nothing."""
+
+
+def suitable_shake(jobs: Jobs) -> str:
+    """Return the shake for these jobs: ``week``, or ``jitter`` where there are few users."""
+    return "week" if len(set(jobs.completed.values("user"))) >= LEAST_USERS else "jitter"
 
 
 def shaken(jobs: Jobs, shake: str, seed: int) -> Jobs:

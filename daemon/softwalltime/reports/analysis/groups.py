@@ -38,10 +38,27 @@ class Group:
         """Mean absolute error of the walltime minus that of the prediction, in seconds."""
         return self.walltime_error - self.error
 
+    def improves(self, most_underestimated: float) -> bool:
+        """Whether the error falls notably, accuracy rises, and at most this share of the jobs is underestimated."""
+        return (
+            self.gain >= NOTABLE
+            and self.accuracy > self.walltime_accuracy
+            and self.underestimated <= most_underestimated
+        )
+
+    @property
+    def deteriorates(self) -> bool:
+        """Whether the error grows notably."""
+        return self.gain <= -NOTABLE
+
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Shares of users whose mean absolute error improves or deteriorates."""
+    """Shares of users that improve or deteriorate, or neither.
+
+    ``better`` as in :meth:`Group.improves`, with ``most_underestimated``; ``worse``: the mean absolute error grows
+    notably; ``same``: it hardly changes; ``mixed``: it falls, but with a lower accuracy or too many underestimates.
+    """
 
     users: int
     better: float
@@ -50,6 +67,8 @@ class Shares:
     better_by_a_day: float
     worst: float
     """Greatest deterioration of a user's mean absolute error, in seconds; 0 if there is none."""
+    mixed: float
+    most_underestimated: float
 
 
 def group_jobs(columns: Columns, judged: Evaluation, names: Names, part: slice = slice(None)) -> list[Group]:
@@ -82,32 +101,35 @@ def group_jobs(columns: Columns, judged: Evaluation, names: Names, part: slice =
     return sorted(found, key=lambda group: (-group.jobs, group.name))
 
 
-def summarize_users(users: list[Group]) -> Shares:
-    """Summarize the users with at least ``LEAST_JOBS`` jobs."""
-    gains = np.array([user.gain for user in users if user.jobs >= LEAST_JOBS])
+def summarize_users(users: list[Group], most_underestimated: float) -> Shares:
+    """Summarize the users with at least ``LEAST_JOBS`` jobs.
+
+    :param most_underestimated: users with a greater share of underestimated jobs do not improve.
+    """
+    enough = [user for user in users if user.jobs >= LEAST_JOBS]
+    gains = np.array([user.gain for user in enough])
     if not len(gains):
-        return Shares(0, 0.0, 0.0, 0.0, 0.0, 0.0)
+        return Shares(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, most_underestimated)
+    better = np.array([user.improves(most_underestimated) for user in enough])
     return Shares(
         len(gains),
-        float((gains >= NOTABLE).mean()),
+        float(better.mean()),
         float((np.abs(gains) < NOTABLE).mean()),
         float((gains <= -NOTABLE).mean()),
-        float((gains > DAY).mean()),
+        float((better & (gains > DAY)).mean()),
         max(0.0, float(-gains.min())),
+        float((~better & (gains >= NOTABLE)).mean()),
+        most_underestimated,
     )
 
 
 def most_improved(users: list[Group], most_underestimated: float) -> list[Group]:
-    """The users whose error falls by at least ``NOTABLE``, the one that gains most first.
+    """The users that improve, the one whose error falls most first.
 
-    :param most_underestimated: users with a greater share of underestimated jobs gain nothing.
+    :param most_underestimated: users with a greater share of underestimated jobs do not improve.
     """
     return sorted(
-        (
-            user
-            for user in users
-            if user.jobs >= LEAST_JOBS and user.gain >= NOTABLE and user.underestimated <= most_underestimated
-        ),
+        (user for user in users if user.jobs >= LEAST_JOBS and user.improves(most_underestimated)),
         key=lambda user: (-user.gain, user.name),
     )
 
@@ -115,6 +137,6 @@ def most_improved(users: list[Group], most_underestimated: float) -> list[Group]
 def most_deteriorated(users: list[Group]) -> list[Group]:
     """The users whose error grows by at least ``NOTABLE``, the one that loses most first."""
     return sorted(
-        (user for user in users if user.jobs >= LEAST_JOBS and user.gain <= -NOTABLE),
+        (user for user in users if user.jobs >= LEAST_JOBS and user.deteriorates),
         key=lambda user: (user.gain, user.name),
     )

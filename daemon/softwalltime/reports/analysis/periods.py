@@ -1,5 +1,6 @@
 """Compare predictions with runtimes by week, and waits before and after soft walltimes are set."""
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from softwalltime.replay.metrics import Errors, accuracies, means_by_code
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.analysis.predictions import CLASSES, runtime_classes
 from softwalltime.reports.columns import Booleans, Columns, Integers
+from softwalltime.simulation.differences import Interval, student
 
 BOUNDS = (10, MINUTE, 10 * MINUTE)
 """Bounds of the bounded slowdown, in seconds."""
@@ -23,6 +25,8 @@ SKEW = 60
 """Tolerated difference between the clocks of the hook and the accounting log, in seconds."""
 AT_ONCE = 3
 """Greatest difference in seconds between a decision at queuejob and the time of submission."""
+LEAST_WEEKS = 4
+"""Weeks without which a mean wait has no interval."""
 _SUBJOB = re.compile(r"\[\d+\]")
 
 
@@ -60,7 +64,10 @@ class Week:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """Waits of one class of jobs in one period, in seconds, and mean bounded slowdowns in the order of ``BOUNDS``."""
+    """Waits of one class of jobs in one period, in seconds, and mean bounded slowdowns in the order of ``BOUNDS``.
+
+    ``error``: standard error of the mean from its ``weeks``, ``None`` of fewer than ``LEAST_WEEKS``.
+    """
 
     name: str
     jobs: int
@@ -68,6 +75,8 @@ class Waits:
     median: float
     p95: float
     slowdowns: tuple[float, ...]
+    weeks: int = 0
+    error: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +168,11 @@ def summarize_period(columns: Columns, span: Span, predicted: WorkloadPrediction
     if not len(chosen):
         return None
     wait, runtime = columns.wait[chosen], columns.runtime[chosen]
-    classes = [_waits(ALL, wait, runtime)]
+    week = (columns.submitted[chosen] - span.since) // (7 * DAY)
+    classes = [_waits(ALL, wait, runtime, week)]
     for name, of_class in zip(CLASSES, runtime_classes(runtime), strict=True):
         if of_class.any():
-            classes.append(_waits(name, wait[of_class], runtime[of_class]))
+            classes.append(_waits(name, wait[of_class], runtime[of_class], week[of_class]))
     days = max((span.until - span.since) / DAY, 1 / 24)
     limited = chosen[columns.scored[chosen]]
     return PeriodWaits(
@@ -183,7 +193,30 @@ def bounded_slowdown(wait: Integers, runtime: Integers, bound: int) -> NDArray[n
     return slowdown
 
 
-def _waits(name: str, wait: Integers, runtime: Integers) -> Waits:
+def change_of_mean(before: Waits, after: Waits) -> Interval:
+    """Return the change of the mean wait in seconds with its 95% interval over weeks, where there are enough weeks."""
+    change = after.mean - before.mean
+    if before.error is None or after.error is None:
+        return Interval(change, None, None)
+    half = student(min(before.weeks, after.weeks) - 1) * math.hypot(before.error, after.error)
+    return Interval(change, change - half, change + half)
+
+
+def _error_by_week(wait: Integers, week: Integers) -> tuple[int, float | None]:
+    """Return the number of weeks and the jackknife's standard error of the mean wait, which omits a week at a time.
+
+    Jobs of one week wait for each other, so they are no independent sample.
+    """
+    _, codes = np.unique(week, return_inverse=True)
+    jobs = np.bincount(codes)
+    if len(jobs) < LEAST_WEEKS:
+        return len(jobs), None
+    without = (wait.sum() - np.bincount(codes, wait)) / (len(wait) - jobs)
+    count = len(jobs)
+    return count, math.sqrt((count - 1) / count * float(((without - without.mean()) ** 2).sum()))
+
+
+def _waits(name: str, wait: Integers, runtime: Integers, week: Integers) -> Waits:
     return Waits(
         name,
         len(wait),
@@ -191,6 +224,7 @@ def _waits(name: str, wait: Integers, runtime: Integers) -> Waits:
         float(np.median(wait)),
         float(np.percentile(wait, 95)),
         tuple(float(bounded_slowdown(wait, runtime, bound).mean()) for bound in BOUNDS),
+        *_error_by_week(wait, week),
     )
 
 

@@ -25,6 +25,8 @@ EXTENSIONS = (0, 1, 2, 3, 6, 11)
 """Least numbers of extensions of the classes in the report."""
 WEEK_LEAST = 20
 """Jobs without which a week has no rate of underestimation."""
+MOST_POINTS = 60
+"""Weeks with a rate of their own; of a longer time several weeks are one."""
 QUEUES = 6
 """Number of queues with a box."""
 
@@ -46,10 +48,11 @@ class Box:
 
 
 class WeekRate(NamedTuple):
-    """The share of underestimated jobs of those submitted in the week that begins at ``start`` (epoch seconds)."""
+    """The share of underestimated jobs of those submitted in the weeks that begin at ``start`` (epoch seconds)."""
 
     start: int
     underestimated: float
+    weeks: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +108,22 @@ def analyze_predictions(columns: Columns, judged: Evaluation) -> Predictions:
 
 
 def rates_by_week(submitted: Integers, under: NDArray[np.bool_]) -> tuple[WeekRate, ...]:
-    """Return the share of underestimated jobs by week of submission (UTC, from Monday), of weeks with enough jobs."""
+    """Return the share of underestimated jobs by week of submission (UTC, from Monday), of weeks with enough jobs.
+
+    If there are more than ``MOST_POINTS`` weeks, as many consecutive weeks are taken together as needed.
+    """
+    if not len(submitted):
+        return ()
     # 1970 began on a Thursday.
-    weeks, codes = np.unique((submitted + 3 * DAY) // (7 * DAY), return_inverse=True)
+    week = (submitted + 3 * DAY) // (7 * DAY)
+    first = int(week.min())
+    together = -(-(int(week.max()) - first + 1) // MOST_POINTS)
+    parts, codes = np.unique((week - first) // together, return_inverse=True)
     jobs = np.bincount(codes).tolist()
-    shares = means_by_code(codes, under, len(weeks))
+    shares = means_by_code(codes, under, len(parts))
     return tuple(
-        WeekRate(week * 7 * DAY - 3 * DAY, share)
-        for week, share, count in zip(weeks.tolist(), shares, jobs, strict=True)
+        WeekRate((first + part * together) * 7 * DAY - 3 * DAY, share, together)
+        for part, share, count in zip(parts.tolist(), shares, jobs, strict=True)
         if count >= WEEK_LEAST
     )
 

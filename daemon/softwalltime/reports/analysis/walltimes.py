@@ -57,6 +57,7 @@ class Walltimes:
     R is capped at 1, because PBS kills late.  ``r_jobs`` and ``r_cpu`` are the shares of the jobs and of the CPU hours
     in each bin of R.  ``killed``: share of jobs that reached their walltime; ``small``: that used less than a tenth of
     it. ``wasted``: the share of all CPU hours asked for (processors x walltime) that was not used.
+    ``processors_known``: whether most jobs have a number of processors; without one a job counts as one processor.
     """
 
     jobs: int
@@ -77,6 +78,7 @@ class Walltimes:
     by_runtime: HeatMap
     by_walltime: HeatMap
     cpu_hours: HeatMap
+    processors_known: bool = True
 
 
 def analyze_walltimes(columns: Columns) -> Walltimes | None:
@@ -113,6 +115,7 @@ def analyze_walltimes(columns: Columns) -> Walltimes | None:
         by_runtime=_heat_map(ncpus, columns.runtime[scored], np.ones(len(scored))),
         by_walltime=_heat_map(ncpus, walltime, np.ones(len(scored))),
         cpu_hours=_heat_map(ncpus, columns.runtime[scored], cpu),
+        processors_known=bool((columns.ncpus[scored] > 0).mean() >= 0.5),
     )
 
 

@@ -16,6 +16,10 @@ LARGEST = 15
 """Greatest number of projects and queues in a figure."""
 
 
+SAME = 0.005
+"""Difference of mean accuracies that no reader sees in a figure."""
+
+
 def draw_users(found: Sequence[Group], shares: Shares, spec: str) -> Picture:
     """Draw mean absolute errors by user, sorted, with the numbers of jobs."""
     name, title = "users", "Errors of walltimes and predictions by user"
@@ -30,8 +34,10 @@ def draw_users(found: Sequence[Group], shares: Shares, spec: str) -> Picture:
         + (f" {len(drawn):,} of {len(enough):,} users are shown, evenly sampled." if len(drawn) < len(enough) else "")
     )
     read = (
-        "A point below the line is a user whose predictions are closer to the runtimes than the walltimes. A point "
-        "above the line is a user whose walltimes are closer."
+        "A point below the line is a user whose predictions are closer to the runtimes than the walltimes; a triangle "
+        "is a user whose walltimes are closer by at least 1 min. Gray points are users who do not improve, because "
+        "the error hardly changes, the mean accuracy does not rise, or more than "
+        f"{percent(shares.most_underestimated)} of their jobs are underestimated."
     )
     source = f"{CHLUMSKY}, fig. 6"
     if len(found) < 2:
@@ -42,16 +48,17 @@ def draw_users(found: Sequence[Group], shares: Shares, spec: str) -> Picture:
     places = np.arange(len(drawn)) + 1
     walltime = np.maximum([user.walltime_error for user in drawn], 1)
     error = np.maximum([user.error for user in drawn], 1)
-    better = error <= walltime
+    better = np.array([user.improves(shares.most_underestimated) for user in drawn])
+    worse = np.array([user.deteriorates for user in drawn])
     with drawing(4.2, rows=2, sharex=True, height_ratios=(3.2, 1)) as picture:
         above, below = picture.axes[:, 0]
         above.plot(places, walltime, color=MUTED, linewidth=1.8, label="walltime", drawstyle="steps-mid")
         size = 3.4 if len(drawn) > 150 else 5
         for which, color, marker, label in (
-            (better, SERIES[0], "o", "prediction, error not greater"), (~better, SERIES[1], "^", (
-                "prediction, error greater"
-            )),
-        ):  # fmt: skip
+            (~better & ~worse, MUTED, "o", "prediction, neither"),
+            (better, SERIES[0], "o", "prediction, improved"),
+            (worse, SERIES[1], "^", "prediction, deteriorated"),
+        ):
             above.plot(
                 places[which], error[which], linestyle="none", marker=marker, markersize=size, color=color, alpha=0.75,
                 markeredgewidth=0, label=label,
@@ -67,7 +74,7 @@ def draw_users(found: Sequence[Group], shares: Shares, spec: str) -> Picture:
         below.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         for ax in (above, below):
             ax.grid(visible=False, axis="x")
-        picture.legend(3)
+        picture.legend(4)
         svg = picture.svg(name)
     return Picture(
         name, title, shows, read, source,
@@ -77,48 +84,55 @@ def draw_users(found: Sequence[Group], shares: Shares, spec: str) -> Picture:
     )  # fmt: skip
 
 
-def draw_dumbbells(found: Sequence[Group], name: str, noun: str, spec: str) -> Picture:
-    """Draw the accuracy of walltime and prediction of each project or queue."""
-    drawn = found[:LARGEST]
+def draw_dumbbells(found: Sequence[Group], name: str, noun: str, spec: str, most_underestimated: float) -> Picture:
+    """Draw the accuracy of walltime and prediction of each project or queue with enough jobs.
+
+    :param most_underestimated: groups with a greater share of underestimated jobs are marked.
+    """
+    enough = [group for group in found if group.jobs >= LEAST_JOBS]
+    drawn = enough[:LARGEST]
     title = f"Accuracy by {noun}"
-    which = f"the {len(drawn)} {noun}s with the most jobs" if len(drawn) < len(found) else f"every {noun}"
+    which = f"the {len(drawn)} {noun}s with the most jobs" if len(drawn) < len(enough) else f"every {noun}"
     shows = (
-        f"The mean accuracy of the walltimes (ring) and of {spec} (dot) for {which}, with the share of jobs "
-        "underestimated."
+        f"The mean accuracy of the walltimes (ring) and of {spec} (filled) for {which} with at least {LEAST_JOBS} "
+        "jobs, and the share of jobs underestimated."
     )
-    read = f"A dot right of its ring is an improvement for this {noun}, a dot left of its ring a deterioration."
+    read = (
+        f"A filled mark right of its ring: the predictions are more accurate for this {noun}; left of it: less "
+        "accurate. A triangle marks predictions that are more accurate but underestimate more than "
+        f"{percent(most_underestimated)} of the jobs."
+    )
     source = f"{CHLUMSKY}, fig. 6, with accuracy instead of error"
+    absent = ""
     if len(found) < 2:
-        return Picture(
-            name, title, shows, read, source, "", absent=f"All jobs belong to one {noun}: nothing to compare."
-        )
+        absent = f"All jobs belong to one {noun}: nothing to compare."
+    elif len(enough) < 2:
+        absent = f"Fewer than two {noun}s have at least {LEAST_JOBS} jobs."
+    if absent:
+        return Picture(name, title, shows, read, source, "", absent=absent)
     places = np.arange(len(drawn))
     before = np.array([group.walltime_accuracy for group in drawn])
     after = np.array([group.accuracy for group in drawn])
+    often = np.array([group.underestimated > most_underestimated for group in drawn])
+    loses = after < before - SAME
+    kinds = (
+        (~loses & ~often, SERIES[0], "o", 6.0, "prediction"),
+        (~loses & often, SERIES[4], "^", 6.5, "prediction, underestimates too often"),
+        (loses, SERIES[1], "D", 5.5, "prediction, less accurate"),
+    )
     with drawing(0.95 + 0.24 * len(drawn)) as picture:
         ax = picture.ax
-        gains = after >= before
-        for chosen, color in ((gains, SERIES[0]), (~gains, SERIES[1])):
-            ax.hlines(places[chosen], before[chosen], after[chosen], color=color, linewidth=2.2, alpha=0.6)
         ax.plot(
-            before,
-            places,
-            linestyle="none",
-            marker="o",
-            markersize=6,
-            markerfacecolor="none",
-            color=MUTED,
+            before, places, linestyle="none", marker="o", markersize=6, markerfacecolor="none", color=MUTED,
             label="walltime",
-        )
-        ax.plot(
-            after[gains], places[gains], linestyle="none", marker="o", markersize=6, color=SERIES[0], label=(
-                "prediction, improved"
-            ),
         )  # fmt: skip
-        ax.plot(
-            after[~gains], places[~gains], linestyle="none", marker="D", markersize=5.5, color=SERIES[1],
-            label="prediction, deteriorated",
-        )  # fmt: skip
+        for chosen, color, marker, size, label in kinds:
+            if chosen.any():
+                ax.hlines(places[chosen], before[chosen], after[chosen], color=color, linewidth=2.2, alpha=0.6)
+                ax.plot(
+                    after[chosen], places[chosen], linestyle="none", marker=marker, markersize=size, color=color,
+                    label=label,
+                )  # fmt: skip
         for place, group in zip(places, drawn, strict=True):
             text = f"{percent(group.underestimated)} under, {plural(group.jobs, 'job')}"
             ax.text(1.02, float(place), text, transform=ax.get_yaxis_transform(), va="center", fontsize=8)
@@ -130,12 +144,14 @@ def draw_dumbbells(found: Sequence[Group], name: str, noun: str, spec: str) -> P
         )
         ax.set_ylim(len(drawn) - 0.4, -0.6)
         ax.tick_params(axis="y", length=0)
-        picture.legend(3)
+        picture.legend(4)
         svg = picture.svg(name)
+    more = int((after > before + SAME).sum())
     best = max(drawn, key=lambda group: group.accuracy - group.walltime_accuracy)
+    example = f", most for {best.name}, from {best.walltime_accuracy:.2f} to {best.accuracy:.2f}" if more else ""
     return Picture(
         name, title, shows, read, source,
-        f"{int(gains.sum())} of {plural(len(drawn), noun)} improve; most {best.name}, from "
-        f"{best.walltime_accuracy:.2f} to {best.accuracy:.2f}.",
+        f"Of {plural(len(drawn), noun)} the predictions are more accurate for {more}{example}, less accurate for "
+        f"{int(loses.sum())}; they underestimate too often for {int(often.sum())}.",
         svg,
     )  # fmt: skip

@@ -83,13 +83,15 @@ def draw_plane(
 
 
 def draw_rates_by_week(found: Sequence[Predictions], look: Mapping[str, Style], target: float) -> Picture | None:
-    """Draw the rate of underestimation by week against the target; ``None`` where no week has enough jobs.
+    """Draw the rate of underestimation by week against the target; ``None`` with fewer than two weeks of enough jobs.
 
     The walltimes are left out: they underestimate nothing.
     """
-    shown = [one for one in found if one.weeks and one.spec != BASELINE]
+    shown = [one for one in found if len(one.weeks) > 1 and one.spec != BASELINE]
     if not shown:
         return None
+    together = shown[0].weeks[0].weeks
+    period = "week" if together == 1 else f"{together} weeks"
     with drawing(3.6) as picture:
         ax = picture.ax
         for one in shown:
@@ -116,12 +118,14 @@ def draw_rates_by_week(found: Sequence[Predictions], look: Mapping[str, Style], 
     above = {one.spec: sum(week.underestimated > target for week in one.weeks) / len(one.weeks) for one in shown}
     return Picture(
         "rates-by-week",
-        "Underestimation by week",
-        f"Share of the jobs that each predictor underestimates, by the week in which they were submitted (UTC). Weeks "
-        f"with fewer than {WEEK_LEAST} scored jobs are not shown. The walltime underestimates no job.",
-        "A line that stays at the target holds it; one that rises above it for weeks does not, whatever its mean.",
+        f"Underestimation by {period}",
+        f"Share of the jobs that each predictor underestimates, by the {period} in which they were submitted (UTC). "
+        f"Points of fewer than {WEEK_LEAST} scored jobs are not shown. The walltime underestimates no job.",
+        "A predictor keeps the target while its line stays below the target's. A line that is often above it does not "
+        "keep the target, whatever its mean.",
         "",
-        "; ".join(f"{spec}: above the target in {percent(share)} of the weeks" for spec, share in above.items()) + ".",
+        "; ".join(f"{spec}: {percent(share, 0)} of the points are above the target" for spec, share in above.items())
+        + ".",
         svg,
     )
 

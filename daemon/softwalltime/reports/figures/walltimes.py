@@ -30,12 +30,11 @@ def draw_r_distribution(found: Walltimes) -> Picture:
         left = np.arange(BINS) / BINS
         width = 1 / BINS
         ax.bar(left, found.r_jobs, width, align="edge", color=SERIES[0], alpha=0.75, label="jobs", edgecolor="none")
-        ax.stairs(found.r_cpu, np.append(left, 1), color=SERIES[1], linewidth=1.8, label="CPU hours", baseline=None)
-        ax.axvline(found.mean_r, color=INK, linestyle=(0, (4, 2)), linewidth=1.2, label=f"mean R {found.mean_r:.2f}")
+        ax.stairs(found.r_cpu, np.append(left, 1), color=SERIES[1], linewidth=1.8, label=_hours(found), baseline=None)
+        ax.axvline(found.mean_r, color=INK, linestyle=(0, (4, 2)), linewidth=1.2, label=f"mean {percent(found.mean_r)}")
         ax.axvline(
             found.median_r, color=MUTED, linestyle=(0, (1.5, 1.5)), linewidth=1.4, label=(
-                "median R "
-                f"{found.median_r:.2f}"
+                f"median {percent(found.median_r)}"
             )
         )  # fmt: skip
         ax.set(xlim=(0, 1), xlabel="R = runtime / walltime", ylabel="share")
@@ -47,7 +46,7 @@ def draw_r_distribution(found: Walltimes) -> Picture:
     return Picture(
         "r-distribution",
         "Share of the walltime that jobs use",
-        "Share of jobs (bars) and of CPU hours (line) by R, in bins of 5%.",
+        f"Share of jobs (bars) and of {_hours(found)} (line) by R, in bins of 5%.",
         "With exact walltimes all jobs would be in the last bin. Jobs far to the left used little of what they "
         "requested. The last bin contains the jobs that reached their walltime, or nearly did.",
         f"{TANG}, fig. 1",
@@ -55,6 +54,10 @@ def draw_r_distribution(found: Walltimes) -> Picture:
         f"{percent(found.small)} less than a tenth of it, {percent(found.killed)} all of it.",
         svg,
     )
+
+
+def _hours(found: Walltimes) -> str:
+    return "CPU hours" if found.processors_known else "hours of runtime"
 
 
 def draw_runtimes_and_walltimes(found: Walltimes) -> Picture:
@@ -153,8 +156,8 @@ def draw_popular_walltimes(found: Walltimes) -> Picture:
         "Popular walltimes",
         f"The {plural(len(names), 'walltime')} that most jobs request, out of {found.different:,}, and the part that "
         "these jobs use.",
-        "Most jobs request one of a few round values, so the walltime says little about a job. The solid part of a bar "
-        "is the used part.",
+        f"{percent(total, 0)} of the jobs request one of these values. The fewer values there are, the less a walltime "
+        "says about a job. The solid part of a bar is the used part.",
         "Tsafrir, Etsion & Feitelson 2005",
         f"Bars: {percent(total)} of the jobs request one of {plural(len(names), 'walltime')}, most often {names[0]}.",
         svg,
@@ -163,32 +166,29 @@ def draw_popular_walltimes(found: Walltimes) -> Picture:
 
 def draw_heat_maps(found: Walltimes) -> tuple[Picture, Picture, Picture]:
     """Draw jobs by size and runtime, jobs by size and walltime, and CPU hours by size and runtime."""
+    known = found.processors_known
+    jobs = f"{CHLUMSKY}, fig. 8"
     return (
         _heat_map(
-            found.by_runtime, "heat-runtime", "Jobs by processors and runtime", "runtime", "jobs", (
-                f"{CHLUMSKY}, "
-                "fig. 8"
-            ),
+            found.by_runtime, "heat-runtime", "Jobs by processors and runtime", "runtime", "jobs", jobs, known=known
         ),
         _heat_map(
-            found.by_walltime, "heat-walltime", "Jobs by processors and walltime", "walltime", "jobs", (
-                f"{CHLUMSKY}, "
-                "fig. 8"
-            ),
+            found.by_walltime, "heat-walltime", "Jobs by processors and walltime", "walltime", "jobs", jobs, known=known
         ),
         _heat_map(
-            found.cpu_hours, "heat-cpu", "CPU hours by processors and runtime", "runtime", "CPU hours", (
-                f"{CHLUMSKY}, "
-                "fig. 9"
-            ),
+            found.cpu_hours, "heat-cpu", "CPU hours by processors and runtime", "runtime", "CPU hours",
+            f"{CHLUMSKY}, fig. 9", known=known,
         ),
     )  # fmt: skip
 
 
-def _heat_map(found: HeatMap, name: str, title: str, axis: str, what: str, source: str) -> Picture:
+def _heat_map(found: HeatMap, name: str, title: str, axis: str, what: str, source: str, *, known: bool) -> Picture:
     rows, columns = found.shares.shape
     top = float(found.shares.max())
     row, column = np.unravel_index(int(found.shares.argmax()), found.shares.shape)
+    if not known:
+        absent = "Most records hold no number of processors."
+        return Picture(name, title, "", "", source, "", absent=absent)
     norm = LogNorm(max(top / 1000, 1e-6), top * 1.0001)
     colors = make_heat_colormap()
     with drawing(1.2 + 0.2 * max(rows, 3)) as picture:
