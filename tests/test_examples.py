@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -124,6 +125,23 @@ def test_manual_pages_are_of_all_commands_and_have_their_options() -> None:
     assert not [
         name for name, text in found.items() if re.search(r"^['.](?!SH|TP|TH|PP|B |nh|ad|nf|fi|so)", text, re.M)
     ]
+
+
+def test_defaults_in_the_manual_page_of_the_settings_are_as_in_a_settings_file() -> None:
+    page = dict(pages(cli))["softwalltime.toml.5"]
+    assert "Default: finished, failed, walltime exceeded," in page
+    assert not re.findall(r"Default: \.|True|False|None|[<>(]'?State", page)
+
+
+@pytest.mark.skipif(shutil.which("mandoc") is None, reason="mandoc is not installed")
+def test_manual_pages_have_no_errors(tmp_path: Path) -> None:
+    for name, text in pages(cli):
+        if name != "swt.1":
+            (tmp_path / name).write_text(text)
+    lint = ["mandoc", "-T", "lint", "-W", "warning", *sorted(map(str, tmp_path.iterdir()))]
+    found = subprocess.run(lint, capture_output=True, text=True, check=False).stdout.splitlines()
+    # The pages have no date: the header shows the version.
+    assert [line for line in found if "missing date" not in line] == []
 
 
 def test_manual_pages_and_readme_have_the_same_exit_statuses() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from softwalltime.cli.completing import complete_source
 from softwalltime.cli.options import LazySettings, Seeds, store_options
 from softwalltime.cli.output import Output, output_options
 from softwalltime.cli.problems import problems
@@ -76,7 +77,14 @@ class AdviseDocument:
 
 @click.command()
 @click.argument("user", required=False)
-@click.option("--log", "sources", multiple=True, metavar="SOURCE", help="A log, folder or trace.  Default: the store.")
+@click.option(
+    "--log",
+    "sources",
+    multiple=True,
+    metavar="SOURCE",
+    shell_complete=complete_source,
+    help="A log, folder or trace.  Default: the store.",
+)
 @click.option(
     "--mail-merge",
     "merge",

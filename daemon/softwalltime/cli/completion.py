@@ -40,6 +40,9 @@ def script(shell: str) -> str:
         "complete_var": "_SOFTWALLTIME_COMPLETE",
     }
     text = (_SHELLS[shell].source_template % values).strip()
+    if shell == "fish":
+        # Descriptions have commas too.
+        text = text.replace('string split "," ', 'string split --max 1 "," ')
     if shell == "zsh":
         return text.replace("#compdef softwalltime", "#compdef softwalltime swt", 1).replace(
             "compdef _softwalltime_completion softwalltime", "compdef _softwalltime_completion softwalltime swt"

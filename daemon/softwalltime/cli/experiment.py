@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from softwalltime.cli.completing import complete_predictor, complete_source
 from softwalltime.cli.options import LazySettings, Seeds, store_options
 from softwalltime.cli.output import Output, output_options
 from softwalltime.cli.problems import problems
@@ -72,7 +73,7 @@ class ExperimentDocument:
 
 @click.command()
 @click.argument("paper", type=click.Choice(list(PAPERS)))
-@click.argument("traces", nargs=-1, metavar="[TRACE...]")
+@click.argument("traces", nargs=-1, metavar="[TRACE...]", shell_complete=complete_source)
 @click.option("--processors", type=click.IntRange(1), metavar="N", help="Machine size.  Default: the most in use.")
 @click.option("--seeds", type=Seeds(), metavar="LIST", help="Simulate workloads shaken by weeks, one for each.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N jobs submitted.")
@@ -82,6 +83,7 @@ class ExperimentDocument:
     "more",
     multiple=True,
     metavar="SPEC",
+    shell_complete=complete_predictor,
     help="One more predictor to compare, in papers that compare predictors; may be given again.",
 )
 @click.option("--details", is_flag=True, help="Print the long tables as well.")

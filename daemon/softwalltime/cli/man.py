@@ -48,7 +48,7 @@ def man(folder: Path) -> None:
 
 def pages(root: click.Command) -> Iterator[tuple[str, str]]:
     """Yield the name and the text of each page."""
-    for context in _contexts(click.Context(root, info_name="softwalltime")):
+    for context in _contexts(click.Context(root, info_name="softwalltime", **root.context_settings)):
         yield f"{context.command_path.replace(' ', '-')}.1", command_page(context)
     yield "swt.1", ".so man1/softwalltime.1\n"
     yield "softwalltime.toml.5", settings_page()
@@ -63,9 +63,10 @@ def command_page(context: click.Context) -> str:
     lines = [*_header(name, 1, paragraphs[0].rstrip(".")), ".SH SYNOPSIS", f".B {_escape(context.command_path)}"]
     lines.append(_escape(" ".join(command.collect_usage_pieces(context))))
     lines.append(".SH DESCRIPTION")
-    for paragraph in paragraphs:
-        if not paragraph.startswith("\b"):
-            lines += [".PP", _escape(" ".join(paragraph.split()))]
+    described = [" ".join(paragraph.split()) for paragraph in paragraphs if not paragraph.startswith("\b")]
+    for index, text in enumerate(described):
+        # What leads to an example ends here, because the examples have a section of their own.
+        lines += [".PP"] * bool(index) + [_escape(f"{text[:-1]}." if text.endswith(":") else text)]
     if isinstance(command, click.Group):
         lines.append(".SH COMMANDS")
         for child in _children(context):
@@ -105,11 +106,19 @@ def settings_page() -> str:
         lines.append(f'.SH "{_escape(title)}"')
         for name, field in model.model_fields.items():
             if field.description:
-                default = "" if field.is_required() or field.default in (None, "") else f"  Default: {field.default}."
-                lines += _item(name, f"{field.description}.{default if field.default_factory is None else ''}")
+                none = field.is_required() or field.default_factory is not None or field.default in (None, "", ())
+                default = "" if none else f"  Default: {_value(field.default)}."
+                lines += _item(name, f"{field.description}.{default}")
     lines += [".SH [[policy.rules]]", _escape(f"Exceptions, with the keys {', '.join(Rule.model_fields)}.")]
     lines += [".SH SEE ALSO", _escape("softwalltime(1), softwalltime-config-check(1)")]
     return "\n".join(lines) + "\n"
+
+
+def _value(value: object) -> str:
+    """Return a default as it is written in a settings file, without quotes."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ", ".join(map(_value, value)) if isinstance(value, tuple | list | frozenset) else str(value)
 
 
 def _contexts(context: click.Context) -> Iterator[click.Context]:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from softwalltime.cli.completing import complete_predictor
 from softwalltime.errors import UsageError
 from softwalltime.policy.clamp import MINIMUM
 from softwalltime.policy.site import KEEP, WALLTIME
@@ -96,9 +97,20 @@ def predictors_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that name predictors; pass ``specs`` without duplicates, the baseline first."""
 
     @click.option(
-        "--predictors", "listed", metavar="LIST", help=f"Predictors, separated by commas.  Default: {PUBLISHED}."
+        "--predictors",
+        "listed",
+        metavar="LIST",
+        shell_complete=complete_predictor,
+        help=f"Predictors, separated by commas.  Default: {PUBLISHED}.",
     )
-    @click.option("--predictor", "single", multiple=True, metavar="SPEC", help="One predictor; repeatable.")
+    @click.option(
+        "--predictor",
+        "single",
+        multiple=True,
+        metavar="SPEC",
+        shell_complete=complete_predictor,
+        help="One predictor; repeatable.",
+    )
     @wraps(command)
     def wrapped(*args: Any, listed: str | None, single: tuple[str, ...], **kwargs: Any) -> Any:
         specs = tuple(dict.fromkeys((BASELINE, *(named_specs(listed, single) or split_specs(PUBLISHED)))))
@@ -118,9 +130,14 @@ def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @predictors_options
-    @click.option("--waiting", metavar="SPEC", help="The predictor for waiting jobs, in place of --predictors.")
     @click.option(
-        "--running", metavar="SPEC",
+        "--waiting",
+        metavar="SPEC",
+        shell_complete=complete_predictor,
+        help="The predictor for waiting jobs, in place of --predictors.",
+    )
+    @click.option(
+        "--running", metavar="SPEC", shell_complete=complete_predictor,
         help="Predict at the start too, by this predictor, or walltime, or keep.  Default with --waiting: walltime.",
     )  # fmt: skip
     @wraps(command)

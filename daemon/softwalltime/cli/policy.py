@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from softwalltime.cli.changes import printed_changes
+from softwalltime.cli.completing import complete_source
 from softwalltime.cli.install import FOLDER, HookOptions, install_hook
 from softwalltime.cli.options import LazySettings, Seeds, minimum_option, store_options
 from softwalltime.cli.output import Output, output_options
@@ -97,7 +98,7 @@ def set_policy(name: str, do: bool, formula: str, folder: Path, config: Path | N
 
 
 @policy.command("compare")
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=complete_source)
 @click.option("--processors", type=click.IntRange(1), metavar="N", help="Machine size.  Default: the most in use.")
 @click.option("--seeds", type=Seeds(), metavar="LIST", help="A shaken workload for each.  Default: 31-40.")
 @click.option(

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.accounting.queue_limits import OTHERS, read_queue_limits, with_queue_limits
+from softwalltime.cli.completing import complete_source
 from softwalltime.cli.options import Keys, LazySettings, minimum_option, policy_options, store_options
 from softwalltime.cli.output import Output, output_options, prefixed
 from softwalltime.cli.problems import problems
@@ -85,7 +86,7 @@ class ReplayDocument:
 
 
 @click.command()
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=complete_source)
 @policy_options
 @click.option(
     "--dump",

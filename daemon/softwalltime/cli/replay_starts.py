@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 import numpy as np
 
+from softwalltime.cli.completing import complete_predictor, complete_source
 from softwalltime.cli.options import LazySettings, store_options
 from softwalltime.cli.output import Output, output_options
 from softwalltime.cli.problems import problems
@@ -77,11 +78,17 @@ COLUMNS = ("time", "method", *(field.name for field in fields(StartScores)))
 
 
 @click.command()
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=complete_source)
 @click.option("--processors", type=click.IntRange(1), metavar="N", help="Machine size.  Default: the most in use.")
 @click.option("--recorded", is_flag=True, help="Judge against the recorded starts instead of a simulated schedule.")
 @click.option(
-    "--predictor", "spec", default=PREDICTOR, show_default=True, metavar="SPEC", help="Predictor of runtimes."
+    "--predictor",
+    "spec",
+    default=PREDICTOR,
+    show_default=True,
+    metavar="SPEC",
+    shell_complete=complete_predictor,
+    help="Predictor of runtimes.",
 )
 @click.option(
     "--sample",

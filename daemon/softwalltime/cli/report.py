@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from softwalltime.cli.completing import complete_source
 from softwalltime.cli.options import LazySettings, Seeds, minimum_option, predictors_options, store_options
 from softwalltime.cli.output import Output, output_options
 from softwalltime.cli.problems import problems
@@ -20,7 +21,7 @@ TITLE = "Report on soft walltimes"
 
 
 @click.command()
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=complete_source)
 @click.option(
     "-o",
     "--output",

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from softwalltime.cli.completing import complete_predictor, complete_source
 from softwalltime.cli.options import LazySettings, Seeds, minimum_option, store_options
 from softwalltime.cli.output import Output, output_options
 from softwalltime.cli.problems import problems
@@ -45,9 +46,18 @@ def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:
         [
             click.option("--order", type=click.Choice(list(ORDERS)), help="Order of the queue.  Default: fcfs."),
             click.option("--backfill", type=click.Choice(list(DISCIPLINES)), help="Backfilling.  Default: easy."),
-            click.option("--waiting", metavar="SPEC", help=f"Value of waiting jobs: {kinds}.  Default: walltime."),
-            click.option("--running", metavar="SPEC", help="Value of running jobs.  Default: walltime."),
-            click.option("--ordering", metavar="SPEC", help="Value that the order uses.  Default: walltime."),
+            click.option(
+                "--waiting", metavar="SPEC", shell_complete=complete_predictor,
+                help=f"Value of waiting jobs: {kinds}.  Default: walltime.",
+            ),
+            click.option(
+                "--running", metavar="SPEC", shell_complete=complete_predictor,
+                help="Value of running jobs.  Default: walltime.",
+            ),
+            click.option(
+                "--ordering", metavar="SPEC", shell_complete=complete_predictor,
+                help="Value that the order uses.  Default: walltime.",
+            ),
             click.option(
                 "--correction", type=click.Choice(list(CORRECTIONS)),
                 help="Rule for a running job that outlives its value.  Default: pbs.",
@@ -94,7 +104,7 @@ class SimulationRun:
 
 
 @click.command()
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=complete_source)
 @click.option("--processors", type=click.IntRange(1), metavar="N", help="Machine size.  Default: the most in use.")
 @click.option(
     "--vnodes",

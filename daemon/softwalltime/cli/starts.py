@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from softwalltime.cli.completing import complete_predictor, complete_source
 from softwalltime.cli.live import SECONDS, look
 from softwalltime.cli.options import LazySettings, store_options
 from softwalltime.cli.output import Output, output_options
@@ -42,12 +43,18 @@ from softwalltime.simulation.policies import SOFT_WALLTIME
     help="A job not yet submitted, as user=alice,ncpus=64,walltime=4:00:00,queue=long; repeatable.",
 )  # fmt: skip
 @click.option(
-    "--log", "logs", multiple=True, metavar="SOURCE",
+    "--log", "logs", multiple=True, metavar="SOURCE", shell_complete=complete_source,
     help="Learn runtimes from this log, folder of logs or trace, or store; repeatable.  Default: the store of the "
     "settings, if they name one.",
 )  # fmt: skip
 @click.option(
-    "--predictor", "spec", default=PREDICTOR, show_default=True, metavar="SPEC", help="Predictor of runtimes."
+    "--predictor",
+    "spec",
+    default=PREDICTOR,
+    show_default=True,
+    metavar="SPEC",
+    shell_complete=complete_predictor,
+    help="Predictor of runtimes.",
 )
 @click.option(
     "--runs",

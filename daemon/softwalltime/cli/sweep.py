@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from softwalltime.cli.completing import complete_predictor, complete_source
 from softwalltime.cli.options import LazySettings, minimum_option, named_specs, store_options
 from softwalltime.cli.output import Output, output_options
 from softwalltime.cli.problems import problems
@@ -37,13 +38,26 @@ SHOWN = 10
 
 
 @click.command()
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=complete_source)
 @click.option(
     "-o", "--output", "file", required=True, type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
     help="File for the results, .csv or .parquet.",
 )  # fmt: skip
-@click.option("--predictors", "listed", metavar="LIST", help="Predictors or grids, separated by commas.")
-@click.option("--predictor", "single", multiple=True, metavar="SPEC", help="One predictor or grid; repeatable.")
+@click.option(
+    "--predictors",
+    "listed",
+    metavar="LIST",
+    shell_complete=complete_predictor,
+    help="Predictors or grids, separated by commas.",
+)
+@click.option(
+    "--predictor",
+    "single",
+    multiple=True,
+    metavar="SPEC",
+    shell_complete=complete_predictor,
+    help="One predictor or grid; repeatable.",
+)
 @click.option(
     "--jobs", "processes", type=click.IntRange(1), metavar="N", help="Number of processes.  Default: one per core."
 )

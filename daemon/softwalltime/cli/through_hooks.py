@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from softwalltime.cli.completing import complete_predictor
 from softwalltime.cli.interruption import check_interruption
 from softwalltime.cli.options import LazySettings
 from softwalltime.cli.progress import progress_bar
@@ -61,7 +62,12 @@ def hooks_options(command: Callable[..., Any]) -> Callable[..., Any]:
         is_flag=True,
         help="Emulate a server before OpenPBS 23, which has no postqueuejob event.",
     )
-    @click.option("--ordering", metavar="SPEC", help="Set and compare an ordering value too, by this predictor.")
+    @click.option(
+        "--ordering",
+        metavar="SPEC",
+        shell_complete=complete_predictor,
+        help="Set and compare an ordering value too, by this predictor.",
+    )
     @wraps(command)
     def wrapped(
         *args: Any, through_hooks: bool, transport: str, kinds: str, seed: int, without_postqueuejob: bool,

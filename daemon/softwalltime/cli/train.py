@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from softwalltime.accounting.tally import Tally
+from softwalltime.cli.completing import complete_source
 from softwalltime.cli.options import LazySettings, store_options
 from softwalltime.cli.output import Output, output_options
 from softwalltime.cli.problems import problems
@@ -63,7 +64,7 @@ class TrainDocument:
 
 
 @click.command()
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=complete_source)
 @click.option(
     "-o",
     "--out",

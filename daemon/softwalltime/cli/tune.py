@@ -9,6 +9,7 @@ from typing import Any
 import click
 import numpy as np
 
+from softwalltime.cli.completing import complete_predictor, complete_source
 from softwalltime.cli.options import LazySettings, Seeds, minimum_option, named_specs, store_options
 from softwalltime.cli.output import Output, output_options, prefixed
 from softwalltime.cli.problems import problems
@@ -76,14 +77,22 @@ class TuneDocument:
 
 
 @click.command()
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=complete_source)
 @click.option(
     "--predictors",
     "listed",
     metavar="LIST",
+    shell_complete=complete_predictor,
     help="Try only these predictors or grids, separated by commas.  Default: all, with the options they name.",
 )
-@click.option("--predictor", "single", multiple=True, metavar="SPEC", help="One predictor or grid; repeatable.")
+@click.option(
+    "--predictor",
+    "single",
+    multiple=True,
+    metavar="SPEC",
+    shell_complete=complete_predictor,
+    help="One predictor or grid; repeatable.",
+)
 @click.option(
     "--target",
     type=click.FloatRange(0, 0.5, min_open=True, max_open=True),
