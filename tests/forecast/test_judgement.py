@@ -108,6 +108,16 @@ def test_a_class_of_few_forecasts_has_the_weights_of_its_phase_and_of_many_its_o
     assert calibration.corrections_for(long).corrected(long)[2] == 10_000
 
 
+@pytest.mark.parametrize(("waited", "expected"), [(0.0, 2000), (7200.0, 1000)])
+def test_later_forecasts_which_are_often_of_one_job_must_gain_more_to_be_mixed(waited: float, expected: int) -> None:
+    calibration = Calibration()
+    found = WaitForecast(1000.0, 2000.0, 1000.0, (900.0, 950.0, 1050.0, 1100.0), waited)
+    for number in range(100):
+        # The gain of the walltimes is 1.0 of its standard errors.
+        calibration.add(found, calibration.corrections_for(found), 2000.0 if number % 20 < 11 else 1000.0)
+    assert calibration.corrections_for(found).mixed(found)[0] == expected
+
+
 def test_forecasts_are_divided_by_expected_wait_by_processors_and_by_queue(jobs: Jobs) -> None:
     waits = [300.0 if number % 2 else 200_000.0 for number in range(len(jobs))]
     made = [Judged(job, 0, 100, {COMBINED: np.full(5, wait)}) for job, wait in enumerate(waits)]

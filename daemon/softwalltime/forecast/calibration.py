@@ -4,7 +4,7 @@ Three forecasts of one wait are mixed: the median of the simulations with drawn 
 and the median wait of like jobs: medians, because the median of a distribution has the least mean absolute error.  The
 weights are those that would have made the least error of late, of forecasts that expected about the same wait; where
 there are few of these, the other forecasts of the same phase count more.  The simulations stay alone where the gain is
-below half of its own standard error, as the best of many weights always seems to gain something.  Jobs that come later
+not sure enough (:data:`CERTAIN`), as the best of many weights always seems to gain something.  Jobs that come later
 fill the processors that others leave early, up to what is promised by walltimes, which no simulation without them can
 show: so the walltimes have their weight.
 
@@ -47,8 +47,11 @@ LEAST = 40
 """Past errors from which a class is believed, and all classes together."""
 PRIOR = 100
 """How many past errors of its own class those of the phase of a forecast count for, in the choice of weights."""
-CERTAIN = 0.5
-"""Standard errors by which weights must be better than those of the drawn runtimes alone."""
+CERTAIN = {"submission": 0.5, "later": 1.5}
+"""Standard errors by which weights must be better than the drawn runtimes alone.
+
+More of them later, because several forecasts are of one job then.
+"""
 LATER = 1800.0
 """Seconds that a job has waited from which a forecast is no longer one at the submission."""
 GROUPS = 2 * (len(CLASSES) + 1)
@@ -195,7 +198,7 @@ class Calibration:
             past = own if len(own) >= LEAST else past
         best = int(errors.argmin())
         gains = past[:, 0] - past[:, best]
-        certain = errors[0] - errors[best] >= CERTAIN * gains.std() / math.sqrt(len(gains))
+        certain = errors[0] - errors[best] >= CERTAIN[_phase(group)] * gains.std() / math.sqrt(len(gains))
         return WEIGHTS[best] if certain else WEIGHTS[0]
 
     def _shifts(self, group: int) -> tuple[float, ...]:
