@@ -19,7 +19,7 @@ from softwalltime.forecast.arrivals import ArrivalModel
 from softwalltime.forecast.calibration import Calibration
 from softwalltime.forecast.calibration_file import CalibrationFile, save_calibration
 from softwalltime.forecast.history import PREDICTOR
-from softwalltime.forecast.judgement import METHODS, GivenSchedule, StartScores, judge, sampled, scores
+from softwalltime.forecast.judgement import BOUND, METHODS, GivenSchedule, StartScores, judge, sampled, scores
 from softwalltime.forecast.runtimes import RuntimeModel
 from softwalltime.forecast.start_classes import KINDS, by_class
 from softwalltime.formatting import duration, percent, plural
@@ -37,7 +37,7 @@ error: mean absolute error of the expected start; bias: mean of expected - actua
 share of the starts within it; width: mean width of the 90% range.  walltimes: the simulation with the users' walltimes;
 like jobs: mean of what like jobs waited lately; predicted runtimes: the simulation with medians; drawn runtimes: median
 and ranges of simulations with drawn ones; combined: these, walltimes and like jobs, weighted and corrected by past
-errors."""
+errors; known runtimes: a bound, the simulation with the runtimes that jobs will have."""
 
 
 _TABLE = (
@@ -226,12 +226,12 @@ def as_recorded(jobs: Jobs, processors: int) -> GivenSchedule:
 
 
 def _table(by_method: dict[str, StartScores]) -> TextTable:
-    least = min(one.error for one in by_method.values())
+    least = min(one.error for method, one in by_method.items() if method != BOUND)
     rows: list[list[Cell | str]] = [
         [
             Cell(method, "strong"),
-            Cell(duration(one.error), "good" if one.error == least else ""),
-            Cell(percent(one.relative), "good" if one.error == least else ""),
+            Cell(duration(one.error), "good" if one.error == least and method != BOUND else ""),
+            Cell(percent(one.relative), "good" if one.error == least and method != BOUND else ""),
             duration(one.bias), percent(one.covered50), percent(one.covered90), duration(one.width90),
         ]
         for method, one in by_method.items()

@@ -22,9 +22,10 @@ from softwalltime.simulation.policies import Policy
 Floats = NDArray[np.float64]
 
 WALLTIMES, LIKE, SIMULATED = "walltimes", "like jobs", "predicted runtimes"
-DRAWN, COMBINED = "drawn runtimes", "combined"
+DRAWN, COMBINED, BOUND = "drawn runtimes", "combined", "known runtimes"
 _STARTED = len(LEVELS)
-METHODS = (WALLTIMES, LIKE, SIMULATED, DRAWN, COMBINED)
+METHODS = (WALLTIMES, LIKE, SIMULATED, DRAWN, COMBINED, BOUND)
+"""The last one is a bound: nobody knows how long jobs will run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ class _Moment:
     model: QueueModel
     position: int
     distributions: tuple[RuntimeDistribution, ...]
+    known: tuple[int, ...]
     later: ArrivalDraws | None
 
 
@@ -86,7 +88,7 @@ def judge(
         now = moment.model.now
         while pending and pending[0][0] <= now:
             _learn(calibration, *heappop(pending)[2:])
-        raw, point = _simulated(moment, runs, seed + number)
+        raw, point, bound = _simulated(moment, runs, seed + number)
         corrections = calibration.corrections_for(raw)
         for column, end in enumerate(corrections.quantiles(raw).tolist() if any(corrections.shifts) else ()):
             if moment.actual > end:
@@ -101,6 +103,7 @@ def judge(
             SIMULATED: np.full(5, point),
             DRAWN: np.array((low, lower, raw.median, upper, high)),
             COMBINED: corrections.corrected(raw),
+            BOUND: np.full(5, bound),
         })  # fmt: skip
     while pending:
         _learn(calibration, *heappop(pending)[2:])
@@ -189,20 +192,25 @@ def _moment(
     waited = now - jobs.submitted[job]
     actual = int(schedule.start[job]) - now
     beyond = like.remaining(jobs.completed[job].submission, waited)
-    return _Moment(job, waited, actual, beyond, model, members.index(job), distributions, later)
+    known = tuple(max(int(schedule.duration[each]), 1) for each in members)
+    return _Moment(job, waited, actual, beyond, model, members.index(job), distributions, known, later)
 
 
-def _simulated(moment: _Moment, runs: int, seed: int) -> tuple[WaitForecast, float]:
-    """The forecasts of a moment before any correction, and the one with the median runtimes alone, in seconds."""
+def _simulated(moment: _Moment, runs: int, seed: int) -> tuple[WaitForecast, float, float]:
+    """The forecasts of a moment before any correction, that with median runtimes, and that with the known ones."""
     model = moment.model
     until = [moment.position]
     place = moment.position - model.running
-    by_walltimes = float(model.run(model.jobs.walltime, until).start[moment.position]) - model.now
+    by_walltimes, bound = (
+        float(model.run(runtimes, until).start[moment.position]) - model.now
+        for runtimes in (model.jobs.walltime, moment.known)
+    )
     found = forecast(model, moment.distributions, runs, seed, until, later=moment.later)
     median = float(np.median(found.sampled[:, place])) - model.now
     like = float(np.median(moment.like)) if len(moment.like) else median
     ranges = tuple((found.ranges()[:, place] - model.now).tolist())
-    return WaitForecast(median, by_walltimes, like, ranges, moment.waited), float(found.point[place]) - model.now
+    raw = WaitForecast(median, by_walltimes, like, ranges, moment.waited)
+    return raw, float(found.point[place]) - model.now, bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +242,7 @@ def scores(judged: Sequence[Judged], method: str) -> StartScores:
     difference = values[:, POINT] - actual
     mean = float(actual.mean())
     covered: tuple[float | None, float | None, float | None] = (None, None, None)
-    if method not in (WALLTIMES, SIMULATED):
+    if method not in (WALLTIMES, SIMULATED, BOUND):
         # Starts are whole seconds.
         low, lower, _, upper, high = np.round(values).T
         covered = (
