@@ -47,7 +47,7 @@ LEAST = 40
 """Past errors from which a class is believed, and all classes together."""
 PRIOR = 100
 """How many past errors of its own class those of the phase of a forecast count for, in the choice of weights."""
-CERTAIN = {"submission": 0.5, "later": 1.5}
+CERTAIN = {"submission": 0.5, "later": 2.0}
 """Standard errors by which weights must be better than the drawn runtimes alone.
 
 More of them later, because several forecasts are of one job then.
