@@ -20,6 +20,7 @@ _NAMED: Final = {
     "index.md": "README.md",
     "measure.md": "daemon/softwalltime/replay/MEASURE.md",
     "predictors.md": "daemon/softwalltime/predictors/PREDICTORS.md",
+    "predictor-table.md": "daemon/softwalltime/predictors/TABLE.md",
     "calibrated.md": "daemon/softwalltime/predictors/CALIBRATED.md",
     "attention.md": "daemon/softwalltime/predictors/learned/ATTENTION.md",
     "simulator.md": "daemon/softwalltime/simulation/SIMULATOR.md",

@@ -243,6 +243,15 @@ def test_few_users_are_for_shadow_mode_only() -> None:
     assert any("fewer than 10 users" in caution for caution in advice.cautions)
 
 
+def test_a_mean_accuracy_that_falls_stands_beside_the_verdict() -> None:
+    less = waits("v3")
+    worse = replace(less.setting.evaluated, halves=halves("v3", (0.5, 0.04), newer=(0.396, 0.04)))
+    less = replace(less, setting=replace(less.setting, evaluated=worse))
+    expected = "On the newer half of the jobs the mean accuracy falls from 0.400 to 0.396."
+    assert expected in advised(less).cautions
+    assert expected not in advised(waits("v3")).cautions
+
+
 def test_underestimates_beyond_the_target_stand_beside_the_verdict() -> None:
     few, many = waits(), waits("v1")
     often = replace(many.setting.evaluated, halves=halves("v1", (0.6, 0.3), newer=(0.6, 0.331)))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _COLUMNS = (
     TextColumn("key", left=True),
     TextColumn("value", left=True, least=20),
-    TextColumn("from", left=True, least=16),
+    TextColumn("from", left=True, least=22),
 )
 PROBLEM_COLUMNS = tuple(field.name for field in fields(ConfigProblem))
 VALUE_COLUMNS = ("key", "value", "source")
@@ -115,7 +115,7 @@ def show(file: Path | None, output: Output) -> None:
         columns = (
             TextColumn("key", left=True),
             TextColumn("value", left=True, least=20),
-            TextColumn("from", left=True, least=16),
+            TextColumn("from", left=True, least=22),
         )
         output.table(TextTable.of(columns, [_row(value) for value in values]))
 

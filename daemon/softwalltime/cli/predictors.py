@@ -37,6 +37,10 @@ COLUMNS = tuple(field.name for field in fields(PredictorDocument))
 """Columns of CSV: a row for each predictor; lists and options as JSON."""
 
 
+_WIDEST = 100
+"""Characters of a line, unless the terminal is narrower."""
+
+
 @click.command()
 @output_options
 def predictors(output: Output) -> None:
@@ -55,7 +59,8 @@ def predictors(output: Output) -> None:
     elif output.form == "csv":
         output.rows(COLUMNS, map(asdict, documents))
     else:
-        output.line("\n\n".join(_text(entry) for entry in entries()))
+        width = min(_WIDEST, output.width) if output.terminal else _WIDEST
+        output.line("\n\n".join(_text(entry, width) for entry in entries()))
 
 
 def _options(entry: Entry) -> list[tuple[str, object, str]]:
@@ -74,17 +79,19 @@ def _default(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _text(entry: Entry) -> str:
+def _text(entry: Entry, width: int) -> str:
     if entry.predictor is None:
         return f"{entry.name}  (cannot be used)\n  {entry.problem}\n  from {entry.origin}"
     origin = "" if entry.origin == "softwalltime" else f"\n  from {entry.origin}"
-    lines = [f"{', '.join(entry.names)}\n  {entry.predictor.summary}{origin}"]
-    lines.append(fill(entry.predictor.source, 100, initial_indent="  source: ", subsequent_indent="    "))
+    summary = fill(entry.predictor.summary, width, initial_indent="  ", subsequent_indent="    ")
+    lines = [f"{', '.join(entry.names)}\n{summary}{origin}"]
+    lines.append(fill(entry.predictor.source, width, initial_indent="  source: ", subsequent_indent="    "))
     if entry.predictor.censoring:
-        lines.append("  treats the runtime of a job that was killed at its walltime as a lower bound")
+        lower_bound = "treats the runtime of a job that was killed at its walltime as a lower bound"
+        lines.append(fill(lower_bound, width, initial_indent="  ", subsequent_indent="    "))
     for name, default, description in _options(entry):
         text = f"{name}={_default(default)}: {description}"
-        lines.append(fill(text, 100, initial_indent="  ", subsequent_indent="    "))
+        lines.append(fill(text, width, initial_indent="  ", subsequent_indent="    "))
     return "\n".join(lines)
 
 

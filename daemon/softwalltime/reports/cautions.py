@@ -118,6 +118,10 @@ def accuracy_cautions(
             "On the newer half of the jobs the mean absolute error grows from "
             f"{duration(users.mean_absolute_error)} to {duration(new.mean_absolute_error)}."
         )
+    if new.accuracy < users.accuracy:
+        found.append(
+            f"On the newer half of the jobs the mean accuracy falls from {users.accuracy:.3f} to {new.accuracy:.3f}."
+        )
     if new.accuracy_by_cpu_hours < users.accuracy_by_cpu_hours:
         found.append(
             "On the newer half of the jobs the accuracy weighted by CPU hours falls from "
