@@ -9,45 +9,58 @@ WHERE server = :server AND job_id <> ALL (CAST(:job_id AS text[]));
 -- Insert or replace the newest forecasts of a server's jobs.
 INSERT INTO softwalltime.expected_starts AS known (
     job_id, ctime, expected, low90, low50, high50, high90, pbs_estimate, walltime, ncpus, user_name, group_name,
-    project, queue, waits_for, server, forecast_at
+    project, queue, waits_for, raw, server, forecast_at
 )
-SELECT given.*, :server, :now
+SELECT
+    given.job_id, given.ctime, given.expected, given.low90, given.low50, given.high50, given.high90, given.pbs_estimate,
+    given.walltime, given.ncpus, given.user_name, given.group_name, given.project, given.queue, given.waits_for,
+    CAST(given.raw AS double precision[]), :server, :now
 FROM unnest(
     CAST(:job_id AS text[]), CAST(:ctime AS bigint[]), CAST(:expected AS bigint[]), CAST(:low90 AS bigint[]),
     CAST(:low50 AS bigint[]), CAST(:high50 AS bigint[]), CAST(:high90 AS bigint[]), CAST(:pbs_estimate AS bigint[]),
     CAST(:walltime AS bigint[]), CAST(:ncpus AS integer[]), CAST(:user_name AS text[]), CAST(:group_name AS text[]),
-    CAST(:project AS text[]), CAST(:queue AS text[]), CAST(:waits_for AS text[])
-) AS given
+    CAST(:project AS text[]), CAST(:queue AS text[]), CAST(:waits_for AS text[]),
+    CAST(:raw AS text[])
+) AS given (
+    job_id, ctime, expected, low90, low50, high50, high90, pbs_estimate, walltime, ncpus, user_name, group_name,
+    project, queue, waits_for, raw
+)
 ON CONFLICT (job_id, server) DO UPDATE
 SET (
     ctime, expected, low90, low50, high50, high90, pbs_estimate, walltime, ncpus, user_name, group_name, project, queue,
-    waits_for, forecast_at
+    waits_for, raw, forecast_at
 ) = (
     excluded.ctime, excluded.expected, excluded.low90, excluded.low50, excluded.high50, excluded.high90,
     excluded.pbs_estimate, excluded.walltime, excluded.ncpus, excluded.user_name, excluded.group_name,
-    excluded.project, excluded.queue, excluded.waits_for, excluded.forecast_at
+    excluded.project, excluded.queue, excluded.waits_for, excluded.raw, excluded.forecast_at
 );
 
 -- name: keep_starts
--- Keep the forecasts of :now of jobs of which none was kept in the last :gap seconds.  The first one of a job counts as
+-- Keep the first forecast of each job, then at least one every :gap seconds, and more before its start: after half of the
+-- expected wait, but not more often than in an eighth of the time since the first one.  The first one of a job counts as
 -- made at its submission if that is at most :fresh seconds ago.
 INSERT INTO softwalltime.start_times (
-    forecast_at, ctime, expected, low90, low50, high50, high90, pbs_estimate, is_first, server, job_id, queue
+    forecast_at, ctime, expected, low90, low50, high50, high90, pbs_estimate, is_first, server, job_id, queue, raw
 )
 SELECT
     new.forecast_at, new.ctime, new.expected, new.low90, new.low50, new.high50, new.high90, new.pbs_estimate,
-    kept.last IS NULL AND new.forecast_at - new.ctime <= :fresh, new.server, new.job_id, new.queue
+    kept.last IS NULL AND new.forecast_at - new.ctime <= :fresh, new.server, new.job_id, new.queue,
+    new.raw
 FROM softwalltime.expected_starts AS new
 CROSS JOIN LATERAL (
-    SELECT max(known.forecast_at) AS last FROM softwalltime.start_times AS known
+    SELECT min(known.forecast_at) AS first, max(known.forecast_at) AS last FROM softwalltime.start_times AS known
     WHERE known.job_id = new.job_id AND known.server = new.server AND known.ctime = new.ctime
 ) AS kept
 WHERE new.server = :server AND new.forecast_at = :now AND new.expected IS NOT NULL
-    AND (kept.last IS NULL OR kept.last <= :now - :gap)
+    AND (
+        kept.last IS NULL
+        OR :now - kept.last >= least(:gap, greatest((new.expected - :now) / 2, (:now - kept.first) / 8))
+    )
 ON CONFLICT DO NOTHING;
 
 -- name: judge_starts
--- Fill in when jobs started: the first start after the forecast, also of a run that was interrupted.
+-- Fill in when jobs started: the first start after the forecast, also of a run that was interrupted.  Return what was
+-- judged.
 UPDATE softwalltime.start_times AS known
 SET started = found.start_time
 FROM (
@@ -66,19 +79,39 @@ FROM (
     WHERE open.started IS NULL AND run.start_time >= open.forecast_at
     GROUP BY open.job_id, open.server, open.forecast_at
 ) AS found
-WHERE known.job_id = found.job_id AND known.server = found.server AND known.forecast_at = found.forecast_at;
+WHERE known.job_id = found.job_id AND known.server = found.server AND known.forecast_at = found.forecast_at
+RETURNING known.server, known.job_id, known.forecast_at, known.started, known.raw;
+
+-- name: judged_starts
+-- Return the last :most judged forecasts of a server of which it is known what they were before any correction.
+SELECT server, job_id, forecast_at, started, raw FROM softwalltime.start_times
+WHERE server = :server AND started IS NOT NULL AND raw IS NOT NULL
+ORDER BY forecast_at DESC
+LIMIT :most;
 
 -- name: forget_starts
--- Delete forecasts of jobs that wait no more, have not started and have had no forecast since :before: they were deleted.
--- The start of a job that has just left the queue may not be stored yet.
+-- Delete forecasts of jobs that wait no more, have not started and have had no forecast for :settled seconds: they were
+-- deleted.  The start of a job that has left the queue may not be stored yet, where logs come in batches days later: so
+-- time is counted until the newest end of a job that is stored.
 DELETE FROM softwalltime.start_times AS open
-WHERE open.started IS NULL AND open.forecast_at < :before AND NOT EXISTS (
+USING (
+    SELECT
+        each.server,
+        (
+            SELECT job.end_time FROM softwalltime.completed_jobs AS job
+            WHERE job.server = each.server AND job.end_time BETWEEN :since AND :now
+            ORDER BY job.end_time DESC
+            LIMIT 1
+        ) - CAST(:settled AS bigint) AS before
+    FROM (SELECT DISTINCT server FROM softwalltime.start_times WHERE started IS NULL) AS each
+) AS log
+WHERE log.server = open.server AND open.started IS NULL AND open.forecast_at < log.before AND NOT EXISTS (
     SELECT FROM softwalltime.expected_starts AS waiting
     WHERE waiting.job_id = open.job_id AND waiting.server = open.server AND waiting.ctime = open.ctime
 ) AND NOT EXISTS (
     SELECT FROM softwalltime.start_times AS later
     WHERE later.job_id = open.job_id AND later.server = open.server AND later.ctime = open.ctime
-        AND later.forecast_at >= :before
+        AND later.forecast_at >= log.before
 );
 
 -- name: read_expected

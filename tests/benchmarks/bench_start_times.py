@@ -17,9 +17,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import mul
 from pathlib import Path
 from statistics import mean
 from threading import Event, Thread
@@ -79,9 +81,16 @@ def main() -> None:
     started = {each.submission.job_id: each.start for each in completed if each.start is not None}
     judged = list(_judged(samples, started))
     last = f"the last forecast took {status['seconds']:.1f} s with {status['runs']} runs"
+    last += f", 90% ranges x {status['range_factor']:.2f} by the forecasts of {status['judged']} jobs"
     print(f"{count} jobs on {PROCESSORS} virtual processors in {took:.0f} s, seed {SEED}; {last}\n")
     first = [each for each in judged if each.first]
-    rows = [_row("at submission", first), _row(f"every {EVERY} s", judged)]
+    late = judged[len(judged) // 3 :]
+    rows = [
+        _row("at submission", first),
+        _row(f"every {EVERY} s", judged),
+        _row(f"every {EVERY} s, each job counts once", judged, by_job=True),
+        _row("the same without the first third", late, by_job=True),
+    ]
     print(table(["forecasts of all jobs", "forecasts", "mean wait", "error / mean wait", "bias", "50% range",
                  "90% range"], rows))  # fmt: skip
     rows = []
@@ -189,14 +198,17 @@ def _judged(samples: Sequence[PublishedStart], started: dict[str, int]) -> Itera
         seen.add(job_id)
 
 
-def _row(name: str, judged: Sequence[JudgedStart]) -> list[str]:
+def _row(name: str, judged: Sequence[JudgedStart], *, by_job: bool = False) -> list[str]:
+    """One row; forecasts of one job may count as one, because their errors depend on each other."""
     if not judged:
         return [name, "0", "-", "-", "-", "-", "-"]
     errors = [(each.made.start.expected or 0) - each.started for each in judged]
     within = []
     for low, high in (("low50", "high50"), ("low90", "high90")):
         inside = [getattr(each.made.start, low) <= each.started <= getattr(each.made.start, high) for each in judged]
-        within.append(f"{mean(inside):.1%}")
+        of_job = Counter(each.made.start.job_id for each in judged)
+        weights = [1 / of_job[each.made.start.job_id] if by_job else 1.0 for each in judged]
+        within.append(f"{sum(map(mul, inside, weights)) / sum(weights):.1%}")
     return [*_error(name, judged, errors), *within]
 
 

@@ -24,7 +24,7 @@ from softwalltime.service.start_publisher import StartPublisher, publish
 from softwalltime.service.start_thread import COMMAND
 from softwalltime.service.status import StartsStatus
 from softwalltime.settings import Settings
-from softwalltime.store.start_times import read_expected
+from softwalltime.store.start_times import StoredStart, publish_starts, read_expected
 from tests.forecast.states import DATA
 from tests.live.emulated import EmulatedServer, agent_at
 from tests.samples import job
@@ -114,6 +114,46 @@ def test_jobs_that_end_between_looks_teach_and_judge_the_forecasts(site: Site) -
     assert row.started == site.now + 600
     (quality,) = status.quality
     assert (quality.queue, quality.forecasts, quality.bias) == ("short", 1, 2400)
+
+
+def test_judged_forecasts_correct_the_next_ones_also_after_a_restart(site: Site) -> None:
+    begin = site.now - 60 * 1000
+    with site.engine.begin() as connection:
+        for number in range(45):
+            at = begin + 900 * number
+            # Each was expected after an hour, and started 10 to 20 minutes later.
+            raw = (0.0, 60.0, 3600.0, 3600.0, 3600.0, 3000.0, 3300.0, 3900.0, 4200.0)
+            start = StoredStart(
+                f"{number}.pbs1", at, *(at + each for each in (3600, 3000, 3300, 3900, 4200)), pbs_estimate=None,
+                walltime=7200, ncpus=1, user_name="bob", group_name="", project="", queue="short", waits_for="",
+                raw=raw,
+            )  # fmt: skip
+            publish_starts(connection, "pbs1", [start], at, fresh=600)
+            started = at + 3600 + 600 + 10 * number
+            ended = job(
+                "bob", submitted=at, end=started + 60, runtime=60, walltime=7200, job_id=f"{number}.pbs1",
+                start=started, server="pbs1",
+            )  # fmt: skip
+            add_jobs(connection, [ended])
+    off = site.publisher(calibrate=False).step(site.now - 1)
+    assert (off.judged, off.range_factor) == (0, 1.0)
+    widths = []
+    for _ in range(2):
+        # The second one is a process that starts, and judges nothing anew.
+        status = site.publisher().step(site.now)
+        assert status.judged == 45
+        with site.engine.connect() as connection:
+            found = {each.start.job_id: each.start for each in read_expected(connection)}
+            kept = connection.execute(
+                text("SELECT raw FROM softwalltime.expected_starts WHERE job_id = '2.pbs1'")
+            ).scalar_one()
+        assert kept[2] == 3000
+        low, high = found["2.pbs1"].low90, found["2.pbs1"].high90
+        assert low is not None
+        assert high is not None
+        assert low > site.now + 3000
+        widths.append(high - low)
+    assert widths[0] == widths[1] > 0
 
 
 def test_with_arrivals_starts_are_later_or_the_same_and_the_history_is_learnt(site: Site) -> None:

@@ -1,6 +1,7 @@
 """Forecasts of starts: replaced, kept, judged by what happened, thinned out."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from sqlalchemy import Connection, Engine, text
@@ -14,6 +15,7 @@ from softwalltime.store.start_times import (
     GAP,
     StoredStart,
     judge_starts,
+    judged_starts,
     publish_starts,
     read_expected,
     start_quality,
@@ -79,11 +81,43 @@ def test_the_first_forecast_and_one_an_hour_are_kept(connection: Connection, now
     old = forecast("old.srv", now, 9 * HOUR, ctime=now - HOUR)
     for minutes in (0, 5, 59, 60, 65, 120):
         at = now + 60 * minutes
-        publish(connection, at, forecast("1.srv", at, HOUR, ctime=now - 60), old, forecast("none.srv", at, None))
+        publish(connection, at, forecast("1.srv", at, 9 * HOUR, ctime=now - 60), old, forecast("none.srv", at, None))
     ones = [row[1:] for row in kept(connection) if row[0] == "1.srv"]
     assert ones == [(now, None, True), (now + GAP, None, False), (now + 2 * GAP, None, False)]
     assert {row[3] for row in kept(connection) if row[0] == "old.srv"} == {False}
     assert not [row for row in kept(connection) if row[0] == "none.srv"]
+
+
+def test_more_forecasts_are_kept_before_a_start_and_fewer_of_a_job_that_should_have_started(
+    connection: Connection, now: int
+) -> None:
+    for at in range(now, now + 6 * HOUR, 300):
+        expected = max(now + 2 * HOUR - at, 0)
+        publish(connection, at, forecast("1.srv", at, expected, ctime=now))
+    minutes = [(int(str(row[1])) - now) // 60 for row in kept(connection)]
+    # At half of the expected wait each, then at an eighth of the time since the first one, at most an hour apart.
+    assert minutes[:6] == [0, 40, 70, 90, 105, 120]
+    assert all(10 <= later - one <= 60 for one, later in pairwise(minutes[5:]))
+    assert len(minutes) < 20
+
+
+def test_judged_forecasts_are_returned_once_and_read_again_with_what_they_were(
+    connection: Connection, now: int
+) -> None:
+    raw = (0.0, 60.0, 100.0, 200.0, 300.0, 50.0, 80.0, 120.0, 150.5)
+    publish(connection, now, forecast("1.srv", now, 100, raw=raw), forecast("2.srv", now, 100))
+    assert judge_starts(connection, now) == judged_starts(connection, "srv", 10) == []
+    set_current(connection, [
+        CurrentJob(job(job_id=f"{each}.srv", submitted=now).submission, "srv", now + 90) for each in (1, 2)
+    ])  # fmt: skip
+    judged = sorted(judge_starts(connection, now + 120))
+    assert [(each.server, each.job_id, each.forecast_at, each.started) for each in judged] == [
+        ("srv", "1.srv", now, now + 90), ("srv", "2.srv", now, now + 90),
+    ]  # fmt: skip
+    assert (tuple(judged[0].raw or ()), judged[1].raw) == (raw, None)
+    assert judge_starts(connection, now + 180) == []
+    assert judged_starts(connection, "srv", 10) == judged[:1]
+    assert judged_starts(connection, "srv", 0) == judged_starts(connection, "other", 10) == []
 
 
 def test_forecasts_are_judged_by_the_first_start_after_them(connection: Connection, now: int) -> None:
@@ -96,12 +130,12 @@ def test_forecasts_are_judged_by_the_first_start_after_them(connection: Connecti
     add_interrupted(connection, [replace(rerun, start=begin + HOUR + 300, end=begin + 3 * HOUR)])
     set_current(connection, [CurrentJob(job(job_id="runs.srv", submitted=begin).submission, "srv", begin + HOUR)])
     publish(connection, now, forecast("waits.srv", now, HOUR, ctime=begin))
-    assert judge_starts(connection, now) == 3
+    assert len(judge_starts(connection, now)) == 3
     started = {row[0]: row[2] for row in kept(connection) if row[1] == begin}
     assert started == {
         "ended.srv": begin + 2 * HOUR, "runs.srv": begin + HOUR, "rerun.srv": begin + HOUR + 300, "waits.srv": None,
     }  # fmt: skip
-    assert judge_starts(connection, now) == 0
+    assert judge_starts(connection, now) == []
     (row,) = connection.execute(text("SELECT * FROM softwalltime.start_accuracy")).all()
     assert (row.queue, row.is_first, row.forecasts) == ("long", True, 3)
     waits, error = 2 * HOUR + HOUR + HOUR + 300, HOUR + 0 + 300
@@ -118,9 +152,12 @@ def test_forecasts_are_judged_by_the_first_start_after_them(connection: Connecti
 def test_a_job_that_was_deleted_while_it_waited_is_forgotten(connection: Connection, now: int) -> None:
     publish(connection, now, forecast("gone.srv", now, HOUR), forecast("waits.srv", now, HOUR))
     publish(connection, now + 60, forecast("waits.srv", now + 60, HOUR, ctime=now))
-    judge_starts(connection, now + FORGOTTEN - 1)
-    assert [row[0] for row in kept(connection)] == ["gone.srv", "waits.srv"]
     judge_starts(connection, now + FORGOTTEN + 1)
+    add_jobs(connection, [job(job_id="other.srv", end=now + FORGOTTEN - 1, server="srv")])
+    judge_starts(connection, now + 2 * FORGOTTEN)
+    assert [row[0] for row in kept(connection)] == ["gone.srv", "waits.srv"]
+    add_jobs(connection, [job(job_id="another.srv", end=now + FORGOTTEN + 2, server="srv")])
+    judge_starts(connection, now + 2 * FORGOTTEN)
     assert [row[0] for row in kept(connection)] == ["waits.srv"]
 
 
@@ -135,6 +172,20 @@ def test_forecasts_of_a_long_wait_are_judged_where_the_start_is_stored_after_the
     set_current(connection, [CurrentJob(job(job_id="1.srv", submitted=begin).submission, "srv", now - 100)])
     judge_starts(connection, now + 300)
     assert [row[2] for row in kept(connection)] == [now - 100] * 3
+
+
+def test_forecasts_are_judged_where_the_log_comes_in_batches_days_later(connection: Connection, now: int) -> None:
+    begin = now - 4 * FORGOTTEN
+    add_jobs(connection, [job(job_id="before.srv", end=begin - 60, server="srv")])
+    publish(connection, begin, forecast("1.srv", begin, HOUR, ctime=begin))
+    for at in (begin + HOUR, begin + FORGOTTEN + HOUR, begin + 3 * FORGOTTEN):
+        publish(connection, at)
+        judge_starts(connection, at)
+    # The log of the day on which it started: a job that ran for longer than a day ends later.
+    set_current(connection, [CurrentJob(job(job_id="1.srv", submitted=begin).submission, "srv", begin + 2 * HOUR)])
+    add_jobs(connection, [job(job_id="2.srv", end=begin + FORGOTTEN + HOUR, server="srv")])
+    judge_starts(connection, now)
+    assert [row[2] for row in kept(connection)] == [begin + 2 * HOUR]
 
 
 def test_old_forecasts_are_thinned_to_the_first_of_each_job_and_then_deleted(engine: Engine) -> None:

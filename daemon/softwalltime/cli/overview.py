@@ -162,6 +162,9 @@ def _starts(starts: StartsStatus, now: float) -> dict[str, str]:
     if starts.mode == "off":
         return {}
     rows = {"last forecast": f"{span(now - starts.taken)} ago, took {starts.seconds:.1f} s" if starts.taken else "none"}
+    if starts.judged:
+        judged = plural(starts.judged, "job")
+        rows["correction"] = f"90% ranges x {starts.range_factor:.2f}, by the forecasts of {judged}"
     for each in starts.queues:
         rows[f"queue {each.queue}"] = (
             f"{each.waiting:,} waiting, {each.forecast:,} forecast, mean {span(each.mean_wait)}, "

@@ -21,8 +21,8 @@ known when the quantile has passed, not only when the job starts.
 
 import math
 from bisect import bisect_right
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -129,15 +129,21 @@ class Calibration:
         names = [*range(GROUPS), "submission", "later", "all"]
         self._absolute: dict[int | str, deque[Floats]] = {name: deque(maxlen=WEIGHED) for name in names}
         self._relative: dict[int | str, deque[Floats]] = {name: deque(maxlen=KEPT) for name in names}
+        self._jobs: dict[int | str, deque[Hashable]] = {name: deque(maxlen=WEIGHED) for name in names}
         self._moved = {name: [0.0] * len(LEVELS) for name in names}
         self._longest = 0.0
 
-    def add(self, found: WaitForecast, given: Corrections, actual: float) -> None:
+    def add(
+        self, found: WaitForecast, given: Corrections, actual: float, job: Hashable = None, weight: float = 1.0
+    ) -> None:  # fmt: skip
         """Learn from a job that started.
 
         :param given: the corrections with which its start was forecast.
         :param actual: how long it waited from the moment of the forecast on, in seconds.
+        :param job: forecasts of one job count as one, as their errors depend on each other; ``None``: of another job.
+        :param weight: share of a step by which this forecast moves the levels.
         """
+        job = object() if job is None else job
         mixed = (1 - _WALLTIMES - _LIKE) * found.median + _WALLTIMES * found.by_walltimes + _LIKE * found.like_jobs
         absolute = np.abs(mixed - actual)
         relative = np.log(actual + SOON) - np.log(np.maximum(given.mixed(found)[1], 0) + SOON)
@@ -146,18 +152,19 @@ class Calibration:
         for name in _chain(group):
             self._absolute[name].append(absolute)
             self._relative[name].append(relative)
+            self._jobs[name].append(job)
         if given.shifts[group]:
             for column, end in enumerate(given.quantiles(found).tolist()):
                 if actual <= end:
-                    self._change(group, column, LEVELS[column] - 1)
+                    self._change(group, column, weight * (LEVELS[column] - 1))
 
-    def passed(self, found: WaitForecast, column: int) -> None:
+    def passed(self, found: WaitForecast, column: int, weight: float = 1.0) -> None:
         """Learn that a job still waits at the end of a range that was given for it.
 
         Drivers call it at that moment, for each quantile that :meth:`Corrections.quantiles` gave, because the job's
         start may be days away.
         """
-        self._change(_group(found), column, LEVELS[column])
+        self._change(_group(found), column, weight * LEVELS[column])
 
     def _change(self, group: int, column: int, amount: float) -> None:
         """Move the level of a quantile, for the group and for its phase, of which there is more to learn from."""
@@ -185,42 +192,65 @@ class Calibration:
 
     def _weights(self, group: int) -> tuple[float, float]:
         """The weights with the least mean error; the median of the drawn runs while there are few errors."""
-        common = _enough(self._absolute, _phase(group), "all")
-        if not common:
+        name = self._enough(_phase(group), "all")
+        if name is None:
             return 0.0, 0.0
-        past = np.array(common)
-        errors = past.mean(axis=0)
-        own = np.array(self._absolute[group]).reshape(-1, len(WEIGHTS))
+        past, weights = np.array(self._absolute[name]), _by_job(self._jobs[name])
+        errors = np.average(past, axis=0, weights=weights)
+        own, of_own = np.array(self._absolute[group]).reshape(-1, len(WEIGHTS)), _by_job(self._jobs[group])
         if len(own):
             # Short waits have small errors: those of the phase are brought to their size.
-            scale = own.mean() / max(float(errors.mean()), 1.0)
-            errors = (own.sum(axis=0) + PRIOR * scale * errors) / (len(own) + PRIOR)
-            past = own if len(own) >= LEAST else past
+            mean = np.average(own, axis=0, weights=of_own)
+            scale = mean.mean() / max(float(errors.mean()), 1.0)
+            jobs = float(of_own.sum())
+            errors = (jobs * mean + PRIOR * scale * errors) / (jobs + PRIOR)
+            past, weights = (own, of_own) if round(jobs) >= LEAST else (past, weights)
         best = int(errors.argmin())
         gains = past[:, 0] - past[:, best]
-        certain = errors[0] - errors[best] >= CERTAIN[_phase(group)] * gains.std() / math.sqrt(len(gains))
+        spread = math.sqrt(float(np.average((gains - np.average(gains, weights=weights)) ** 2, weights=weights)))
+        certain = errors[0] - errors[best] >= CERTAIN[_phase(group)] * spread / math.sqrt(float(weights.sum()))
         return WEIGHTS[best] if certain else WEIGHTS[0]
 
     def _shifts(self, group: int) -> tuple[float, ...]:
         """The quantile of each quantile's past errors; empty while there are few."""
-        errors = _enough(self._relative, *_chain(group))
-        if not errors:
+        name = self._enough(*_chain(group))
+        if name is None:
             return ()
-        past, own, phase = np.array(errors), self._moved[group], self._moved[_phase(group)]
+        past, own, phase = np.array(self._relative[name]), self._moved[group], self._moved[_phase(group)]
+        weights = _by_job(list(self._jobs[name])[-len(past) :])
         return tuple(
-            _quantile(past[:, column], level + own[column] + phase[column]) for column, level in enumerate(LEVELS)
+            _quantile(past[:, column], level + own[column] + phase[column], weights)
+            for column, level in enumerate(LEVELS)
         )
 
+    def _enough(self, *names: int | str) -> int | str | None:
+        """Whose errors to take: the first of these that are of enough jobs; ``None``: none are."""
+        return next((name for name in names if len(set(self._jobs[name])) >= LEAST), None)
 
-def _quantile(errors: Floats, level: float) -> float:
-    """The quantile of past errors; beyond the outermost ones for a level that is no share."""
+
+def _by_job(jobs: Iterable[Hashable]) -> Floats:
+    """A weight for each error, 1 in sum for each job."""
+    names = list(jobs)
+    counts = Counter(names)
+    return np.array([1 / counts[name] for name in names])
+
+
+def _quantile(errors: Floats, level: float, weights: Floats) -> float:
+    """The quantile of past errors; beyond the outermost ones for a level that is no share.
+
+    >>> errors = np.array([0.0, 1.0, 2.0])
+    >>> _quantile(errors, 0.5, np.array([1.0, 1.0, 1.0])), _quantile(errors, 0.5, np.array([2.0, 1.0, 1.0]))
+    (1.0, 0.75)
+    """
     inside = min(max(level, _OUTERMOST), 1 - _OUTERMOST)
-    return float(np.quantile(errors, inside)) + _BEYOND * (level - inside)
-
-
-def _enough(errors: Mapping[int | str, Sequence[Floats]], *names: int | str) -> Sequence[Floats]:
-    """The errors of the first of these that has enough; empty if none has."""
-    return next((errors[name] for name in names if len(errors[name]) >= LEAST), ())
+    if weights.min() == weights.max():
+        found = float(np.quantile(errors, inside))
+    else:
+        # Linear between the errors, as numpy's is with equal weights.
+        order = np.argsort(errors)
+        below = np.cumsum(weights[order]) - weights[order]
+        found = float(np.interp(inside * below[-1], below, errors[order]))
+    return found + _BEYOND * (level - inside)
 
 
 def _chain(group: int) -> tuple[int | str, ...]:

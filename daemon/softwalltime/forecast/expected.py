@@ -12,6 +12,7 @@ from softwalltime.forecast.calibration import POINT, Corrections, WaitForecast
 from softwalltime.forecast.like_waits import LikeWaits
 from softwalltime.forecast.queue_model import UNLIMITED, ModelledQueue, limit
 from softwalltime.forecast.runtimes import RuntimeDistribution, RuntimeModel
+from softwalltime.forecast.self_calibration import OwnCorrections, RawForecast
 from softwalltime.forecast.snapshot import LiveJob
 from softwalltime.forecast.start_times import StartForecast, forecast
 from softwalltime.forecast.waits_for import waits_for
@@ -24,7 +25,8 @@ Floats = NDArray[np.float64]
 class ExpectedStart:
     """A waiting job with its expected start and ranges, in epoch seconds; ``None`` where there is no forecast.
 
-    ``runtime`` is the distribution of its runtime.
+    ``runtime`` is the distribution of its runtime.  ``raw`` is what was forecast before any correction, where that is
+    kept.
     """
 
     job: LiveJob
@@ -33,19 +35,22 @@ class ExpectedStart:
     range50: tuple[int, int] | None = None
     range90: tuple[int, int] | None = None
     runtime: RuntimeDistribution | None = None
+    raw: RawForecast | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
     """What past jobs taught: of runtimes, of waits, and of the errors of past forecasts, if they were measured.
 
-    ``arrivals`` are what jobs that come later are drawn from, ``None`` where none are to come.
+    ``arrivals`` are what jobs that come later are drawn from, ``None`` where none are to come.  ``keeps_raw``: whether
+    forecasts hold what was forecast before any correction.
     """
 
     runtimes: RuntimeModel
     waits: LikeWaits
-    corrections: Corrections | None = None
+    corrections: Corrections | OwnCorrections | None = None
     arrivals: ArrivalModel | None = None
+    keeps_raw: bool = False
 
 
 def expected_starts(
@@ -73,16 +78,18 @@ def expected_starts(
         depending = _depending(queue, distributions, found, until) if unknown else []
         ranges = found.ranges()
         rows = np.insert(ranges, POINT, found.point, axis=0)
+        raw: dict[int, RawForecast] = {}
         if runs:
             # The run with medians frees no processor before the shortest median: too late where some jobs end early.
             rows[POINT] = np.median(found.sampled, axis=0)
-            rows = _corrected(queue, learnt, distributions, until, rows)
+            rows, raw = _corrected(queue, learnt, distributions, until, rows)
         foreseen = [index for index in until if index not in depending]
         for index in sorted(foreseen, key=lambda index: float(rows[POINT, index - first])):
             low, lower, expected, upper, high = (round(each) for each in rows[:, index - first].tolist())
             sentence = waits_for(queue, found, index)
             yield ExpectedStart(
-                queue.live[index], sentence, expected, (lower, upper), (low, high), _known(distributions[index])
+                queue.live[index], sentence, expected, (lower, upper), (low, high), _known(distributions[index]),
+                raw.get(index),
             )  # fmt: skip
         for index in depending:
             others = f" and {plural(len(unknown) - 1, 'other')}" if len(unknown) > 1 else ""
@@ -112,12 +119,12 @@ def _depending(
 def _corrected(
     queue: ModelledQueue, learnt: Learnt, distributions: Sequence[RuntimeDistribution], until: Sequence[int],
     rows: Floats,
-) -> Floats:  # fmt: skip
-    """The five values of each job, corrected; those of a job that starts at once stay."""
+) -> tuple[Floats, dict[int, RawForecast]]:  # fmt: skip
+    """The five values of each job, corrected, and what they were; those of a job that starts at once may stay."""
     model, corrections = queue.model, learnt.corrections
-    if corrections is None:
-        return rows
-    found = rows.copy()
+    if corrections is None and not learnt.keeps_raw:
+        return rows, {}
+    found, kept = rows.copy(), {}
     # What the scheduler assumes for a job without a walltime is no estimate of its runtime.
     limits = [
         math.ceil(each.median) if walltime == UNLIMITED else walltime
@@ -128,7 +135,7 @@ def _corrected(
         place = index - model.running
         # A delayed job waits from its time on.
         begin = max(model.now, model.jobs.submitted[index])
-        if rows[POINT, place] <= begin:
+        if rows[POINT, place] <= begin and not learnt.keeps_raw:
             continue
         waited = begin - model.jobs.submitted[index]
         like = learnt.waits.remaining(model.jobs.completed[index].submission, waited)
@@ -138,5 +145,8 @@ def _corrected(
             expected, float(by_walltimes[index]) - begin, float(np.median(like)) if len(like) else expected,
             tuple(ranges.tolist()), waited,
         )  # fmt: skip
-        found[:, place] = corrections.corrected(raw) + begin
-    return found
+        kept[index] = RawForecast(begin - model.now, raw)
+        # A calibration of a file was not measured on jobs that start at once.
+        if isinstance(corrections, OwnCorrections) or (corrections is not None and rows[POINT, place] > begin):
+            found[:, place] = corrections.corrected(raw) + begin
+    return found, kept

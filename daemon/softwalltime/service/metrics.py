@@ -262,6 +262,10 @@ def _starts(starts: StartsStatus) -> Iterator[Metric]:
     yield GaugeMetricFamily("softwalltime_starts_up", "Whether starts can be forecast and stored", not starts.problem)
     yield GaugeMetricFamily("softwalltime_starts_time_seconds", "Time of the last forecast", starts.taken)
     yield GaugeMetricFamily("softwalltime_starts_duration_seconds", "Duration of the last forecast", starts.seconds)
+    judged = "Jobs whose judged forecasts correct the present ones"
+    yield GaugeMetricFamily("softwalltime_starts_judged_jobs", judged, starts.judged)
+    factor = "Mean width of the 90% ranges, divided by what it was before any correction"
+    yield GaugeMetricFamily("softwalltime_starts_range_factor", factor, starts.range_factor)
     yield CounterMetricFamily("softwalltime_starts_shown", "Jobs altered to show their start", starts.shown)
     yield CounterMetricFamily("softwalltime_starts_refused", "Such alters that PBS refused", starts.refused)
     for rows, descriptions in ((starts.queues, QUEUE_STARTS), (starts.quality, START_QUALITY)):

@@ -23,6 +23,9 @@ class StartOptions(BaseModel):
     calibration: Path | None = Field(
         default=None, description="corrections by past errors: a file of replay-starts --save-calibration"
     )
+    calibrate: bool = Field(
+        default=True, description="correct forecasts by those that were judged, as soon as there are enough"
+    )
     sched_config: Path | None = Field(
         default=None, description="copy of PBS's sched_config that the daemon can read; default: that of PBS_HOME"
     )

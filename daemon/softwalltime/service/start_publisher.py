@@ -25,6 +25,7 @@ from softwalltime.forecast.expected import ExpectedStart, expected_starts
 from softwalltime.forecast.history import PREDICTOR, needed, server_of
 from softwalltime.forecast.learning import ForecastLearning
 from softwalltime.forecast.queue_model import ModelledQueue, model_of
+from softwalltime.forecast.self_calibration import REMEMBERED, JudgedForecast, RawForecast, SelfCalibration
 from softwalltime.forecast.snapshot import ServerSnapshot
 from softwalltime.live.connection import PbsConnection
 from softwalltime.live.ifl import IflError
@@ -40,7 +41,14 @@ from softwalltime.service.status import QueueStarts, StartsStatus
 from softwalltime.settings import Settings
 from softwalltime.store.history import last_id, read_history, read_new
 from softwalltime.store.opening import open_store
-from softwalltime.store.start_times import StoredStart, judge_starts, publish_starts, start_quality
+from softwalltime.store.start_times import (
+    JudgedStart,
+    StoredStart,
+    judge_starts,
+    judged_starts,
+    publish_starts,
+    start_quality,
+)
 
 LOWEST = 19
 """Niceness of the process."""
@@ -73,6 +81,7 @@ class StartPublisher:
         self._shown = ShownStarts(connection, options.change_seconds, options.shows_per_forecast)
         self._runs = options.runs
         self._learning: ForecastLearning | None = None
+        self._calibration = SelfCalibration()
         self._last_id = 0
         self._remark = ""
 
@@ -88,20 +97,26 @@ class StartPublisher:
         snapshot = self._source.take(now)
         with self._engine.connect() as connection:
             new = list(read_new(connection, self._last_id))
+        server = self._server(snapshot)
+        with self._engine.begin() as connection:
+            judged = judge_starts(connection, now)
+        if self._options.calibrate:
+            self._calibration.learn(_judged(judged, server))
         learning.look(snapshot, [job for _, job in new])
         self._last_id = max((number for number, _ in new), default=self._last_id)
         queue = model_of(snapshot, running=self._running)
         first = queue.model.running
         ids = [job.submission.job_id for job in (*queue.live[first:], *(each.job for each in queue.impossible))]
         runs = self._runs
-        found = list(expected_starts(queue, learning.learnt, frozenset(ids[: self._options.jobs]), runs))
+        learnt = learning.learnt
+        if learnt.keeps_raw:
+            learnt = replace(learnt, corrections=self._calibration.corrections())
+        found = list(expected_starts(queue, learnt, frozenset(ids[: self._options.jobs]), runs))
         self._slow_down(time.monotonic() - begin)
-        server = self._server(snapshot)
         with self._engine.begin() as connection:
             publish_starts(
                 connection, server, [_stored(each) for each in found], now, max(FRESH, 2 * self._options.every)
             )
-            judge_starts(connection, now)
         with self._engine.connect() as connection:
             quality = start_quality(connection, server)
         seconds = time.monotonic() - begin
@@ -110,7 +125,8 @@ class StartPublisher:
             "on", taken=now, seconds=round(seconds, 3), learnt=learning.jobs, runs=runs, waiting=len(ids),
             forecast=sum(each.expected is not None for each in found), shown=shown, refused=refused,
             remarks=(*snapshot.remarks, *queue.remarks, *([self._remark] if self._remark else [])),
-            queues=_by_queue(found, queue, now), quality=quality,
+            queues=_by_queue(found, queue, now), quality=quality, judged=self._calibration.jobs,
+            range_factor=_range_factor(found),
         )  # fmt: skip
 
     def _learn(self, now: int, server: str) -> ForecastLearning:
@@ -123,8 +139,12 @@ class StartPublisher:
             learning.history(read_history(connection, *needed(predictor.history, now), now, teaching), now)
         calibration = None if self._options.calibration is None else load_calibration(self._options.calibration)
         self._remark = " ".join(why_not_corrected(calibration, spec, learning.jobs, self._options.arrivals))
-        if calibration is not None and not self._remark:
-            learning.learnt = replace(learning.learnt, corrections=calibration.corrections)
+        base = None if calibration is None or self._remark else calibration.corrections
+        learning.learnt = replace(learning.learnt, corrections=base, keeps_raw=self._options.calibrate)
+        self._calibration = SelfCalibration(base)
+        if self._options.calibrate:
+            with self._engine.connect() as connection:
+                self._calibration.learn(_judged(judged_starts(connection, server, REMEMBERED), server))
         self._learning, self._last_id = learning, newest
         log.info("starts: learnt %d jobs of the history", learning.jobs)
         return learning
@@ -140,6 +160,20 @@ class StartPublisher:
         return server_of(snapshot, self._settings.server)
 
 
+def _judged(starts: Sequence[JudgedStart], server: str) -> Iterator[JudgedForecast]:
+    """What can be learnt from the judged forecasts of a server."""
+    for each in starts:
+        if each.server == server and each.raw is not None:
+            yield JudgedForecast(each.job_id, each.forecast_at, each.started, RawForecast.of(each.raw))
+
+
+def _range_factor(found: Sequence[ExpectedStart]) -> float:
+    """The mean width of the 90% ranges, divided by what it was before any correction; 1 where that is not known."""
+    known = [(each.range90, each.raw.wait.ranges) for each in found if each.range90 and each.raw]
+    before = sum(ranges[-1] - ranges[0] for _, ranges in known)
+    return sum(high - low for (low, high), _ in known) / before if before > 0 else 1.0
+
+
 def _stored(found: ExpectedStart) -> StoredStart:
     job = found.job.submission
     low90, high90 = found.range90 or (None, None)
@@ -147,6 +181,7 @@ def _stored(found: ExpectedStart) -> StoredStart:
     return StoredStart(
         job.job_id, job.submitted, found.expected, low90, low50, high50, high90, found.job.estimated_start,
         job.walltime, job.ncpus, job.user, job.group, job.project, job.queue, found.waits_for,
+        None if found.raw is None else found.raw.values,
     )  # fmt: skip
 
 

@@ -106,6 +106,10 @@ class StartsStatus:
     """Alters that PBS refused."""
     remarks: tuple[str, ...] = ()
     """What of the server the forecast does not hold."""
+    judged: int = 0
+    """Jobs whose judged forecasts correct the present ones; too few correct nothing."""
+    range_factor: float = 1.0
+    """Mean width of the 90% ranges, divided by what it was before any correction."""
     queues: tuple[QueueStarts, ...] = ()
     """Expected waits by queue."""
     quality: tuple[StartQuality, ...] = ()

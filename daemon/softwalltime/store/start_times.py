@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
@@ -10,14 +11,20 @@ from softwalltime.store.quality import StartQuality
 from softwalltime.store.queries import query
 
 GAP = 3600
-"""Seconds between two forecasts of a job that are kept to be judged."""
+"""Seconds between two forecasts of a job that are kept to be judged, at most."""
 FORGOTTEN = 86400
-"""Seconds without a forecast after which those of a job that waits no more, and was not seen to start, are deleted."""
+"""Seconds without a forecast after which those of a job that waits no more, and was not seen to start, are deleted.
+They are counted until the newest end of a job that is stored."""
+SEARCHED = 30 * 86400
+"""Seconds in which that is looked for; without any job that ended nothing is deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredStart:
-    """The newest forecast of a waiting job; times in epoch seconds, ``None`` where there is no forecast."""
+    """The newest forecast of a waiting job; times in epoch seconds, ``None`` where there is no forecast.
+
+    ``raw`` is what was forecast before any correction (:class:`softwalltime.forecast.self_calibration.RawForecast`).
+    """
 
     job_id: str
     ctime: int
@@ -34,6 +41,7 @@ class StoredStart:
     project: str
     queue: str
     waits_for: str
+    raw: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,16 @@ class PublishedStart:
     forecast_at: int
 
 
+class JudgedStart(NamedTuple):
+    """A kept forecast of a job that has started since; times in epoch seconds."""
+
+    server: str
+    job_id: str
+    forecast_at: int
+    started: int
+    raw: Sequence[float] | None
+
+
 def publish_starts(
     connection: Connection, server: str, starts: Sequence[StoredStart], now: int, fresh: int, gap: int = GAP
 ) -> None:
@@ -52,10 +70,10 @@ def publish_starts(
 
     :param now: when the forecasts were made, epoch seconds.
     :param fresh: seconds since its submission up to which a job's first forecast counts as made then.
-    :param gap: seconds between two forecasts of a job that are kept.
+    :param gap: seconds between two forecasts of a job that are kept, at most; fewer before its start.
     """
     columns = StoredStart.__dataclass_fields__
-    rows = {each.job_id: asdict(each) for each in starts}
+    rows = {each.job_id: {**asdict(each), "raw": _array(each.raw)} for each in starts}
     arrays = {name: [_storable(row[name]) for row in rows.values()] for name in columns}
     values = {"server": storable_text(server), "now": now}
     connection.execute(query("delete_expected"), {"server": values["server"], "job_id": arrays["job_id"]})
@@ -63,14 +81,20 @@ def publish_starts(
     connection.execute(query("keep_starts"), values | {"fresh": fresh, "gap": gap})
 
 
-def judge_starts(connection: Connection, now: int) -> int:
-    """Fill in the starts that became known; return of how many forecasts.
+def judge_starts(connection: Connection, now: int) -> list[JudgedStart]:
+    """Fill in the starts that became known; return the forecasts that were judged by them.
 
     :param now: epoch seconds.
     """
-    judged = connection.execute(query("judge_starts")).rowcount
-    connection.execute(query("forget_starts"), {"before": now - FORGOTTEN})
+    judged = [JudgedStart(*row) for row in connection.execute(query("judge_starts"))]
+    connection.execute(query("forget_starts"), {"now": now, "settled": FORGOTTEN, "since": now - SEARCHED})
     return judged
+
+
+def judged_starts(connection: Connection, server: str, most: int) -> list[JudgedStart]:
+    """Return the last judged forecasts of which it is known what they were before any correction."""
+    values = {"server": storable_text(server), "most": most}
+    return [JudgedStart(*row) for row in connection.execute(query("judged_starts"), values)]
 
 
 def read_expected(
@@ -89,6 +113,11 @@ def start_quality(connection: Connection, server: str) -> tuple[StartQuality, ..
         StartQuality(queue, int(count), float(wait), None if error is None else float(error), *map(float, rest))
         for queue, count, wait, error, *rest in found
     )
+
+
+def _array(values: Sequence[float] | None) -> str | None:
+    """The text of an array; PostgreSQL takes no array of arrays of different lengths."""
+    return None if values is None else f"{{{','.join(str(float(value)) for value in values)}}}"
 
 
 def _storable(value: object) -> object:

@@ -22,7 +22,7 @@ from sqlalchemy import (
     func,
     text,
 )
-from sqlalchemy.dialects.postgresql import ENUM, JSONB
+from sqlalchemy.dialects.postgresql import ARRAY, ENUM, JSONB
 
 from softwalltime.reasons import Reason
 from softwalltime.states import State
@@ -42,6 +42,12 @@ def _seconds(name: str, comment: str, *, known: bool = False) -> Column[int]:
 
 def _count(name: str, comment: str) -> Column[int]:
     return Column(name, Integer, comment=comment)
+
+
+RAW = (
+    "forecast before any correction, seconds: delay, time waited, median, by walltimes, of like jobs, "
+    "ends of both ranges; null: not kept"
+)
 
 
 def _text(name: str, comment: str) -> Column[str]:
@@ -333,6 +339,7 @@ expected_starts = Table(
     _text("project", "PBS project"),
     _text("queue", "queue"),
     _text("waits_for", "sentence: what it waits for, or the reason that there is no forecast"),
+    Column("raw", ARRAY(Double), comment=RAW),
     PrimaryKeyConstraint("job_id", "server"),
     comment="Newest forecast of the start of each waiting job.",
 )
@@ -353,8 +360,10 @@ start_times = Table(
     _key_text("server", "PBS server"),
     _key_text("job_id", "job id with the array index, such as 3[1].srv"),
     _text("queue", "queue at the time of the forecast"),
+    Column("raw", ARRAY(Double), comment=RAW),
     PrimaryKeyConstraint("job_id", "server", "forecast_at"),
-    comment="Forecasts of starts that are kept to be judged: the first one of each job and one an hour.",
+    comment="Forecasts of starts that are kept to be judged: the first one of each job, one an hour, and more before "
+    "its start.",
 )
 
 Index("start_times_by_time", start_times.c.forecast_at)

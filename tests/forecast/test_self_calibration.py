@@ -1,0 +1,114 @@
+"""Forecasts corrected by the judged ones of the daemon itself."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from softwalltime.forecast.calibration import GROUPS, LEAST, Calibration, Corrections, WaitForecast
+from softwalltime.forecast.self_calibration import JudgedForecast, RawForecast, SelfCalibration, starts_at_once
+
+AT_ONCE = WaitForecast(0.0, 0.0, 0.0, (0.0, 0.0, 0.0, 0.0))
+
+
+def raw(wait: float, delay: float = 0.0) -> RawForecast:
+    """A forecast that is too early and too sure of itself."""
+    return RawForecast(
+        delay, WaitForecast(wait, 2 * wait, wait, tuple(wait * share for share in (0.9, 0.95, 1.05, 1.1)))
+    )
+
+
+def repeated(jobs: int, seed: int) -> Iterator[list[JudgedForecast]]:
+    """Forecasts of jobs that start about 20 s later than expected: each job has several, all with its error."""
+    random = np.random.default_rng(seed)
+    for number in range(jobs):
+        wait, error = float(random.uniform(20, 80)), float(random.normal(20, 15))
+        times = int(random.integers(1, 8))
+        started = 1_000_000 + 100 * number
+        made = [round(max(wait + error, 0.0) * (1 - share)) for share in np.arange(times) / times]
+        yield [
+            JudgedForecast(f"{number}.srv", started - ago, started, raw(max(ago - error, 1.0))) for ago in made
+        ]  # fmt: skip
+
+
+def test_ranges_hold_what_they_promise_and_several_forecasts_of_a_job_count_as_one() -> None:
+    calibration = SelfCalibration()
+    inside = total = 0.0
+    corrections = None
+    for number, forecasts in enumerate(repeated(300, seed=1)):
+        for each in forecasts if corrections is not None else []:
+            low, *_, high = corrections.corrected(each.raw.wait).tolist()
+            inside += (low <= each.started - each.made <= high) / len(forecasts)
+            total += 1 / len(forecasts)
+        calibration.learn(forecasts)
+        if number % 10 == 9:
+            corrections = calibration.corrections()
+            assert (corrections is None) == (number + 1 < LEAST)
+    assert calibration.jobs == 300
+    assert 0.86 <= inside / total <= 0.94
+
+
+def test_another_process_that_reads_the_same_forecasts_corrects_alike() -> None:
+    batches = list(repeated(100, seed=2))
+    one, other = SelfCalibration(), SelfCalibration()
+    for batch in batches:
+        one.learn(batch)
+    other.learn(each for batch in reversed(batches) for each in batch)
+    assert one.corrections() == other.corrections()
+    assert one.jobs == other.jobs
+
+
+def test_jobs_that_could_start_at_once_are_a_kind_of_their_own() -> None:
+    calibration = SelfCalibration()
+    random = np.random.default_rng(3)
+    assert starts_at_once(AT_ONCE)
+    assert not starts_at_once(raw(60).wait)
+    for number in range(200):
+        started = 1_000_000 + number
+        late = int(random.integers(0, 10))
+        calibration.learn([JudgedForecast(f"{number}.srv", started - late, started, RawForecast(0.0, AT_ONCE))])
+    corrections = calibration.corrections()
+    assert corrections is not None
+    low, _, expected, _, high = corrections.corrected(AT_ONCE).tolist()
+    assert low <= expected < 1
+    assert 7 <= high <= 12
+    # Nothing is known of jobs that wait for others.
+    waiting = raw(60).wait
+    assert corrections.corrected(waiting) == pytest.approx([54, 57, 60, 63, 66])
+
+
+def test_waits_of_delayed_jobs_begin_at_their_time() -> None:
+    one, other = SelfCalibration(), SelfCalibration()
+    for number in range(LEAST):
+        one.learn([JudgedForecast(f"{number}.srv", 1000, 1150 + number, raw(100.0))])
+        other.learn([JudgedForecast(f"{number}.srv", 500, 1150 + number, raw(100.0, delay=500.0))])
+    assert one.corrections() is not None
+    assert one.corrections() == other.corrections()
+
+
+def test_while_too_few_were_judged_the_corrections_of_a_file_hold() -> None:
+    base = Corrections(((0.3, 0.1),) * GROUPS, ((0.1, 0.2, 0.3, 0.4),) * GROUPS)
+    calibration = SelfCalibration(base)
+    found = calibration.corrections()
+    assert found is not None
+    waiting = raw(60).wait
+    assert found.corrected(waiting).tolist() == base.corrected(waiting).tolist()
+    assert found.corrected(AT_ONCE).tolist() == [0.0] * 5
+    for batch in repeated(LEAST, seed=4):
+        calibration.learn(batch)
+    changed = calibration.corrections()
+    assert changed is not None
+    assert changed.corrected(waiting).tolist() != base.corrected(waiting).tolist()
+
+
+def test_a_job_of_many_forecasts_weighs_as_much_as_one_of_a_single() -> None:
+    found = WaitForecast(100.0, 100.0, 100.0, (90.0, 95.0, 105.0, 110.0))
+    calibration = Calibration()
+    for number in range(LEAST):
+        late = number % 2 == 0
+        for _ in range(9 if late else 1):
+            calibration.add(found, Corrections(((0.0, 0.0),) * GROUPS, ((),) * GROUPS), 200.0 if late else 60.0, number)
+    low, lower, upper, high = calibration.corrections().quantiles(found).tolist()
+    # Half of the jobs start after 60 s and half after 200 s, whatever the forecasts.
+    assert low == lower == pytest.approx(60, abs=1)
+    assert high == upper == pytest.approx(200, abs=1)
