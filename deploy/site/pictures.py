@@ -24,7 +24,7 @@ from rich.text import Text
 DEMO: Final = Path("build/demo")
 PICTURES: Final = Path("deploy/pictures")
 BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome", "chrome")
-WIDTH, HEIGHT = 1280, 760
+WIDTH, HEIGHT = 1280, 830
 COLORS: Final = 64
 COLUMNS: Final = 110
 SOFTWALLTIME: Final = Path(sys.executable).parent / "softwalltime"

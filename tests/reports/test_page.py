@@ -374,3 +374,33 @@ def test_without_predictors_the_page_still_shows_the_walltimes() -> None:
 
 def test_options_in_sentences_stay_on_one_line_and_text_stays_text() -> None:
     assert whole_options("<b> --no-x gives it.") == '&lt;b&gt; <code class="option">--no-x</code> gives it.'
+
+
+def test_without_processors_nothing_is_said_of_cpu_hours() -> None:
+    text = Elements(page(made(steady_jobs(1200, ncpus=None)))).text
+    assert "CPU hours requested, not used" not in text
+    assert "hours of walltime requested, not used" in text
+    assert "hours of runtime" in text
+    assert text.count("Most records hold no number of processors.") == 4, "three figures, and the tables"
+    assert "CPU hours requested, not used" in Elements(page(made(steady_jobs(1200)))).text
+
+
+def test_means_of_few_jobs_are_in_no_figure_and_no_table() -> None:
+    few = [job("rare", submitted=n, project="rare", queue="rare", job_id=f"{n}.rare") for n in range(9)]
+    html = page(made([*steady_jobs(1200), *few]))
+    section = html[html.index('id="whom"') : html.index('id="settings"')]
+    assert "rare" not in section
+    assert "every queue with at least 10 jobs" in section
+    assert {group["name"] for group in numbers(html)["for_whom"]["queues"]} == {"q0", "q1", "rare"}
+
+
+def test_two_periods_are_compared_and_one_without_jobs_is_named() -> None:
+    jobs = steady_jobs(1200, days=120)
+    halves = (0, 60 * DAY), (60 * DAY, 120 * DAY)
+    text = Elements(page(made(jobs, compare=halves))).text
+    assert "6. Comparison of two periods" in text
+    assert "no job in them had a soft walltime" in text
+    assert re.search(r"mean wait\s*\d+ s\s*\d+ s\s*0 s \(0 s to 0 s\)", text)
+    empty = (500 * DAY, 560 * DAY)
+    said = "no job that ran and whose start is known was submitted 1971-05-16 to 1971-07-14."
+    assert said in Elements(page(made(jobs, compare=(halves[0], empty)))).text
