@@ -1,6 +1,7 @@
 """The commands as an administrator types them."""
 
 import csv
+import gc
 import gzip
 import json
 import os
@@ -17,6 +18,7 @@ import pytest
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.cli import cli, run
+from softwalltime.cli.garbage import rare_collections
 from tests.samples import RECORDED_LOG
 
 
@@ -45,6 +47,18 @@ def test_what_runs_no_command_imports_none(arguments: list[str]) -> None:
         "softwalltime.cli", "softwalltime.cli.interruption", "softwalltime.cli.lazy", "softwalltime.errors",
         "softwalltime.extras",
     }  # fmt: skip
+
+
+def test_garbage_is_collected_rarely_during_a_replay_and_as_before_after_it(
+    accounting: Path,
+) -> None:
+    before = gc.get_threshold()
+    assert run(["replay", str(accounting), "--predictors", "v1"]) == 0
+    assert run(["replay", str(accounting / "missing")]) == 2
+    assert gc.get_threshold() == before
+    with rare_collections():
+        assert gc.get_threshold()[0] > 100 * before[0]
+    assert gc.get_threshold() == before
 
 
 @pytest.mark.parametrize("columns", [40, 80, 200])

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from softwalltime.accounting.queue_limits import OTHERS, read_queue_limits, with_queue_limits
 from softwalltime.cli.completing import complete_source
+from softwalltime.cli.garbage import rare_collections
 from softwalltime.cli.options import Keys, LazySettings, minimum_option, policy_options, store_options
 from softwalltime.cli.output import Output, output_options, prefixed
 from softwalltime.cli.problems import problems
@@ -129,6 +130,7 @@ class ReplayDocument:
 @hooks_options
 @output_options
 @store_options
+@rare_collections()
 def replay(
     sources: tuple[str, ...], specs: tuple[str, ...], running: str | None, output: Output, dump: Path | None,
     limit: int | None, limits: str | None, minimum: int, hooks: HooksOptions | None, selection: JobSelection,

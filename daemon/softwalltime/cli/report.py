@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from softwalltime.cli.completing import complete_source
+from softwalltime.cli.garbage import rare_collections
 from softwalltime.cli.options import LazySettings, Seeds, minimum_option, predictors_options, store_options
 from softwalltime.cli.output import Output, output_options
 from softwalltime.cli.problems import problems
@@ -92,6 +93,7 @@ TITLE = "Report on soft walltimes"
 @minimum_option
 @output_options
 @store_options
+@rare_collections()
 def report(
     sources: tuple[str, ...], file: Path, specs: tuple[str, ...], target: float, no_settings: bool,
     no_simulation: bool, processors: int | None, order: str, seeds: tuple[int, ...], simulated_jobs: int,
