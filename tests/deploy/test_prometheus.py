@@ -11,7 +11,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from softwalltime.service.metrics import MetricsEndpoint
-from softwalltime.service.status import DecisionCount, LiveStatus
+from softwalltime.service.status import DecisionCount, LiveStatus, StartsStatus
 from softwalltime.store.quality import Quality, WaitOfSize
 from tests.deploy.dashboard import DEPLOY, PROMETHEUS
 from tests.service.statuses import new_status, working_status
@@ -40,6 +40,7 @@ def metrics() -> dict[str, set[str]]:
         week=(Quality("on", "v1", 1, 1.0, 0.0, 0.0, 1.0),),
         waits=(WaitOfSize("65 or more", True, 30, 20_000.0, 300, 10_000.0),),
         live=LiveStatus("on", steer=0.2),
+        starts=StartsStatus("on", taken=1),
     )
     endpoint = MetricsEndpoint(("127.0.0.1", 0), lambda: status)
     try:
