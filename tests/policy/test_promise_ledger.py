@@ -1,7 +1,7 @@
 """Promises, and the guard that is on while the start first promised to a waiting job is past."""
 
 from softwalltime.policy.guard import late_job
-from softwalltime.policy.promise_ledger import GONE, PromiseLedger, QueuedJob
+from softwalltime.policy.promise_ledger import EXPIRED, GONE, PromiseLedger, QueuedJob
 from softwalltime.promises import Outcome, Promise
 
 
@@ -34,6 +34,23 @@ def test_a_promise_that_is_past_when_it_is_first_seen_counts_for_nothing() -> No
     ledger = PromiseLedger()
     assert not ledger.look([waits("1", 1000)], now=5000)
     assert [each.first for each in ledger.look([waits("1", 6000)], now=5100)] == [6000]
+
+
+def test_a_promise_that_is_not_renewed_is_withdrawn_and_the_guard_goes_off() -> None:
+    ledger = PromiseLedger()
+    ledger.look([waits("renewed", 1000), waits("never", 1000), waits("cleared", 1000)], now=0)
+    later = 1000 + EXPIRED
+    # Each cycle renews the promise of a top job; of a job that can never run PBS leaves or clears it.
+    queue = [waits("renewed", 9000), waits("never", 1000), waits("cleared")]
+    assert [each.outcome for each in ledger.look(queue, now=later)] == [Outcome.OPEN]
+    assert late_job(ledger.waiting, later, 3600) == "cleared"
+    changed = ledger.look(queue, now=later + 1)
+    assert sorted(outcomes(changed)) == [("cleared", Outcome.WITHDRAWN, 0), ("never", Outcome.WITHDRAWN, 0)]
+    assert dict(ledger.waiting) == {"renewed": 1000}
+    assert late_job(ledger.waiting, later + 1, 3600) == "renewed"
+    assert [each.first for each in ledger.look([waits("renewed", 9000), waits("never", 20_000)], now=10_000)] == [
+        20_000
+    ]
 
 
 def test_a_held_or_requeued_job_loses_its_promise() -> None:

@@ -9,6 +9,8 @@ from softwalltime.promises import Outcome, Promise
 
 GONE: Final = 86400
 """Seconds after which a promised job that has left the queue without a known start counts as deleted."""
+EXPIRED: Final = 7200
+"""Seconds after a promised start at which the promise counts as withdrawn if PBS has not renewed it."""
 
 
 class QueuedJob(NamedTuple):
@@ -55,7 +57,8 @@ class PromiseLedger:
         """Take in the jobs that wait and run now (epoch seconds); return the promises that have changed.
 
         A promise that is past when it is first seen counts for nothing: PBS leaves the estimate of a former top job,
-        also of one that ran and was requeued.
+        also of one that ran and was requeued.  As long as a job is a top job, each scheduling cycle renews its promise.
+        One that is past and not renewed is of a job that PBS plans no more: it can never run, or others went before it.
         """
         changed: list[Promise] = []
         there = set()
@@ -77,16 +80,16 @@ class PromiseLedger:
         if known is not None and job.job_id in self._gone:
             yield self._close(job.job_id, Outcome.WITHDRAWN)
             known = None
-        if job.promised is None:
-            return
         if known is None:
-            if job.promised > now:
+            if job.promised is not None and job.promised > now:
                 made = Promise(job.job_id, now, job.promised, job.promised, queue=job.queue, ncpus=job.ncpus)
                 self._open[job.job_id] = made
                 yield made
-        elif job.promised != known.last:
+        elif job.promised not in (None, known.last):
             self._open[job.job_id] = made = replace(known, last=job.promised)
             yield made
+        elif now - known.last > EXPIRED:
+            yield self._close(job.job_id, Outcome.WITHDRAWN)
 
     def found(self, job_id: str, started: int) -> Promise | None:
         """Take in the start of a job that has left the queue; return its promise, if that was for this start."""
