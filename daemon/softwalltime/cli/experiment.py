@@ -97,7 +97,7 @@ def experiment(
 ) -> int:  # fmt: skip
     """Repeat a paper's experiment on recorded jobs.
 
-    A TRACE is what a SOURCE is to replay; each one is a separate workload.  Without one, a synthetic workload is
+    A TRACE is the same as a SOURCE of replay; each one is a separate workload.  Without one, a synthetic workload is
     used.  The policies, predictors and metrics are the paper's.  The output has its figures beside the results, and
     the differences from its setting below them.  With --seeds, changes have 95% confidence intervals.
 

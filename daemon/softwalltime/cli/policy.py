@@ -48,10 +48,11 @@ def policy() -> None:
 def set_policy(name: str, do: bool, formula: str, folder: Path, config: Path | None, output: Output) -> None:
     """Switch to a policy: PBS, settings and daemon.
 
-    Shows what it would do; with --apply it is done.  It is softwalltime install with this preset, then the preset in
-    the settings file, then a reload of the daemon.  off predicts nothing; shadow predicts and sets nothing; safe sets
-    soft walltimes and keeps the order of the queue; order also sorts the queue by prediction.  Settings of PBS that the
-    new policy does not need become what they were, except what the site has changed since.  The hook stays.
+    The command prints the necessary changes; with --apply it makes them.  It does what softwalltime install does
+    for this preset, writes the preset into the settings file and reloads the daemon.  off predicts nothing; shadow
+    predicts and sets nothing; safe sets soft walltimes and keeps the order of the queue; order also sorts the queue
+    by prediction.  Settings of PBS that the new policy does not need get their old values back, except those that
+    the site has changed since.  The hook stays.
 
     \b
     Example:
@@ -116,8 +117,8 @@ def compare(
 ) -> int:  # fmt: skip
     """Compare today's waits with those under safe and order, on recorded jobs.
 
-    The sources are those of softwalltime simulate, which this is with the policies of the presets: PBS's scheduling
-    cycle, strict ordering, shaken workloads, 95% confidence intervals.  Nothing is changed anywhere.
+    The sources are those of softwalltime simulate.  The command simulates the policies of the presets with PBS's
+    scheduling cycle, strict ordering, shaken workloads and 95% confidence intervals.  Nothing is changed anywhere.
 
     \b
     Example:

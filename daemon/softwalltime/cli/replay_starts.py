@@ -131,7 +131,7 @@ def replay_starts(
 ) -> int:  # fmt: skip
     """Measure forecasts of start times on recorded jobs.
 
-    A SOURCE is what it is to replay.  The jobs are scheduled first come, first served with EASY backfilling and
+    A SOURCE is the same as for replay.  The jobs are scheduled first come, first served with EASY backfilling and
     walltimes on a machine of N processors, or as recorded (--recorded).  Of a sample of the jobs that waited, the start
     is forecast at the submission and every hour after, from what was known then, and compared with the actual start.
     The first tenth of the sample only calibrates.  --by gives figures of classes too: of about the same expected wait,

@@ -39,8 +39,8 @@ TITLE = "Report on soft walltimes"
     default=5.0,
     show_default=True,
     metavar="PERCENT",
-    help="Greatest share of promised starts, in percent, that a recommended setting may break in the simulation, "
-    "and of jobs that a predictor may underestimate.",
+    help="Greatest share of promised starts, in percent, that a recommended setting may break in the simulation.  "
+    "Also the greatest share of jobs that the more cautious of the simulated predictors may underestimate.",
 )
 @click.option("--no-settings", is_flag=True, help="Do not compare settings of the percentile predictor; much faster.")
 @click.option("--no-simulation", is_flag=True, help="Do not simulate waits; faster, but nothing can be switched on.")

@@ -153,14 +153,14 @@ def simulate(
 ) -> int:  # fmt: skip
     """Schedule recorded jobs under a policy.
 
-    A SOURCE is what it is to replay; several sources are one workload.  Each job is submitted when it was and starts
-    when the policy would have started it on a machine of N processors.  The policy of the options is compared with
-    first come, first served, EASY backfilling and walltimes.  Nothing is changed anywhere.
+    A SOURCE is the same as for replay; several sources are one workload.  Each job is submitted at its recorded
+    time and starts when the policy would have started it on a machine of N processors.  The policy of the options
+    is compared with first come, first served, EASY backfilling and walltimes.  Nothing is changed anywhere.
 
-    On a machine of vnodes (--vnodes, --pbsnodes) jobs are placed chunk by chunk, so that a job can wait although enough
-    processors are free.  The scheduler is PBS's cycle then.
+    On a machine of vnodes (--vnodes, --pbsnodes) jobs are placed chunk by chunk: a job can wait although enough
+    processors are free.  The scheduler is then PBS's cycle.
 
-    One schedule says little, because a single changed start can change a whole year.  With --shake, each policy runs on
+    One schedule depends on chance: a single changed start can change a whole year.  With --shake, each policy runs on
     the same shaken workloads, and changes are given with a 95% confidence interval.
 
     \b

@@ -86,12 +86,12 @@ def starts(
 ) -> None:  # fmt: skip
     """Forecast when waiting jobs will start.
 
-    The scheduler is run forward from the state of the server, many times, with runtimes drawn from the predicted
-    distributions.  The expected start is the median of these runs.  With --runs 0 it is run once with median runtimes,
-    and there are no ranges.  What a job waits for is told of the run with medians.  Jobs that will
-    be submitted later are not foreseen: starts are too early on average and ranges too narrow, unless --calibration
-    corrects both by the errors of past forecasts, or --arrivals draws later jobs as the site's users submit them.
-    Whatever of the server is only approximated is named.
+    The command simulates the scheduler many times from the state of the server on, with runtimes drawn from the
+    predicted distributions.  The expected start is the median of these runs.  With --runs 0 there is one run with
+    median runtimes, and there are no ranges.  The reason why a job waits comes from the run with median runtimes.  The
+    forecast does not know jobs that are submitted later: starts are too early on average and ranges too narrow.
+    --calibration corrects both by the errors of past forecasts, and --arrivals draws later jobs as the site's users
+    submit them.  The output names each property of the server that is only approximated.
 
     --from-store asks neither PBS nor the simulator: it prints the daemon's newest forecasts.
 

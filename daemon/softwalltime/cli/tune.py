@@ -155,9 +155,9 @@ def tune(
 ) -> int:  # fmt: skip
     """Choose a predictor for a site from its own log.
 
-    A SOURCE is what it is to replay.  The log is split by time.  All predictors are tried with several options; they
-    are chosen by the earlier part and reported on the later one, where nothing was chosen.  The best few are simulated
-    on the newest jobs, beside walltimes and half the walltime.  A predictor is recommended only if it shortens waits
+    A SOURCE is the same as for replay.  The log is split by time.  All predictors are tried with several options.  The
+    earlier part chooses among them, and the figures are of the later, held-out part.  The best few are simulated on the
+    newest jobs, beside walltimes and half the walltime.  A predictor is recommended only if it shortens waits
     more than half the walltime, beyond the 95% interval.
 
     \b

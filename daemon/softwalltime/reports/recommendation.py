@@ -131,7 +131,7 @@ def recommend_unsimulated(
     elif new.accuracy < users.accuracy + LEAST_GAIN:
         fails = f"is not {LEAST_GAIN} more accurate than the walltimes on the newer half of the jobs"
     newer = (
-        f"On the newer half of the jobs it has a mean accuracy of {new.accuracy:.3f} (walltimes "
+        f"On the newer half of the jobs {cautious.spec} has a mean accuracy of {new.accuracy:.3f} (walltimes "
         f"{users.accuracy:.3f}) and underestimates {percent(new.underestimated)}."
     )
     if fails:
