@@ -61,6 +61,22 @@ def test_garbage_is_collected_rarely_during_a_replay_and_as_before_after_it(
     assert gc.get_threshold() == before
 
 
+MEASURING = {
+    "replay", "sweep", "tune", "train", "simulate", "starts", "replay-starts", "advise", "experiment",
+}  # fmt: skip
+"""Commands whose modules import numpy, for the documents that they print."""
+
+
+def test_the_help_of_a_command_imports_no_large_library() -> None:
+    helps = [[*command, "--help"] for command in commands() if command[0] not in MEASURING]
+    assert ["report", "--help"] in helps
+    script = f"from softwalltime.cli import run; codes = [run(each) for each in {helps}]; import sys; "
+    script += "print(set(codes), *sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stderr.split()
+    assert done[0] == "{0}"
+    assert not {"numpy", "pandas", "matplotlib", "jinja2", "sqlalchemy", "alembic", "psycopg", "rich"} & set(done)
+
+
 @pytest.mark.parametrize("columns", [40, 80, 200])
 def test_the_list_of_commands_has_the_summaries_of_the_commands(columns: int) -> None:
     lazy = click.HelpFormatter(width=columns)

@@ -16,7 +16,6 @@ from softwalltime.cli.selection import JobSelection, Period, selection_options
 from softwalltime.cli.sources import STORE, load_columns
 from softwalltime.errors import SourceError
 from softwalltime.jobs import DecisionRecord
-from softwalltime.replay.workload import Workload
 
 TITLE = "Report on soft walltimes"
 
@@ -133,6 +132,7 @@ def report(
 
     # matplotlib and jinja2 take long to import, and no other command needs them.
     from softwalltime.cli.report_summary import COLUMNS, summary_of, summary_rows
+    from softwalltime.replay.workload import Workload
     from softwalltime.reports import page
     from softwalltime.reports import report as reports
     from softwalltime.reports.pseudonyms import Pseudonyms, read_key

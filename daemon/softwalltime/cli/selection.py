@@ -4,14 +4,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
 from softwalltime.errors import SourceError
 from softwalltime.formatting import printable
-from softwalltime.replay.job_columns import JobColumns
+
+if TYPE_CHECKING:
+    from softwalltime.replay.job_columns import JobColumns
 
 _DAY = "%Y-%m-%d"
 _TIMES = ("%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S")
@@ -51,13 +52,16 @@ class JobSelection:
             self.since, self.until, *(frozenset(rename(kind, name) for name in names) for kind, names in fields)
         )
 
-    def of(self, jobs: JobColumns, sources: str) -> JobColumns:
+    def of(self, jobs: "JobColumns", sources: str) -> "JobColumns":
         """Return the selected jobs.
 
         :raises SourceError: if there is none.
         """
         if not self:
             return jobs
+        # The help of a command does not need numpy, which takes long to import.
+        import numpy as np
+
         submitted = jobs.numbers("submitted")
         chosen = np.ones(len(jobs), np.bool_)
         if self.since is not None:

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-import numpy
 
 from softwalltime.accounting.files import expand
 from softwalltime.accounting.opening import size_on_disk
@@ -18,7 +18,9 @@ from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import ALL_JOBS, JobSelection
 from softwalltime.errors import SoftwalltimeError, SourceError
 from softwalltime.jobs import CompletedJob, Values, values_of
-from softwalltime.replay.job_columns import JobColumns
+
+if TYPE_CHECKING:
+    from softwalltime.replay.job_columns import JobColumns
 
 STORE = "store"
 _RUN = ("server", "job_id", "start")
@@ -35,13 +37,16 @@ def load_jobs(
 
 def load_columns(
     sources: tuple[str, ...], settings: LazySettings, server: str = "", selection: JobSelection = ALL_JOBS
-) -> tuple[JobColumns, Tally]:
+) -> "tuple[JobColumns, Tally]":
     """The completed jobs of the sources, each run of a job once however many sources hold it.
 
     :param selection: which of them.
     :raises SourceError: if a source is not there or there is no job in any of them.
     :raises SoftwalltimeError: if there is no job, and a file cannot be read.
     """
+    # The help of a command does not need numpy, which takes long to import.
+    from softwalltime.replay.job_columns import JobColumns
+
     tally = Tally()
     paths = expand(Path(source) for source in sources if source != STORE)
     with ExitStack() as stack:
@@ -64,12 +69,14 @@ def load_columns(
     return selection.of(jobs, " ".join(sources)), tally
 
 
-def each_run_once(jobs: JobColumns) -> JobColumns:
+def each_run_once(jobs: "JobColumns") -> "JobColumns":
     """Return the jobs without duplicates from other sources, as from copies of a log under other names.
 
     Two records describe the same run if server, job id and start are equal.  A trace's jobs have bare numbers, which
     other traces have too: they are the same if all their values are.
     """
+    import numpy
+
     # Only hashes of all jobs are kept, 8 bytes each, not millions of keys.
     hashes = numpy.fromiter(map(hash, jobs.rows(*_RUN)), numpy.int64, len(jobs))
     ordered = numpy.sort(hashes)
