@@ -14,6 +14,7 @@ from softwalltime.deployment.prove import free_vnode
 from softwalltime.deployment.read_settings import read_settings
 from softwalltime.deployment.scheduler_setup import Change, PbsSettings, requirements
 from softwalltime.deployment.setup_plan import Setup, changes_of, edited, plan_setup, statement
+from softwalltime.deployment.shown_starts import SHOWN_START, check_shown_starts
 from softwalltime.errors import SourceError, UsageError
 from tests.deploy.findings import bad
 from tests.deploy.qmgr_scripts import qmgr
@@ -162,6 +163,20 @@ def test_what_only_the_site_can_decide_is_said() -> None:
         "predicted": "problem", "eligible_time_enable": "problem", "clear_topjob_estimates_enable": "advice",
         "resources": "advice", "job_sort_formula_threshold": "advice", "job_sort_formula": "problem",
     }  # fmt: skip
+
+
+def test_the_resource_that_shows_starts_is_created_and_taken_back() -> None:
+    plan = plan_setup((SHOWN_START,), AS_DELIVERED, [])
+    assert [statement(change) for change in plan.changes] == ["create resource predicted_start type=string,flag=r"]
+    there = after(AS_DELIVERED, plan.changes)
+    assert [check_shown_starts(each).verdict for each in (AS_DELIVERED, there)] == ["problem", "ok"]
+    assert not plan_setup((SHOWN_START,), there, plan.make).changes
+    assert [statement(change) for change in plan_setup((), there, plan.make).changes] == [
+        "delete resource predicted_start"
+    ]
+    other = replace(AS_DELIVERED, resources={"predicted_start": {"type": "long", "flag": "r"}})
+    assert not SHOWN_START.missing(other)
+    assert "has the type long: delete it" in check_shown_starts(other).act
 
 
 def test_a_resource_that_users_may_set_gets_the_flag() -> None:

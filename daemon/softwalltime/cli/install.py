@@ -101,6 +101,7 @@ def install_hook(changes: ChangeLog, options: HookOptions) -> None:
     from softwalltime.deployment.pbs import find
     from softwalltime.deployment.plan import STATEMENTS, InstallOptions
     from softwalltime.deployment.scheduler_setup import preset_of, resource_of
+    from softwalltime.deployment.shown_starts import shows_starts
 
     folder, formula, do = options.folder.absolute(), options.formula, options.do
     settings = load_settings(options.config)
@@ -126,10 +127,12 @@ def install_hook(changes: ChangeLog, options: HookOptions) -> None:
     configured = False
     if asked and pbs is None:
         click.echo(f"preset {asked}: PBS's settings are not known here: {problem}", err=True)
-    elif asked and pbs is not None and not options.files_only:
+    elif (asked or shows_starts(settings)) and pbs is not None and not options.files_only:
         resource = resource_of(installation.own or hook.configuration_of(present))
         promises = _reads_promises(settings, asked)
-        configured = set_up(changes, pbs, folder, asked, resource, formula, do=do, promises=promises)
+        configured = set_up(
+            changes, pbs, folder, asked, resource, formula, do=do, promises=promises, starts=shows_starts(settings)
+        )  # fmt: skip
     plan = installation.plan(present, supported)
     writes = do or options.files_only
     for file in write(plan, folder) if writes else outdated(plan, folder):

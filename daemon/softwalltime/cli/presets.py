@@ -7,22 +7,25 @@ from softwalltime.deployment.pbs import Qmgr
 from softwalltime.deployment.read_settings import read_settings
 from softwalltime.deployment.scheduler_setup import requirements, unreadable
 from softwalltime.deployment.setup_plan import Setup, plan_setup
+from softwalltime.deployment.shown_starts import SHOWN_START
 
 
 def set_up(
     changes: ChangeLog, pbs: Qmgr, folder: Path, preset: str, resource: str, formula: str, *, do: bool,
-    promises: bool = False,
+    promises: bool = False, starts: bool = False,
 ) -> bool:  # fmt: skip
     """Print what the preset needs of PBS, and make the changes if ``do`` is true; return whether there are any.
 
-    :param preset: ``none`` takes all earlier changes back.
+    :param preset: ``none`` takes all earlier changes back; empty: those of presets stay.
+    :param starts: whether expected starts are shown on the jobs, for which PBS needs a resource.
     :param formula: the job_sort_formula that replaces the site's; empty: the site's stays.
     :param promises: whether guard or steering is on, which read promised starts.
     """
     setup = Setup(pbs, folder)
-    needs = requirements(preset, resource, formula, promises=promises)
+    needs = (*requirements(preset, resource, formula, promises=promises), *([SHOWN_START] if starts else []))
     settings = read_settings(pbs)
-    plan = plan_setup(needs, settings, setup.kept())
+    kept = [change for change in setup.kept() if preset or change.name == SHOWN_START.name]
+    plan = plan_setup(needs, settings, kept)
     if do:
         for line in setup.apply(plan):
             changes.line(line)
@@ -31,6 +34,6 @@ def set_up(
             changes.line(f"to do: {change}  # {change.why}")
     for note in [*(f"{file} cannot be read from here" for file in unreadable(settings, needs)), *plan.notes]:
         changes.line(f"note: {note}")
-    if not plan.changes and not plan.notes and preset != "none":
+    if not plan.changes and not plan.notes and preset not in ("", "none"):
         changes.line(f"PBS has what the preset {preset} needs")
     return bool(plan.changes)

@@ -26,7 +26,13 @@ from softwalltime.deployment.ownership import settings_writable_by_others
 from softwalltime.deployment.pbs import HooksHiddenError, PbsError, Qmgr, QmgrObjects, find
 from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe
 from softwalltime.deployment.read_settings import read_settings, sched_configs
-from softwalltime.deployment.scheduler_setup import RESOURCE, requirements, resource_of, setup_of
+from softwalltime.deployment.scheduler_setup import (
+    RESOURCE,
+    requirements,
+    resource_of,
+    setup_of,
+)
+from softwalltime.deployment.shown_starts import check_shown_starts, shows_starts
 from softwalltime.deployment.subprocess_call import SubprocessError
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.live.options import live_options, reads_promises, without_live
@@ -112,6 +118,8 @@ class Doctor:
         yield ok("PBS", f"version {version or 'unknown'} answers {pbs.qmgr}")
         yield from self._hook(pbs, settings, version)
         yield from self._scheduler(pbs, settings, version, server)
+        if shows_starts(settings):
+            yield _shown_starts(pbs)
         yield from check_queues(server)
 
     def _scheduler(self, pbs: Qmgr, settings: Settings, version: str, server: QmgrObjects) -> Iterator[Finding]:
@@ -179,6 +187,14 @@ class Doctor:
             store = replace(store, retention="")
         yield from check_store(store, settings.dsn, answers=isinstance(daemon, DaemonProbe))
         return store
+
+
+def _shown_starts(pbs: Qmgr) -> Finding:
+    """Check the resource that shows expected starts on the jobs."""
+    try:
+        return check_shown_starts(read_settings(pbs))
+    except PbsError as error:
+        return skipped("expected starts", str(error))
 
 
 def repeated(general: Finding, specific: Iterable[Finding]) -> bool:

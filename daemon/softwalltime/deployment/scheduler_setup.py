@@ -189,10 +189,13 @@ class ListMember(Requirement):
 
 @dataclass(frozen=True, slots=True)
 class CustomResource(Requirement):
-    """The custom resource that the hook sets and the formula reads."""
+    """A custom resource of a type that users see and cannot set."""
 
     name: str
     why: str
+    type: str = TYPE
+    otherwise: str = "choose another name"
+    """What to do where a resource of that name and another type exists."""
 
     def now(self, settings: PbsSettings) -> str:
         """Return its type and flag."""
@@ -203,19 +206,19 @@ class CustomResource(Requirement):
         """Return its creation, or the change of its flag."""
         found = settings.resources.get(self.name)
         if found is None:
-            return (Change("resource", self.name, "", definition({"type": TYPE, "flag": FLAG}), self.why),)
-        if found.get("type") != TYPE or FLAG in found.get("flag", ""):
+            return (Change("resource", self.name, "", definition({"type": self.type, "flag": FLAG}), self.why),)
+        if found.get("type") != self.type or FLAG in found.get("flag", ""):
             return ()
         # i is not combined with r, and users may set a resource with m.
-        after = {"type": TYPE, "flag": "".join(each for each in found.get("flag", "") if each not in "im") + FLAG}
+        after = {"type": self.type, "flag": "".join(each for each in found.get("flag", "") if each not in "im") + FLAG}
         return (Change("resource", self.name, definition(found), definition(after), self.why),)
 
     def by_hand(self, settings: PbsSettings) -> str:
         """Return what to do where a resource of that name and another type exists."""
         found = settings.resources.get(self.name)
-        if found is None or found.get("type") == TYPE:
+        if found is None or found.get("type") == self.type:
             return ""
-        return f"the site's own resource {self.name} has the type {found.get('type')}: choose another name"
+        return f"the site's own resource {self.name} has the type {found.get('type')}: {self.otherwise}"
 
 
 @dataclass(frozen=True, slots=True)
