@@ -6,11 +6,13 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softwalltime.errors import SourceError
+from softwalltime.predictors.learned.network import SHIPPED, dump, load
 from softwalltime.predictors.registry import make
 from softwalltime.replay.sweep.evaluation import SweepRow, SweepTask, evaluate, option_values
 from softwalltime.replay.sweep.results import Results
@@ -87,6 +89,20 @@ def test_rows_of_a_source_that_has_changed_are_replaced(task: SweepTask, tmp_pat
     assert (kept["source"], kept[change]) == ("other log", "older")
     assert (new["source"], new["predictor"]) == ("log", task.spec)
     assert new[change] != "older"
+
+
+def test_rows_of_other_weights_in_the_same_file_are_replaced(
+    task: SweepTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path, file, shipped = tmp_path / "results.csv", Path("weights.json"), load(SHIPPED)
+    file.write_text(dump(shipped))
+    learned, plain = (with_spec(task, f"calibrated:weights={name}") for name in (file, "plain"))
+    sweep(path, learned, plain)
+    assert sweep(path, learned, plain) == []
+    file.write_text(dump(replace(shipped, layers=(shipped.layers[0] + np.float32(0.5), *shipped.layers[1:]))))
+    assert sweep(path, learned, plain) == [learned.spec]
+    assert [row["predictor"] for row in rows(path)] == [plain.spec, learned.spec]
 
 
 # Each write is synced, and the duration depends on the disk.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from softwalltime import __version__
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.predictors.base import Options
-from softwalltime.predictors.registry import make
+from softwalltime.predictors.registry import contents_of, make
 from softwalltime.replay.drive import drive
 from softwalltime.replay.metrics import WARM_UP, Scores, score
 from softwalltime.replay.sweep.snapshot import Snapshot, load_once
@@ -27,6 +27,11 @@ class SweepTask:
     spec: str
     minimum: int
     version: str = __version__
+
+    @property
+    def digest(self) -> str:
+        """A digest of the jobs and, after ``+``, of the files that the predictor reads, if there are any."""
+        return "+".join(filter(None, (self.snapshot.digest, contents_of(self.spec))))
 
 
 @dataclass(frozen=True, slots=True)

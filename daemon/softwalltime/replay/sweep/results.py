@@ -68,14 +68,21 @@ class Results:
     def prepare(self, tasks: Sequence[SweepTask], options: Iterable[str]) -> tuple[list[SweepTask], int]:
         """Prepare the file for the rows of these tasks.
 
-        Rows of a source whose jobs have changed, or of another version, are dropped.
+        Rows of a source whose jobs have changed, of other weights of a task's predictor, or of another version, are
+        dropped.
 
         :param options: names of all options of the tasks' predictors.
         :return: the tasks without a row, and the number of dropped rows.
         :raises SourceError: if the file cannot be written.
         """
         now = {task.source: (task.snapshot.digest, task.version) for task in tasks}
-        kept = [row for row in self._rows if now.get(row["source"]) in (None, (row["digest"], row["version"]))]
+        digests = {(task.source, task.spec): task.digest for task in tasks}
+        kept = [
+            row
+            for row in self._rows
+            if now.get(row["source"]) in (None, (row["digest"].partition("+")[0], row["version"]))
+            and digests.get((row["source"], row["predictor"]), row["digest"]) == row["digest"]
+        ]
         dropped = len(self._rows) - len(kept)
         self._options = list(dict.fromkeys((*self._options, *(OPTION + name for name in options))))
         self._rows = kept
@@ -98,7 +105,7 @@ class Results:
             **asdict(row.scores),
             **{WARMED_UP + name: value for name, value in asdict(row.after_warm_up).items()},
             "seconds": round(row.seconds, 6),
-            "digest": task.snapshot.digest,
+            "digest": task.digest,
             "version": task.version,
         }
         texts = {column: _text(values.get(column)) for column in self._header}
