@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from softwalltime.errors import OptionError
 from softwalltime.events import Ended, Started
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.predictors.gaussier import LATENESS, Gaussier, GaussierOptions, slope, weight_of
@@ -165,6 +166,13 @@ def test_the_polynomial_has_each_square_and_product_once() -> None:
     products = sorted(2.0 ** (one + other) for one in range(20) for other in range(one, 20))
     assert sorted(found[21:].tolist()) == products
     assert found[:2].tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("option", ["eta", "l2"])
+def test_options_that_make_the_function_no_number_are_refused(option: str) -> None:
+    for value in ("inf", "1e300", "nan"):
+        with pytest.raises(OptionError, match=option):
+            make(f"gaussier:{option}={value}")
 
 
 def test_a_job_without_walltime_gets_and_teaches_nothing() -> None:

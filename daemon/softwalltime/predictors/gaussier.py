@@ -38,8 +38,8 @@ class GaussierOptions(Options):
         description="jobs whose errors weigh more, by runtime and processors: large or small (product), long-narrow or "
         "short-wide (ratio), or one: all weigh the same",
     )
-    eta: float = Field(default=5000.0, gt=0, description="rate of learning in seconds")
-    l2: float = Field(default=4e9, ge=0, description="strength of the L2 penalty")
+    eta: float = Field(default=5000.0, gt=0, le=1e9, description="rate of learning in seconds")
+    l2: float = Field(default=4e9, ge=0, le=1e18, description="strength of the L2 penalty")
 
 
 class Gaussier(Predictor):
@@ -51,9 +51,10 @@ class Gaussier(Predictor):
     walltime, and the sign of a negative value is dropped.
 
     The published method makes its step when a job ends.  This one makes it ``LATENESS`` later and in order of end,
-    because the answers must not depend on the order in which jobs became known.  The step uses the features at the
-    job's submission; it is left out if more than ``KEPT`` of the user's jobs have ended since.  A daemon that restarts
-    learns from the last ``DAYS``, and may then answer differently.
+    because the answers must not depend on the order in which jobs became known.  (They may for some jobs after a time
+    without ends: at most ``_AT_ONCE`` steps are made for each end, until none is due.)  The step uses the features at
+    the job's submission; it is left out if more than ``KEPT`` of the user's jobs have ended since.  A daemon that
+    restarts learns from the last ``DAYS``, and may then answer differently.
 
     The paper's corrections of predictions that a job outlives are in the simulator (``simulate --correction``), and its
     choice among loss functions is ``softwalltime tune``.
