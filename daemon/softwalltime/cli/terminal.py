@@ -68,15 +68,16 @@ def fit(table: TextTable, width: int) -> tuple[dict[int, int], list[int]]:
 def columns_of(text: str) -> int:
     """Return how many columns of a terminal a text takes.
 
-    >>> columns_of("naïve"), columns_of("漢字")
-    (5, 4)
+    >>> columns_of("naïve"), columns_of("漢字"), columns_of("ที่")
+    (5, 4, 1)
     """
     return len(text) if text.isascii() else sum(map(_columns, text))
 
 
 @cache
 def _columns(character: str) -> int:
-    if unicodedata.combining(character):
+    # Not combining(), which is 0 for vowel signs above a letter.
+    if unicodedata.category(character) in ("Mn", "Me"):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "FW" else 1
 
