@@ -168,8 +168,8 @@ def test_a_calibration_is_the_same_from_its_file_and_another_file_is_refused(tmp
     save_calibration(path, kept)
     assert load_calibration(path) == kept
     saved = path.read_text()
-    # Format 2 was of means.
-    for text in ("", "{}", saved.replace("0.4", "0.4, 0.5"), saved.replace('"format": 3', '"format": 2')):
+    # Format 1 was of means.
+    for text in ("", "{}", saved.replace("0.4", "0.4, 0.5"), saved.replace('"format": 2', '"format": 1')):
         path.write_text(text)
         with pytest.raises(SourceError, match="--save-calibration"):
             load_calibration(path)
