@@ -104,7 +104,8 @@ class Calibrated(Predictor):
     The utility is the accuracy less a price for an underestimate: the price at which the target's share of the past
     jobs would have been underestimated (see :mod:`.learned.price`).  For this the predictor estimates each job again
     when it has ended, from what was known at its submission.  It does so ``LATENESS`` after the end and in order of
-    end, so that the answers depend neither on what was asked nor on the order in which jobs became known.
+    end, so that the answers depend neither on what was asked nor on the order in which jobs became known.  (After a
+    time without ends they may depend on that order for some jobs, until no past job is due any more: see ``_settle``.)
     """
 
     name: ClassVar[str] = "calibrated"
