@@ -59,27 +59,34 @@ WHERE new.server = :server AND new.forecast_at = :now AND new.expected IS NOT NU
 ON CONFLICT DO NOTHING;
 
 -- name: judge_starts
--- Fill in when jobs started: the first start after the forecast, also of a run that was interrupted.  Return what was
--- judged.
+-- Fill in when jobs of a server started: the first start after the forecast, also of a run that was interrupted.  Return
+-- what was judged.  The forecasts of another server are left to its own daemon, which learns from what it judges.
+WITH run AS MATERIALIZED (
+    -- Each job is looked up once, however many of its forecasts are open.
+    SELECT waited.job_id, each.start_time
+    FROM (SELECT DISTINCT job_id FROM softwalltime.start_times WHERE server = :server AND started IS NULL) AS waited
+    CROSS JOIN LATERAL (
+        SELECT job.start_time FROM softwalltime.completed_jobs AS job
+        WHERE job.job_id = waited.job_id AND job.server = :server
+        UNION ALL
+        SELECT run.start_time FROM softwalltime.interrupted_runs AS run
+        WHERE run.job_id = waited.job_id AND run.server = :server
+        UNION ALL
+        SELECT job.start_time FROM softwalltime.current_jobs AS job
+        WHERE job.job_id = waited.job_id AND job.server = :server
+    ) AS each
+)
+
 UPDATE softwalltime.start_times AS known
 SET started = found.start_time
 FROM (
-    SELECT open.job_id, open.server, open.forecast_at, min(run.start_time) AS start_time
+    SELECT open.job_id, open.forecast_at, min(run.start_time) AS start_time
     FROM softwalltime.start_times AS open
-    CROSS JOIN LATERAL (
-        SELECT job.start_time FROM softwalltime.completed_jobs AS job
-        WHERE job.job_id = open.job_id AND job.server = open.server
-        UNION ALL
-        SELECT run.start_time FROM softwalltime.interrupted_runs AS run
-        WHERE run.job_id = open.job_id AND run.server = open.server
-        UNION ALL
-        SELECT job.start_time FROM softwalltime.current_jobs AS job
-        WHERE job.job_id = open.job_id AND job.server = open.server
-    ) AS run
-    WHERE open.started IS NULL AND run.start_time >= open.forecast_at
-    GROUP BY open.job_id, open.server, open.forecast_at
+    INNER JOIN run ON open.job_id = run.job_id AND open.forecast_at <= run.start_time
+    WHERE open.server = :server AND open.started IS NULL
+    GROUP BY open.job_id, open.forecast_at
 ) AS found
-WHERE known.job_id = found.job_id AND known.server = found.server AND known.forecast_at = found.forecast_at
+WHERE known.server = :server AND known.job_id = found.job_id AND known.forecast_at = found.forecast_at
 RETURNING known.server, known.job_id, known.forecast_at, known.started, known.raw;
 
 -- name: judged_starts
@@ -90,22 +97,15 @@ ORDER BY forecast_at DESC
 LIMIT :most;
 
 -- name: forget_starts
--- Delete forecasts of jobs that wait no more, have not started and have had no forecast for :settled seconds: they were
--- deleted.  The start of a job that has left the queue may not be stored yet, where logs come in batches days later: so
--- time is counted until the newest end of a job that is stored.
+-- Delete forecasts of a server's jobs that wait no more, have not started and have had no forecast for :settled seconds:
+-- they were deleted.  The start of a job that has left the queue may not be stored yet, where logs come in batches days
+-- later: so time is counted until the newest end of a job that is stored.
 DELETE FROM softwalltime.start_times AS open
 USING (
-    SELECT
-        each.server,
-        (
-            SELECT job.end_time FROM softwalltime.completed_jobs AS job
-            WHERE job.server = each.server AND job.end_time BETWEEN :since AND :now
-            ORDER BY job.end_time DESC
-            LIMIT 1
-        ) - CAST(:settled AS bigint) AS before
-    FROM (SELECT DISTINCT server FROM softwalltime.start_times WHERE started IS NULL) AS each
+    SELECT max(job.end_time) - CAST(:settled AS bigint) AS before FROM softwalltime.completed_jobs AS job
+    WHERE job.server = :server AND job.end_time BETWEEN :since AND :now
 ) AS log
-WHERE log.server = open.server AND open.started IS NULL AND open.forecast_at < log.before AND NOT EXISTS (
+WHERE open.server = :server AND open.started IS NULL AND open.forecast_at < log.before AND NOT EXISTS (
     SELECT FROM softwalltime.expected_starts AS waiting
     WHERE waiting.job_id = open.job_id AND waiting.server = open.server AND waiting.ctime = open.ctime
 ) AND NOT EXISTS (

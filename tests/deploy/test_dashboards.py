@@ -110,7 +110,7 @@ def filled(module_engine: Engine) -> Engine:
         for at in (now - 86400, now - 4 * 86400):
             publish_starts(connection, "srv", [start], at, 600)
         add_jobs(connection, [replace(job(job_id="7.srv", end=now), start=now - 600)])
-        judge_starts(connection, now)
+        judge_starts(connection, "srv", now)
     return module_engine
 
 

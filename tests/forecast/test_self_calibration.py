@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from softwalltime.forecast.calibration import GROUPS, LEAST, Calibration, Corrections, WaitForecast
-from softwalltime.forecast.self_calibration import JudgedForecast, RawForecast, SelfCalibration, starts_at_once
+from softwalltime.forecast.self_calibration import (
+    REMEMBERED,
+    JudgedForecast,
+    RawForecast,
+    SelfCalibration,
+    starts_at_once,
+)
 
 AT_ONCE = WaitForecast(0.0, 0.0, 0.0, (0.0, 0.0, 0.0, 0.0))
 
@@ -56,6 +62,13 @@ def test_another_process_that_reads_the_same_forecasts_corrects_alike() -> None:
     other.learn(each for batch in reversed(batches) for each in batch)
     assert one.corrections() == other.corrections()
     assert one.jobs == other.jobs
+
+
+def test_of_many_forecasts_that_a_late_log_judges_only_the_last_are_learnt() -> None:
+    judged = [JudgedForecast(f"{number}.srv", 1000, 1001 + number, raw(100.0)) for number in range(2 * REMEMBERED)]
+    late = SelfCalibration()
+    late.learn(judged)
+    assert late.jobs == REMEMBERED
 
 
 def test_jobs_that_could_start_at_once_are_a_kind_of_their_own() -> None:

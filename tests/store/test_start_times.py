@@ -106,18 +106,36 @@ def test_judged_forecasts_are_returned_once_and_read_again_with_what_they_were(
 ) -> None:
     raw = (0.0, 60.0, 100.0, 200.0, 300.0, 50.0, 80.0, 120.0, 150.5)
     publish(connection, now, forecast("1.srv", now, 100, raw=raw), forecast("2.srv", now, 100))
-    assert judge_starts(connection, now) == judged_starts(connection, "srv", 10) == []
+    assert judge_starts(connection, "srv", now) == judged_starts(connection, "srv", 10) == []
     set_current(connection, [
         CurrentJob(job(job_id=f"{each}.srv", submitted=now).submission, "srv", now + 90) for each in (1, 2)
     ])  # fmt: skip
-    judged = sorted(judge_starts(connection, now + 120))
+    judged = sorted(judge_starts(connection, "srv", now + 120))
     assert [(each.server, each.job_id, each.forecast_at, each.started) for each in judged] == [
         ("srv", "1.srv", now, now + 90), ("srv", "2.srv", now, now + 90),
     ]  # fmt: skip
     assert (tuple(judged[0].raw or ()), judged[1].raw) == (raw, None)
-    assert judge_starts(connection, now + 180) == []
+    assert judge_starts(connection, "srv", now + 180) == []
     assert judged_starts(connection, "srv", 10) == judged[:1]
     assert judged_starts(connection, "srv", 0) == judged_starts(connection, "other", 10) == []
+
+
+def test_each_server_judges_and_forgets_its_own_forecasts_only(connection: Connection, now: int) -> None:
+    raw = (0.0, 60.0, 100.0, 200.0, 300.0, 50.0, 80.0, 120.0, 150.5)
+    for server in ("srv", "other"):
+        names = [f"{name}.{server}" for name in ("1", "gone")]
+        publish(connection, now, *(forecast(name, now, 100, raw=raw) for name in names), server=server)
+        later = now + 2 * FORGOTTEN
+        add_jobs(connection, [
+            job(job_id=f"1.{server}", start=now + 90, end=later, server=server, submitted=now)
+        ])  # fmt: skip
+        publish(connection, later, server=server)
+    for server in ("srv", "other"):
+        judged = judge_starts(connection, server, now + 3 * FORGOTTEN)
+        # A daemon learns from what it judges, so no other may do that in its place.
+        assert [(each.server, each.job_id, each.started) for each in judged] == [(server, f"1.{server}", now + 90)]
+        left = {"1.srv", "1.other"} | ({"gone.other"} if server == "srv" else set())
+        assert {row[0] for row in kept(connection)} == left
 
 
 def test_forecasts_are_judged_by_the_first_start_after_them(connection: Connection, now: int) -> None:
@@ -130,12 +148,12 @@ def test_forecasts_are_judged_by_the_first_start_after_them(connection: Connecti
     add_interrupted(connection, [replace(rerun, start=begin + HOUR + 300, end=begin + 3 * HOUR)])
     set_current(connection, [CurrentJob(job(job_id="runs.srv", submitted=begin).submission, "srv", begin + HOUR)])
     publish(connection, now, forecast("waits.srv", now, HOUR, ctime=begin))
-    assert len(judge_starts(connection, now)) == 3
+    assert len(judge_starts(connection, "srv", now)) == 3
     started = {row[0]: row[2] for row in kept(connection) if row[1] == begin}
     assert started == {
         "ended.srv": begin + 2 * HOUR, "runs.srv": begin + HOUR, "rerun.srv": begin + HOUR + 300, "waits.srv": None,
     }  # fmt: skip
-    assert judge_starts(connection, now) == []
+    assert judge_starts(connection, "srv", now) == []
     (row,) = connection.execute(text("SELECT * FROM softwalltime.start_accuracy")).all()
     assert (row.queue, row.is_first, row.forecasts) == ("long", True, 3)
     waits, error = 2 * HOUR + HOUR + HOUR + 300, HOUR + 0 + 300
@@ -152,12 +170,12 @@ def test_forecasts_are_judged_by_the_first_start_after_them(connection: Connecti
 def test_a_job_that_was_deleted_while_it_waited_is_forgotten(connection: Connection, now: int) -> None:
     publish(connection, now, forecast("gone.srv", now, HOUR), forecast("waits.srv", now, HOUR))
     publish(connection, now + 60, forecast("waits.srv", now + 60, HOUR, ctime=now))
-    judge_starts(connection, now + FORGOTTEN + 1)
+    judge_starts(connection, "srv", now + FORGOTTEN + 1)
     add_jobs(connection, [job(job_id="other.srv", end=now + FORGOTTEN - 1, server="srv")])
-    judge_starts(connection, now + 2 * FORGOTTEN)
+    judge_starts(connection, "srv", now + 2 * FORGOTTEN)
     assert [row[0] for row in kept(connection)] == ["gone.srv", "waits.srv"]
     add_jobs(connection, [job(job_id="another.srv", end=now + FORGOTTEN + 2, server="srv")])
-    judge_starts(connection, now + 2 * FORGOTTEN)
+    judge_starts(connection, "srv", now + 2 * FORGOTTEN)
     assert [row[0] for row in kept(connection)] == ["waits.srv"]
 
 
@@ -168,9 +186,9 @@ def test_forecasts_of_a_long_wait_are_judged_where_the_start_is_stored_after_the
     for at in (begin, begin + FORGOTTEN, now - 300):
         publish(connection, at, forecast("1.srv", at, HOUR, ctime=begin))
     publish(connection, now)
-    judge_starts(connection, now)
+    judge_starts(connection, "srv", now)
     set_current(connection, [CurrentJob(job(job_id="1.srv", submitted=begin).submission, "srv", now - 100)])
-    judge_starts(connection, now + 300)
+    judge_starts(connection, "srv", now + 300)
     assert [row[2] for row in kept(connection)] == [now - 100] * 3
 
 
@@ -180,11 +198,11 @@ def test_forecasts_are_judged_where_the_log_comes_in_batches_days_later(connecti
     publish(connection, begin, forecast("1.srv", begin, HOUR, ctime=begin))
     for at in (begin + HOUR, begin + FORGOTTEN + HOUR, begin + 3 * FORGOTTEN):
         publish(connection, at)
-        judge_starts(connection, at)
+        judge_starts(connection, "srv", at)
     # The log of the day on which it started: a job that ran for longer than a day ends later.
     set_current(connection, [CurrentJob(job(job_id="1.srv", submitted=begin).submission, "srv", begin + 2 * HOUR)])
     add_jobs(connection, [job(job_id="2.srv", end=begin + FORGOTTEN + HOUR, server="srv")])
-    judge_starts(connection, now)
+    judge_starts(connection, "srv", now)
     assert [row[2] for row in kept(connection)] == [begin + 2 * HOUR]
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from softwalltime.forecast.calibration import Calibration, Corrections, Floats, WaitForecast
 
 REMEMBERED = 3000
-"""Judged forecasts from which a new process learns."""
+"""Judged forecasts from which a new process learns, and at most at once: about a millisecond each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,11 @@ class SelfCalibration:
         self._at_once = Calibration()
 
     def learn(self, judged: Iterable[JudgedForecast]) -> None:
-        """Learn from forecasts that were judged since."""
-        found = sorted(judged, key=lambda each: (each.started, each.job_id, each.made))
+        """Learn from forecasts that were judged since: from the last :data:`REMEMBERED` of them.
+
+        A log that comes days later judges tens of thousands at once, of which only the last ones still count.
+        """
+        found = sorted(judged, key=lambda each: (each.started, each.job_id, each.made))[-REMEMBERED:]
         counts = Counter((each.job_id, each.started) for each in found)
         self.jobs += len(counts)
         for each in found:

@@ -99,7 +99,7 @@ class StartPublisher:
             new = list(read_new(connection, self._last_id))
         server = self._server(snapshot)
         with self._engine.begin() as connection:
-            judged = judge_starts(connection, now)
+            judged = judge_starts(connection, server, now)
         if self._options.calibrate:
             self._calibration.learn(_judged(judged, server))
         learning.look(snapshot, [job for _, job in new])

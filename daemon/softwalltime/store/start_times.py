@@ -81,13 +81,15 @@ def publish_starts(
     connection.execute(query("keep_starts"), values | {"fresh": fresh, "gap": gap})
 
 
-def judge_starts(connection: Connection, now: int) -> list[JudgedStart]:
-    """Fill in the starts that became known; return the forecasts that were judged by them.
+def judge_starts(connection: Connection, server: str, now: int) -> list[JudgedStart]:
+    """Fill in the starts of a server's jobs that became known; return the forecasts that were judged by them.
 
     :param now: epoch seconds.
     """
-    judged = [JudgedStart(*row) for row in connection.execute(query("judge_starts"))]
-    connection.execute(query("forget_starts"), {"now": now, "settled": FORGOTTEN, "since": now - SEARCHED})
+    name = storable_text(server)
+    judged = [JudgedStart(*row) for row in connection.execute(query("judge_starts"), {"server": name})]
+    values = {"server": name, "now": now, "settled": FORGOTTEN, "since": now - SEARCHED}
+    connection.execute(query("forget_starts"), values)
     return judged
 
 
