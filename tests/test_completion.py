@@ -32,7 +32,7 @@ LINES = [
 def folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     """A folder with accounting logs and the scripts."""
     (tmp_path / "accounting").mkdir()
-    for shell in ("zsh", "fish"):
+    for shell in ("bash", "zsh", "fish"):
         assert run(["completion", shell]) == 0
         (tmp_path / f"script.{shell}").write_text(capsys.readouterr().out)
     return tmp_path
@@ -62,6 +62,21 @@ def test_zsh_completes(folder: Path) -> None:
             zsh.type(f"{line}\t", f"{line.rpartition(' ')[0]} {expected}{space}")
             # Ctrl-U: empty the line.
             zsh.type("\x15print ne''xt\n", "next")
+
+
+@pytest.mark.parametrize("competing", [False, True])
+def test_bash_completes(folder: Path, competing: bool) -> None:
+    lines = LINES
+    if competing:
+        # bash completes either words or files: a file must not become unreachable.
+        (folder / "storage").mkdir()
+        lines = [("softwalltime replay sto", "storage/")]
+    with Terminal(["bash", "--norc", "--noprofile", "-i"], folder) as bash:
+        bash.type("PS1=; bind 'set enable-bracketed-paste off'; source ./script.bash; echo rea''dy\n", "ready")
+        for line, expected in lines:
+            space = "" if expected.endswith("/") else " "
+            bash.type(f"{line}\t", f"{line.rpartition(' ')[0]} {expected}{space}")
+            bash.type("\x15echo ne''xt\n", "next")
 
 
 class Terminal:

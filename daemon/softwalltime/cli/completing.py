@@ -1,5 +1,6 @@
 """What a shell completes for sources of jobs and for predictors."""
 
+import os
 from typing import TYPE_CHECKING
 
 import click
@@ -15,8 +16,20 @@ def complete_source(context: click.Context, _: click.Parameter, incomplete: str)
     """Complete a source: ``store`` or a path."""
     from click.shell_completion import CompletionItem
 
-    stores = [CompletionItem(STORE)] if incomplete and STORE.startswith(incomplete) else []
-    return [*stores, CompletionItem(incomplete, type="file")]
+    file = CompletionItem(incomplete, type="file")
+    if not incomplete or not STORE.startswith(incomplete):
+        return [file]
+    # bash completes either files or words, whichever come last: words would hide a file that begins alike.
+    store = CompletionItem(STORE)
+    return [store, file] if _begins_a_file(incomplete) else [file, store]
+
+
+def _begins_a_file(text: str) -> bool:
+    """Return whether a file here has a name that begins so."""
+    try:
+        return any(entry.name.startswith(text) for entry in os.scandir())
+    except OSError:
+        return False
 
 
 def complete_predictor(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
