@@ -71,6 +71,18 @@ def test_of_many_forecasts_that_a_late_log_judges_only_the_last_are_learnt() -> 
     assert late.jobs == REMEMBERED
 
 
+def test_many_forecasts_of_one_long_wait_do_not_displace_the_errors_of_all_other_jobs() -> None:
+    calibration = SelfCalibration()
+    for batch in repeated(3 * LEAST, seed=5):
+        calibration.learn(batch)
+    calibration.learn(JudgedForecast("slow.srv", 2_000_000 + number, 2_003_000, raw(50.0)) for number in range(700))
+    corrections = calibration.corrections()
+    assert corrections is not None
+    low, lower, _, upper, high = corrections.corrected(raw(50.0).wait).tolist()
+    # Nearly all other jobs start within some minutes.
+    assert low < lower < upper < high < 1000
+
+
 def test_jobs_that_could_start_at_once_are_a_kind_of_their_own() -> None:
     calibration = SelfCalibration()
     random = np.random.default_rng(3)

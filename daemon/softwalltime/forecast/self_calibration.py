@@ -7,13 +7,17 @@ a scheduling cycle and the start of a job take a few seconds, and their ranges h
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
-from softwalltime.forecast.calibration import Calibration, Corrections, Floats, WaitForecast
+from softwalltime.forecast.calibration import KEPT, LEAST, Calibration, Corrections, Floats, WaitForecast
 
 REMEMBERED = 3000
 """Judged forecasts from which a new process learns, and at most at once: about a millisecond each."""
+OF_JOB = KEPT // LEAST
+"""Judged forecasts of one job that are learnt, so that the errors that are kept are of enough jobs: one that waited for
+a month has 700."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,8 @@ class SelfCalibration:
 
         A log that comes days later judges tens of thousands at once, of which only the last ones still count.
         """
-        found = sorted(judged, key=lambda each: (each.started, each.job_id, each.made))[-REMEMBERED:]
+        found = sorted(judged, key=lambda each: (each.started, each.job_id, each.made))
+        found = list(_thinned(found[-REMEMBERED:]))
         counts = Counter((each.job_id, each.started) for each in found)
         self.jobs += len(counts)
         for each in found:
@@ -108,6 +113,15 @@ class SelfCalibration:
             waiting = _filled(waiting, self._base)
         known = any(waiting.shifts) or any(at_once.shifts)
         return OwnCorrections(waiting, at_once) if known else None
+
+
+def _thinned(judged: Iterable[JudgedForecast]) -> Iterator[JudgedForecast]:
+    """Yield the forecasts of each job, in their order: at most :data:`OF_JOB`, evenly chosen, the first and the last."""
+    for _, each in groupby(judged, lambda one: (one.job_id, one.started)):
+        of_job = list(each)
+        if len(of_job) > OF_JOB:
+            of_job = [of_job[place * (len(of_job) - 1) // (OF_JOB - 1)] for place in range(OF_JOB)]
+        yield from of_job
 
 
 def _filled(found: Corrections, base: Corrections) -> Corrections:
