@@ -116,7 +116,7 @@ class SelfCalibration:
 
 
 def _thinned(judged: Iterable[JudgedForecast]) -> Iterator[JudgedForecast]:
-    """Yield the forecasts of each job, in their order: at most :data:`OF_JOB`, evenly chosen, the first and the last."""
+    """Yield the forecasts of each job in their order: at most :data:`OF_JOB`, chosen evenly."""
     for _, each in groupby(judged, lambda one: (one.job_id, one.started)):
         of_job = list(each)
         if len(of_job) > OF_JOB:
