@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.events import Kind
-from softwalltime.jobs import Prediction
-from softwalltime.predictors.calibrated import PLAIN, Calibrated
-from softwalltime.predictors.learned.distribution import Floats
+from softwalltime.jobs import Prediction, Submission
+from softwalltime.predictors.calibrated import PLAIN, Calibrated, Pending
+from softwalltime.predictors.learned.distribution import Floats, Quantiles
 from softwalltime.predictors.learned.network import SHIPPED, load
-from softwalltime.predictors.learned.similarity import Estimate
+from softwalltime.predictors.learned.similarity import Estimate, Known
 from softwalltime.predictors.registry import make
 from softwalltime.replay.workload import Workload
 from softwalltime.text_table import table
@@ -82,50 +82,59 @@ def held_out(trace: str, folder: Path) -> Iterator[str]:
         yield SHIPPED
 
 
-class _Estimates:
-    """Predictors with different targets that share their estimates: the estimates do not depend on the target."""
+class _Targets:
+    """A predictor for each target; the first one's past jobs and estimates, which cost the most, serve all of them."""
 
     def __init__(self, weights: str) -> None:
-        self.models = [make(f"calibrated:weights={weights},target={target}") for target in TARGETS]
-        self._made: list[Estimate] = []
-        first = self.models[0]
-        assert isinstance(first, Calibrated)
-        estimate = first._estimate
-        first._estimate = lambda known: self._keep(estimate(known))  # type: ignore[method-assign]
+        models = [make(f"calibrated:weights={weights},target={target}") for target in TARGETS]
+        self.models = [model for model in models if isinstance(model, Calibrated)]
+        self._made: Estimate | None = None
+        self.first, *others = self.models
+        self._estimate, self._adjust_first = self.first._estimate, self.first._adjust
+        self.first._estimate, self.first._adjust = self._keep, self._adjust  # type: ignore[method-assign]
+        for model in others:
+            model._users = self.first._users
+            model._known = lambda *_: None  # type: ignore[method-assign,assignment,return-value]
+            model._estimate = lambda _: self._made  # type: ignore[method-assign,assignment,return-value]
 
-    def _keep(self, estimate: Estimate) -> Estimate:
-        self._made.append(estimate)
-        return estimate
+    def predict(self, submission: Submission, now: int) -> tuple[Prediction | None, list[float]]:
+        """Return the first target's prediction, and the seconds for each target."""
+        walltime = submission.walltime or 0
+        answer = self.first.predict(submission, now)
+        if not isinstance(answer, Prediction) or self._made is None:
+            return None, [walltime] * len(TARGETS)
+        shares, sample = self._made.shares, answer.sample
+        assert isinstance(sample, Quantiles)
+        found = [model._number(shares, sample, walltime, submission.ncpus) for model in self.models]
+        return answer, [min(max(math.ceil(seconds), 1), walltime) for seconds in found]
 
-    def each(self) -> Iterator[Calibrated]:
-        """Yield each predictor, for the same call."""
-        self._made.clear()
-        for number, model in enumerate(self.models):
-            assert isinstance(model, Calibrated)
-            if number:
-                made = iter(self._made)
-                model._estimate = lambda _, made=made: next(made)  # type: ignore[misc]
-            yield model
+    def _keep(self, known: Known) -> Estimate:
+        self._made = self._estimate(known)
+        return self._made
+
+    def _adjust(self, job: Pending) -> None:
+        self._made = None
+        self._adjust_first(job)
+        for model in self.models[1:] if self._made else ():
+            model._settled = self.first._settled
+            model._adjust(job)
 
 
 def _figures(workload: Workload, weights: str) -> dict[str, list[str]]:
     walltime = workload.walltime.astype(float)
     at_submission, at_start = np.tile(walltime, (len(TARGETS), 1)), np.tile(walltime, (len(TARGETS), 1))
     quantiles, means = np.tile(walltime[:, None], len(QUANTILES)), walltime.copy()
-    estimates = _Estimates(weights)
+    targets = _Targets(weights)
     for stride in workload.stream(everything=True):
         for kind, number, job in zip(*stride, strict=True):
             if kind in (Kind.SUBMITTED, Kind.STARTED):
                 now, chosen = workload.time(kind, number), at_submission if kind == Kind.SUBMITTED else at_start
-                answers = [model.predict(job.submission, now) for model in estimates.each()]
-                chosen[:, number] = [_seconds(answer, walltime[number]) for answer in answers]
-                first = answers[0]
-                if kind == Kind.SUBMITTED and isinstance(first, Prediction):
+                first, chosen[:, number] = targets.predict(job.submission, now)
+                if kind == Kind.SUBMITTED and first is not None:
                     quantiles[number], means[number] = first.quantiles(QUANTILES), first.mean
-            estimates.models[0].observe(workload.event(kind, number, job))
+            targets.first.observe(workload.event(kind, number, job))
             if kind == Kind.ENDED and workload.teaches[number]:
-                for model in estimates.each():
-                    model.learn(job)
+                targets.first.learn(job)
     scored = workload.scored & (workload.submitted >= workload.submitted[0] + LEFT_OUT)
     runtime, submitted = np.minimum(workload.runtime, workload.walltime)[scored].astype(float), workload.submitted
     order = np.argsort(TARGETS).tolist()
@@ -143,10 +152,6 @@ def _figures(workload: Workload, weights: str) -> dict[str, list[str]]:
     }
 
 
-def _seconds(answer: object, walltime: float) -> float:
-    return min(math.ceil(answer.seconds), walltime) if isinstance(answer, Prediction) else walltime
-
-
 def _accuracy(p: Floats, runtime: Floats) -> str:
     return f"{(np.minimum(p, runtime) / np.maximum(p, runtime)).mean():.3f}, {(p < runtime).mean():.1%}"
 
@@ -156,7 +161,7 @@ def _worst_month(underestimated: NDArray[np.bool_], month: NDArray[np.int64]) ->
     _, of_month = np.unique(month, return_inverse=True)
     counts = np.bincount(of_month)
     shares = np.bincount(of_month, underestimated) / counts
-    return f"{shares[counts >= MONTH_JOBS].max():.1%}"
+    return f"{shares[counts >= MONTH_JOBS].max(initial=0.0):.1%}"
 
 
 def _errors(quantiles: Floats, means: Floats, runtime: Floats) -> list[str]:
