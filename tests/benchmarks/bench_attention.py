@@ -21,7 +21,7 @@ from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.events import Kind
 from softwalltime.jobs import Prediction, Submission
-from softwalltime.predictors.calibrated import PLAIN, Calibrated, Pending
+from softwalltime.predictors.calibrated import AT_SUBMISSION, LATER, PLAIN, SOON, Calibrated, Pending
 from softwalltime.predictors.learned.distribution import Floats, Quantiles
 from softwalltime.predictors.learned.network import SHIPPED, load
 from softwalltime.predictors.learned.similarity import Estimate, Known
@@ -90,8 +90,8 @@ class _Targets:
         self.models = [model for model in models if isinstance(model, Calibrated)]
         self._made: Estimate | None = None
         self.first, *others = self.models
-        self._estimate, self._adjust_first = self.first._estimate, self.first._adjust
-        self.first._estimate, self.first._adjust = self._keep, self._adjust  # type: ignore[method-assign]
+        self._estimate, self._adjust_first = self.first._estimate, self.first._adjust_price
+        self.first._estimate, self.first._adjust_price = self._keep, self._adjust  # type: ignore[method-assign]
         for model in others:
             model._users = self.first._users
             model._known = lambda *_: None  # type: ignore[method-assign,assignment,return-value]
@@ -105,19 +105,22 @@ class _Targets:
             return None, [walltime] * len(TARGETS)
         shares, sample = self._made.shares, answer.sample
         assert isinstance(sample, Quantiles)
-        found = [model._number(shares, sample, walltime, submission.ncpus) for model in self.models]
+        which = LATER if now - submission.submitted > SOON else AT_SUBMISSION
+        found = [
+            model._number(shares, sample, walltime, submission.ncpus, model._prices[which].log) for model in self.models
+        ]
         return answer, [min(max(math.ceil(seconds), 1), walltime) for seconds in found]
 
     def _keep(self, known: Known) -> Estimate:
         self._made = self._estimate(known)
         return self._made
 
-    def _adjust(self, job: Pending) -> None:
-        self._made = None
-        self._adjust_first(job)
-        for model in self.models[1:] if self._made else ():
+    def _adjust(self, job: Pending, now: int, which: int, each: int) -> Floats | None:
+        found = self._adjust_first(job, now, which, each)
+        for model in self.models[1:] if found is not None else ():
             model._settled = self.first._settled
-            model._adjust(job)
+            model._adjust_price(job, now, which, each)
+        return found
 
 
 def _figures(workload: Workload, weights: str) -> dict[str, list[str]]:

@@ -48,7 +48,7 @@ def test_it_holds_the_target_each_day_although_thousands_of_jobs_become_known_at
         missed = logs > price.log
         shares.append(missed.mean())
         for log_critical, late in zip(logs[::3], missed[::3], strict=True):
-            price.add(cell_of(log_critical), bool(late), 3)
+            price.add(day, cell_of(log_critical), bool(late), 3)
     assert max(shares[2:]) < 2 * target
     assert min(shares[2:]) > target / 3
     assert np.mean(shares) == pytest.approx(target, rel=0.2)
@@ -58,18 +58,19 @@ def test_jobs_that_stand_for_others_count_as_often_and_it_pickles() -> None:
     one, three = Price(0.05, 0.3), Price(0.05, 0.3)
     for number in range(1500):
         cell = cell_of(math.sin(number) * 2)
-        three.add(cell, number % 20 == 0, 3)
+        three.add(number, cell, number % 20 == 0, 3)
         for _ in range(3):
-            one.add(cell, number % 20 == 0)
+            one.add(number, cell, number % 20 == 0)
     assert three.log == pytest.approx(one.log, abs=0.02)
     copy = pickle.loads(pickle.dumps(three))
     for each in (copy, three):
-        each.add(300, True)
+        each.add(1500, 300, True)
     assert copy.log == three.log
 
 
 def test_without_jobs_the_first_price_holds_and_one_job_hardly_changes_it() -> None:
     price = Price(0.05, 0.3)
     assert price.log == 0.3
-    price.add(cell_of(0.0), False)
+    price.add(10, cell_of(0.0), False)
     assert price.log == pytest.approx(0.3, abs=0.05)
+    assert (price.log_at(9), price.log_at(10)) == (0.3, price.log)

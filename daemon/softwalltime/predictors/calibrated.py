@@ -1,13 +1,11 @@
 """The most accurate prediction at a given rate of underestimation, from the distribution of similar past runtimes."""
 
 import math
-from bisect import bisect_right, insort
+from bisect import insort
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from heapq import nlargest
 from typing import ClassVar, Literal
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +33,7 @@ from softwalltime.predictors.learned.priors import NO_BINS, ProjectJobs
 from softwalltime.predictors.learned.similarity import Estimate, Known, estimate_runtime
 from softwalltime.predictors.learned.user_jobs import (
     END,
+    KEY,
     LEAST,
     NCPUS,
     ROW,
@@ -44,7 +43,7 @@ from softwalltime.predictors.learned.user_jobs import (
     SUBMITTED,
     WALLTIME,
     UserJobs,
-    key_of,
+    row_of,
 )  # fmt: skip
 from softwalltime.reasons import Reason
 
@@ -60,15 +59,18 @@ PROJECTS = 8192
 """Combinations of project, queue and walltime kept; those that have waited longest for a job are forgotten."""
 PLAIN = "plain"
 """Name of the weights set by hand."""
-FEW, EACH = 2000, 3
-"""After so many jobs, one of so many adjusts the price, counted anew each day, to be the same after a restart."""
+FEW, EACH, EACH_LATER = 2000, 3, 6
+"""After so many jobs, one of so many adjusts the price, and the one of later answers; counted anew each day, to be the
+same after a restart."""
+AT_SUBMISSION, LATER = 0, 1
+"""Which price: of answers at the submission, or after it, when more jobs have ended and fewer are underestimated."""
+SOON = 60
+"""Seconds after the submission to which its price holds."""
 
 _NONE: Floats = np.empty((ROW, 0))
 
 LEAST_KNOWN = 6 * 3600
 """Seconds before a job's submission from which on its user's jobs must be kept for the job to adjust the price."""
-PRICES = 20_000
-"""Past prices kept, at least half as many."""
 
 Key = tuple[str, str, int]
 Row = tuple[float, ...]
@@ -142,10 +144,8 @@ class Calibrated(Predictor):
         # End, job id, server, the row, the user and the project's key of jobs that have not adjusted the price.
         self._pending: list[Pending] = []
         self._newest = 0
-        self._price = Price(options.target, first_log_price(options.objective, options.target))
-        # Logarithms of prices, one more than ends: each one holds from ``LATENESS`` after the end before it.
-        self._prices = [self._price.log]
-        self._price_ends: list[int] = []
+        first = first_log_price(options.objective, options.target)
+        self._prices = (Price(options.target, first), Price(options.target, first))
         self._levels = KNOTS
         self._settled = 0
         self._day = 0
@@ -175,15 +175,15 @@ class Calibrated(Predictor):
         if isinstance(event, Deleted):
             user.leave(submission.job_id)
             return
-        row = _row(submission)
-        user.present[submission.job_id] = (submission.submitted, key_of(row))
+        row = row_of(submission)
+        user.present[submission.job_id] = (submission.submitted, row[KEY])
         runs = user.running.get(submission.job_id)
         if runs is not None or isinstance(event, Started):
             start = event.time if isinstance(event, Started) or runs is None else runs[START]
             user.running[submission.job_id] = (0.0, start, *row[SUBMITTED:])
 
     def learn(self, job: CompletedJob) -> None:
-        """Add the job to its user's and its project's; let a job that ended ``LATENESS`` before adjust the price."""
+        """Add the job to its user's and its project's; let a job that ended ``LATENESS`` before adjust the prices."""
         submission, end, runtime = job.submission, job.end, job.runtime
         walltime = submission.walltime
         if not walltime or runtime <= 0:
@@ -192,7 +192,7 @@ class Calibrated(Predictor):
         killed = runtime > walltime or (runtime == walltime and job.exit_status != 0)
         start = end - runtime if job.start is None else job.start
         found = bin_of(log - math.log(walltime))
-        row = _row(submission, end, start, log, killed, found)
+        row = row_of(submission, end, start, log, killed, found)
         (self._users.get(submission.user) or self._new_user(submission.user)).add(row, submission.job_id)
         key = (submission.group, submission.queue, walltime)
         _add(self._projects, key, end, found)
@@ -216,7 +216,9 @@ class Calibrated(Predictor):
         if elapsed > 0:
             shares, least = remaining(shares, math.log(elapsed / walltime)), (elapsed + 1) / walltime
         quantiles = Quantiles(shares, least, self._levels)
-        seconds = max(self._number(shares, quantiles, walltime, submission.ncpus), self._minimum, float(elapsed))
+        log_price = self._prices[LATER if now - submission.submitted > SOON else AT_SUBMISSION].log
+        number = self._number(shares, quantiles, walltime, submission.ncpus, log_price)
+        seconds = max(number, self._minimum, float(elapsed))
         evidence = Evidence(ids, estimate, quantiles, walltime)
         return Prediction(seconds, "{}", (evidence,), quantiles, walltime)
 
@@ -235,7 +237,7 @@ class Calibrated(Predictor):
         first = max(last - LEAST, 0)
         known = self._known(
             now,
-            _row(submission),
+            row_of(submission),
             (submission.group, submission.queue, submission.walltime or 0),
             user.columns[:, first:last],
             np.array(running).T if running else _NONE,
@@ -260,7 +262,7 @@ class Calibrated(Predictor):
         if self._weights is None:
             times = np.concatenate([times[before], [then for then, _ in present if then < now]])
             return Known(now, row, ended, running, np.sort(times), project, self._everybody)
-        times, keys = times[before], key_of(submitted)[before]
+        times, keys = times[before], submitted[KEY][before]
         if present:
             # Sorted: jobs of one second count in the same order after a restart.
             more = np.array(sorted(each for each in present if each[0] < now)).reshape(-1, 2)
@@ -269,7 +271,7 @@ class Calibrated(Predictor):
         found = self._queues.get(("", *key[1:]))
         queue = NO_BINS if found is None else found.until(now)
         return Known(
-            now, row, ended, running, times[order], project, self._everybody, queue, keys[order], key_of(row), waiting
+            now, row, ended, running, times[order], project, self._everybody, queue, keys[order], row[KEY], waiting
         )
 
     def _estimate(self, known: Known) -> Estimate:
@@ -281,16 +283,18 @@ class Calibrated(Predictor):
     def _choose(self) -> Callable[[Floats, float], int]:
         return attention.compiled("best_bin") if self._compiled and self._weights is not None else best_bin
 
-    def _number(self, shares: Floats, quantiles: Quantiles, walltime: int, ncpus: int | None) -> float:
+    def _number(
+        self, shares: Floats, quantiles: Quantiles, walltime: int, ncpus: int | None, log_price: float
+    ) -> float:
         """The statistic of a distribution, in seconds."""
         if self._q is not None:
             return Prediction(0.0, "", (), quantiles, walltime).quantile(self._q)
         if self._statistic == "mean":
             return Prediction(0.0, "", (), quantiles, walltime).mean
-        return best_seconds(self._objective, shares, self._price.log, walltime, ncpus or 1, self._choose)
+        return best_seconds(self._objective, shares, log_price, walltime, ncpus or 1, self._choose)
 
     def _settle(self) -> None:
-        """Let the job that ended first adjust the price.
+        """Let the job that ended first adjust the prices.
 
         After a time without jobs many are due: two for each job that is learnt, because an answer may be waiting.
         """
@@ -300,6 +304,8 @@ class Calibrated(Predictor):
         self._day = day
         if self._settled < FEW or self._of_day % EACH == 0:
             self._adjust(job)
+        if self._settled < FEW or self._of_day % EACH_LATER == 1:
+            self._adjust_later(job)
         if self._settled % 2 and self._pending and self._pending[0][0] <= self._newest - LATENESS:
             self._settle()
 
@@ -308,39 +314,57 @@ class Calibrated(Predictor):
 
         Correct the quantiles by the bin in which the job ended.
         """
-        end, _, _, row, user, key = job
+        row = job[3]
+        shares = self._adjust_price(job, int(row[SUBMITTED]), AT_SUBMISSION, EACH)
+        if shares is None:
+            return
+        step = 0.01 * (1 if self._settled < FEW else EACH) + 0.02 / (1 + self._settled / 50)
+        self._levels = corrected(self._levels, shares, row[RUNTIME] - row[WALLTIME], step / 4)
         number = self._settled if self._settled < FEW else FEW + (self._settled - FEW) // EACH
-        columns, now = self._users[user].columns, int(row[SUBMITTED])
-        if self._users[user].forgotten > now - LEAST_KNOWN:
+        weight = max(1 / number, 1 / 2048)
+        self._everybody *= 1 - weight
+        self._everybody[int(row[SHARE])] += weight
+
+    def _adjust_later(self, job: Pending) -> None:
+        """Adjust the price of answers after the submission by what was known at the start of a job that waited."""
+        row = job[3]
+        if row[START] - row[SUBMITTED] > SOON:
+            self._adjust_price(job, int(row[START]), LATER, EACH_LATER)
+
+    def _adjust_price(self, job: Pending, now: int, which: int, each: int) -> Floats | None:
+        """Adjust one of the prices; return the distribution at the time ``now``, none if what was known is not kept.
+
+        :param each: one of so many jobs adjusts this price.
+        """
+        end, job_id, _, row, user, key = job
+        jobs = self._users[user]
+        if jobs.forgotten > now - LEAST_KNOWN:
             # The user ran so many jobs since that those known then are not kept: estimated again from few, a job
             # says nothing about the price.
-            return
-        then, last = columns[END].searchsorted((now, end), "right")
-        first, running = max(int(then) - LEAST, 0), columns[:, then:last]
+            return None
+        columns = jobs.columns
+        then, last = (int(place) for place in columns[END].searchsorted((now, end), "right"))
+        first, running, submitted = max(then - LEAST, 0), columns[:, then:last], columns[:, max(then - LEAST, 0) : last]
+        if which == LATER:
+            # The job was not one of the others that waited.
+            own = jobs.ids.index(job_id, then, last)
+            running, submitted = np.delete(running, own - then, 1), np.delete(submitted, own - first, 1)
         running = running[:, running[SUBMITTED] < now]
         waiting = running.shape[1]
         running = running[:, running[START] < now]
         waiting -= running.shape[1]
         running = running[:, np.argsort(running[START], kind="stable")[-RUNNING:]]
-        known = self._known(now, row, key, columns[:, first:then], running, columns[:, first:last], (), waiting)
-        walltime, place = key[2], bisect_right(self._price_ends, now - LATENESS)
-        shares, ncpus = self._estimate(known).shares, math.exp(row[NCPUS])
+        known = self._known(now, row, key, columns[:, first:then], running, submitted, (), waiting)
+        shares, ncpus, walltime = self._estimate(known).shares, math.exp(row[NCPUS]), key[2]
         objective, choose, runtime = self._objective, self._choose, math.exp(row[RUNTIME]) - 1e-6
 
         def missed(log_price: float) -> bool:
             return best_seconds(objective, shares, log_price, walltime, ncpus, choose) < runtime
 
-        each = 1 if self._settled < FEW else EACH
-        self._price.add(critical_cell(missed), missed(self._prices[place]), each)
-        self._price_ends.append(end)
-        self._prices.append(self._price.log)
-        if len(self._prices) > PRICES:
-            del self._prices[: PRICES // 2], self._price_ends[: PRICES // 2]
-        step = 0.01 * each + 0.02 / (1 + self._settled / 50)
-        self._levels = corrected(self._levels, shares, row[RUNTIME] - row[WALLTIME], step / 4)
-        weight = max(1 / number, 1 / 2048)
-        self._everybody *= 1 - weight
-        self._everybody[int(row[SHARE])] += weight
+        price = self._prices[which]
+        log_price = price.log_at(now - LATENESS)
+        price.add(end, critical_cell(missed), missed(log_price), 1 if self._settled < FEW else each)
+        return shares
 
     def _project(self, key: Key, now: int) -> NDArray[np.int64]:
         """Return the bins of the like jobs of a project that ended by ``now``; none where they are not kept."""
@@ -366,18 +390,3 @@ def _add(projects: OrderedDict[Key, ProjectJobs], key: Key, end: int, found: int
             projects.popitem(last=False)
     jobs.add(end, found)
     projects.move_to_end(key)
-
-
-def _row(
-    submission: Submission, end: int = 0, start: int = 0, log: float = 0.0, killed: bool = False, found: int = 0
-) -> Row:
-    """Return a job as :mod:`.learned.user_jobs` keeps it."""
-    return (
-        end, start, submission.submitted, math.log(submission.walltime or 1), math.log(submission.ncpus or 1),
-        _hash(submission.queue), _hash(submission.job_name), log, killed, found, _hash(submission.group),
-    )  # fmt: skip
-
-
-@lru_cache(4096)
-def _hash(text: str) -> float:
-    return crc32(text.encode("utf-8", "replace"))

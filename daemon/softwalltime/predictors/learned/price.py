@@ -6,16 +6,14 @@ for each job, a quantile does not overshoot when jobs become known late or thous
 """
 
 import math
-from bisect import bisect_left
-from collections.abc import Callable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from softwalltime.predictors.learned.distribution import Floats
-
 LOWEST, WIDTH, CELLS = -8.0, 0.05, 320
 """Logarithm of the lowest price, width and number of the cells in which critical prices are counted."""
-MEMORIES: Floats = np.array([1000.0, 10_000.0])
+MEMORIES = (1000.0, 10_000.0)
 """Jobs after which a critical price has lost 63% of its weight; the price is the mean of one quantile for each."""
 PRIOR, SPREAD = 100.0, 0.6
 """Jobs that the first price counts for, and the spread of their critical prices (of a logistic distribution)."""
@@ -24,10 +22,10 @@ EARLIER, FORGOTTEN_AFTER = 3000.0, 200_000.0
 LARGEST_CORRECTION = 0.5
 """Of the logarithm of the target."""
 
-LEAST = 1e-100
-"""Weight of a cell without jobs."""
-
-_FORGET: Floats = 1.0 / MEMORIES
+KEPT = 20_000
+"""Past prices kept, at least half as many."""
+LARGEST_WEIGHT = 1e100
+"""Of a job; beyond it all weights are scaled."""
 
 
 def critical_cell(missed: Callable[[float], bool]) -> int:
@@ -38,48 +36,102 @@ def critical_cell(missed: Callable[[float], bool]) -> int:
     return max(bisect_left(range(CELLS), True, key=lambda cell: not missed(LOWEST + WIDTH * cell)) - 1, 0)
 
 
+class _Memory:
+    """Counts of critical prices whose weights fall with the number of jobs since, and a quantile of them.
+
+    Weights of new jobs grow instead of those of all old ones falling, and the quantile is searched from the last one:
+    a job takes 1 microsecond, with arrays 10.
+    """
+
+    __slots__ = ("_above", "_counts", "_jobs", "_place", "_total", "_weight")
+
+    def __init__(self, jobs: float, counts: Sequence[float]) -> None:
+        """Begin with these counts; a job has lost 63% of its weight after ``jobs`` further ones."""
+        self._jobs = jobs
+        self._counts = list(counts)
+        self._total = sum(counts)
+        self._weight = 1.0
+        # The last cell that is not wholly above the quantile, and the weight of those above it.
+        self._place = CELLS - 1
+        self._above = 0.0
+
+    def add(self, cell: int, jobs: int) -> None:
+        """Count a job that stands for so many."""
+        self._weight /= 1.0 - jobs / self._jobs
+        added = jobs * self._weight
+        self._counts[cell] += added
+        self._total += added
+        if cell > self._place:
+            self._above += added
+        if self._weight > LARGEST_WEIGHT:
+            self._counts = [count / self._weight for count in self._counts]
+            self._total, self._weight = sum(self._counts), 1.0
+            self._above = sum(self._counts[self._place + 1 :])
+
+    def log_price(self, target: float) -> float:
+        """Return the logarithm of the price above which this share of the weight is, linear within a cell."""
+        counts, place, above, most = self._counts, self._place, self._above, target * self._total
+        while above > most and place < CELLS - 1:
+            place += 1
+            above -= counts[place]
+        while place and above + counts[place] <= most:
+            above += counts[place]
+            place -= 1
+        self._place, self._above = place, above
+        part = (most - above) / counts[place] if counts[place] else 0.0
+        return LOWEST + WIDTH * (place + 1 - min(max(part, 0.0), 1.0))
+
+
 class Price:
-    """The logarithm of the price, ``log``, as past jobs have set it.
+    """The price as past jobs have set it.
 
     The quantile is that of the target times exp(-excess / target), where the excess is the mean of (job was
     underestimated) - target so far.  Therefore the share over a long time is the target too.
     """
 
-    __slots__ = ("_counts", "_excess", "_seen", "_target", "log")
+    __slots__ = ("_ends", "_excess", "_logs", "_memories", "_seen", "_target")
 
     def __init__(self, target: float, first: float) -> None:
         """Begin with the price whose logarithm is ``first``."""
         uppers = LOWEST + WIDTH * np.arange(1, CELLS)
         middle = first - SPREAD * math.log(1.0 / target - 1.0)
         below = 1.0 / (1.0 + np.exp(np.clip((middle - uppers) / SPREAD, -50.0, 50.0)))
-        self._counts: Floats = np.tile(PRIOR * np.diff(below, prepend=0.0, append=1.0), (len(MEMORIES), 1))
+        counts = (PRIOR * np.diff(below, prepend=0.0, append=1.0)).tolist()
+        self._memories = [_Memory(jobs, counts) for jobs in MEMORIES]
         self._target = target
         self._excess = 0.0
         self._seen = 0.0
-        self.log = first
+        # One more than ends: each one holds after the end before it.
+        self._logs = [first]
+        self._ends: list[int] = []
 
-    def add(self, cell: int, missed: bool, jobs: int = 1) -> None:
-        """Count a job that has ended.
+    @property
+    def log(self) -> float:
+        """The logarithm of the price."""
+        return self._logs[-1]
 
+    def log_at(self, time: int) -> float:
+        """Return the logarithm of the price as the jobs that ended by ``time`` set it."""
+        return self._logs[bisect_right(self._ends, time)]
+
+    def add(self, end: int, cell: int, missed: bool, jobs: int = 1) -> None:
+        """Count a job; jobs come in order of end.
+
+        :param end: in epoch seconds.
         :param cell: that of its critical price.
-        :param missed: whether the price at its submission let it be underestimated.
+        :param missed: whether the price at that time let it be underestimated.
         :param jobs: the number of jobs that it stands for.
         """
-        self._counts *= (1.0 - jobs * _FORGET)[:, None]
-        # Arithmetic with denormal numbers takes a hundred times as long.
-        np.maximum(self._counts, LEAST, out=self._counts)
-        self._counts[:, cell] += jobs
         keep = 1.0 - jobs / FORGOTTEN_AFTER
         self._excess = self._excess * keep + jobs * (missed - self._target)
         self._seen = self._seen * keep + jobs
         excess = self._excess / (self._seen + EARLIER) / self._target
         target = self._target * math.exp(-min(max(excess, -LARGEST_CORRECTION), LARGEST_CORRECTION))
-        above = self._counts[:, ::-1].cumsum(axis=1)
         logs = 0.0
-        for counted in above:
-            most = target * float(counted[-1])
-            place = int(counted.searchsorted(most, "right"))
-            before = float(counted[place - 1]) if place else 0.0
-            # Linear within a cell.
-            logs += LOWEST + WIDTH * (CELLS - place - (most - before) / (float(counted[place]) - before))
-        self.log = logs / len(above)
+        for memory in self._memories:
+            memory.add(cell, jobs)
+            logs += memory.log_price(target)
+        self._ends.append(end)
+        self._logs.append(logs / len(MEMORIES))
+        if len(self._ends) > KEPT:
+            del self._ends[: KEPT // 2], self._logs[: KEPT // 2]

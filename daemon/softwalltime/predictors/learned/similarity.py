@@ -55,7 +55,7 @@ class Known(NamedTuple):
     submitted alike, ``everybody`` is the distribution of all jobs.
 
     Only the learned attention needs the others: ``queue`` are the bins of all jobs with the same queue and walltime,
-    ``keys`` those of the user's submissions (:func:`.user_jobs.key_of`), ``key`` the one of this job, and ``waiting``
+    ``keys`` those of the user's submissions (:data:`.user_jobs.KEY`), ``key`` the one of this job, and ``waiting``
     is the number of the user's waiting jobs.
     """
 

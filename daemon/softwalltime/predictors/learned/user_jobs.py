@@ -1,30 +1,29 @@
 """The last jobs of one user in columns, in order of end, and those that wait or run."""
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from functools import lru_cache
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
+from softwalltime.jobs import Submission
+
 Floats = NDArray[np.float64]
 Row = Sequence[float]
 
-END, START, SUBMITTED, WALLTIME, NCPUS, QUEUE, NAME, RUNTIME, KILLED, SHARE, GROUP = range(11)
+END, START, SUBMITTED, WALLTIME, NCPUS, QUEUE, NAME, RUNTIME, KILLED, SHARE, GROUP, KEY = range(12)
 """Places in a row: times in epoch seconds; logarithms of walltime and processors; hashes of queue and job name;
 logarithm of the runtime, at most the walltime; 1 if killed at the walltime; bin of runtime / walltime; hash of the
-group."""
-ROW = 11
+group; a number that is equal for the same walltime, processors and queue."""
+ROW = 12
 LEAST = 256
 """Jobs kept in any case."""
 MOST = 16_384
 """Jobs kept at most."""
 KEPT = 14 * 86400
 """Seconds before the user's last end of which all jobs are kept, up to ``MOST``."""
-
-
-def key_of(row: Any) -> Any:
-    """Return a number that is equal for the same walltime, processors and queue; of columns, an array."""
-    return row[WALLTIME] + 31.0 * row[NCPUS] + row[QUEUE] / 1009.0
 
 
 class UserJobs:
@@ -42,7 +41,7 @@ class UserJobs:
         self.running: dict[str, tuple[float, ...]] = {}
         """Running jobs by id."""
         self.present: dict[str, tuple[float, float]] = {}
-        """When each waiting or running job was submitted, and its key (:func:`key_of`)."""
+        """When each waiting or running job was submitted, and its key."""
 
     @property
     def columns(self) -> Floats:
@@ -87,3 +86,20 @@ class UserJobs:
         columns = np.empty((ROW, count if first else 2 * count))
         columns[:, : count - first] = self._columns[:, first:]
         self._columns, self._count, self.ids = columns, count - first, self.ids[first:]
+
+
+def row_of(
+    submission: Submission, end: int = 0, start: int = 0, log: float = 0.0, killed: bool = False, found: int = 0
+) -> tuple[float, ...]:
+    """Return a job as a row."""
+    walltime, ncpus = math.log(submission.walltime or 1), math.log(submission.ncpus or 1)
+    queue = _hash(submission.queue)
+    return (
+        end, start, submission.submitted, walltime, ncpus, queue, _hash(submission.job_name), log, killed, found,
+        _hash(submission.group), walltime + 31.0 * ncpus + queue / 1009.0,
+    )  # fmt: skip
+
+
+@lru_cache(4096)
+def _hash(text: str) -> float:
+    return crc32(text.encode("utf-8", "replace"))
