@@ -46,7 +46,7 @@ HEADERS = {
     "accuracy": ("trace", "weights", *(f"{when} {at}" for when in ("submission", "start") for at in BY_TARGET)),
     "worst month": ("trace", "weights", *BY_TARGET),
     "ranges and errors": (
-        "trace", "weights", *(f"{share}{how}" for share in RANGES for how in ("", " inside", " touched")),
+        "trace", "weights", *(f"{share}{how}" for share in RANGES for how in ("", " rounded")),
         "MAE median", "MAE mean", "pinball",
     ),
 }  # fmt: skip
@@ -170,12 +170,8 @@ def _worst_month(underestimated: NDArray[np.bool_], month: NDArray[np.int64]) ->
 def _errors(quantiles: Floats, means: Floats, runtime: Floats) -> list[str]:
     cells = []
     for low, high in ((quantiles[low], quantiles[high]) for low, high in RANGES.values()):
-        # A log has whole seconds.  A job counts by the part of its second that lies in the range.
-        part = np.minimum(high, runtime + 0.5) - np.maximum(low, runtime - 0.5)
-        # A job at its walltime did not end in a second: it reached a bound, as the quantile has that is equal to it.
-        held = np.where(high == runtime, low <= runtime, np.clip(part, 0.0, 1.0))
-        inside, touched = (low <= runtime) & (runtime <= high), (low <= runtime + 0.5) & (runtime - 0.5 <= high)
-        cells += [f"{share.mean():.1%}" for share in (held, inside, touched)]
+        held, rounded = (low <= runtime) & (runtime <= high), (low - 0.5 <= runtime) & (runtime <= high + 0.5)
+        cells += [f"{share.mean():.1%}" for share in (held, rounded)]
     cells += [f"{np.abs(quantiles[9] - runtime).mean():,.0f}", f"{np.abs(means - runtime).mean():,.0f}"]
     q, found = np.array(QUANTILES)[1:, None], quantiles[1:]
     cells.append(f"{np.maximum(q * (runtime - found), (q - 1) * (runtime - found)).mean():,.0f}")
