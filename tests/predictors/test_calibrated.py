@@ -361,6 +361,16 @@ def test_a_job_whose_project_was_forgotten_meanwhile_adjusts_the_price_without_i
     assert isinstance(predictor.predict(job(walltime=60).submission, 86400 * 12), Prediction)
 
 
+def test_a_job_that_starts_at_or_after_its_end_adjusts_no_price_of_later_answers() -> None:
+    predictor = make("calibrated:compiled=no")
+    for number in range(9):
+        end = 86400 * (number + 1)
+        predictor.learn(
+            replace(job(submitted=end - 500, end=end, runtime=5, job_id=f"{number}.srv"), start=end + number % 2)
+        )
+    assert isinstance(predictor.predict(job(walltime=60).submission, 86400 * 12), Prediction)
+
+
 def test_running_jobs_count_in_order_of_their_start_whatever_became_known_first() -> None:
     answers = []
     for order in (1, -1):

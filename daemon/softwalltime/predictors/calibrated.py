@@ -328,7 +328,8 @@ class Calibrated(Predictor):
     def _adjust_later(self, job: Pending) -> None:
         """Adjust the price of answers after the submission by what was known at the start of a job that waited."""
         row = job[3]
-        if row[START] - row[SUBMITTED] > SOON:
+        # A clock that was set may let a start come after the end.
+        if row[SUBMITTED] + SOON < row[START] < row[END]:
             self._adjust_price(job, int(row[START]), LATER, EACH_LATER)
 
     def _adjust_price(self, job: Pending, now: int, which: int, each: int) -> Floats | None:
