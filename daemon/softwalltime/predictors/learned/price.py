@@ -98,6 +98,9 @@ class Price:
         below = 1.0 / (1.0 + np.exp(np.clip((middle - uppers) / SPREAD, -50.0, 50.0)))
         counts = (PRIOR * np.diff(below, prepend=0.0, append=1.0)).tolist()
         self._memories = [_Memory(jobs, counts) for jobs in MEMORIES]
+        # Now, so that the first job need not search from the highest price.
+        for memory in self._memories:
+            memory.log_price(target)
         self._target = target
         self._excess = 0.0
         self._seen = 0.0
