@@ -20,14 +20,15 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import mul
 from pathlib import Path
 from statistics import mean
 from threading import Event, Thread
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 
+from softwalltime.forecast.self_calibration import RawForecast
 from softwalltime.service.client import NoAnswerError, ask
 from softwalltime.store.start_times import PublishedStart, read_expected
 from softwalltime.text_table import table
@@ -45,6 +46,7 @@ EVERY = 10
 DEPTH = 20
 HISTORY = 600
 TIMEOUT = 1200.0
+UNCORRECTED = text("SELECT job_id, forecast_at, raw FROM softwalltime.expected_starts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,16 @@ class JudgedStart:
     @property
     def wait(self) -> int:
         return self.started - self.made.forecast_at
+
+
+def uncorrected(judged: JudgedStart) -> JudgedStart:
+    """Return the forecast as it was before any correction."""
+    raw = RawForecast.of(judged.made.start.raw or ())
+    begin = judged.made.forecast_at + raw.delay
+    expected, *ends = (round(begin + wait) for wait in (raw.wait.median, *raw.wait.ranges))
+    values = dict(zip(("low90", "low50", "high50", "high90"), ends, strict=True))
+    start = replace(judged.made.start, expected=expected, **values)
+    return replace(judged, made=replace(judged.made, start=start))
 
 
 def main() -> None:
@@ -84,12 +96,14 @@ def main() -> None:
     last += f", 90% ranges x {status['range_factor']:.2f} by the forecasts of {status['judged']} jobs"
     print(f"{count} jobs on {PROCESSORS} virtual processors in {took:.0f} s, seed {SEED}; {last}\n")
     first = [each for each in judged if each.first]
-    late = judged[len(judged) // 3 :]
+    # Those of which it is known what they were before.
+    late = [each for each in judged[len(judged) // 3 :] if each.made.start.raw]
     rows = [
         _row("at submission", first),
         _row(f"every {EVERY} s", judged),
         _row(f"every {EVERY} s, each job counts once", judged, by_job=True),
         _row("the same without the first third", late, by_job=True),
+        _row("the same before any correction", list(map(uncorrected, late)), by_job=True),
     ]
     print(table(["forecasts of all jobs", "forecasts", "mean wait", "error / mean wait", "bias", "50% range",
                  "90% range"], rows))  # fmt: skip
@@ -173,9 +187,11 @@ def sampled(engine: Engine) -> Iterator[list[PublishedStart]]:
     def sample() -> None:
         while not stopping.wait(1):
             with engine.connect() as connection:
+                raw = {(job_id, made): values for job_id, made, values in connection.execute(UNCORRECTED)}
                 for each in read_expected(connection):
+                    key = each.start.job_id, each.forecast_at
                     if each.start.expected is not None:
-                        found.setdefault((each.start.job_id, each.forecast_at), each)
+                        found.setdefault(key, replace(each, start=replace(each.start, raw=raw.get(key))))
 
     thread = Thread(target=sample)
     thread.start()
