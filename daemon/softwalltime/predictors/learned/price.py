@@ -33,7 +33,10 @@ def critical_cell(missed: Callable[[float], bool]) -> int:
 
     :param missed: whether the prediction at the price with this logarithm is too short; false above the critical price.
     """
-    return max(bisect_left(range(CELLS), True, key=lambda cell: not missed(LOWEST + WIDTH * cell)) - 1, 0)
+    # Many jobs are underestimated at no price.
+    if not missed(LOWEST):
+        return 0
+    return bisect_left(range(CELLS), True, 1, key=lambda cell: not missed(LOWEST + WIDTH * cell)) - 1
 
 
 class _Memory:
