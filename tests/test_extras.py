@@ -83,16 +83,18 @@ def test_only_the_table_of_top_needs_an_extra(tmp_path: Path) -> None:
     assert f"{socket}: no daemon answers there" in done.stderr
 
 
-def test_without_libpq_a_command_says_what_to_install() -> None:
+@pytest.mark.parametrize("wanted", ["", "python", "c"])
+def test_without_libpq_a_command_says_what_to_install(wanted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PSYCOPG_IMPL", wanted)
     drivers = ("psycopg_binary", "psycopg_c", "psycopg.pq.pq_ctypes")
     done = without_extras(
         "from softwalltime.cli import main; main()", "db", "current", "--dsn", "dbname=none", more=drivers
     )
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
-        "softwalltime: libpq is missing: install libpq5 (Debian) or libpq (RHEL), "
-        "or run pip install 'pbs-softwalltime[binary]'\n"
-    )
+    problem = "libpq is missing: install libpq5 (Debian) or libpq (RHEL)"
+    if wanted == "c":
+        problem = "psycopg cannot be loaded as PSYCOPG_IMPL asks: unset it"
+    assert done.stderr == f"softwalltime: {problem}, or run pip install 'pbs-softwalltime[binary]'\n"
 
 
 @pytest.mark.parametrize("command", ["replay", "report", "simulate", "sweep", "advise"])

@@ -18,9 +18,11 @@ def what_to_install(error: ImportError, extra: str = "") -> str:
 
     :param extra: name this extra where a package to measure is missing, whichever is the smallest that contains it.
     """
-    if "no pq wrapper available" in str(error):
-        # psycopg's own message has a line for each way in which it has looked.
+    # psycopg's own message has a line for each way in which it has looked.
+    if "no pq wrapper available" in str(error) or "requested psycopg 'python'" in str(error):
         return f"libpq is missing: install libpq5 (Debian) or libpq (RHEL), or run {_pip('binary')}"
+    if "requested psycopg" in str(error):
+        return f"psycopg cannot be loaded as PSYCOPG_IMPL asks: unset it, or run {_pip('binary')}"
     package = (error.name or "").partition(".")[0]
     if package not in EXTRAS or not isinstance(error, ModuleNotFoundError):
         return ""

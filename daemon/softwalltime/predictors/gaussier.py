@@ -106,9 +106,8 @@ class Gaussier(Predictor):
         self._user(submission.user).add(run)
         insort(self._pending, (end, asked.job_id, job.server, submission.user, run, asked))
         self._newest = max(self._newest, end)
-        for _ in range(
-            bisect_left(self._pending, (self._newest - LATENESS + 1,), hi=min(_AT_ONCE, len(self._pending)))
-        ):
+        due = bisect_left(self._pending, (self._newest - LATENESS + 1,), hi=min(_AT_ONCE, len(self._pending)))
+        for _ in range(due):
             self._train()
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
