@@ -20,14 +20,13 @@ from numpy.typing import NDArray
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.events import Kind
-from softwalltime.jobs import Prediction, Submission
-from softwalltime.predictors.calibrated import AT_SUBMISSION, LATER, PLAIN, SOON, Calibrated, Pending
-from softwalltime.predictors.learned.distribution import Floats, Quantiles
+from softwalltime.jobs import Prediction
+from softwalltime.predictors.calibrated import PLAIN
+from softwalltime.predictors.learned.distribution import Floats
 from softwalltime.predictors.learned.network import SHIPPED, load
-from softwalltime.predictors.learned.similarity import Estimate, Known
-from softwalltime.predictors.registry import make
 from softwalltime.replay.workload import Workload
 from softwalltime.text_table import table
+from tests.benchmarks.shared_estimates import SharedEstimates
 from tests.samples import TRACES
 
 NAMES = ("KTH", "SDSC", "LLNL", "HPC2N", "CEA")
@@ -82,62 +81,23 @@ def held_out(trace: str, folder: Path) -> Iterator[str]:
         yield SHIPPED
 
 
-class _Targets:
-    """A predictor for each target; the first one's past jobs and estimates, which cost the most, serve all of them."""
-
-    def __init__(self, weights: str) -> None:
-        models = [make(f"calibrated:weights={weights},target={target}") for target in TARGETS]
-        self.models = [model for model in models if isinstance(model, Calibrated)]
-        self._made: Estimate | None = None
-        self.first, *others = self.models
-        self._estimate, self._adjust_first = self.first._estimate, self.first._adjust_price
-        self.first._estimate, self.first._adjust_price = self._keep, self._adjust  # type: ignore[method-assign]
-        for model in others:
-            model._users = self.first._users
-            model._known = lambda *_: None  # type: ignore[method-assign,assignment,return-value]
-            model._estimate = lambda _: self._made  # type: ignore[method-assign,assignment,return-value]
-
-    def predict(self, submission: Submission, now: int) -> tuple[Prediction | None, list[float]]:
-        """Return the first target's prediction, and the seconds for each target."""
-        walltime = submission.walltime or 0
-        answer = self.first.predict(submission, now)
-        if not isinstance(answer, Prediction) or self._made is None:
-            return None, [walltime] * len(TARGETS)
-        shares, sample = self._made.shares, answer.sample
-        assert isinstance(sample, Quantiles)
-        which = LATER if now - submission.submitted > SOON else AT_SUBMISSION
-        found = [
-            model._number(shares, sample, walltime, submission.ncpus, model._prices[which].log) for model in self.models
-        ]
-        return answer, [min(max(math.ceil(seconds), 1), walltime) for seconds in found]
-
-    def _keep(self, known: Known) -> Estimate:
-        self._made = self._estimate(known)
-        return self._made
-
-    def _adjust(self, job: Pending, now: int, which: int, each: int) -> Floats | None:
-        found = self._adjust_first(job, now, which, each)
-        for model in self.models[1:] if found is not None else ():
-            model._settled = self.first._settled
-            model._adjust_price(job, now, which, each)
-        return found
-
-
 def _figures(workload: Workload, weights: str) -> dict[str, list[str]]:
     walltime = workload.walltime.astype(float)
     at_submission, at_start = np.tile(walltime, (len(TARGETS), 1)), np.tile(walltime, (len(TARGETS), 1))
     quantiles, means = np.tile(walltime[:, None], len(QUANTILES)), walltime.copy()
-    targets = _Targets(weights)
+    models = SharedEstimates([f"calibrated:weights={weights},target={target}" for target in TARGETS])
     for stride in workload.stream(everything=True):
         for kind, number, job in zip(*stride, strict=True):
             if kind in (Kind.SUBMITTED, Kind.STARTED):
                 now, chosen = workload.time(kind, number), at_submission if kind == Kind.SUBMITTED else at_start
-                first, chosen[:, number] = targets.predict(job.submission, now)
-                if kind == Kind.SUBMITTED and first is not None:
+                answers = models.predict(job.submission, now)
+                chosen[:, number] = [_seconds(answer, walltime[number]) for answer in answers]
+                first = answers[0]
+                if kind == Kind.SUBMITTED and isinstance(first, Prediction):
                     quantiles[number], means[number] = first.quantiles(QUANTILES), first.mean
-            targets.first.observe(workload.event(kind, number, job))
+            models.models[0].observe(workload.event(kind, number, job))
             if kind == Kind.ENDED and workload.teaches[number]:
-                targets.first.learn(job)
+                models.learn(job)
     scored = workload.scored & (workload.submitted >= workload.submitted[0] + LEFT_OUT)
     runtime, submitted = np.minimum(workload.runtime, workload.walltime)[scored].astype(float), workload.submitted
     order = np.argsort(TARGETS).tolist()
@@ -153,6 +113,10 @@ def _figures(workload: Workload, weights: str) -> dict[str, list[str]]:
         "worst month": [_worst_month(p < runtime, month) for p in at_submission],
         "ranges and errors": _errors(quantiles[scored].T, means[scored], runtime),
     }
+
+
+def _seconds(answer: object, walltime: float) -> float:
+    return min(math.ceil(answer.seconds), walltime) if isinstance(answer, Prediction) else walltime
 
 
 def _accuracy(p: Floats, runtime: Floats) -> str:

@@ -1,8 +1,8 @@
-"""Schedules with calibrated on recorded traces: expansion factors by its median, its mean for waiting jobs.
+"""Simulate recorded traces with the predictor calibrated: its median orders the queue, its mean is the waiting value.
 
-Compared with WFP and walltimes, and with the same order and half the walltime, on shaken workloads, each policy on the
-same ones.  The weights are held out (see :mod:`.bench_attention`).  Figures are saved in build/schedules as they are
-computed; the same command continues from there.
+The order is that of expansion factors.  It is compared with WFP and walltimes, and with the same order and half the
+walltime.  All policies run on the same shaken workloads.  The weights are held out (see :mod:`.bench_attention`).
+Figures are saved in build/schedules as they are computed; the same command continues from there.
 
 SOFTWALLTIME_BENCH_TRACES (``SDSC=31-40,HPC2N=31-40,CEA=31-40``) changes traces and seeds.
 """

@@ -1,6 +1,7 @@
-"""Predictors calibrated that differ in what they choose from the same distributions, measured in one pass.
+"""Measure several variants of the predictor calibrated in one pass over the jobs.
 
-The distribution of a job depends on the weights alone.  The first predictor estimates, the others take its estimates.
+They have the same weights, and therefore the same distributions: the first one estimates them, the others take its
+estimates.  For that, methods of the objects are replaced.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from softwalltime.events import Kind
-from softwalltime.jobs import CompletedJob, Prediction
+from softwalltime.jobs import CompletedJob, Prediction, Submission
 from softwalltime.predictors.calibrated import Calibrated
 from softwalltime.predictors.learned.similarity import Estimate, Known
 from softwalltime.predictors.registry import make
@@ -44,13 +45,13 @@ class SharedEstimates:
         first, *others = self.spent
         return [first / 1e9, *((each + self._estimating) / 1e9 for each in others)]
 
-    def predict(self, job: CompletedJob) -> list[object]:
-        """Return each predictor's answer at the submission."""
+    def predict(self, submission: Submission, now: int) -> list[object]:
+        """Return each predictor's answer at ``now`` (epoch seconds)."""
         self._made.clear()
         answers: list[object] = []
         for place, model in enumerate(self.models):
             self._place, begin = 0, thread_time_ns()
-            answers.append(model.predict(job.submission, job.submission.submitted))
+            answers.append(model.predict(submission, now))
             self.spent[place] += thread_time_ns() - begin
         return answers
 
@@ -69,16 +70,16 @@ class SharedEstimates:
             self._made.append(estimate(known))
             return self._made[-1]
 
-        model._estimate = self._timed(keep)  # type: ignore[method-assign]
-        model.known = self._timed(model.known)  # type: ignore[method-assign]
-        model._known = self._timed(model._known)  # type: ignore[method-assign]
+        model._estimate = self._timed(keep)  # type: ignore[method-assign]  # keeps what it returns
+        model.known = self._timed(model.known)  # type: ignore[method-assign]  # is timed
+        model._known = self._timed(model._known)  # type: ignore[method-assign]  # is timed
 
     def _follow(self, model: Calibrated) -> None:
         # What is known is only handed on to the estimate.
         known: Any = None
-        model.known = lambda *_: (known, [])  # type: ignore[method-assign]
-        model._known = lambda *_: known  # type: ignore[method-assign]
-        model._estimate = lambda _: self._next()  # type: ignore[method-assign]
+        model.known = lambda *_: (known, [])  # type: ignore[method-assign]  # costs nothing
+        model._known = lambda *_: known  # type: ignore[method-assign]  # costs nothing
+        model._estimate = lambda _: self._next()  # type: ignore[method-assign]  # takes the first one's
 
     def _next(self) -> Estimate:
         self._place += 1
@@ -109,7 +110,7 @@ def record_together(workload: Workload, specs: Sequence[str]) -> list[Recorded]:
     for stride in workload.stream(starts=True, everything=True):
         for kind, number, job in zip(*stride, strict=True):
             if kind == Kind.SUBMITTED and not job.submission.shrink_to_fit:
-                answers = shared.predict(job)
+                answers = shared.predict(job.submission, job.submission.submitted)
                 found[:, number] = [each.seconds if isinstance(each, Prediction) else np.nan for each in answers]
                 if isinstance(answers[0], Prediction):
                     medians[number] = answers[0].quantile(0.5)

@@ -93,24 +93,33 @@ def named_specs(listed: str | None, single: tuple[str, ...]) -> list[str]:
     return (split_specs(listed) if listed is not None else []) + list(single)
 
 
+def list_of_predictors(several: str, one: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return what adds ``--predictors`` and ``--predictor``, which are passed as ``listed`` and ``single``.
+
+    :param several: the help of the first one.
+    :param one: what the second one names.
+    """
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in (
+            click.option(
+                "--predictor", "single", multiple=True, metavar="SPEC", shell_complete=complete_predictor,
+                help=f"{one}; repeatable.",
+            ),
+            click.option(
+                "--predictors", "listed", metavar="LIST", shell_complete=complete_predictor, help=several,
+            ),
+        ):  # fmt: skip
+            command = option(command)
+        return command
+
+    return add
+
+
 def predictors_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that name predictors; pass ``specs`` without duplicates, the baseline first."""
 
-    @click.option(
-        "--predictors",
-        "listed",
-        metavar="LIST",
-        shell_complete=complete_predictor,
-        help=f"Predictors, separated by commas.  Default: {PUBLISHED}.",
-    )
-    @click.option(
-        "--predictor",
-        "single",
-        multiple=True,
-        metavar="SPEC",
-        shell_complete=complete_predictor,
-        help="One predictor; repeatable.",
-    )
+    @list_of_predictors(f"Predictors, separated by commas.  Default: {PUBLISHED}.", "One predictor")
     @wraps(command)
     def wrapped(*args: Any, listed: str | None, single: tuple[str, ...], **kwargs: Any) -> Any:
         specs = tuple(dict.fromkeys((BASELINE, *(named_specs(listed, single) or split_specs(PUBLISHED)))))

@@ -7,18 +7,18 @@ from pathlib import Path
 import click
 import numpy as np
 
-from softwalltime.cli.completing import complete_predictor, complete_source
+from softwalltime.cli.completing import complete_source
 from softwalltime.cli.options import LazySettings, store_options
 from softwalltime.cli.output import Output, output_options
 from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
+from softwalltime.cli.runtime_history import runtimes_option
 from softwalltime.cli.selection import JobSelection, selection_options
 from softwalltime.cli.sources import load_columns
 from softwalltime.errors import SourceError
 from softwalltime.forecast.arrivals import ArrivalModel
 from softwalltime.forecast.calibration import Calibration
 from softwalltime.forecast.calibration_file import CalibrationFile, save_calibration
-from softwalltime.forecast.history import PREDICTOR
 from softwalltime.forecast.judgement import BOUND, METHODS, GivenSchedule, StartScores, judge, sampled, scores
 from softwalltime.forecast.runtimes import RuntimeModel
 from softwalltime.forecast.start_classes import KINDS, by_class
@@ -81,15 +81,7 @@ COLUMNS = ("time", "method", *(field.name for field in fields(StartScores)))
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=complete_source)
 @click.option("--processors", type=click.IntRange(1), metavar="N", help="Machine size.  Default: the most in use.")
 @click.option("--recorded", is_flag=True, help="Judge against the recorded starts instead of a simulated schedule.")
-@click.option(
-    "--predictor",
-    "spec",
-    default=PREDICTOR,
-    show_default=True,
-    metavar="SPEC",
-    shell_complete=complete_predictor,
-    help="Predictor of runtimes.",
-)
+@runtimes_option
 @click.option(
     "--sample",
     type=click.IntRange(1),

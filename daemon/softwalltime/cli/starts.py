@@ -6,18 +6,17 @@ from pathlib import Path
 
 import click
 
-from softwalltime.cli.completing import complete_predictor, complete_source
+from softwalltime.cli.completing import complete_source
 from softwalltime.cli.live import SECONDS, look
 from softwalltime.cli.options import LazySettings, store_options
 from softwalltime.cli.output import Output, output_options
 from softwalltime.cli.progress import progress_bar
-from softwalltime.cli.runtime_history import learn
+from softwalltime.cli.runtime_history import learn, runtimes_option
 from softwalltime.cli.start_rows import StartDocument, StartsDocument, print_csv, print_table, start_document
 from softwalltime.cli.stored_starts import StartSelection, matches, print_stored
 from softwalltime.errors import UsageError
 from softwalltime.forecast.calibration_file import load_calibration
 from softwalltime.forecast.expected import expected_starts
-from softwalltime.forecast.history import PREDICTOR
 from softwalltime.forecast.probes import PROBE, probe_job, probe_of
 from softwalltime.forecast.queue_model import FEWER_RUNS, FEWEST_RUNS, RUNS, ModelledQueue, model_of
 from softwalltime.forecast.snapshot import ServerSnapshot, load_snapshot
@@ -47,15 +46,7 @@ from softwalltime.simulation.policies import SOFT_WALLTIME
     help="Learn runtimes from this log, folder of logs or trace, or store; repeatable.  Default: the store of the "
     "settings, if they name one.",
 )  # fmt: skip
-@click.option(
-    "--predictor",
-    "spec",
-    default=PREDICTOR,
-    show_default=True,
-    metavar="SPEC",
-    shell_complete=complete_predictor,
-    help="Predictor of runtimes.",
-)
+@runtimes_option
 @click.option(
     "--runs",
     type=click.IntRange(0),

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from softwalltime.cli.completing import complete_predictor, complete_source
-from softwalltime.cli.options import LazySettings, minimum_option, named_specs, store_options
+from softwalltime.cli.completing import complete_source
+from softwalltime.cli.options import LazySettings, list_of_predictors, minimum_option, named_specs, store_options
 from softwalltime.cli.output import Output, output_options
 from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
@@ -43,20 +43,9 @@ SHOWN = 10
     "-o", "--output", "file", required=True, type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
     help="File for the results, .csv or .parquet.",
 )  # fmt: skip
-@click.option(
-    "--predictors",
-    "listed",
-    metavar="LIST",
-    shell_complete=complete_predictor,
-    help="Predictors or grids, separated by commas.",
-)
-@click.option(
-    "--predictor",
-    "single",
-    multiple=True,
-    metavar="SPEC",
-    shell_complete=complete_predictor,
-    help="One predictor or grid; repeatable.",
+@list_of_predictors(
+    "Predictors or grids, separated by commas.",
+    "One predictor or grid",
 )
 @click.option(
     "--jobs", "processes", type=click.IntRange(1), metavar="N", help="Number of processes.  Default: one per core."

@@ -9,8 +9,8 @@ from typing import Any
 import click
 import numpy as np
 
-from softwalltime.cli.completing import complete_predictor, complete_source
-from softwalltime.cli.options import LazySettings, Seeds, minimum_option, named_specs, store_options
+from softwalltime.cli.completing import complete_source
+from softwalltime.cli.options import LazySettings, Seeds, list_of_predictors, minimum_option, named_specs, store_options
 from softwalltime.cli.output import Output, output_options, prefixed
 from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
@@ -78,20 +78,9 @@ class TuneDocument:
 
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=complete_source)
-@click.option(
-    "--predictors",
-    "listed",
-    metavar="LIST",
-    shell_complete=complete_predictor,
-    help="Try only these predictors or grids, separated by commas.  Default: all, with the options they name.",
-)
-@click.option(
-    "--predictor",
-    "single",
-    multiple=True,
-    metavar="SPEC",
-    shell_complete=complete_predictor,
-    help="One predictor or grid; repeatable.",
+@list_of_predictors(
+    "Try only these predictors or grids, separated by commas.  Default: all, with the options they name.",
+    "One predictor or grid",
 )
 @click.option(
     "--target",

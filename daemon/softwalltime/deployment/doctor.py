@@ -26,12 +26,7 @@ from softwalltime.deployment.ownership import settings_writable_by_others
 from softwalltime.deployment.pbs import HooksHiddenError, PbsError, Qmgr, QmgrObjects, find
 from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe
 from softwalltime.deployment.read_settings import read_settings, sched_configs
-from softwalltime.deployment.scheduler_setup import (
-    RESOURCE,
-    requirements,
-    resource_of,
-    setup_of,
-)
+from softwalltime.deployment.scheduler_setup import RESOURCE, requirements, resource_of, setup_of
 from softwalltime.deployment.shown_starts import check_shown_starts, shows_starts
 from softwalltime.deployment.subprocess_call import SubprocessError
 from softwalltime.errors import SoftwalltimeError

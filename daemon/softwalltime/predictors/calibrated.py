@@ -183,7 +183,7 @@ class Calibrated(Predictor):
             user.running[submission.job_id] = (0.0, start, *row[SUBMITTED:])
 
     def learn(self, job: CompletedJob) -> None:
-        """Add the job to its user's and its project's; let a job that ended ``LATENESS`` before adjust the prices."""
+        """Add the job to those of its user and project; let a job that ended ``LATENESS`` before adjust the prices."""
         submission, end, runtime = job.submission, job.end, job.runtime
         walltime = submission.walltime
         if not walltime or runtime <= 0:

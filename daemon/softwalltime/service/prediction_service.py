@@ -151,7 +151,7 @@ class PredictionService:
 
     @contextmanager
     def _alone(self, predictor: Predictor) -> Iterator[None]:
-        """Log an error of a shadow predictor: it must not end the worker's step, which teaches the policy's as well."""
+        """Log an error of a shadow predictor, which must not end the step in which other predictors learn too."""
         try:
             yield
         # A predictor of another package may fail in any way.

@@ -26,7 +26,7 @@ EXTENSIONS = (0, 1, 2, 3, 6, 11)
 WEEK_LEAST = 20
 """Jobs without which a week has no rate of underestimation."""
 MOST_POINTS = 60
-"""Weeks with a rate of their own; of a longer time several weeks are one."""
+"""Most points in the plot by week; with more weeks, one point is several weeks."""
 QUEUES = 6
 """Number of queues with a box."""
 
