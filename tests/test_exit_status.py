@@ -95,6 +95,26 @@ def test_a_command_that_a_signal_ends_exits_with_1(number: signal.Signals) -> No
     assert error.strip() == "softwalltime: interrupted"
 
 
+@pytest.mark.parametrize("service", [["serve"], ["ingest", "--follow", "."]])
+def test_a_service_that_is_stopped_while_it_starts_has_not_failed(service: list[str]) -> None:
+    signalled = (
+        "import os, signal, sys; from softwalltime.cli import main, options; "
+        "options.load_settings = lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM); main(sys.argv[1:])"
+    )
+    done = subprocess.run([sys.executable, "-c", signalled, *service], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_service_stops_though_a_library_swallowed_the_interruption() -> None:
+    swallowed = (
+        "import os, signal\nfrom softwalltime.cli.interruption import Interruption, handle_signals\n"
+        "handle_signals(); stopping = Interruption(); print(stopping.is_set())\n"
+        "try: os.kill(os.getpid(), signal.SIGTERM)\nexcept KeyboardInterrupt: print(stopping.is_set())"
+    )
+    done = subprocess.run([sys.executable, "-c", swallowed], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]
+
+
 def test_an_ignored_sighup_stays_ignored() -> None:
     check = (
         "import os, signal; from softwalltime.cli.interruption import handle_signals; handle_signals(); "

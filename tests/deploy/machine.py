@@ -5,6 +5,7 @@ is done or killed.  ``SOFTWALLTIME_TEST_PACKAGES`` may name a folder with packag
 they are built, which takes half a minute.
 """
 
+import inspect
 import os
 import shutil
 import signal
@@ -118,10 +119,13 @@ class Machine:
         return False
 
     def until(self, condition: Callable[[], object]) -> None:
-        """Wait until something is so, or fail."""
+        """Wait until something is so, or fail with what the units say: a CI's output may show nothing else."""
         deadline = time.monotonic() + PATIENT
         while not condition():
-            assert time.monotonic() < deadline, "the condition was not met in time"
+            if time.monotonic() > deadline:
+                units = "systemctl --no-pager --lines=15 status 'softwalltime*' 'postgresql@*'; systemctl --failed"
+                said = self.run(units, check=False) if self._boot is not None else ""
+                raise AssertionError(f"not so in {PATIENT:.0f} s: {inspect.getsource(condition).strip()}\n{said}")
             time.sleep(0.2)
 
     def shut_down(self) -> None:

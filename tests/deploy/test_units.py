@@ -200,7 +200,7 @@ def test_5_a_reload_applies_the_policy_in_the_same_process(configured: Machine) 
 def test_6_after_a_kill_it_restarts_in_seconds(configured: Machine) -> None:
     restarts = int(show(configured, "NRestarts"))
     configured.run(f"kill -9 {show(configured, 'MainPID')}")
-    configured.until(lambda: int(show(configured, "NRestarts")) == restarts + 1)
+    configured.until(lambda: int(show(configured, "NRestarts")) > restarts)
     configured.until(lambda: show(configured, "ActiveState") == "active")
     configured.until(lambda: status(configured)["ready"])
 
@@ -208,7 +208,7 @@ def test_6_after_a_kill_it_restarts_in_seconds(configured: Machine) -> None:
 def test_7_the_watchdog_restarts_a_hung_daemon(configured: Machine) -> None:
     restarts = int(show(configured, "NRestarts"))
     configured.run(f"kill -STOP {show(configured, 'MainPID')}")
-    configured.until(lambda: int(show(configured, "NRestarts")) == restarts + 1)
+    configured.until(lambda: int(show(configured, "NRestarts")) > restarts)
     configured.until(lambda: show(configured, "ActiveState") == "active")
     assert "watchdog" in configured.run(
         "journalctl -u softwalltime --no-pager; journalctl --no-pager | grep -i watchdog"
@@ -224,7 +224,7 @@ def test_8_without_the_accounting_folder_it_logs_the_reason_and_retries(configur
         # The journal has it some time after the unit has failed.
         configured.until(lambda: said in configured.run("journalctl -u softwalltime --no-pager -n 20"))
     finally:
-        configured.run("rm -rf /var/spool/pbs/server_priv; mv /var/spool/pbs/elsewhere /var/spool/pbs/server_priv")
+        configured.run("cd /var/spool/pbs; rm -rf server_priv; mv --no-target-directory elsewhere server_priv")
     configured.until(lambda: show(configured, "ActiveState") == "active")
 
 

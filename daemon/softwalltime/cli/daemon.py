@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from softwalltime import __version__
+from softwalltime.cli.interruption import ending_normally
 from softwalltime.cli.options import LazySettings, log_option, store_options
 from softwalltime.cli.output import Output, flattened, output_options
 from softwalltime.errors import UsageError
@@ -40,9 +41,6 @@ def serve(socket: Path | None, accounting: Path | None, log_format: str, setting
       softwalltime serve --config softwalltime.toml
       softwalltime serve --config /etc/softwalltime/softwalltime.toml
     """
-    from softwalltime.service.daemon import serve as run
-    from softwalltime.service.logs import set_up_logging
-
     config: Path | None = click.get_current_context().params["config"]
 
     def load() -> Settings:
@@ -50,8 +48,12 @@ def serve(socket: Path | None, accounting: Path | None, log_format: str, setting
         _require_own_settings(config)
         return loaded
 
-    set_up_logging(log_format)
-    run(load(), load, __version__)
+    with ending_normally():
+        from softwalltime.service.daemon import serve as run
+        from softwalltime.service.logs import set_up_logging
+
+        set_up_logging(log_format)
+        run(load(), load, __version__)
 
 
 def _require_own_settings(config: Path | None) -> None:

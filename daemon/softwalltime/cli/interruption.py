@@ -1,10 +1,14 @@
-"""SIGINT, SIGTERM and SIGHUP: clean up, then exit with status 1."""
+"""SIGINT, SIGTERM and SIGHUP: clean up, then exit with status 1, or 0 where a signal is the normal end."""
 
 import os
 import signal
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from threading import Event
 from types import FrameType
+
+from softwalltime.errors import SoftwalltimeError
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _received: list[int] = []
@@ -29,6 +33,30 @@ def check_interruption() -> None:
     """Raise ``KeyboardInterrupt`` if a signal came: code that ran meanwhile may have swallowed the first one."""
     if interrupted():
         raise KeyboardInterrupt
+
+
+class Interruption(Event):
+    """An event that is set once one of the signals came, also if a library swallowed its ``KeyboardInterrupt``."""
+
+    def is_set(self) -> bool:
+        """Whether to stop."""
+        return interrupted() or super().is_set()
+
+
+@contextmanager
+def ending_normally() -> Iterator[None]:
+    """Run a service: it ends with status 0 if one of the signals came, also while it starts.
+
+    To systemd, another status of a unit that it stops is a failure.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        pass
+    except SoftwalltimeError:
+        # What the service was doing may have failed of the signal.
+        if not interrupted():
+            raise
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:

@@ -1,6 +1,5 @@
 """``softwalltime ingest``: fill the store."""
 
-from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import click
 from softwalltime.accounting.files import expand
 from softwalltime.accounting.opening import size_on_disk
 from softwalltime.accounting.tally import Tally
+from softwalltime.cli.interruption import Interruption, ending_normally
 from softwalltime.cli.options import LazySettings, ServerName, log_option, store_options
 from softwalltime.cli.output import Output, output_options
 from softwalltime.cli.problems import problems
@@ -88,7 +88,9 @@ def ingest(
     if malformed:
         return _show_malformed(settings(), server)
     if follow:
-        return _follow(settings(server=server, accounting=paths[0] if paths else None), paths, log_format)
+        with ending_normally():
+            _follow(settings(server=server, accounting=paths[0] if paths else None), paths, log_format)
+        return 0
     if not paths:
         raise click.UsageError("Missing argument 'PATH...'.")
     return _ingest(paths, settings(server=server), output, again=again)
@@ -132,7 +134,7 @@ def _ingest(paths: tuple[Path, ...], settings: Settings, output: Output, *, agai
     return 1 if tally.broken else 0
 
 
-def _follow(settings: Settings, paths: tuple[Path, ...], log_format: str) -> int:
+def _follow(settings: Settings, paths: tuple[Path, ...], log_format: str) -> None:
     from softwalltime.service.follow import Follower, follow
     from softwalltime.service.logs import set_up_logging
     from softwalltime.store.opening import open_store
@@ -140,10 +142,8 @@ def _follow(settings: Settings, paths: tuple[Path, ...], log_format: str) -> int
     if len(paths) > 1 or settings.accounting is None:
         raise click.UsageError("--follow takes one PATH, or the accounting folder of the settings file.")
     set_up_logging(log_format)
-    # SIGTERM and Ctrl-C are the normal ways to stop it.
-    with suppress(KeyboardInterrupt):
-        follow(Follower(settings.accounting, settings.server), lambda: open_store(settings), settings.teaching)
-    return 0
+    follower = Follower(settings.accounting, settings.server)
+    follow(follower, lambda: open_store(settings), settings.teaching, Interruption())
 
 
 def _show_malformed(settings: Settings, server: str | None) -> int:
