@@ -1,6 +1,7 @@
 """The champion: which predictor it asks, when it switches, and what it says."""
 
 import pickle
+from importlib.resources import files
 
 import pytest
 
@@ -124,6 +125,16 @@ def test_its_predictors_observe_and_are_fitted() -> None:
 def test_wrong_predictors_get_one_line(of: str, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         make(f"champion:of={of}")
+
+
+def test_the_options_of_its_predictors_may_be_paths() -> None:
+    missing = "calibrated:weights=/nowhere/site.json"
+    with pytest.raises(OptionError, match=r"/nowhere/site\.json"):
+        make(f"champion:of=v3/{missing}/usage")
+    shipped = str(files("softwalltime") / "predictors" / "learned" / "attention.json")
+    model = make(f"champion:of=v3/calibrated:weights={shipped};target=0.1/usage")
+    assert isinstance(model, Champion)
+    assert model.options.of == ("v3", f"calibrated:weights={shipped},target=0.1", "usage")
 
 
 def test_a_champion_can_be_named_in_a_list() -> None:

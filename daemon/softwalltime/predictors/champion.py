@@ -40,7 +40,18 @@ Objective = Literal["accuracy", "absolute-error"]
 def _split(value: object) -> object:
     if not isinstance(value, str):
         return value
-    return tuple(spec.strip().replace(";", ",") for spec in value.split("/"))
+    # The registry imports this module.
+    from softwalltime.predictors.registry import entries
+
+    names = {name for entry in entries() for name in entry.names}
+    specs: list[str] = []
+    for part in value.split("/"):
+        if specs and ":" in specs[-1] and part.partition(":")[0].strip() not in names:
+            # The value of an option may be a path.
+            specs[-1] += f"/{part}"
+        else:
+            specs.append(part)
+    return tuple(spec.strip().replace(";", ",") for spec in specs)
 
 
 def _check(specs: tuple[str, ...]) -> tuple[str, ...]:
