@@ -114,6 +114,9 @@ def gather(
     rows = found + busy
     weights = np.empty(found)
     weight_sum = short_sum = killed_sum = mean_sum = square_sum = name_sum = 0.0
+    # Places of the previous row, from which those of the next one are searched: few steps, because jobs that ended one
+    # after the other were mostly submitted so too.
+    before, early, done = total, total, count
     for row in range(rows):
         is_past = row < found
         jobs = ended if is_past else running
@@ -126,7 +129,14 @@ def gather(
         alike = of_walltime and of_ncpus and same_queue
         of_name = name != 0 and jobs[NAME, place] == name
         apart, ratio = abs(jobs_walltime - walltime), abs(jobs[NCPUS, place] - ncpus)
-        since = max(total + 1 - np.searchsorted(submitted, then, "right"), 0)
+        while before > 0 and submitted[before - 1] >= then:
+            before -= 1
+        while before < total and submitted[before] < then:
+            before += 1
+        after = before
+        while after < total and submitted[after] <= then:
+            after += 1
+        since = total + 1 - after
         log_hours = math.log1p(max(now - jobs[END, place], 0.0) / 3600.0) if is_past else 0.0
         prior = -0.8 * apart - 0.4 * ratio - 0.75 * _LOG1P[min(max(since - 1, 0), _LAST_COUNT)]
         if not of_walltime:
@@ -146,10 +156,17 @@ def gather(
             kind = REACHED if jobs_walltime >= walltime else CENSORED
         base[row], logs[row], shifts[row], kinds[row] = prior, log - walltime, walltime - jobs_walltime, kind
         # The job's place in the sequence of submissions, and of ends.
-        before = np.searchsorted(submitted, then)
+        burst_began = then - BURST
+        while early > 0 and submitted[early - 1] >= burst_began:
+            early -= 1
+        while early < total and submitted[early] < burst_began:
+            early += 1
+        while done > 0 and ended[END, done - 1] > then:
+            done -= 1
+        while done < count and ended[END, done] <= then:
+            done += 1
         gap = math.log1p(max(then - submitted[before - 1], 0.0)) if before > 0 else LONG_AGO
-        burst = _LOG1P[min(before - np.searchsorted(submitted, then - BURST), _LAST_COUNT)]
-        done = np.searchsorted(ended[END], then, "right")
+        burst = _LOG1P[min(before - early, _LAST_COUNT)]
         end_gap = math.log1p(max(then - ended[END, done - 1], 0.0)) if done > 0 else LONG_AGO
         outcome = ended[RUNTIME, done - 1] if done > 0 else jobs_walltime
         rank = count - 1 - place if is_past else 0
@@ -195,19 +212,21 @@ def gather(
             square_sum += weight * (log - walltime) ** 2
             name_sum += weight * of_name
     # How many of the past jobs, by weight, ran as long.
+    same, similar = np.zeros(rows), np.zeros(rows)
+    for other in range(found):
+        log, weight = logs[other], weights[other]
+        # Without a branch, so that the compiler takes several rows at once.
+        for row in range(rows):
+            difference = abs(logs[row] - log)
+            similar[row] += weight if difference < SIMILAR_RUNTIME else 0.0
+            same[row] += weight if difference < SAME_RUNTIME else 0.0
     for row in range(rows):
-        same = similar = 0.0
-        for other in range(found):
-            difference = abs(logs[row] - logs[other])
-            if difference < SIMILAR_RUNTIME:
-                similar += weights[other]
-                if difference < SAME_RUNTIME:
-                    same += weights[other]
-        pairs[row, 22] = same / weight_sum if weight_sum > 0 else 0.0
-        pairs[row, 23] = similar / weight_sum if weight_sum > 0 else 0.0
-    for row in range(rows):
-        for feature in range(PAIR):
-            pairs[row, feature] = min(max(pairs[row, feature], -LARGEST), LARGEST)
+        pairs[row, 22] = same[row] / weight_sum if weight_sum > 0 else 0.0
+        pairs[row, 23] = similar[row] / weight_sum if weight_sum > 0 else 0.0
+    least, most = np.float32(-LARGEST), np.float32(LARGEST)
+    of_pairs = pairs.ravel()
+    for place in range(rows * PAIR):
+        of_pairs[place] = min(max(of_pairs[place], least), most)
     # Priors.
     own = 0
     for place in range(count - 1, -1, -1):
@@ -218,17 +237,18 @@ def gather(
         priors[1, project[place]] += 1.0
     for place in range(len(queue)):
         priors[2, queue[place]] += 1.0
-    means = np.zeros(3)
-    for which in range(3):
-        jobs_of = own if which == 0 else len(project) if which == 1 else len(queue)
-        if jobs_of:
-            for place in range(SIZE):
-                priors[which, place] /= jobs_of
-                means[which] += priors[which, place] * (place - REACHES)
-        means[which] /= 4.0 * STEPS
-    site, known = 0.0, 0.0
+    # One loop: each sum waits for its last value, but not for those of the others.
+    own_jobs, project_jobs, queue_jobs = max(own, 1), max(len(project), 1), max(len(queue), 1)
+    own_mean = project_mean = queue_mean = site = known = 0.0
     for place in range(SIZE):
-        site += everybody[place] * (place - REACHES)
+        steps = float(place - REACHES)
+        priors[0, place] /= own_jobs
+        priors[1, place] /= project_jobs
+        priors[2, place] /= queue_jobs
+        own_mean += priors[0, place] * steps
+        project_mean += priors[1, place] * steps
+        queue_mean += priors[2, place] * steps
+        site += everybody[place] * steps
         known += everybody[place]
     site = site / (4.0 * STEPS * known) if known > 0 else 0.0
     seconds = round(math.exp(walltime))
@@ -285,13 +305,13 @@ def gather(
     job[38] = math.log1p(streak) / 3.0
     job[39] = math.log(weight_sum + 0.01) / 3.0
     job[40] = math.log1p(len(project)) / 5.0
-    job[41] = means[1]
+    job[41] = project_mean / (4.0 * STEPS)
     job[42] = priors[1, REACHES]
     job[43] = math.log1p(len(queue)) / 5.0
-    job[44] = means[2]
+    job[44] = queue_mean / (4.0 * STEPS)
     job[45] = priors[2, REACHES]
     job[46] = math.log1p(own) / 5.0
-    job[47] = means[0]
+    job[47] = own_mean / (4.0 * STEPS)
     job[48] = priors[0, REACHES]
     job[49] = burst_now / 3.0
     job[50] = name_sum / weight_sum if weight_sum > 0 else 0.0
@@ -299,5 +319,5 @@ def gather(
     job[52] = total > 0 and predecessor_now == key
     job[53] = alike_of_last / 8.0
     for feature in range(JOB):
-        job[feature] = min(max(job[feature], -LARGEST), LARGEST)
+        job[feature] = min(max(job[feature], least), most)
     return found
