@@ -72,13 +72,13 @@ class SharedEstimates:
 
         model._estimate = self._timed(keep)  # type: ignore[method-assign]  # keeps what it returns
         model.known = self._timed(model.known)  # type: ignore[method-assign]  # is timed
-        model._known = self._timed(model._known)  # type: ignore[method-assign]  # is timed
+        model._known_then = self._timed(model._known_then)  # type: ignore[method-assign]  # is timed
 
     def _follow(self, model: Calibrated) -> None:
         # What is known is only handed on to the estimate.
         known: Any = None
         model.known = lambda *_: (known, [])  # type: ignore[method-assign]  # costs nothing
-        model._known = lambda *_: known  # type: ignore[method-assign]  # costs nothing
+        model._known_then = lambda *_: known  # type: ignore[method-assign]  # costs nothing
         model._estimate = lambda _: self._next()  # type: ignore[method-assign]  # takes the first one's
 
     def _next(self) -> Estimate:

@@ -3,7 +3,7 @@
 import math
 from bisect import insort
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from heapq import nlargest
 from typing import ClassVar, Literal
 
@@ -14,7 +14,7 @@ from pydantic import Field
 from softwalltime.events import Deleted, Ended, Event, Started
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
-from softwalltime.predictors.learned import attention, compiled
+from softwalltime.predictors.learned import attention, compiled, sequence, sequence_kernel
 from softwalltime.predictors.learned.distribution import (
     KNOTS,
     SIZE,
@@ -30,6 +30,7 @@ from softwalltime.predictors.learned.network import Weights, load
 from softwalltime.predictors.learned.objectives import Objective, best_seconds, first_log_price
 from softwalltime.predictors.learned.price import Price, critical_cell
 from softwalltime.predictors.learned.priors import NO_BINS, ProjectJobs
+from softwalltime.predictors.learned.sequence import RUNNING
 from softwalltime.predictors.learned.similarity import Estimate, Known, estimate_runtime
 from softwalltime.predictors.learned.user_jobs import (
     END,
@@ -51,8 +52,6 @@ LATENESS = 86400
 """Seconds by which a job may become known late without a change of any later answer."""
 DAYS = 400
 """Days of history from which a new predictor learns."""
-RUNNING = 64
-"""Running jobs of one user that count, the last ones to start."""
 PRESENT = 1000
 """Waiting and running jobs of one user that count as submissions since a past job, the last ones."""
 PROJECTS = 8192
@@ -232,47 +231,39 @@ class Calibrated(Predictor):
         waiting = sum(then < now for then, _ in present) - len(running)
         # The last to start, whatever the order in which they became known.
         running = sorted(running if len(running) <= RUNNING else nlargest(RUNNING, running))
-        last = int(user.columns[END].searchsorted(now, "right"))
+        columns = user.columns
+        last = columns.shape[1]
+        # Most questions are about now.
+        if last and columns[END, last - 1] > now:
+            last = int(columns[END].searchsorted(now, "right"))
         # No more than a restarted daemon has (see ``history``).
         first = max(last - LEAST, 0)
         known = self._known(
             now,
             row_of(submission),
             (submission.group, submission.queue, submission.walltime or 0),
-            user.columns[:, first:last],
+            columns[:, first:last],
             np.array(running).T if running else _NONE,
-            user.columns[:, -LEAST:],
-            present,
+            *self._submissions(columns[:, -LEAST:], present, now),
             max(waiting, 0),
         )
         return known, user.ids[first:last]
 
-    def _known(
-        self, now: int, row: Row, key: Key, ended: Floats, running: Floats, submitted: Floats,
-        present: Sequence[tuple[float, float]], waiting: int,
-    ) -> Known:  # fmt: skip
-        """Return what is known about a job.
+    def _submissions(self, submitted: Floats, present: sequence.Present, now: int) -> tuple[Floats, Floats]:
+        if self._compiled:
+            return sequence_kernel.submissions(submitted, present, now, attention.compiled)
+        return sequence.submissions(submitted, present, now)
 
-        :param submitted: jobs, some of which were submitted before.
-        :param present: of further ones the submission and the key.
-        """
-        times = submitted[SUBMITTED]
-        before = times < now
+    def _known(
+        self, now: int, row: Row, key: Key, ended: Floats, running: Floats, times: Floats, keys: Floats, waiting: int
+    ) -> Known:
+        """Return what is known about a job, with that of its project and queue."""
         project = self._project(key, now)
         if self._weights is None:
-            times = np.concatenate([times[before], [then for then, _ in present if then < now]])
-            return Known(now, row, ended, running, np.sort(times), project, self._everybody)
-        times, keys = times[before], submitted[KEY][before]
-        if present:
-            # Sorted: jobs of one second count in the same order after a restart.
-            more = np.array(sorted(each for each in present if each[0] < now)).reshape(-1, 2)
-            times, keys = np.concatenate([times, more[:, 0]]), np.concatenate([keys, more[:, 1]])
-        order = times.argsort(kind="stable")
+            return Known(now, row, ended, running, times, project, self._everybody)
         found = self._queues.get(("", *key[1:]))
         queue = NO_BINS if found is None else found.until(now)
-        return Known(
-            now, row, ended, running, times[order], project, self._everybody, queue, keys[order], row[KEY], waiting
-        )
+        return Known(now, row, ended, running, times, project, self._everybody, queue, keys, row[KEY], waiting)
 
     def _estimate(self, known: Known) -> Estimate:
         if self._weights is not None:
@@ -343,19 +334,8 @@ class Calibrated(Predictor):
             # The user ran so many jobs since that those known then are not kept: estimated again from few, a job
             # says nothing about the price.
             return None
-        columns = jobs.columns
-        then, last = (int(place) for place in columns[END].searchsorted((now, end), "right"))
-        first, running, submitted = max(then - LEAST, 0), columns[:, then:last], columns[:, max(then - LEAST, 0) : last]
-        if which == LATER:
-            # The job was not one of the others that waited.
-            own = jobs.ids.index(job_id, then, last)
-            running, submitted = np.delete(running, own - then, 1), np.delete(submitted, own - first, 1)
-        running = running[:, running[SUBMITTED] < now]
-        waiting = running.shape[1]
-        running = running[:, running[START] < now]
-        waiting -= running.shape[1]
-        running = running[:, np.argsort(running[START], kind="stable")[-RUNNING:]]
-        known = self._known(now, row, key, columns[:, first:then], running, submitted, (), waiting)
+        # At its start the job was not one of the others that waited.
+        known = self._known_then(jobs, now, end, row, key, job_id if which == LATER else None)
         shares, ncpus, walltime = self._estimate(known).shares, math.exp(row[NCPUS]), key[2]
         objective, choose, runtime = self._objective, self._choose, math.exp(row[RUNTIME]) - 1e-6
 
@@ -367,6 +347,14 @@ class Calibrated(Predictor):
         price.add(end, critical_cell(missed), missed(log_price), 1 if self._settled < FEW else each)
         return shares
 
+    def _known_then(self, jobs: UserJobs, now: int, end: int, row: Row, key: Key, without: str | None) -> Known:
+        """Return what was known about a job of these at an earlier time: see :func:`.sequence.look_back`."""
+        if self._compiled:
+            then = sequence_kernel.look_back(jobs, now, end, without, attention.compiled)
+        else:
+            then = sequence.look_back(jobs, now, end, without)
+        return self._known(now, row, key, *then)
+
     def _project(self, key: Key, now: int) -> NDArray[np.int64]:
         """Return the bins of the like jobs of a project that ended by ``now``; none where they are not kept."""
         project = self._projects.get(key)
@@ -377,8 +365,9 @@ class Calibrated(Predictor):
             # Now, and not when a request waits.
             if self._weights is None:
                 compiled.compile_estimate()
+                attention.compile_functions(sequence_kernel.SIGNATURES)
             else:
-                attention.compile_estimate()
+                attention.compile_functions()
         user = self._users[name] = UserJobs()
         return user
 

@@ -1,27 +1,30 @@
 """Estimate a runtime by the learned attention: features, network, mixture; compiled by numba where it is installed."""
 
 import math
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from softwalltime.predictors.learned import gather_kernel, network_kernels
+from softwalltime.predictors.learned import gather_kernel, network_kernels, sequence_kernel
 from softwalltime.predictors.learned.distribution import SIZE
 from softwalltime.predictors.learned.features import JOB, MOST_PAIRS, MOST_RUNNING, PAIR
 from softwalltime.predictors.learned.gather import Gathered, gather
 from softwalltime.predictors.learned.mixture import mix
 from softwalltime.predictors.learned.network import OUTPUTS, PRIOR_OUTPUTS, Weights, evaluate
-from softwalltime.predictors.learned.similarity import Estimate, Known
+from softwalltime.predictors.learned.similarity import Estimate, Integers, Known
+from softwalltime.predictors.learned.user_jobs import GROUP, NAME, NCPUS, QUEUE, WALLTIME
 
 _F, _F2, _S, _S2, _I = "f8[:]", "f8[:,:]", "f4[::1]", "f4[:,::1]", "i8[:]"
 _SIGNATURES = {
-    "gather": f"i8(f8, {_F}, {_F2}, {_F2}, {_F}, {_F}, f8, f8, {_I}, {_I}, {_F}, "
+    "gather": f"i8(f8, f8, f8, f8, f8, f8, {_F2}, {_F2}, {_F}, {_F}, f8, f8, {_I}, {_I}, {_F}, "
     f"{_S2}, {_S}, i8[::1], f8[::1], f8[::1], f8[::1], i8[::1], f8[:,::1])",
     "network": f"void({_S2}, i8, {_S}, {_S2}, {_S2}, {_S}, {_S2}, {_S}, {_S2}, {_S}, {_S2}, {_S}, {_S2}, {_S}, "
     f"{_S2}, {_S})",
     "best_bin": "i8(f8[::1], f8)",
+    **sequence_kernel.SIGNATURES,
     "mix": f"void({_S2}, i8, f8[::1], f8[::1], f8[::1], i8[::1], f8[:,::1], {_F}, {_S}, f8[::1], f8[::1])",
 }
 
@@ -31,6 +34,9 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "network": network_kernels.network,
     "mix": network_kernels.mix,
     "best_bin": network_kernels.best_bin,
+    "ended_by": sequence_kernel.ended_by,
+    "order": sequence_kernel.order,
+    "present_at": sequence_kernel.present_at,
 }
 """The functions that numba compiles."""
 
@@ -50,9 +56,9 @@ def compiled(name: str) -> Callable[..., Any]:
     return made
 
 
-def compile_estimate() -> None:
-    """Compile all functions that an answer needs."""
-    for name in _SIGNATURES:
+def compile_functions(names: Iterable[str] = tuple(_SIGNATURES)) -> None:
+    """Compile the functions with these names, by default all that an answer needs."""
+    for name in names:
         compiled(name)
 
 
@@ -70,17 +76,43 @@ def gather_compiled(known: Known, function: Callable[..., int] | None = None) ->
 
     :param function: :func:`.gather_kernel.gather` or what numba made of it, which is the default.
     """
-    pairs, job = np.empty((MOST_PAIRS, PAIR), np.float32), np.empty(JOB, np.float32)
-    places, kinds = np.empty(MOST_PAIRS, np.int64), np.empty(MOST_PAIRS, np.int64)
-    base, logs, shifts = np.empty(MOST_PAIRS), np.empty(MOST_PAIRS), np.empty(MOST_PAIRS)
-    priors = np.zeros((3, SIZE))
-    count = (function or compiled("gather"))(
-        float(known.now), np.array(known.asked), known.ended, known.running, known.submitted, known.keys, known.key,
-        known.waiting, known.project, known.queue, known.everybody, pairs, job, places, base, logs, shifts, kinds,
-        priors,
-    )  # fmt: skip
+    space, places = _Workspace(), np.empty(MOST_PAIRS, np.int64)
+    count = _gather_into(space, places, known, function or compiled("gather"))
     rows = count + min(known.running.shape[1], MOST_RUNNING)
-    return Gathered(pairs[:rows], job, places[:count], base[:rows], logs[:rows], shifts[:rows], kinds[:rows], priors)
+    return Gathered(
+        space.pairs[:rows], space.job, places[:count], space.base[:rows], space.logs[:rows], space.shifts[:rows],
+        space.kinds[:rows], space.priors,
+    )  # fmt: skip
+
+
+class _Workspace:
+    """Arrays that the functions of an estimate hand to each other."""
+
+    def __init__(self) -> None:
+        self.pairs, self.job = np.empty((MOST_PAIRS, PAIR), np.float32), np.empty(JOB, np.float32)
+        self.base, self.logs, self.shifts = np.empty(MOST_PAIRS), np.empty(MOST_PAIRS), np.empty(MOST_PAIRS)
+        self.kinds, self.priors = np.empty(MOST_PAIRS, np.int64), np.empty((3, SIZE))
+        self.out, self.masses = np.empty((MOST_PAIRS, OUTPUTS), np.float32), np.empty(PRIOR_OUTPUTS, np.float32)
+
+
+class _OfThread(threading.local):
+    """One workspace for each thread: to make the arrays takes as long as to mix a distribution."""
+
+    def __init__(self) -> None:
+        self.space = _Workspace()
+
+
+_THREAD = _OfThread()
+
+
+def _gather_into(space: _Workspace, places: Integers, known: Known, function: Callable[..., int]) -> int:
+    asked = known.asked
+    return function(
+        float(known.now), asked[WALLTIME], asked[NCPUS], asked[QUEUE], asked[NAME], asked[GROUP], known.ended,
+        known.running, known.submitted, known.keys, known.key, known.waiting, known.project, known.queue,
+        known.everybody, space.pairs, space.job, places, space.base, space.logs, space.shifts, space.kinds,
+        space.priors,
+    )  # fmt: skip
 
 
 def estimate_compiled(
@@ -90,15 +122,17 @@ def estimate_compiled(
 
     :param function: returns a function of ``KERNELS`` by its name, by default what numba made of it.
     """
-    found = gather_compiled(known, function("gather"))
-    rows, count = len(found.base), len(found.places)
-    out, masses = np.empty((rows, OUTPUTS), np.float32), np.empty(PRIOR_OUTPUTS, np.float32)
-    function("network")(found.pairs, rows, found.job, *weights.layers, out, masses)
-    shares, counted = np.zeros(SIZE), np.empty(rows)
+    # These three belong to the answer.
+    places, shares, counted = np.empty(MOST_PAIRS, np.int64), np.zeros(SIZE), np.empty(MOST_PAIRS)
+    space = _THREAD.space
+    count = _gather_into(space, places, known, function("gather"))
+    running = min(known.running.shape[1], MOST_RUNNING)
+    rows, out, masses = count + running, space.out, space.masses
+    function("network")(space.pairs, rows, space.job, *weights.layers, out, masses)
     function("mix")(
-        out, rows, found.base, found.logs, found.shifts, found.kinds, found.priors, known.everybody, masses, shares,
+        out, rows, space.base, space.logs, space.shifts, space.kinds, space.priors, known.everybody, masses, shares,
         counted,
     )  # fmt: skip
     # With numpy it takes four times as long.
     prior = sum(map(math.exp, masses.tolist()))
-    return Estimate(shares, found.places, counted[:count], rows - count, prior)
+    return Estimate(shares, places[:count], counted[:count], running, prior)

@@ -53,15 +53,15 @@ _LOG1P: Floats = np.log1p(np.arange(_LAST_COUNT + 1.0))
 
 
 def gather(
-    now: float, asked: Floats, ended: Floats, running: Floats, submitted: Floats, keys: Floats, key: float,
-    waiting: float, project: Integers, queue: Integers, everybody: Floats, pairs: Floats32, job: Floats32,
-    places: Integers, base: Floats, logs: Floats, shifts: Floats, kinds: Integers, priors: Floats,
+    now: float, walltime: float, ncpus: float, of_queue: float, name: float, group: float, ended: Floats,
+    running: Floats, submitted: Floats, keys: Floats, key: float, waiting: float, project: Integers, queue: Integers,
+    everybody: Floats, pairs: Floats32, job: Floats32, places: Integers, base: Floats, logs: Floats, shifts: Floats,
+    kinds: Integers, priors: Floats,
 ) -> int:  # fmt: skip
     """Write the features, and what the mixture needs, into the last eight arrays; return the number of past jobs.
 
-    The rows are the past jobs, the last one first, then the running ones.  ``priors`` holds zeros.
+    The rows are the past jobs, the last one first, then the running ones.
     """
-    walltime, ncpus, of_queue, name, group = asked[WALLTIME], asked[NCPUS], asked[QUEUE], asked[NAME], asked[GROUP]
     count, total = ended.shape[1], len(submitted)
     past = min(count, LOOK_BACK)
     # Sequences: what came last.
@@ -228,6 +228,7 @@ def gather(
     for place in range(rows * PAIR):
         of_pairs[place] = min(max(of_pairs[place], least), most)
     # Priors.
+    priors[:] = 0.0
     own = 0
     for place in range(count - 1, -1, -1):
         if own < OWN and ended[WALLTIME, place] == walltime:

@@ -1,0 +1,67 @@
+"""A user's submissions in order of time, and which of the jobs waited and ran at an earlier time, with numpy.
+
+:mod:`.sequence_kernel` does the same compiled.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from softwalltime.predictors.learned.user_jobs import END, KEY, LEAST, START, SUBMITTED, Floats, UserJobs
+
+RUNNING = 64
+"""Running jobs of one user that count, the last ones to start."""
+
+Present = Sequence[tuple[float, float]]
+
+
+class Then(NamedTuple):
+    """What was known of a user's jobs at an earlier time.
+
+    ``ended`` and ``running`` hold one column for each job; ``times`` are those of the submissions, ascending, and
+    ``keys`` what was submitted (:data:`.user_jobs.KEY`); ``waiting`` is the number of waiting jobs.
+    """
+
+    ended: Floats
+    running: Floats
+    times: Floats
+    keys: Floats
+    waiting: int
+
+
+def submissions(submitted: Floats, present: Present, now: float) -> tuple[Floats, Floats]:
+    """Return the times of the submissions before ``now``, ascending, and their keys.
+
+    :param submitted: jobs that have ended, one column each.
+    :param present: of further jobs the submission and the key.
+    """
+    times = submitted[SUBMITTED]
+    before = times < now
+    times, keys = times[before], submitted[KEY][before]
+    if present:
+        # Sorted: jobs of one second count in the same order after a restart.
+        more = np.array(sorted(each for each in present if each[0] < now)).reshape(-1, 2)
+        times, keys = np.concatenate([times, more[:, 0]]), np.concatenate([keys, more[:, 1]])
+    order = times.argsort(kind="stable")
+    return times[order], keys[order]
+
+
+def look_back(jobs: UserJobs, now: int, end: int, without: str | None) -> Then:
+    """Return what was known at the time ``now`` of the jobs that have ended by ``end``.
+
+    :param without: id of a job to leave out that ended between these times.
+    """
+    columns = jobs.columns
+    then, last = (int(place) for place in columns[END].searchsorted((now, end), "right"))
+    first = max(then - LEAST, 0)
+    running, submitted = columns[:, then:last], columns[:, first:last]
+    if without is not None:
+        own = jobs.ids.index(without, then, last)
+        running, submitted = np.delete(running, own - then, 1), np.delete(submitted, own - first, 1)
+    running = running[:, running[SUBMITTED] < now]
+    waiting = running.shape[1]
+    running = running[:, running[START] < now]
+    waiting -= running.shape[1]
+    running = running[:, np.argsort(running[START], kind="stable")[-RUNNING:]]
+    return Then(columns[:, first:then], running, *submissions(submitted, (), now), waiting)

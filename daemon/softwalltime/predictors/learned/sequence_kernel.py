@@ -1,0 +1,140 @@
+"""A user's submissions and earlier jobs as plain loops, which numba compiles: what :mod:`.sequence` does with numpy."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from softwalltime.predictors.learned.sequence import RUNNING, Present, Then
+from softwalltime.predictors.learned.similarity import Integers
+from softwalltime.predictors.learned.user_jobs import END, KEY, LEAST, ROW, START, SUBMITTED, Floats, UserJobs
+
+_NONE: Floats = np.empty((0, 2))
+
+SIGNATURES = {
+    "ended_by": "i8(f8[:,:], f8)",
+    "order": "i8(f8[:,:], i8, i8, i8, f8, f8[:,::1], f8[::1], f8[::1])",
+    "present_at": "UniTuple(i8, 2)(f8[:,:], i8, i8, i8, f8, i8[::1], f8[:,::1])",
+}
+
+
+def submissions(
+    submitted: Floats, present: Present, now: float, function: Callable[[str], Callable[..., Any]]
+) -> tuple[Floats, Floats]:
+    """Return what :func:`.sequence.submissions` returns.
+
+    :param function: returns a function of this module by its name, or what numba made of it.
+    """
+    more = np.array(sorted(present)) if present else _NONE
+    return _ordered(submitted, 0, submitted.shape[1], -1, now, more, function("order"))
+
+
+def look_back(
+    jobs: UserJobs, now: int, end: int, without: str | None, function: Callable[[str], Callable[..., Any]]
+) -> Then:
+    """Return what :func:`.sequence.look_back` returns.
+
+    :param function: returns a function of this module by its name, or what numba made of it.
+    """
+    columns, ended_by = jobs.columns, function("ended_by")
+    then, last = ended_by(columns, now), ended_by(columns, end)
+    first = max(then - LEAST, 0)
+    own = -1 if without is None else jobs.ids.index(without, then, last)
+    running = np.empty((ROW, RUNNING))
+    count, waiting = function("present_at")(columns, then, last, own, now, np.empty(RUNNING, np.int64), running)
+    times, keys = _ordered(columns, first, last, own, now, _NONE, function("order"))
+    return Then(columns[:, first:then], running[:, :count], times, keys, waiting)
+
+
+def _ordered(
+    columns: Floats, first: int, last: int, own: int, now: float, present: Floats, function: Callable[..., int]
+) -> tuple[Floats, Floats]:
+    most = last - first + len(present)
+    times, keys = np.empty(most), np.empty(most)
+    count = function(columns, first, last, own, now, present, times, keys)
+    return times[:count], keys[:count]
+
+
+def ended_by(columns: Floats, time: float) -> int:
+    """Return the number of the jobs that ended by a time; they are in order of end."""
+    low, high = 0, len(columns[END])
+    # Most questions are about now.
+    if high and columns[END, high - 1] <= time:
+        return high
+    while low < high:
+        middle = (low + high) // 2
+        if columns[END, middle] <= time:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def order(
+    columns: Floats, first: int, last: int, own: int, now: float, present: Floats, times: Floats, keys: Floats
+) -> int:
+    """Write the submissions before ``now`` into ``times`` and ``keys``, in order of time; return their number.
+
+    :param first: first one of the columns to take, to ``last``, without the column ``own``.
+    :param present: rows of a submission and its key, ascending.
+    """
+    count = 0
+    for job in range(first, last):
+        time = columns[SUBMITTED, job]
+        if job == own or time >= now:
+            continue
+        # Few steps: jobs that ended one after the other were mostly submitted so too.
+        place = count
+        while place > 0 and times[place - 1] > time:
+            times[place], keys[place] = times[place - 1], keys[place - 1]
+            place -= 1
+        times[place], keys[place] = time, columns[KEY, job]
+        count += 1
+    more = len(present)
+    while more > 0 and present[more - 1, 0] >= now:
+        more -= 1
+    ended, count = count, count + more
+    place = count
+    while more > 0:
+        place -= 1
+        if ended > 0 and times[ended - 1] > present[more - 1, 0]:
+            ended -= 1
+            times[place], keys[place] = times[ended], keys[ended]
+        else:
+            more -= 1
+            times[place], keys[place] = present[more, 0], present[more, 1]
+    return count
+
+
+def present_at(
+    columns: Floats, then: int, last: int, own: int, now: float, places: Integers, running: Floats
+) -> tuple[int, int]:
+    """Write the jobs that ran at the time ``now`` into ``running``, in order of start; return how many ran and waited.
+
+    :param then: first one of the columns to take, to ``last``, without the column ``own``.
+    :param places: of the running jobs, at most as many as it holds; those that started last.
+    """
+    count = waiting = 0
+    for job in range(then, last):
+        if job == own or columns[SUBMITTED, job] >= now:
+            continue
+        start = columns[START, job]
+        if start >= now:
+            waiting += 1
+            continue
+        if count == len(places):
+            if start < columns[START, places[0]]:
+                continue
+            for place in range(1, count):
+                places[place - 1] = places[place]
+            count -= 1
+        place = count
+        while place > 0 and columns[START, places[place - 1]] > start:
+            places[place] = places[place - 1]
+            place -= 1
+        places[place] = job
+        count += 1
+    for place in range(count):
+        for each in range(ROW):
+            running[each, place] = columns[each, places[place]]
+    return count, waiting

@@ -1,0 +1,70 @@
+"""The sequence of a user's submissions, and the jobs at an earlier time: numpy and the compiled loops are equal."""
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from softwalltime.predictors.learned import attention, sequence, sequence_kernel
+from softwalltime.predictors.learned.user_jobs import END, START, SUBMITTED, UserJobs, row_of
+from tests.samples import job
+
+JOBS = 400
+"""More than those that are kept in any case."""
+
+
+def jobs_with_ties(chance: Random) -> UserJobs:
+    """Jobs of one user, many at once and many of one second, in order of end."""
+    found, end = UserJobs(), 0
+    for number in range(JOBS):
+        end += chance.choice((0, 0, 1, 5, 40))
+        runtime = chance.choice((1, 20, 400, 3000))
+        waited = chance.choice((0, 0, 3, 200, 1000))
+        submission = job(
+            job_id=f"{number}.srv", submitted=end - runtime - waited, walltime=chance.choice((3600, 7200))
+        ).submission
+        found.add(row_of(submission, end, end - runtime, 3.0, killed=False, found=number % 7), f"{number}.srv")
+    return found
+
+
+@pytest.fixture(params=["python", "numba"])
+def way(request: pytest.FixtureRequest) -> str:
+    if request.param == "numba":
+        pytest.importorskip("numba", reason="the extra fast is not installed")
+    return str(request.param)
+
+
+def test_submissions_are_ordered_alike(way: str) -> None:
+    functions = attention.compiled if way == "numba" else attention.KERNELS.__getitem__
+    chance = Random(3)
+    columns = jobs_with_ties(chance).columns
+    for number in range(40):
+        now = float(columns[END, chance.randrange(JOBS)])
+        # Some of one second, with each other and with those that have ended.
+        present = [
+            (chance.choice((now - 1, now, now + 5, float(columns[SUBMITTED, -1]), 10.0)), float(chance.randrange(3)))
+            for _ in range(number % 6)
+        ]
+        expected = sequence.submissions(columns[:, -256:], present, now)
+        found = sequence_kernel.submissions(columns[:, -256:], present, now, functions)
+        assert [part.tolist() for part in found] == [part.tolist() for part in expected]
+        assert (np.diff(found[0]) >= 0).all()
+        assert (found[0] < now).all()
+
+
+def test_an_earlier_time_is_seen_alike_without_the_job_itself(way: str) -> None:
+    functions = attention.compiled if way == "numba" else attention.KERNELS.__getitem__
+    jobs = jobs_with_ties(Random(5))
+    most_running = most_waiting = 0
+    for number in range(20, JOBS, 7):
+        end = int(jobs.columns[END, number])
+        for place, without in ((SUBMITTED, None), (START, f"{number}.srv")):
+            now = int(jobs.columns[place, number])
+            expected = sequence.look_back(jobs, now, end, without)
+            found = sequence_kernel.look_back(jobs, now, end, without, functions)
+            for name, one, other in zip(expected._fields, expected, found, strict=True):
+                assert np.array_equal(one, other), name
+            most_running, most_waiting = max(most_running, found.running.shape[1]), max(most_waiting, found.waiting)
+    # The cases are not empty ones, and more jobs run than count.
+    assert most_running == sequence.RUNNING
+    assert most_waiting > 5
