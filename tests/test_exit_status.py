@@ -105,6 +105,15 @@ def test_a_service_that_is_stopped_while_it_starts_has_not_failed(service: list[
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+def test_before_its_command_is_loaded_a_process_dies_of_the_signal() -> None:
+    signalled = (
+        "import os, signal; from softwalltime.cli import lazy, main; "
+        "lazy.LazyGroup.get_command = lambda *_: os.kill(os.getpid(), signal.SIGTERM); main(['serve'])"
+    )
+    done = subprocess.run([sys.executable, "-c", signalled], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGTERM, "", "")
+
+
 def test_a_service_stops_though_a_library_swallowed_the_interruption() -> None:
     swallowed = (
         "import os, signal\nfrom softwalltime.cli.interruption import Interruption, handle_signals\n"

@@ -3,6 +3,7 @@
 import errno
 import os
 import sys
+from collections.abc import Callable
 
 import click
 
@@ -55,7 +56,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, "-V", "--version", prog_name="softwalltime")
-def cli() -> None:
+@click.pass_obj
+def cli(begin: Callable[[], None] | None) -> None:
     """Predict the runtimes of PBS jobs and set soft walltimes.
 
     Start with a replay of recorded jobs.  It needs no database and changes nothing:
@@ -67,18 +69,24 @@ def cli() -> None:
     The first example of each command works in the folder that make demo writes (cd build/demo), those of install,
     uninstall, policy set, snapshot and starts on a host with PBS, that of convert with any trace.
     """
+    if begin is not None:
+        begin()
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and exit with its status: 0 done, 1 failed, 2 wrong use (the table is in README.md)."""
-    handle_signals()
-    sys.exit(run(arguments))
+    # Not before the command is loaded: until then there is nothing to clean up, and to systemd a unit that dies of its
+    # SIGTERM has not failed.
+    sys.exit(run(arguments, handle_signals))
 
 
-def run(arguments: list[str] | None = None) -> int:
-    """Run a command and return its exit status; print an expected error in one line."""
+def run(arguments: list[str] | None = None, begin: Callable[[], None] | None = None) -> int:
+    """Run a command and return its exit status; print an expected error in one line.
+
+    :param begin: called when the command is loaded and about to begin.
+    """
     try:
-        status = cli.main(arguments, prog_name="softwalltime", standalone_mode=False)
+        status = cli.main(arguments, prog_name="softwalltime", standalone_mode=False, obj=begin)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help() if error.ctx else str(error), err=True)
         return 2
