@@ -11,13 +11,14 @@ import pytest
 from softwalltime.errors import OptionError
 from softwalltime.events import Ended, Kind
 from softwalltime.jobs import CompletedJob, Prediction
-from softwalltime.predictors.calibrated import Calibrated, CalibratedOptions
+from softwalltime.predictors.calibrated import Calibrated
 from softwalltime.predictors.learned import attention
 from softwalltime.predictors.learned.distribution import REACHES, SIZE, best_bin
 from softwalltime.predictors.learned.features import JOB_FEATURES, LARGEST, PAIR_FEATURES, WIDTHS
 from softwalltime.predictors.learned.gather import gather
 from softwalltime.predictors.learned.mixture import smears
 from softwalltime.predictors.learned.network import Weights, dump, load, parse, untrained
+from softwalltime.predictors.learned.options import CalibratedOptions
 from softwalltime.predictors.learned.similarity import Estimate, Known, estimate_runtime
 from softwalltime.predictors.learned.user_jobs import SUBMITTED
 from softwalltime.predictors.registry import make

@@ -8,6 +8,7 @@ from softwalltime.events import Event, Kind
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.policy.steering import Steering
 from softwalltime.predictors.base import Options, Predictor
+from softwalltime.predictors.calibrated import Calibrated
 from softwalltime.predictors.registry import make
 from softwalltime.reasons import Reason
 from softwalltime.simulation.engine import Engine, simulate
@@ -15,6 +16,7 @@ from softwalltime.simulation.jobs import Jobs, jobs_of
 from softwalltime.simulation.machine import Processors
 from softwalltime.simulation.policies import Policy
 from softwalltime.simulation.system_state import SystemState
+from softwalltime.simulation.values import sources
 from tests.samples import job
 
 
@@ -213,3 +215,41 @@ def test_jobs_of_users_and_queues_that_are_off_keep_their_walltime() -> None:
     assert found.waiting == [500, 1000, 1000]
     assert found.ordering.tolist() == [500.0, 1000.0, 1000.0]
     assert system(workload, waiting="runtime", off_users=("b",)).values.waiting == [100, 1000, 100]
+
+
+def test_statistics_of_one_distribution_cost_one_predictor(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = {
+        "order": "xf",
+        "waiting": "calibrated:statistic=mean",
+        "running": "calibrated:statistic=quantile,q=0.8",
+        "ordering": "calibrated:statistic=median",
+    }
+    learnt: list[str] = []
+    learn = Calibrated.learn
+
+    def count(self: Calibrated, completed: CompletedJob) -> None:
+        learnt.append(completed.submission.job_id)
+        learn(self, completed)
+
+    monkeypatch.setattr(Calibrated, "learn", count)
+    together = system(jobs, **policy)
+    assert len(learnt) == len(set(learnt)) > 0
+    monkeypatch.setattr(Calibrated, "restates", lambda *_: False)
+    alone = system(jobs, **policy)
+    assert len(learnt) == 4 * len(set(learnt))
+    assert together.started == alone.started
+    assert together.values.waiting == alone.values.waiting
+    assert together.values.running == alone.values.running
+    assert together.values.ordering.tolist() == alone.values.ordering.tolist()
+
+
+@pytest.mark.parametrize(
+    ("specs", "found"),
+    [
+        (["calibrated:statistic=mean", "calibrated"], {"calibrated:statistic=mean": "calibrated"}),
+        (["calibrated:statistic=mean", "calibrated:weights=plain,statistic=mean", "v1"], {}),
+        (["calibrated:target=0.1", "calibrated"], {}),
+    ],
+)
+def test_what_is_calibrated_to_a_target_restates_nothing(specs: list[str], found: dict[str, str]) -> None:
+    assert sources({spec: make(spec) for spec in specs}) == found

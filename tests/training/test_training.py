@@ -10,10 +10,11 @@ import pytest
 from softwalltime.cli import run
 from softwalltime.cli import train as command
 from softwalltime.errors import SourceError
-from softwalltime.predictors.calibrated import Calibrated, CalibratedOptions
+from softwalltime.predictors.calibrated import Calibrated
 from softwalltime.predictors.learned.attention import estimate_runtime
 from softwalltime.predictors.learned.distribution import SIZE, bin_of
 from softwalltime.predictors.learned.network import load, untrained
+from softwalltime.predictors.learned.options import CalibratedOptions
 from softwalltime.predictors.registry import make
 from softwalltime.replay.workload import Workload
 from softwalltime.training.examples import Examples, examples_of

@@ -122,3 +122,18 @@ class Predictor(ABC):
         ``elapsed`` is the time in seconds that the job has run: 0 at submission and at start.  The call must not change
         later predictions.
         """
+
+    def restates(self, other: "Predictor") -> bool:
+        """Whether each of its answers follows from the other one's, by :meth:`restate`.
+
+        Optional.  The other one must have learnt and observed the same, and it is asked the same.  A driver with both
+        then needs only the other one.
+        """
+        return False
+
+    def restate(self, answer: Prediction, elapsed: int = 0) -> Prediction:
+        """Return its own answer, given that of a predictor which it restates; to be implemented with :meth:`restates`.
+
+        :param elapsed: with which the other one was asked.
+        """
+        return answer

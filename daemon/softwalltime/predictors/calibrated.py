@@ -5,11 +5,10 @@ from bisect import insort
 from collections import OrderedDict
 from collections.abc import Callable
 from heapq import nlargest
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from softwalltime.events import Deleted, Ended, Event, Started
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
@@ -27,7 +26,8 @@ from softwalltime.predictors.learned.distribution import (
 )  # fmt: skip
 from softwalltime.predictors.learned.evidence import Evidence
 from softwalltime.predictors.learned.network import Weights, load
-from softwalltime.predictors.learned.objectives import Objective, best_seconds, first_log_price
+from softwalltime.predictors.learned.objectives import best_seconds, first_log_price
+from softwalltime.predictors.learned.options import CalibratedOptions
 from softwalltime.predictors.learned.price import Price, critical_cell
 from softwalltime.predictors.learned.priors import NO_BINS, ProjectJobs
 from softwalltime.predictors.learned.sequence import RUNNING
@@ -74,29 +74,6 @@ LEAST_KNOWN = 6 * 3600
 Key = tuple[str, str, int]
 Row = tuple[float, ...]
 Pending = tuple[int, str, str, Row, str, Key]
-
-
-class CalibratedOptions(Options):
-    """Options of ``calibrated``."""
-
-    weights: str = Field(
-        default="learned", description="learned: shipped; plain: set by hand; or a file that softwalltime train wrote"
-    )
-    target: float = Field(default=0.05, gt=0, lt=0.5, description="share of the jobs to underestimate")
-    statistic: Literal["target", "mean", "median", "quantile"] = Field(
-        default="target",
-        description="target: the most accurate prediction at the target; or mean, median or quantile q",
-    )
-    objective: Objective = Field(
-        default="accuracy",
-        description="for statistic=target: highest mean accuracy, least mean absolute error in seconds, "
-        "or least mean absolute error in node-seconds",
-    )
-    q: float = Field(default=0.9, gt=0, lt=1, description="the quantile, for statistic=quantile")
-    minimum: float = Field(default=1.0, ge=1, description="least prediction in seconds")
-    compiled: Literal["auto", "yes", "no"] = Field(
-        default="auto", description="whether numba compiles the estimate: where it is installed (extra fast), yes or no"
-    )
 
 
 class Calibrated(Predictor):
@@ -220,6 +197,16 @@ class Calibrated(Predictor):
         seconds = max(number, self._minimum, float(elapsed))
         evidence = Evidence(ids, estimate, quantiles, walltime)
         return Prediction(seconds, "{}", (evidence,), quantiles, walltime)
+
+    def restates(self, other: Predictor) -> bool:
+        """Whether the other one has the same distribution, of which this one answers with a statistic."""
+        alike = isinstance(other, Calibrated) and (self._weights, self._compiled) == (other._weights, other._compiled)
+        return alike and self._statistic != "target"
+
+    def restate(self, answer: Prediction, elapsed: int = 0) -> Prediction:
+        """The statistic of another one's distribution."""
+        number = answer.mean if self._q is None else answer.quantile(self._q)
+        return answer._replace(seconds=max(number, self._minimum, float(elapsed)))
 
     def known(self, submission: Submission, now: int) -> tuple[Known, list[str]]:
         """Return what is known about a job with a walltime at the time ``now``, and the ids of the past jobs."""

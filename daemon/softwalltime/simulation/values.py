@@ -4,7 +4,7 @@ This module is the only one of the simulator that asks predictors and teaches th
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +14,7 @@ from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.policy.decide import decide
 from softwalltime.policy.site import KEEP, Terms
 from softwalltime.policy.steering import Steering
-from softwalltime.predictors.base import History
+from softwalltime.predictors.base import History, Predictor
 from softwalltime.predictors.registry import make
 from softwalltime.simulation.jobs import Jobs
 from softwalltime.simulation.policies import FIXED, RUNTIME, SOFT_WALLTIME, WALLTIME, Policy
@@ -49,13 +49,16 @@ class Values:
             "on", policy.waiting, running, policy.minimum, ordering, exclusive=policy.exclusive == WALLTIME
         )
         specs = (policy.waiting, policy.running, policy.ordering)
-        self._predictors = {spec: make(spec) for spec in specs if spec not in FIXED}
+        made = {spec: make(spec) for spec in specs if spec not in FIXED}
+        self._sources = sources(made)
+        self._restating = {spec: made[spec] for spec in self._sources}
+        self._predictors = {spec: each for spec, each in made.items() if spec not in self._sources}
         self._pupils = [each for each in self._predictors.values() if each.history != NOTHING]
         self._observers = [each for each in self._predictors.values() if each.observes]
         self._fitted = [each for each in self._predictors.values() if each.fits]
         self._next_fit = 0
-        self._at_submission = policy.waiting in self._predictors or policy.ordering in self._predictors
-        self._at_start = not self._same and policy.running in self._predictors
+        self._at_submission = policy.waiting in made or policy.ordering in made
+        self._at_start = not self._same and policy.running in made
         users, queues = frozenset(policy.off_users), frozenset(policy.off_queues)
         self._off = (
             [user in users or queue in queues for user, queue in jobs.completed.rows("user", "queue")]
@@ -103,14 +106,15 @@ class Values:
             return
         limit = self.limit[job]
         steering = self._steering
-        waited: Prediction | ColdStart | None = None
+        answers: dict[str, Prediction | ColdStart] = {}
 
         def predict(spec: str, submission: Submission) -> Prediction | ColdStart:
-            # Called for the ordering value first; one prediction serves both where they have one specification.
-            nonlocal waited
-            answer = waited if waited is not None else self._predicted(spec, job, now, 0)
-            waited = answer if spec == self._policy.waiting else None
-            return answer
+            # Called for the waiting and the ordering value; where one predictor gives both, it is asked once.
+            source = self._sources.get(spec, spec)
+            answer = answers.get(source)
+            if answer is None:
+                answer = answers[source] = self._predicted(source, job, now, 0)
+            return answer if source == spec else self._restate(spec, answer, 0)
 
         asked = self._jobs.completed[job].submission
         terms = self._terms if steering is None else self._terms._replace(factor=steering.factor)
@@ -142,7 +146,7 @@ class Values:
 
     def conditional(self, job: int, now: int, elapsed: int) -> int | None:
         """The runtime of a job that has run ``elapsed`` seconds, predicted anew; ``None`` without a predictor."""
-        if self._policy.running not in self._predictors:
+        if self._policy.running in FIXED:
             return None
         limit = self.limit[job]
         if self._off[job]:
@@ -199,7 +203,31 @@ class Values:
         if spec == SOFT_WALLTIME:
             soft = self._jobs.completed[job].soft_walltime or self.limit[job]
             return Prediction(float(soft), "the recorded soft walltime")
+        source = self._sources.get(spec)
+        if source is not None:
+            return self._restate(spec, self._predicted(source, job, now, elapsed), elapsed)
         return self._predictors[spec].predict(self._jobs.completed[job].submission, now, elapsed)
+
+    def _restate(self, spec: str, answer: Prediction | ColdStart, elapsed: int) -> Prediction | ColdStart:
+        return answer if isinstance(answer, ColdStart) else self._restating[spec].restate(answer, elapsed)
+
+
+def sources(predictors: Mapping[str, Predictor]) -> dict[str, str]:
+    """Of each predictor that need not learn, the one whose answers it restates (:meth:`.Predictor.restates`)."""
+
+    def source(spec: str, others: Iterable[str]) -> str | None:
+        return next((other for other in others if other != spec and predictors[spec].restates(predictors[other])), None)
+
+    # Those that can restate none come first, and none restates one that restates another one.
+    found: dict[str, str] = {}
+    leading: list[str] = []
+    for spec in sorted(predictors, key=lambda spec: source(spec, predictors) is not None):
+        first = source(spec, leading)
+        if first is None:
+            leading.append(spec)
+        else:
+            found[spec] = first
+    return found
 
 
 def clamped(seconds: float, walltime: int, minimum: int) -> int:

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.events import Kind
-from softwalltime.predictors.calibrated import Calibrated, CalibratedOptions
+from softwalltime.predictors.calibrated import Calibrated
 from softwalltime.predictors.learned.attention import gather_compiled
 from softwalltime.predictors.learned.distribution import bin_of
 from softwalltime.predictors.learned.gather import Gathered, gather
 from softwalltime.predictors.learned.network import untrained
+from softwalltime.predictors.learned.options import CalibratedOptions
 from softwalltime.replay.workload import Workload
 
 _OF_PAIRS = ("pairs", "base", "logs", "shifts", "kinds")
