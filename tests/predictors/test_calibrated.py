@@ -3,6 +3,7 @@
 from dataclasses import replace
 from heapq import heappop, heappush
 from random import Random
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from softwalltime.events import Ended, Kind, Started, Submitted
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction
 from softwalltime.policy.clamp import soft_walltime
 from softwalltime.predictors.base import Predictor
-from softwalltime.predictors.calibrated import Calibrated
+from softwalltime.predictors.calibrated import Calibrated, CalibratedOptions
 from softwalltime.predictors.learned import compiled
 from softwalltime.predictors.learned.distribution import (
     KNOTS,
@@ -285,6 +286,27 @@ def test_after_a_restart_the_answers_are_the_same() -> None:
     asked = [workload.jobs[number].submission for number in range(2500, 2800)]
     assert open_jobs
     assert [restarted.predict(each, middle) for each in asked] == [lived.predict(each, middle) for each in asked]
+
+
+def test_a_job_that_adjusts_the_price_knows_of_others_that_ran_with_it_and_ended_later() -> None:
+    """Jobs that ended within half a day after it: later ones may become known after the adjustment."""
+
+    class Recorder(Calibrated):
+        found: ClassVar[list[Known]] = []
+
+        def _estimate(self, known: Known) -> Estimate:
+            self.found.append(known)
+            return super()._estimate(known)
+
+    predictor = Recorder(CalibratedOptions(compiled="no"))
+    for hours in (1, 2, 8, 12, 14, 20):
+        end = DAY + hours * 3600
+        predictor.learn(
+            job(submitted=DAY - hours, end=end, runtime=end - DAY - 100, walltime=DAY, job_id=f"{hours}.srv")
+        )
+    predictor.learn(job("bob", submitted=end, end=DAY + 3600 + DAY, job_id="last.srv"))
+    # Of the first job to end, submitted after all others: 3 of them ended less than half a day after it.
+    assert [(len(known.submitted), known.waiting) for known in Recorder.found] == [(3, 3), (3, 3)]
 
 
 def test_without_walltime_there_is_no_prediction() -> None:

@@ -45,10 +45,13 @@ from softwalltime.predictors.learned.user_jobs import (
     WALLTIME,
     UserJobs,
     row_of,
+    waited,
 )  # fmt: skip
 from softwalltime.reasons import Reason
 
-LATENESS = 86400
+SETTLED = 86400
+"""Seconds after its end that a job adjusts the prices."""
+LATENESS = SETTLED // 2
 """Seconds by which a job may become known late without a change of any later answer."""
 DAYS = 400
 """Days of history from which a new predictor learns."""
@@ -63,6 +66,8 @@ FEW, EACH, EACH_LATER = 2000, 3, 6
 same after a restart."""
 AT_SUBMISSION, LATER = 0, 1
 """Which price: of answers at the submission, or after it, when more jobs have ended and fewer are underestimated."""
+LATER_GAIN = 3.0
+"""Gain of the later price: its excess is that of all jobs at their start, though only those that waited have it."""
 SOON = 60
 """Seconds after the submission to which its price holds."""
 
@@ -81,7 +86,7 @@ class Calibrated(Predictor):
 
     The utility is the accuracy less a price for an underestimate: the price at which the target's share of the past
     jobs would have been underestimated (see :mod:`.learned.price`).  For this the predictor estimates each job again
-    when it has ended, from what was known at its submission.  It does so ``LATENESS`` after the end and in order of
+    when it has ended, from what was known at its submission.  It does so ``SETTLED`` after the end and in order of
     end, so that the answers depend neither on what was asked nor on the order in which jobs became known.  (After a
     time without ends they may depend on that order for some jobs, until no past job is due any more: see ``_settle``.)
     """
@@ -121,7 +126,7 @@ class Calibrated(Predictor):
         self._pending: list[Pending] = []
         self._newest = 0
         first = first_log_price(options.objective, options.target)
-        self._prices = (Price(options.target, first), Price(options.target, first))
+        self._prices = (Price(options.target, first), Price(options.target, first, LATER_GAIN))
         self._levels = KNOTS
         self._settled = 0
         self._day = 0
@@ -159,7 +164,7 @@ class Calibrated(Predictor):
             user.running[submission.job_id] = (0.0, start, *row[SUBMITTED:])
 
     def learn(self, job: CompletedJob) -> None:
-        """Add the job to those of its user and project; let a job that ended ``LATENESS`` before adjust the prices."""
+        """Add the job to those of its user and project; let a job that ended ``SETTLED`` before adjust the prices."""
         submission, end, runtime = job.submission, job.end, job.runtime
         walltime = submission.walltime
         if not walltime or runtime <= 0:
@@ -176,7 +181,7 @@ class Calibrated(Predictor):
             _add(self._queues, ("", *key[1:]), end, found)
         insort(self._pending, (end, submission.job_id, job.server, row, submission.user, key))
         self._newest = max(self._newest, end)
-        if self._pending[0][0] <= self._newest - LATENESS:
+        if self._pending[0][0] <= self._newest - SETTLED:
             self._settle()
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
@@ -284,19 +289,17 @@ class Calibrated(Predictor):
             self._adjust(job)
         if self._settled < FEW or self._of_day % EACH_LATER == 1:
             self._adjust_later(job)
-        if self._settled % 2 and self._pending and self._pending[0][0] <= self._newest - LATENESS:
+        if self._settled % 2 and self._pending and self._pending[0][0] <= self._newest - SETTLED:
             self._settle()
 
     def _adjust(self, job: Pending) -> None:
-        """Adjust the price by the one that the job would have needed, as known by its end.
-
-        Correct the quantiles by the bin in which the job ended.
-        """
+        """Adjust the price by the one that the job would have needed, the quantiles by the bin in which it ended."""
         row = job[3]
         shares = self._adjust_price(job, int(row[SUBMITTED]), AT_SUBMISSION, EACH)
         if shares is None:
             return
-        step = 0.01 * (1 if self._settled < FEW else EACH) + 0.02 / (1 + self._settled / 50)
+        # Larger steps follow what ended a day ago: a user's burst, when it is over.
+        step = 0.0025 * (1 if self._settled < FEW else EACH) + 0.02 / (1 + self._settled / 50)
         self._levels = corrected(self._levels, shares, row[RUNTIME] - row[WALLTIME], step / 4)
         number = self._settled if self._settled < FEW else FEW + (self._settled - FEW) // EACH
         weight = max(1 / number, 1 / 2048)
@@ -305,10 +308,8 @@ class Calibrated(Predictor):
 
     def _adjust_later(self, job: Pending) -> None:
         """Adjust the price of answers after the submission by what was known at the start of a job that waited."""
-        row = job[3]
-        # A clock that was set may let a start come after the end.
-        if row[SUBMITTED] + SOON < row[START] < row[END]:
-            self._adjust_price(job, int(row[START]), LATER, EACH_LATER)
+        if waited(job[3], SOON):
+            self._adjust_price(job, int(job[3][START]), LATER, EACH_LATER)
 
     def _adjust_price(self, job: Pending, now: int, which: int, each: int) -> Floats | None:
         """Adjust one of the prices; return the distribution at the time ``now``, none if what was known is not kept.
@@ -321,8 +322,10 @@ class Calibrated(Predictor):
             # The user ran so many jobs since that those known then are not kept: estimated again from few, a job
             # says nothing about the price.
             return None
+        # Also of jobs that ended after this one: many of those that waited or ran at the time did.
+        until = end + SETTLED - LATENESS
         # At its start the job was not one of the others that waited.
-        known = self._known_then(jobs, now, end, row, key, job_id if which == LATER else None)
+        known = self._known_then(jobs, now, until, row, key, job_id if which == LATER else None)
         shares, ncpus, walltime = self._estimate(known).shares, math.exp(row[NCPUS]), key[2]
         objective, choose, runtime = self._objective, self._choose, math.exp(row[RUNTIME]) - 1e-6
 
@@ -330,16 +333,18 @@ class Calibrated(Predictor):
             return best_seconds(objective, shares, log_price, walltime, ncpus, choose) < runtime
 
         price = self._prices[which]
-        log_price = price.log_at(now - LATENESS)
-        price.add(end, critical_cell(missed), missed(log_price), 1 if self._settled < FEW else each)
+        late, count = missed(price.log_at(now - SETTLED)), 1 if self._settled < FEW else each
+        price.add(end, critical_cell(missed), late, count)
+        if which == AT_SUBMISSION and not waited(row, SOON):  # At its start the answer was the same.
+            self._prices[LATER].count(late, count)
         return shares
 
-    def _known_then(self, jobs: UserJobs, now: int, end: int, row: Row, key: Key, without: str | None) -> Known:
+    def _known_then(self, jobs: UserJobs, now: int, until: int, row: Row, key: Key, without: str | None) -> Known:
         """Return what was known about a job of these at an earlier time: see :func:`.sequence.look_back`."""
         if self._compiled:
-            then = sequence_kernel.look_back(jobs, now, end, without, attention.compiled)
+            then = sequence_kernel.look_back(jobs, now, until, without, attention.compiled)
         else:
-            then = sequence.look_back(jobs, now, end, without)
+            then = sequence.look_back(jobs, now, until, without)
         return self._known(now, row, key, *then)
 
     def _project(self, key: Key, now: int) -> NDArray[np.int64]:

@@ -14,13 +14,17 @@ import numpy as np
 LOWEST, WIDTH, CELLS = -8.0, 0.05, 320
 """Logarithm of the lowest price, width and number of the cells in which critical prices are counted."""
 MEMORIES = (1000.0, 10_000.0)
-"""Jobs after which a critical price has lost 63% of its weight; the price is the mean of one quantile for each."""
+"""Jobs after which a critical price has lost 63% of its weight; the price is the mean of one quantile for each, see
+``MOST_BELOW``."""
 PRIOR, SPREAD = 100.0, 0.6
 """Jobs that the first price counts for, and the spread of their critical prices (of a logistic distribution)."""
 EARLIER, FORGOTTEN_AFTER = 3000.0, 200_000.0
 """Jobs without excess assumed before the first one, and the jobs after which an excess has lost 63% of its weight."""
 LARGEST_CORRECTION = 0.5
 """Of the logarithm of the target."""
+MOST_BELOW = 1.0
+"""By how much the logarithm of the shorter memory's quantile counts as below the longer one's, at most.  Thousands of
+jobs of one user that are underestimated at no price would else let all jobs after them be underestimated."""
 
 KEPT = 20_000
 """Past prices kept, at least half as many."""
@@ -92,10 +96,13 @@ class Price:
     underestimated) - target so far.  Therefore the share over a long time is the target too.
     """
 
-    __slots__ = ("_ends", "_excess", "_logs", "_memories", "_seen", "_target")
+    __slots__ = ("_ends", "_excess", "_gain", "_logs", "_memories", "_seen", "_target")
 
-    def __init__(self, target: float, first: float) -> None:
-        """Begin with the price whose logarithm is ``first``."""
+    def __init__(self, target: float, first: float, gain: float = 1.0) -> None:
+        """Begin with the price whose logarithm is ``first``.
+
+        :param gain: factor of the excess.
+        """
         uppers = LOWEST + WIDTH * np.arange(1, CELLS)
         middle = first - SPREAD * math.log(1.0 / target - 1.0)
         below = 1.0 / (1.0 + np.exp(np.clip((middle - uppers) / SPREAD, -50.0, 50.0)))
@@ -104,7 +111,7 @@ class Price:
         # Now, so that the first job need not search from the highest price.
         for memory in self._memories:
             memory.log_price(target)
-        self._target = target
+        self._target, self._gain = target, gain
         self._excess = 0.0
         self._seen = 0.0
         # One more than ends: each one holds after the end before it.
@@ -120,6 +127,12 @@ class Price:
         """Return the logarithm of the price as the jobs that ended by ``time`` set it."""
         return self._logs[bisect_right(self._ends, time)]
 
+    def count(self, missed: bool, jobs: int = 1) -> None:
+        """Count a job in the share underestimated, but not in the quantile: one that another price decided."""
+        keep = 1.0 - jobs / FORGOTTEN_AFTER
+        self._excess = self._excess * keep + jobs * (missed - self._target)
+        self._seen = self._seen * keep + jobs
+
     def add(self, end: int, cell: int, missed: bool, jobs: int = 1) -> None:
         """Count a job; jobs come in order of end.
 
@@ -128,16 +141,14 @@ class Price:
         :param missed: whether the price at that time let it be underestimated.
         :param jobs: the number of jobs that it stands for.
         """
-        keep = 1.0 - jobs / FORGOTTEN_AFTER
-        self._excess = self._excess * keep + jobs * (missed - self._target)
-        self._seen = self._seen * keep + jobs
-        excess = self._excess / (self._seen + EARLIER) / self._target
+        self.count(missed, jobs)
+        excess = self._gain * self._excess / (self._seen + EARLIER) / self._target
         target = self._target * math.exp(-min(max(excess, -LARGEST_CORRECTION), LARGEST_CORRECTION))
-        logs = 0.0
-        for memory in self._memories:
-            memory.add(cell, jobs)
-            logs += memory.log_price(target)
+        shorter, longer = self._memories
+        shorter.add(cell, jobs)
+        longer.add(cell, jobs)
+        log = longer.log_price(target)
         self._ends.append(end)
-        self._logs.append(logs / len(MEMORIES))
+        self._logs.append((max(shorter.log_price(target), log - MOST_BELOW) + log) / 2)
         if len(self._ends) > KEPT:
             del self._ends[: KEPT // 2], self._logs[: KEPT // 2]

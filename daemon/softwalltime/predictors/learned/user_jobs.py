@@ -100,6 +100,12 @@ def row_of(
     )  # fmt: skip
 
 
+def waited(row: Row, least: float) -> bool:
+    """Whether a job waited for more than ``least`` seconds."""
+    # A clock that was set may let a start come after the end.
+    return row[SUBMITTED] + least < row[START] < row[END]
+
+
 @lru_cache(4096)
 def _hash(text: str) -> float:
     return crc32(text.encode("utf-8", "replace"))
