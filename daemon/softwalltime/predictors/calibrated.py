@@ -293,7 +293,10 @@ class Calibrated(Predictor):
             self._settle()
 
     def _adjust(self, job: Pending) -> None:
-        """Adjust the price by the one that the job would have needed, the quantiles by the bin in which it ended."""
+        """Adjust the price by the one that the job would have needed, as known by its end.
+
+        Correct the quantiles by the bin in which the job ended.
+        """
         row = job[3]
         shares = self._adjust_price(job, int(row[SUBMITTED]), AT_SUBMISSION, EACH)
         if shares is None:
@@ -322,7 +325,7 @@ class Calibrated(Predictor):
             # The user ran so many jobs since that those known then are not kept: estimated again from few, a job
             # says nothing about the price.
             return None
-        # Also of jobs that ended after this one: many of those that waited or ran at the time did.
+        # Many of the jobs that waited or ran at the time ended after this one.
         until = end + SETTLED - LATENESS
         # At its start the job was not one of the others that waited.
         known = self._known_then(jobs, now, until, row, key, job_id if which == LATER else None)
