@@ -17,7 +17,7 @@ from softwalltime.events import Ended, Kind, Started, Submitted
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction
 from softwalltime.policy.clamp import soft_walltime
 from softwalltime.predictors.base import Predictor
-from softwalltime.predictors.calibrated import Calibrated, CalibratedOptions
+from softwalltime.predictors.calibrated import Calibrated
 from softwalltime.predictors.learned import compiled
 from softwalltime.predictors.learned.distribution import (
     KNOTS,
@@ -36,6 +36,7 @@ from softwalltime.predictors.learned.distribution import (
     seconds_of,
 )
 from softwalltime.predictors.learned.objectives import least_error_bin
+from softwalltime.predictors.learned.options import CalibratedOptions
 from softwalltime.predictors.learned.similarity import Estimate, Known, estimate_runtime
 from softwalltime.predictors.registry import make
 from softwalltime.replay.drive import drive
