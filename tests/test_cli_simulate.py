@@ -79,7 +79,7 @@ def test_processes_of_their_own_give_the_same_figures(
     arguments = [logs, *HALF, "--shake", "jitter", "--seeds", "1-3"]
     here = document(capsys, *arguments)
     # The module, not the command of the same name.
-    monkeypatch.setattr(sys.modules["softwalltime.cli.simulate"], "_FEW", 0)
+    monkeypatch.setattr(sys.modules["softwalltime.cli.measure.simulate"], "_FEW", 0)
     assert document(capsys, *arguments, "--processes", "2") == here
 
 
@@ -235,3 +235,23 @@ def test_the_presets_are_compared_with_today(logs: str, capsys: pytest.CaptureFi
         3600,
     ]
     assert {each["backfill"] for each in document["settings"].values()} == {"pbs"}
+
+
+def test_intervals_of_few_users_have_a_width_and_a_caution(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(tmp_path / "accounting")
+    assert run(["generate", folder, "--jobs", "400", "--seed", "5", "--users", "1"]) == 0
+    compare = ["policy", "compare", folder, "--seeds", "1-3", "--processes", "1", "--processors", "128"]
+    capsys.readouterr()
+    assert run([*compare, "--format", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["shake"] == "jitter"
+    assert "fewer than 10 users" in document["caution"]
+    change = document["relative_changes"]["safe"]["wait_mean"]
+    assert change["low"] < change["mean"] < change["high"]
+    # The user's own choice is not changed, and the caution stands.
+    assert run(["simulate", folder, *HALF, "--shake", "week", "--seeds", "1,2", "--processes", "1"]) == 0
+    assert "fewer than 10 users" in " ".join(capsys.readouterr().out.split())
+    arguments = ["--predictors", "v3", "--simulate", "200", "--seeds", "1-3", "--processes", "1"]
+    assert run(["tune", folder, *arguments, "--processors", "128", "--format", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["advice"]["name"] is None

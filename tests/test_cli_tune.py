@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from softwalltime.cli import run
-from softwalltime.cli.tune import newest_jobs
+from softwalltime.cli.measure.tune import newest_jobs
 from softwalltime.policy.site import site_policy
 from softwalltime.replay.job_columns import JobColumns
 from softwalltime.workloads.synthetic import generate

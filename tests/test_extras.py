@@ -97,9 +97,12 @@ def test_without_libpq_a_command_says_what_to_install(wanted: str, monkeypatch: 
     assert done.stderr == f"softwalltime: {problem}, or run pip install 'pbs-softwalltime[binary]'\n"
 
 
-@pytest.mark.parametrize("command", ["replay", "report", "simulate", "sweep", "advise"])
+@pytest.mark.parametrize(
+    "command",
+    ["replay LOG", "report LOG -o PAGE", "simulate LOG", "sweep LOG -o PAGE.csv", "advise alice --log LOG"],
+)
 def test_a_command_that_needs_an_extra_says_in_one_line_what_to_install(command: str, tmp_path: Path) -> None:
-    done = softwalltime(command, str(RECORDED_LOG), *(["-o", str(tmp_path / "x")] if command != "replay" else []))
+    done = softwalltime(*command.replace("LOG", str(RECORDED_LOG)).replace("PAGE", str(tmp_path / "page")).split())
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr == (

@@ -18,6 +18,8 @@ from softwalltime.cli.shapes import SHAPES
 from softwalltime.cli.terminal import draw, fit
 from softwalltime.deployment import pbs
 from softwalltime.errors import SourceError
+from softwalltime.reports.schedule_table import changes_table
+from softwalltime.simulation.differences import RELATIVE, Interval
 from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
 from tests.documented import documented, documented_rows
 from tests.samples import ROOT
@@ -140,6 +142,16 @@ def test_an_interval_without_room_beside_its_mean_gets_a_line_of_its_own() -> No
     )
     assert draw(table, 25, color=False)[0].splitlines()[2:] == ["a       12.5 [11.0, 14.0]"]
     assert draw(table, 20, color=False)[0].splitlines()[2:] == ["a       12.5", "        [11.0, 14.0]"]
+
+
+def test_the_intervals_of_changes_fit_beside_each_other_in_80_columns_also_beyond_100_percent() -> None:
+    wide, narrow = Interval(-0.253, -1.04, 0.53), Interval(-0.1, -0.101, -0.099)
+    changes = {name: dict.fromkeys(RELATIVE, wide) for name in ("safe", "order, guard 1 h")}
+    text, left_out = draw(changes_table(changes, {name: {"broken": narrow} for name in changes}), 80, color=False)
+    assert left_out == ["weighted", "wide p99"]
+    assert len(text.splitlines()) == 2 + 2 * len(changes)
+    assert "[-104, +53]" in text
+    assert "[-10.1, -9.9]" in text
 
 
 def test_a_piped_command_imports_no_rich_and_prints_no_escape_codes(accounting: Path) -> None:

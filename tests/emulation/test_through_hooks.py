@@ -112,13 +112,15 @@ def test_every_soft_walltime_is_identical_in_fast_replay_hook_and_daemon_and_sql
     }
 
 
-def test_a_hook_that_asks_the_sql_functions_gets_the_same(database: str) -> None:
+def test_a_hook_that_asks_the_sql_functions_gets_the_same_and_leaves_the_environment_as_it_was(database: str) -> None:
+    before = dict(os.environ)
     workload = part("KTH-SP2-1996", 0, 300)
     report = passed(workload, "usage", setting(database, transport="postgres"))
     fast = drive(workload, make("v3"))
     assert compare(workload, report, fast).sound
     assert report.unanswered == 0
     assert (fast.soft_walltimes > 0).sum() > 20
+    assert dict(os.environ) == before
 
 
 @pytest.mark.parametrize("transport", ["daemon", "postgres"])

@@ -9,6 +9,7 @@ import pytest
 from softwalltime.errors import SourceError
 from softwalltime.forecast.calibration import GROUPS, Calibration, Corrections, WaitForecast
 from softwalltime.forecast.calibration_file import CalibrationFile, load_calibration, save_calibration
+from softwalltime.forecast.defaults import KINDS
 from softwalltime.forecast.judgement import (
     BOUND,
     COMBINED,
@@ -22,7 +23,7 @@ from softwalltime.forecast.judgement import (
     scores,
 )  # fmt: skip
 from softwalltime.forecast.runtimes import RuntimeModel
-from softwalltime.forecast.start_classes import KINDS, LEAST, by_class
+from softwalltime.forecast.start_classes import LEAST, by_class
 from softwalltime.predictors.registry import make
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Jobs

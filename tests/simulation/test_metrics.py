@@ -9,7 +9,8 @@ from softwalltime.errors import UsageError
 from softwalltime.simulation.differences import Interval, differences, interval, means, relative_changes
 from softwalltime.simulation.engine import ScheduleOutcome, simulate
 from softwalltime.simulation.jobs import Jobs, jobs_of
-from softwalltime.simulation.metrics import CLASSES, OTHERS, Metrics, classes, measure, measure_classes
+from softwalltime.simulation.metrics import OTHERS, Metrics, classes, measure, measure_classes
+from softwalltime.simulation.names import CLASSES
 from softwalltime.simulation.policies import Policy
 from tests.samples import job
 

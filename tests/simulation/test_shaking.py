@@ -6,7 +6,8 @@ import pytest
 
 from softwalltime.errors import UsageError
 from softwalltime.simulation.jobs import Jobs
-from softwalltime.simulation.shaking import SHAKES, WEEK, shaken
+from softwalltime.simulation.names import SHAKES
+from softwalltime.simulation.shaking import WEEK, shaken
 
 
 @pytest.mark.parametrize("shake", SHAKES)

@@ -1,5 +1,6 @@
 """Retention: which rows are deleted when, without blocking writers."""
 
+import json
 import re
 import time
 from collections import Counter
@@ -325,6 +326,31 @@ def test_the_command_prunes_by_the_settings(
     assert sorted(ids(engine)) == ["0.5", "9"]
     config.write_text(f'dsn = "{database}"\nkeep_days = 0\nkeep_jobs_per_user = 1\n')
     assert run(["db", "prune", "--config", str(config)]) == 0
+    assert ids(engine) == ["0.5"]
+
+
+def test_the_command_prints_what_it_deleted_before_it_failed(
+    engine: Engine, database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = int(time.time())
+    add(engine, *(job(job_id=str(days), end=now - int(days * DAY)) for days in (0.5, 11, 12)))
+    with engine.begin() as connection:
+        connection.execute(
+            text("""
+            CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN RAISE 'not today' USING ERRCODE = 'disk_full'; END
+            $$;
+            CREATE TRIGGER refuse BEFORE DELETE ON softwalltime.predictions EXECUTE FUNCTION public.refuse();
+        """)
+        )
+    config = tmp_path / "softwalltime.toml"
+    config.write_text(f'dsn = "{database}"\nkeep_days = 10\n')
+    assert run(["db", "prune", "--config", str(config), "--format", "json"]) == 1
+    printed = capsys.readouterr()
+    document = json.loads(printed.out)
+    assert document["deleted"] == {"completed_jobs": 2}
+    assert "not today" in document["failure"]
+    assert "not today" in printed.err
     assert ids(engine) == ["0.5"]
 
 

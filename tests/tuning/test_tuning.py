@@ -190,6 +190,9 @@ def test_a_predictor_is_recommended_only_if_it_beats_half_the_walltime(
     found = recommend(settings, metrics)
     assert found.name == name
     assert any(says in reason for reason in found.reasons)
+    cautious = recommend(settings, metrics, "These are few users.")
+    assert cautious.name is None
+    assert ("Recommended: none beyond mode shadow. These are few users." in cautious.reasons) == (name is not None)
 
 
 def test_a_setting_that_changes_the_order_is_named_and_not_recommended() -> None:

@@ -1,78 +1,14 @@
 """``softwalltime advise``: tell users which walltime would have been enough."""
 
-import csv
-import os
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 import click
 
 from softwalltime.cli.completing import complete_source
-from softwalltime.cli.options import LazySettings, Seeds, store_options
-from softwalltime.cli.output import Output, output_options
-from softwalltime.cli.problems import problems
-from softwalltime.cli.progress import progress_bar
-from softwalltime.cli.selection import Instant, JobSelection
-from softwalltime.cli.sources import STORE, load_columns
-from softwalltime.errors import SourceError, UsageError
-from softwalltime.formatting import day, duration, percent, plural, printable, walltime
-from softwalltime.replay.workload import Workload
-from softwalltime.reports.advice import (
-    FITS,
-    LEAST_JOBS,
-    RequestAdvice,
-    UserAdvice,
-    advise_users,
-    measure_earlier_starts,
-)
-from softwalltime.reports.simulation import ORDERS, SimulationInput, SimulationOptions, SimulationSkipped, prepare
-from softwalltime.text_table import Cell, TextColumn, TextTable
-
-COLUMNS = (
-    "user", "jobs", "requested_s", "used", "suggested_s", "requested", "suggested", "earlier_s", "earlier_low_s",
-    "earlier_high_s", "message",
-)  # fmt: skip
-"""Columns of the mail-merge file."""
-
-
-ROW_COLUMNS = ("user", *(field.name for field in fields(RequestAdvice)))
-"""Columns of CSV: a row for each user and requested walltime."""
-LEAST_USED = 0.01
-"""Least share of the walltime that is printed as a number."""
-_TABLE = (
-    TextColumn("requested walltime", left=True),
-    TextColumn("jobs"),
-    TextColumn("used"),
-    TextColumn("99% end within", 1),
-    TextColumn("request instead", least=24),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class AdviceWithMessage(UserAdvice):
-    """A user's requests, and what to tell the user."""
-
-    message: str = ""
-    """What to tell the user."""
-
-
-@dataclass(frozen=True, slots=True)
-class AdviseDocument:
-    """Shorter walltimes that would have been enough."""
-
-    processors: int
-    """Size of the simulated machine."""
-    estimated: bool
-    """Whether the size was estimated from the log."""
-    jobs: int
-    """Number of jobs."""
-    order: str
-    """Order of the queue."""
-    seeds: tuple[int, ...]
-    """The shaken workloads."""
-    users: tuple[AdviceWithMessage, ...]
-    """The advice, by user."""
+from softwalltime.cli.options import Seeds, store_options
+from softwalltime.cli.output import output_options
+from softwalltime.cli.selection import Instant
 
 
 @click.command()
@@ -96,7 +32,7 @@ class AdviseDocument:
 @click.option("--until", type=Instant(end=True), metavar="TIME", help="Only jobs submitted up to this day or time.")
 @click.option("--processors", type=click.IntRange(1), metavar="N", help="Machine size.  Default: the most in use.")
 @click.option(
-    "--order", type=click.Choice(ORDERS), default="fcfs", show_default=True, help="Order of the site's queue."
+    "--order", type=click.Choice(["fcfs", "wfp"]), default="fcfs", show_default=True, help="Order of the site's queue."
 )
 @click.option(
     "--seeds", type=Seeds(), default="31-35", show_default=True, metavar="LIST", help="A shaken workload for each."
@@ -107,11 +43,7 @@ class AdviseDocument:
 )  # fmt: skip
 @output_options
 @store_options
-def advise(
-    user: str | None, sources: tuple[str, ...], merge: Path | None, since: int | None, until: int | None,
-    processors: int | None, order: str, seeds: tuple[int, ...], simulated_jobs: int, output: Output,
-    settings: LazySettings,
-) -> int:  # fmt: skip
+def advise(**given: Any) -> int:
     """Suggest shorter walltimes to a user.
 
     For each walltime that USER requests, the command suggests a shorter one that would have been enough for the user's
@@ -125,139 +57,6 @@ def advise(
       softwalltime advise alice --log /var/spool/pbs/server_priv/accounting
       softwalltime advise --mail-merge advice.csv --log KTH-SP2.swf.gz --processors 100
     """
-    if (user is None) == (merge is None):
-        raise UsageError("name a USER, or write a file for all users with --mail-merge FILE")
-    if merge is not None and not os.access(merge.parent, os.W_OK):
-        raise SourceError(f"{merge}: cannot be written: the folder does not exist or is not writable")
-    sources = sources or (STORE,)
-    columns, tally = load_columns(sources, settings, selection=JobSelection(since, until))
-    options = SimulationOptions(order, processors, seeds, simulated_jobs)
-    prepared = prepare(Workload(columns), options)
-    if isinstance(prepared, SimulationSkipped):
-        raise SourceError(f"no advice: {prepared.reason}")
-    advice = advise_users(prepared.jobs)
-    if user is not None and user not in advice:
-        raise SourceError(f"no job of {printable(user)} in {' '.join(sources)} has a runtime and a walltime")
-    chosen = [one for one in advice.values() if one.suggestions and (user is None or one.user == user)]
-    with progress_bar("simulating", 2 * len(prepared.jobs) * len(seeds) if chosen else 0) as progress:
-        earlier = (
-            measure_earlier_starts(prepared.jobs, prepared.processors, chosen, order, seeds, progress) if chosen else {}
-        )
-    chosen = [replace(one, earlier=earlier[one.user]) for one in chosen]
-    if merge is not None:
-        _write(merge, chosen)
-    shown = chosen if user is None else [chosen[0] if chosen else advice[user]]
-    if output.form == "json":
-        output.document(_document(shown, prepared, options))
-    elif output.form == "csv":
-        rows = ({"user": one.user, **asdict(request)} for one in shown for request in one.requests)
-        output.rows(ROW_COLUMNS, rows)
-    elif user is None:
-        output.paragraph(f"{merge}: {plural(len(chosen), 'user')} of {len(advice):,} with a suggestion")
-    else:
-        _print(output, shown[0], prepared, options)
-    for line in problems(tally):
-        click.echo(line, err=True)
-    return 1 if tally.broken else 0
+    from softwalltime.cli.measure.advise import suggest_walltimes
 
-
-def _print(output: Output, advice: UserAdvice, prepared: SimulationInput, options: SimulationOptions) -> None:
-    submitted = prepared.jobs.submitted
-    span = f"{day(submitted[0])} to {day(submitted[-1])}"
-    rows: list[list[Cell | str]] = [
-        [
-            walltime(one.walltime), f"{one.jobs:,}", percent(one.used, 0), duration(one.longest),
-            Cell(walltime(one.suggested), "good") if one.suggested is not None else Cell(_kept(one), "faint"),
-        ]
-        for one in sorted(advice.requests, key=lambda one: -one.jobs)
-        if one.jobs >= LEAST_JOBS
-    ]  # fmt: skip
-    few = [one.jobs for one in advice.requests if one.jobs < LEAST_JOBS]
-    if few:
-        reason = Cell(f"fewer than {LEAST_JOBS} jobs each", "faint")
-        rows.append([plural(len(few), "other"), f"{sum(few):,}", "", "", reason])
-    output.paragraph(f"{printable(advice.user)}: {plural(advice.jobs, 'job')}, {span}")
-    output.line()
-    output.table(TextTable.of(_TABLE, rows))
-    output.line()
-    output.paragraph(_message(advice), "strong")
-    if advice.suggestions:
-        size = plural(prepared.processors, "processor")
-        output.line()
-        output.paragraph(
-            f"Simulated on {size}{' (estimated)' if prepared.estimated else ''}, order {options.order}, EASY "
-            f"backfilling, {plural(len(options.seeds), 'shaken workload')}.  A job that ran longer keeps its walltime.",
-            "faint",
-        )
-
-
-def _message(advice: UserAdvice, followers: int = 1) -> str:
-    """Return what to tell the user, in sentences.
-
-    :param followers: the number of users who follow their advice in the simulation.
-    """
-    if not advice.suggestions:
-        return "No suggestion: no walltime with enough jobs is much longer than the jobs need."
-    lines = [_suggestion(one) for one in advice.suggestions]
-    earlier = advice.earlier
-    if earlier is not None and earlier.mean is not None:
-        between = "" if earlier.low is None or earlier.high is None else (
-            f" (95% interval {duration(earlier.low)} to {duration(earlier.high)})"
-        )  # fmt: skip
-        if (earlier.mean if earlier.low is None else earlier.low) > 0:
-            condition = f" if all {followers:,} users with such advice had followed it" if followers > 1 else ""
-            lines.append(
-                f"These jobs would have started {duration(earlier.mean)} earlier in the median{between}{condition}."
-            )
-        elif earlier.mean == 0 and not earlier.low:
-            lines.append("In the simulation these jobs would not have started earlier in the median.")
-        else:
-            lines.append(
-                f"The simulation does not show that these jobs would have started earlier: {duration(earlier.mean)} in "
-                f"the median{between}."
-            )
-    return " ".join(lines)
-
-
-def _kept(one: RequestAdvice) -> str:
-    return "keep it" if one.reason == FITS else f"keep it: {one.reason}"
-
-
-def _suggestion(one: RequestAdvice) -> str:
-    used = percent(one.used, 0) if one.used >= LEAST_USED else f"less than {percent(LEAST_USED, 0)}"
-    return (
-        f"You request {walltime(one.walltime)} and use {used}; 99% of these jobs ended within "
-        f"{duration(one.longest)}: request {walltime(one.suggested or one.walltime)}."
-    )
-
-
-def _document(
-    advice: Sequence[UserAdvice], prepared: SimulationInput, options: SimulationOptions
-) -> AdviseDocument:  # fmt: skip
-    users = tuple(
-        AdviceWithMessage(one.user, one.jobs, one.requests, one.earlier, message=_message(one, len(advice)))
-        for one in advice
-    )
-    return AdviseDocument(
-        prepared.processors, prepared.estimated, len(prepared.jobs), options.order, options.seeds, users
-    )
-
-
-def _write(path: Path, advice: Sequence[UserAdvice]) -> None:
-    try:
-        with path.open("w", newline="", encoding="utf-8", errors="backslashreplace") as stream:
-            writer = csv.writer(stream)
-            writer.writerow(COLUMNS)
-            for one in sorted(advice, key=lambda one: -one.requests[0].saved):
-                first, earlier = one.requests[0], one.earlier
-                suggested = first.suggested or first.walltime
-                seconds = (earlier.mean, earlier.low, earlier.high) if earlier is not None else (None, None, None)
-                writer.writerow(
-                    [
-                        printable(one.user), one.jobs, first.walltime, f"{first.used:.3f}", suggested,
-                        walltime(first.walltime), walltime(suggested),
-                        *("" if each is None else round(each) for each in seconds), _message(one, len(advice)),
-                    ]
-                )  # fmt: skip
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be written: {error.strerror}") from error
+    return suggest_walltimes(**given)

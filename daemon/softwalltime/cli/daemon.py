@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 COLUMNS = ("field", "value")
 """Columns of the status as CSV."""
+LONGEST_NAME = 16
+"""Length of a figure's name up to which all values begin in the same column."""
 
 
 @click.command()
@@ -134,9 +136,12 @@ def _show(status: "Status", output: Output) -> None:
     output.line(f"softwalltime {status.version}, pid {status.pid}, up {span(status.uptime)}: {state}")
     for line in wrong:
         output.paragraph(f"  ! {line}", "warning", 4)
-    for group, lines in overview(status, time.time()).items():
+    groups = overview(status, time.time())
+    # One column of values in all groups, but those with a predictor's options or a queue as a name.
+    common = max(len(name) for lines in groups.values() for name in lines if len(name) <= LONGEST_NAME)
+    for group, lines in groups.items():
         output.line()
         output.line(group, "strong")
-        width = max(14, *map(len, lines))
+        width = max(common, *map(len, lines))
         for name, value in lines.items():
             output.paragraph(f"  {name:<{width}}  {value}", indent=width + 4)

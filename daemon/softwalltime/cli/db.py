@@ -9,6 +9,7 @@ import click
 from softwalltime.cli.lazy import LazyCommands
 from softwalltime.cli.options import LazySettings, store_options
 from softwalltime.cli.output import Output, output_options
+from softwalltime.errors import SoftwalltimeError
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,8 @@ class PruneDocument:
     """Rows deleted, by table."""
     refused: tuple[str, ...]
     """Why nothing was deleted by age, and what to do; empty: it was."""
+    failure: str | None = None
+    """What stopped it before its end; null: nothing did."""
 
 
 REVISION_COLUMNS = tuple(field.name for field in fields(RevisionDocument))
@@ -149,22 +152,37 @@ def prune(force: bool, output: Output, settings: LazySettings) -> int:
     from softwalltime.store.retention import prune as start_pruning
 
     deleted: Counter[str] = Counter()
+    refused: tuple[str, ...] = ()
     given = settings()
-    with open_store(given) as engine:
-        retention = Retention(given.keep_days, given.keep_jobs_per_user)
-        run = start_pruning(engine, retention, int(time.time()), force=force)
-        for table, rows in run:
-            deleted[table] += rows
+    failure: str | None = "interrupted"
+    try:
+        with open_store(given) as engine:
+            retention = Retention(given.keep_days, given.keep_jobs_per_user)
+            run = start_pruning(engine, retention, int(time.time()), force=force)
+            for table, rows in run:
+                deleted[table] += rows
+            refused = tuple(map(str, run.refused))
+        failure = None
+    except SoftwalltimeError as error:
+        failure = str(error)
+        raise
+    finally:
+        # What is deleted stays deleted, whatever comes after it.
+        if deleted or failure is None:
+            _print_pruned(output, PruneDocument(dict(deleted), refused, failure))
+    for refusal in refused:
+        click.echo(refusal, err=True)
+    return 1 if refused else 0
+
+
+def _print_pruned(output: Output, document: PruneDocument) -> None:
     if output.form == "json":
-        output.document(PruneDocument(dict(deleted), tuple(map(str, run.refused))))
+        output.document(document)
     elif output.form == "csv":
-        output.rows(PRUNE_COLUMNS, [{"table": table, "rows": rows} for table, rows in deleted.items()])
+        output.rows(PRUNE_COLUMNS, [{"table": table, "rows": rows} for table, rows in document.deleted.items()])
     else:
-        for table, rows in deleted.items():
+        for table, rows in document.deleted.items():
             output.line(f"{table:<20}{rows:>12,} rows deleted")
-    for refusal in run.refused:
-        click.echo(str(refusal), err=True)
-    return 1 if run.refused else 0
 
 
 def print_revision(output: Output, revision: str, *, needed: bool = False) -> None:

@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from softwalltime.cli.completing import complete_predictor
 from softwalltime.errors import UsageError
+from softwalltime.forecast.defaults import PREDICTOR
 from softwalltime.policy.clamp import MINIMUM
 from softwalltime.policy.site import KEEP, WALLTIME
 from softwalltime.predictors.like_jobs import KEYS
@@ -129,6 +130,13 @@ def predictors_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(*args, specs=specs, **kwargs)
 
     return wrapped
+
+
+runtimes_option = click.option(
+    "--predictor", "spec", default=PREDICTOR, show_default=True, metavar="SPEC", shell_complete=complete_predictor,
+    help="Predictor of runtimes.",
+)  # fmt: skip
+"""Names the predictor of runtimes, which is passed as ``spec``."""
 
 
 def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -126,12 +126,12 @@ def compare(
       softwalltime policy compare /var/spool/pbs/server_priv/accounting
       softwalltime policy compare KTH-SP2.swf.gz --processors 100
     """
-    from softwalltime.cli.simulate import SimulationRun, simulate_policies
+    from softwalltime.cli.measure.simulate import SUITABLE, SimulationRun, simulate_policies
     from softwalltime.policy.presets import PRESETS
     from softwalltime.reports.presets import preset_policies
 
     if output.form == "table":
         for name in ("safe", "order"):
             output.paragraph(f"{name}: {PRESETS[name].summary}")
-    run = SimulationRun(processors, shake="week", seeds=seeds, output=output, keep=keep, processes=processes)
+    run = SimulationRun(processors, shake=SUITABLE, seeds=seeds, output=output, keep=keep, processes=processes)
     return simulate_policies(sources, preset_policies(minimum), run, settings)

@@ -1,80 +1,15 @@
 """``softwalltime replay-starts``: how good would forecasts of start times have been?"""
 
-import os
-from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import click
-import numpy as np
 
 from softwalltime.cli.completing import complete_source
-from softwalltime.cli.options import LazySettings, store_options
-from softwalltime.cli.output import Output, output_options
-from softwalltime.cli.problems import problems
-from softwalltime.cli.progress import progress_bar
-from softwalltime.cli.runtime_history import runtimes_option
-from softwalltime.cli.selection import JobSelection, selection_options
-from softwalltime.cli.sources import load_columns
-from softwalltime.errors import SourceError
-from softwalltime.forecast.arrivals import ArrivalModel
-from softwalltime.forecast.calibration import Calibration
-from softwalltime.forecast.calibration_file import CalibrationFile, save_calibration
-from softwalltime.forecast.judgement import BOUND, METHODS, GivenSchedule, StartScores, judge, sampled, scores
-from softwalltime.forecast.runtimes import RuntimeModel
-from softwalltime.forecast.start_classes import KINDS, by_class
-from softwalltime.formatting import duration, percent, plural
-from softwalltime.predictors.registry import make
-from softwalltime.simulation.engine import simulate
-from softwalltime.simulation.jobs import Jobs, jobs_of
-from softwalltime.simulation.policies import Policy
-from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
-
-WARM_UP = 0.1
-"""Share of the sampled jobs, the first ones, that only calibrate."""
-PUBLISHED = "Li et al. 2004 published an error of 18.9% of the mean wait (NIKHEF, 2003)."
-LEGEND = """\
-error: mean absolute error of the expected start; bias: mean of expected - actual, below 0 if too early; 50%, 90% range:
-share of the starts within it; width: mean width of the 90% range.  walltimes: the simulation with the users' walltimes;
-like jobs: mean of what like jobs waited lately; predicted runtimes: the simulation with medians; drawn runtimes: median
-and ranges of simulations with drawn ones; combined: these, walltimes and like jobs, weighted and corrected by past
-errors; known runtimes: a bound, the simulation with the runtimes that jobs will have."""
-
-
-_TABLE = (
-    sentence_column("forecast by"),
-    TextColumn("error"),
-    TextColumn("error / mean wait"),
-    TextColumn("bias", 1),
-    TextColumn("50% range", 3),
-    TextColumn("90% range", 2),
-    TextColumn("width", 4),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayStartsDocument:
-    """Forecasts of start times on recorded jobs, compared with the starts."""
-
-    source: str
-    """The sources, as given."""
-    jobs: int
-    """Number of jobs."""
-    refused: int
-    """Number of jobs that are larger than the machine."""
-    processors: int
-    """Size of the machine."""
-    schedule: str
-    """simulated, or recorded."""
-    predictor: str
-    """Predictor of runtimes."""
-    arrivals: bool
-    """Whether jobs that come later were drawn."""
-    forecasts: dict[str, dict[str, StartScores]]
-    """Figures without the first 10% of the sampled jobs, which only calibrate: by time of the forecast and method."""
-
-
-COLUMNS = ("time", "method", *(field.name for field in fields(StartScores)))
-"""Columns of CSV: a row for each time of the forecast and method."""
+from softwalltime.cli.options import runtimes_option, store_options
+from softwalltime.cli.output import output_options
+from softwalltime.cli.selection import selection_options
+from softwalltime.forecast.defaults import KINDS
 
 
 @click.command()
@@ -116,11 +51,7 @@ COLUMNS = ("time", "method", *(field.name for field in fields(StartScores)))
 @selection_options
 @output_options
 @store_options
-def replay_starts(
-    sources: tuple[str, ...], processors: int | None, recorded: bool, spec: str, sample: int, every: int, runs: int,
-    seed: int, arriving: bool, by: tuple[str, ...], file: Path | None, selection: JobSelection, output: Output,
-    settings: LazySettings,
-) -> int:  # fmt: skip
+def replay_starts(**given: Any) -> int:
     """Measure forecasts of start times on recorded jobs.
 
     A SOURCE is the same as for replay.  The jobs are scheduled first come, first served with EASY backfilling and
@@ -136,96 +67,6 @@ def replay_starts(
       softwalltime replay-starts LOGS --recorded --predictor memorizer:window=30d
       softwalltime replay-starts LOGS --since 2026-01-01 --arrivals --by wait
     """
-    predictor = make(spec)
-    if file is not None and not os.access(file.parent, os.W_OK):
-        raise SourceError(f"{file}: cannot be written: its folder does not exist, or is not writable")
-    completed, tally = load_columns(sources, settings, selection=selection)
-    jobs = jobs_of(completed, settings().teaching)
-    if not len(jobs):
-        raise SourceError(f"no job in {' '.join(sources)} has a runtime, a walltime and processors")
-    size = processors or jobs.peak()
-    jobs, refused = jobs.that_fit(size)
-    schedule = as_recorded(jobs, size) if recorded else as_simulated(jobs, size)
-    chosen = sampled(schedule, sample)
-    if not chosen:
-        raise SourceError(f"no job waits on {plural(size, 'processor')}: nothing to forecast")
-    with progress_bar("forecasting", len(schedule.jobs)) as progress:
-        calibration = Calibration()
-        arrivals = ArrivalModel() if arriving else None
-        made = judge(schedule, RuntimeModel(predictor), chosen, runs, every, seed, calibration, progress, arrivals)
-        judged = list(made)
-    if file is not None:
-        save_calibration(
-            file, CalibrationFile(calibration.corrections(), " ".join(sources), spec, len(judged), arriving)
-        )
-    first = set(chosen[int(len(chosen) * WARM_UP) :])
-    judged = [each for each in judged if each.job in first]
-    parts = {
-        "at submission": [each for each in judged if not each.waited],
-        f"every {duration(every)} after": [each for each in judged if each.waited],
-    }
-    parts |= {name: part for kind in dict.fromkeys(by) for name, part in by_class(parts, kind, jobs).items()}
-    found = {name: {method: scores(part, method) for method in METHODS} for name, part in parts.items() if part}
-    document = ReplayStartsDocument(
-        selection.label(sources),
-        len(jobs),
-        refused,
-        size,
-        "recorded" if recorded else "simulated",
-        spec,
-        arriving,
-        found,
-    )
-    if output.form == "json":
-        output.document(document)
-    elif output.form == "csv":
-        output.rows(COLUMNS, (
-            {"time": name, "method": method, **asdict(one)}
-            for name, part in found.items() for method, one in part.items()
-        ))  # fmt: skip
-    else:
-        kind = "as recorded" if recorded else "simulated: first come, first served, EASY, walltimes"
-        output.paragraph(
-            f"{document.source}: {plural(len(jobs), 'job')} on {plural(size, 'processor')}, {kind}; runtimes by "
-            f"{spec}, {plural(runs, 'run')}{', with jobs that come later' if arriving else ''}"
-        )
-        for name, by_method in found.items():
-            some = next(iter(by_method.values()))
-            output.line()
-            output.paragraph(f"{name}: {plural(some.forecasts, 'forecast')}, mean wait {duration(some.mean_wait)}")
-            output.line()
-            output.table(_table(by_method))
-        output.line()
-        output.paragraph(PUBLISHED, "faint")
-        output.paragraph(LEGEND, "faint")
-    for line in problems(tally):
-        click.echo(line, err=True)
-    return 1 if tally.broken else 0
+    from softwalltime.cli.measure.replay_starts import judge_forecasts
 
-
-def as_simulated(jobs: Jobs, processors: int) -> GivenSchedule:
-    """The jobs as the simulator schedules them."""
-    policy = Policy()
-    outcome = simulate(jobs, processors, policy)
-    return GivenSchedule(jobs, outcome.start, outcome.duration, processors, policy)
-
-
-def as_recorded(jobs: Jobs, processors: int) -> GivenSchedule:
-    """The jobs as they were recorded."""
-    start = np.array([job.end - job.runtime if job.start is None else job.start for job in jobs.completed], np.int64)
-    start = np.maximum(start, np.array(jobs.submitted, np.int64))
-    return GivenSchedule(jobs, start, np.array(jobs.runtime, np.int64), processors, Policy(kill_at_walltime=False))
-
-
-def _table(by_method: dict[str, StartScores]) -> TextTable:
-    least = min(one.error for method, one in by_method.items() if method != BOUND)
-    rows: list[list[Cell | str]] = [
-        [
-            Cell(method, "strong"),
-            Cell(duration(one.error), "good" if one.error == least and method != BOUND else ""),
-            Cell(percent(one.relative), "good" if one.error == least and method != BOUND else ""),
-            duration(one.bias), percent(one.covered50), percent(one.covered90), duration(one.width90),
-        ]
-        for method, one in by_method.items()
-    ]  # fmt: skip
-    return TextTable.of(_TABLE, rows)
+    return judge_forecasts(**given)

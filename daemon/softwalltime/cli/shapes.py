@@ -39,26 +39,33 @@ class Shape:
 
 SHAPES: Mapping[str, Shape] = {
     "replay": Shape(
-        "cli.replay:ReplayDocument", "cli.replay:COLUMNS",
+        "cli.measure.replay:ReplayDocument", "cli.measure.replay:COLUMNS",
         "a predictor; with --running another one for each predictor, with the event start",
     ),
-    "sweep": Shape("cli.swept:SweepDocument", "", "a source and predictor, with the columns of the results' file"),
-    "tune": Shape("cli.tune:TuneDocument", "cli.tune:COLUMNS", "a predictor"),
+    "sweep": Shape(
+        "cli.measure.swept:SweepDocument", "", "a source and predictor, with the columns of the results' file"
+    ),
+    "tune": Shape("cli.measure.tune:TuneDocument", "cli.measure.tune:COLUMNS", "a predictor"),
     "simulate": Shape(
-        "cli.simulated:SimulationDocument", "cli.simulated:COLUMNS", "a policy; with --by also a policy and class"
+        "cli.measure.simulated:SimulationDocument", "cli.measure.simulated:COLUMNS",
+        "a policy; with --by also a policy and class",
     ),
-    "policy compare": Shape("cli.simulated:SimulationDocument", "cli.simulated:COLUMNS", "a policy"),
+    "policy compare": Shape("cli.measure.simulated:SimulationDocument", "cli.measure.simulated:COLUMNS", "a policy"),
     "experiment": Shape(
-        "cli.experiment:ExperimentDocument", "cli.experiment:COLUMNS", "a value of a table, with its interval"
+        "cli.measure.experiment:ExperimentDocument", "cli.measure.experiment:COLUMNS",
+        "a value of a table, with its interval",
     ),
-    "train": Shape("cli.train:TrainDocument", "cli.train:COLUMNS", "a log and part of the loss"),
+    "train": Shape("cli.measure.train:TrainDocument", "cli.measure.train:COLUMNS", "a log and part of the loss"),
     "report": Shape(
         "cli.report_summary:ReportDocument", "cli.report_summary:COLUMNS", "today, then each simulated setting"
     ),
-    "advise": Shape("cli.advise:AdviseDocument", "cli.advise:ROW_COLUMNS", "a user and requested walltime"),
-    "starts": Shape("cli.start_rows:StartsDocument", "cli.start_rows:COLUMNS", "a job"),
+    "advise": Shape(
+        "cli.measure.advise:AdviseDocument", "cli.measure.advise:ROW_COLUMNS", "a user and requested walltime"
+    ),
+    "starts": Shape("cli.measure.start_rows:StartsDocument", "cli.measure.start_rows:COLUMNS", "a job"),
     "replay-starts": Shape(
-        "cli.replay_starts:ReplayStartsDocument", "cli.replay_starts:COLUMNS", "a time of the forecast and method"
+        "cli.measure.replay_starts:ReplayStartsDocument", "cli.measure.replay_starts:COLUMNS",
+        "a time of the forecast and method",
     ),
     "predict": Shape("cli.explain:Explanation", "cli.explain:COLUMNS", "the job"),
     "explain": Shape("cli.explain:ExplainDocument", "cli.explain:COLUMNS", "the job, then each other walltime"),

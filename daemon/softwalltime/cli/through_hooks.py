@@ -1,29 +1,16 @@
-"""``softwalltime replay --through-hooks``: options and output."""
+"""The options of ``softwalltime replay --through-hooks``."""
 
-import os
-import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from softwalltime.cli.completing import complete_predictor
-from softwalltime.cli.interruption import check_interruption
-from softwalltime.cli.options import LazySettings
-from softwalltime.cli.progress import progress_bar
 from softwalltime.errors import UsageError
-from softwalltime.policy.site import KEEP, WALLTIME
-from softwalltime.predictors.registry import BASELINE, make
-from softwalltime.replay.drive import ReplayResult, drive_ordering
-from softwalltime.replay.workload import Workload
-
-if TYPE_CHECKING:
-    from softwalltime.emulation.through_hooks.comparison import Comparison
-    from softwalltime.emulation.through_hooks.run import EmulationResult
+from softwalltime.policy.site import WALLTIME
+from softwalltime.predictors.registry import make
 
 LEAST = 60
 """Least soft walltime that the hook sets, in seconds."""
@@ -93,109 +80,3 @@ def hooks_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def _among(kinds: tuple[str, ...]) -> str:
     return f"there is {kinds[0]}" if len(kinds) == 1 else f"there are {', '.join(kinds)}"
-
-
-@dataclass(frozen=True, slots=True)
-class HooksResult:
-    """Result of one predictor through the hooks, compared with the fast replay."""
-
-    result: "EmulationResult"
-    comparison: "Comparison"
-
-    @property
-    def sound(self) -> bool:
-        """Whether nothing differs beyond what the faults explain."""
-        return self.comparison.sound
-
-    def figures(self) -> dict[str, object]:
-        """Return the figures for JSON."""
-        result, comparison = self.result, self.comparison
-        return {
-            "events": result.events,
-            "accepted": result.accepted,
-            "invalid": result.invalid,
-            "unanswered": result.unanswered,
-            "timeouts": result.timeouts,
-            "faults": result.faults,
-            "lost": comparison.lost,
-            "differing": comparison.differing,
-            "sound": comparison.sound,
-            "seconds": round(result.replayed.seconds, 3),
-            "jobs_per_second": round(result.replayed.jobs_per_second),
-        }
-
-    def summary(self) -> str:
-        """Return the figures as a sentence."""
-        result, comparison = self.result, self.comparison
-        refused = result.events - result.accepted
-        parts = [
-            f"{result.events:,} events, {f'{refused:,} NOT ACCEPTED' if refused else 'all accepted'}",
-            f"{result.invalid:,} invalid soft walltimes",
-            f"{result.unanswered:,} without an answer ({result.timeouts:,} timeouts)",
-            f"{result.replayed.seconds:.1f} s, {result.replayed.jobs_per_second:,.0f} jobs/s",
-        ]
-        if result.faults:
-            parts.append(f"{result.faults} faults, {comparison.lost:,} soft walltimes lost")
-        verdict = "identical to the fast replay"
-        if comparison.differing:
-            verdict = "\n".join((f"{comparison.differing:,} DIFFER from the fast replay:", *comparison.shown))
-        return f"{', '.join(parts)}: {verdict}"
-
-
-def replay_through_hooks(
-    hooks: HooksOptions,
-    workload: Workload,
-    sources: tuple[str, ...],
-    fast: Mapping[str, ReplayResult],
-    minimum: int,
-    settings: LazySettings,
-    running: str | None = None,
-) -> dict[str, HooksResult]:
-    """Replay the workload through the hooks, once for each predictor except the baseline.
-
-    :param fast: the results of the fast replay.
-    :param running: the predictor for running jobs; ``None``: the walltime.
-    """
-    if hooks.transport == "postgres":
-        # Before the first import of psycopg: pbs_server needs its Python implementation too.
-        os.environ["PSYCOPG_IMPL"] = "python"
-        try:
-            import psycopg  # noqa: F401 - only to see whether it can be, as the hook will
-        except ImportError as error:
-            raise UsageError(f"--transport postgres: psycopg cannot be loaded: {error}; install libpq") from error
-    from softwalltime import resources
-    from softwalltime.accounting.files import expand
-    from softwalltime.cli.sources import STORE
-    from softwalltime.emulation.through_hooks.alters import read_alters
-    from softwalltime.emulation.through_hooks.comparison import compare
-    from softwalltime.emulation.through_hooks.run import EmulationOptions, run
-    from softwalltime.emulation.through_hooks.timeline import Timeline
-    from softwalltime.store.embedded.server import embedded_postgres
-
-    def postgres(folder: Path) -> AbstractContextManager[str]:
-        return embedded_postgres(folder, durable=False)
-
-    teaching = settings().teaching
-    running = running or WALLTIME
-    options = EmulationOptions(
-        resources.hook(), postgres, teaching, hooks.transport, minimum, hooks.faults, hooks.seed, running=running,
-        ordering=hooks.ordering,
-    )  # fmt: skip
-    ordering = None if hooks.ordering is None else drive_ordering(workload, hooks.ordering)
-    alters = read_alters(expand(Path(source) for source in sources if source != STORE))
-    results = {}
-    # The baseline never predicts.
-    specs = [spec for spec in fast if spec != BASELINE]
-    with progress_bar("through the hooks", len(workload.jobs) * len(specs)) as progress:
-
-        def interruptible(jobs: int) -> None:
-            # A hook swallows every exception, also the one that a signal raises.
-            check_interruption()
-            progress(jobs)
-
-        for spec in specs:
-            timeline = Timeline(workload, alters, now=int(time.time()), postqueuejob=hooks.postqueuejob)
-            result = run(timeline, spec, options, interruptible)
-            comparison = compare(workload, result, fast[spec], at_start=running != KEEP, ordering=ordering)
-            results[spec] = HooksResult(result, comparison)
-    return results

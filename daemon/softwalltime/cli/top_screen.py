@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from rich.columns import Columns
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -22,7 +23,7 @@ _RECENT = tuple(
 )
 LOW = 45
 """Rows of a screen below which the decisions come first."""
-_STYLES = {"set": "", "shadow": "dim", "late": "yellow", "none": "dim"}
+_STYLES = {"late": "yellow", "none": "dim"}
 """Styles of decisions by action."""
 
 
@@ -57,19 +58,19 @@ def render(
     """
     status, policy = now.status, now.status.policy
     wrong = list(problems(status))
-    head = Text.assemble(
-        ("softwalltime top", "bold"),
-        f"  up {span(status.uptime)}  preset {policy.get('preset', 'custom')}  mode {policy['mode']}  "
-        f"waiting {policy['waiting']}  running {policy['running']}"
-        + (f"  ordering {ordering}" if (ordering := policy.get("ordering")) is not None else ""),
-    )
+    settings = {
+        name: policy[name] for name in ("mode", "waiting", "running", "ordering") if policy.get(name) is not None
+    }
+    facts = {"up": span(status.uptime), "preset": policy.get("preset", "custom"), **settings}
+    head = _head("softwalltime top", [f"{name} {value}" for name, value in facts.items()], width)
     parts: list[RenderableType] = [head, *(Text(f"! {line}", style="yellow") for line in wrong), Text()]
     tables = [_requests(now, before), _latencies(now, before), _lag(now)]
     tables += [_live_values(now)] if status.live.mode != "off" else []
-    figures = Columns(tables, padding=(0, 4))
+    # An empty line below each, because those that do not fit beside the others come below them.
+    figures = Columns([Padding(table, (0, 0, 1, 0)) for table in tables], padding=(0, 4))
     stored = now.stored
     if (overview := stored.overview) is None:
-        parts += [figures, Text(), Text(f"jobs and decisions omitted: {stored.problem}", style="yellow")]
+        parts += [figures, Text(f"jobs and decisions omitted: {stored.problem}", style="yellow")]
         return Group(*parts)
     chosen = selection.index(stored.decisions) if selection is not None else None
     decisions: list[RenderableType] = [_decisions(stored.decisions, chosen, width)]
@@ -81,8 +82,19 @@ def render(
     if overview.next_starts:
         lists += [Text(), _list("next starts", STARTS_NAMES, overview.next_starts, right=3, left=4)]
     if height < LOW:
-        return Group(*parts, *decisions, Text(), figures, Text(), *lists)
-    return Group(*parts, figures, Text(), *lists, Text(), *decisions)
+        return Group(*parts, *decisions, Text(), figures, *lists)
+    return Group(*parts, figures, *lists, Text(), *decisions)
+
+
+def _head(title: str, facts: Sequence[str], width: int) -> Text:
+    """Return the title and the facts, none of them broken into two lines unless it is longer than one."""
+    head = Text(title, "bold")
+    used = len(title)
+    for fact in facts:
+        begins = used + 2 + len(fact) > width
+        head.append(f"\n{fact}" if begins else f"  {fact}", "not bold")
+        used = len(fact) if begins else used + 2 + len(fact)
+    return head
 
 
 def _requests(now: Sample, before: Sample) -> Table:
@@ -160,6 +172,7 @@ def _decisions(rows: Sequence[tuple[str, ...]], chosen: int | None, width: int) 
     """Render the last decisions in this width: the reason is shortened or left out, then the walltime."""
     widths, _ = fit(TextTable.of(_RECENT, [[str(_text(value)) for value in row] for row in rows]), width)
     table = _table("last decisions", (), 0)
+    table.show_header = True
     for index, wide in widths.items():
         column = _RECENT[index]
         last = index == len(_RECENT) - 1
@@ -182,7 +195,10 @@ def _text(value: str | None) -> Text:
 
 def _table(title: str, names: Sequence[str], right: int, left: int = 99) -> Table:
     """Return a table without lines, with columns ``right`` to ``left`` - 1 right-aligned."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0), pad_edge=False,
+        show_header=any(names),
+    )  # fmt: skip
     for number, name in enumerate(names):
         table.add_column(
             name,

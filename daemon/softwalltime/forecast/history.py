@@ -15,8 +15,6 @@ from softwalltime.states import TEACHING, State
 
 DAYS = 60
 """Days of a store that are read at least, and of each user the last jobs."""
-PREDICTOR = "calibrated:statistic=median"
-"""The predictor of runtimes by default: softwalltime replay-starts found the least errors with it."""
 
 
 def needed(history: History, now: int) -> tuple[int | None, int | None]:

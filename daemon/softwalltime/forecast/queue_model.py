@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from softwalltime.forecast.defaults import FEWER_RUNS, FEWEST_RUNS, RUNS
 from softwalltime.forecast.not_modelled import not_modelled, usable_formula
 from softwalltime.forecast.pooling import Pooling
 from softwalltime.forecast.snapshot import DELAYED, QUEUED, SUSPENDED, LiveJob, SchedulerSettings, ServerSnapshot
@@ -18,8 +19,6 @@ UNLIMITED = 5 * 365 * 86400
 """What PBS's scheduler takes for the walltime of a job without one, in seconds."""
 MANY = 300
 """Jobs from which several reservations are too expensive for hundreds of runs."""
-RUNS, FEWER_RUNS, FEWEST_RUNS = 150, 60, 35
-"""Runs with drawn runtimes; fewer where a run is expensive, and fewer still if later jobs come in it."""
 EXPENSIVE = 1000
 """Jobs from which a run with limits or a formula is expensive."""
 VERY_MANY = 3000

@@ -9,8 +9,6 @@ from softwalltime.forecast.judgement import COMBINED, Judged
 from softwalltime.formatting import duration, plural, printable
 from softwalltime.simulation.jobs import Jobs
 
-KINDS = ("wait", "processors", "queue")
-"""What forecasts may be divided by: the wait that the combined forecast expected, and two of what the job asked for."""
 LEAST = 20
 """Forecasts from which a class has figures."""
 

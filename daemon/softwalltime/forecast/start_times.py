@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.forecast.arrivals import DAY, ArrivalDraws
+from softwalltime.forecast.defaults import RUNS
 from softwalltime.forecast.later_jobs import ExtendedQueue, extended
-from softwalltime.forecast.queue_model import RUNS, QueueModel
+from softwalltime.forecast.queue_model import QueueModel
 from softwalltime.forecast.runtimes import RuntimeDistribution, samples
 from softwalltime.simulation.engine import ScheduleOutcome
 

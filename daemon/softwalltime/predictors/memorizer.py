@@ -6,14 +6,14 @@ from pydantic import Field
 
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.predictors.base import Options
-from softwalltime.predictors.like_jobs import Keys, Least, LikeJobsPredictor, RecentJobs, Window
+from softwalltime.predictors.like_jobs import SIGNATURE, Keys, Least, LikeJobsPredictor, RecentJobs, Window
 from softwalltime.quantiles import quantile
 
 
 class MemorizerOptions(Options):
     """Options of ``memorizer``."""
 
-    keys: Keys = ("user", "project", "job_name", "queue", "ncpus", "walltime")
+    keys: Keys = SIGNATURE
     window: Window = 10 * 86400
     least: Least = 1
     fallback: Literal["walltime", "median"] = Field(

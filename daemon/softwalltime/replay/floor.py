@@ -5,10 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from softwalltime.predictors.like_jobs import SIGNATURE
 from softwalltime.replay.workload import Workload
-
-SIGNATURE = ("user", "project", "job_name", "queue", "ncpus", "walltime")
-"""Attributes at submission: the default keys of ``memorizer``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from softwalltime.reports.leave_out import ExcludedGroup
 from softwalltime.reports.simulation import USUAL, SettingWaits, SimulationFigures
 from softwalltime.reports.waits_by_class import ClassWaits
 from softwalltime.simulation.differences import Interval
-from softwalltime.simulation.shaking import LEAST_USERS
+from softwalltime.simulation.shaking import FEW_USERS
 
 _ALIKE = 2
 """Factor between the recorded and the simulated mean wait up to which nothing is said."""
@@ -33,10 +33,7 @@ def simulation_cautions(simulated: SimulationFigures, chosen: SettingWaits | Non
             f"one time{_usually(simulated)}. The option --processors sets the real size."
         )
     if simulated.shake != "week":
-        found.append(
-            f"The simulated jobs have fewer than {LEAST_USERS} users. The workloads therefore differ by minutes only, "
-            "and the 95% intervals do not show how much other weeks would differ."
-        )
+        found.append(FEW_USERS)
     if recorded is not None and today.wait_mean is not None and not _similar(recorded, today.wait_mean):
         found.append(
             f"The simulated jobs waited {duration(recorded)} on average as recorded, and wait "

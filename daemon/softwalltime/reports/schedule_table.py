@@ -81,8 +81,10 @@ def _change(change: Interval, unit: str = "%") -> Cell | str:
     """Return a change, good or bad where zero is outside its interval: less is better in every column."""
     if change.mean is None:
         return MISSING
-    mean = f"{100 * change.mean:+.1f}{unit}"
     if change.low is None or change.high is None:
-        return mean
+        return f"{100 * change.mean:+.1f}{unit}"
     meaning: Meaning = "good" if change.high < 0 else "bad" if change.low > 0 else "faint"
-    return Cell(f"{mean} [{100 * change.low:+.1f}, {100 * change.high:+.1f}]", meaning)
+    # An interval that reaches beyond 100% says nothing about tenths, and would not fit its width.
+    digits = 1 if max(-change.low, change.high) < 1 else 0
+    mean, low, high = (f"{100 * share:+.{digits}f}" for share in (change.mean, change.low, change.high))
+    return Cell(f"{mean}{unit} [{low}, {high}]", meaning)

@@ -44,7 +44,6 @@ JOBS = 50_000
 """The newest jobs that are simulated, unless the user asks for another number."""
 MOST_SETTINGS = 9
 """Maximum number of settings to compare, with today's."""
-ORDERS = ("fcfs", "wfp")
 USUAL = 0.99
 """Share of the time in which use is usual: records that overlap by mistake exceed it for a short time."""
 WITH_GUARD = ", with guard"

@@ -7,7 +7,8 @@ from softwalltime.formatting import printable
 from softwalltime.reports.columns import UNNAMED, UNPRINTABLE, Integers, Rename
 from softwalltime.simulation.differences import Interval, differences, interval, means, relative_changes
 from softwalltime.simulation.jobs import Jobs
-from softwalltime.simulation.metrics import CLASSES, NAMELESS, OTHERS, Metrics, classes
+from softwalltime.simulation.metrics import NAMELESS, OTHERS, Metrics, classes
+from softwalltime.simulation.names import CLASSES
 
 KINDS = CLASSES
 """What makes the classes."""

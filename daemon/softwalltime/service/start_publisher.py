@@ -21,8 +21,9 @@ from sqlalchemy import Engine
 
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.forecast.calibration_file import load_calibration, why_not_corrected
+from softwalltime.forecast.defaults import PREDICTOR
 from softwalltime.forecast.expected import ExpectedStart, expected_starts
-from softwalltime.forecast.history import PREDICTOR, needed, server_of
+from softwalltime.forecast.history import needed, server_of
 from softwalltime.forecast.learning import ForecastLearning
 from softwalltime.forecast.queue_model import ModelledQueue, model_of
 from softwalltime.forecast.self_calibration import REMEMBERED, JudgedForecast, RawForecast, SelfCalibration

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from softwalltime.errors import UsageError
 from softwalltime.simulation.engine import ScheduleOutcome
 from softwalltime.simulation.jobs import Floats, Integers, Jobs
+from softwalltime.simulation.names import CLASSES
 
 HOUR = 3600
 WIDE = 0.5
 """Least share of the machine that makes a job wide."""
-CLASSES = ("runtime", "size", "queue", "user", "month")
 NAMELESS = "-"
 """Class of the jobs without a user or a queue."""
 OTHERS = "(others)"

@@ -11,18 +11,30 @@ import numpy as np
 
 from softwalltime.errors import UsageError
 from softwalltime.simulation.jobs import Jobs
+from softwalltime.simulation.names import SHAKES
 
 WEEK = 7 * 86400
 _WEEKS = 2
 _MINUTES = 5
-SHAKES = ("week", "jitter", "resample")
 LEAST_USERS = 10
 """Users without whom moving each user's jobs as one hardly changes a workload: of one user alone, nothing."""
 
 
+FEW_USERS = (
+    f"The simulated jobs have fewer than {LEAST_USERS} users. The shaken workloads therefore hardly differ, and the "
+    "95% intervals do not show how much other weeks would differ."
+)
+"""A caution beside intervals over such workloads, from which no verdict follows."""
+
+
+def few_users(jobs: Jobs) -> bool:
+    """Whether moving each user's jobs as one hardly changes the workload."""
+    return len(set(jobs.completed.values("user"))) < LEAST_USERS
+
+
 def suitable_shake(jobs: Jobs) -> str:
     """Return the shake for these jobs: ``week``, or ``jitter`` where there are few users."""
-    return "week" if len(set(jobs.completed.values("user"))) >= LEAST_USERS else "jitter"
+    return "jitter" if few_users(jobs) else "week"
 
 
 def shaken(jobs: Jobs, shake: str, seed: int) -> Jobs:

@@ -11,6 +11,8 @@ from softwalltime.tuning.choice import Chosen
 
 TODAY = "today: walltimes"
 HALVED = "half the walltime"
+RECOMMENDED = "Recommended: "
+"""The begin of the sentence that says what is recommended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +54,14 @@ class Advice:
     """The reasons, as sentences."""
 
 
-def recommend(settings: Mapping[str, Setting], metrics: Mapping[str, Sequence[Metrics]]) -> Advice:
+def recommend(settings: Mapping[str, Setting], metrics: Mapping[str, Sequence[Metrics]], caution: str = "") -> Advice:
     """Recommend the setting that keeps the order of the queue and shortens the mean wait, where that is shown.
 
     Half the walltime is simple, needs no history and explains itself: another setting must be better beyond the 95%
     interval of paired workloads.
 
     :param metrics: of each setting, workload by workload.
+    :param caution: why nothing can be recommended from the intervals; empty if they say enough.
     """
 
     def wait(name: str, other: str) -> Interval:
@@ -74,17 +77,20 @@ def recommend(settings: Mapping[str, Setting], metrics: Mapping[str, Sequence[Me
         for name, change in better.items()
     ]
     best = min(shown, key=lambda name: shown[name], default=None)
-    if best is not None and _shorter(wait(best, TODAY)):
-        reasons.append(f"Recommended: {best}. Its mean wait is shorter than today's and than with half the walltime.")
-    elif _shorter(half):
-        best = HALVED
+    if best is None or not _shorter(wait(best, TODAY)):
+        best = HALVED if _shorter(half) else None
+    if best is None:
+        reasons.append(f"{RECOMMENDED}none. No setting is shown to shorten the mean wait: keep mode shadow.")
+    elif caution:
+        reasons.append(f"{RECOMMENDED}none beyond mode shadow. {caution}")
+        best = None
+    elif best == HALVED:
         reasons.append(
-            "Recommended: half the walltime (preset safe). No predictor is shown to shorten waits more, and half the "
+            f"{RECOMMENDED}half the walltime (preset safe). No predictor is shown to shorten waits more, and half the "
             "walltime needs no history."
         )
     else:
-        best = None
-        reasons.append("Recommended: none. No setting is shown to shorten the mean wait: keep mode shadow.")
+        reasons.append(f"{RECOMMENDED}{best}. Its mean wait is shorter than today's and than with half the walltime.")
     reasons += [
         f"{name}: {_words(wait(name, TODAY))} against today, but it changes the order of the queue "
         "(deploy/POLICIES.md, preset order)."

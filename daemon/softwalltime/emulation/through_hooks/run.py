@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from softwalltime.emulation.pbs.hook import HookScript, restart_interpreter
 from softwalltime.emulation.through_hooks.daemon import Daemon
+from softwalltime.emulation.through_hooks.environment import IMPLEMENTATION, environment_restored
 from softwalltime.emulation.through_hooks.faults import FaultInjector, FaultInterval, plan
 from softwalltime.emulation.through_hooks.log_writer import LogWriter
 from softwalltime.emulation.through_hooks.server import ORDERED, TIMEOUTS, EmulatedServer
@@ -232,17 +233,14 @@ def _configurations(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Remove the hook's state before and after the run; keep the garbage collector from scanning the jobs."""
-
-    def reset() -> None:
-        os.environ.pop(TIMEOUTS, None)
-        os.environ.pop(ORDERED, None)
-        restart_interpreter()
-
-    reset()
+    """Begin without the hook's state and leave none behind; keep the garbage collector from scanning the jobs."""
+    restart_interpreter()
     gc.freeze()
     try:
-        yield
+        with environment_restored(TIMEOUTS, ORDERED, IMPLEMENTATION):
+            os.environ.pop(TIMEOUTS, None)
+            os.environ.pop(ORDERED, None)
+            yield
     finally:
         gc.unfreeze()
-        reset()
+        restart_interpreter()

@@ -6,9 +6,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from softwalltime.cli.measure.start_rows import StartDocument, StartsDocument, print_csv, print_table
 from softwalltime.cli.options import LazySettings
 from softwalltime.cli.output import Output
-from softwalltime.cli.start_rows import StartDocument, StartsDocument, print_csv, print_table
 from softwalltime.errors import SourceError, UsageError
 from softwalltime.forecast.snapshot import ServerSnapshot
 from softwalltime.formatting import local_time, plural

@@ -13,6 +13,7 @@ from softwalltime.simulation.differences import RELATIVE, Interval, differences,
 from softwalltime.simulation.jobs import Jobs
 from softwalltime.simulation.metrics import Metrics
 from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.shaking import FEW_USERS, few_users
 from softwalltime.simulation.tasks import Experiment
 
 Classes = dict[str, dict[str, dict[str, Metrics]]]
@@ -66,6 +67,8 @@ class SimulationDocument:
     """With --by: metrics by kind of class, policy and class."""
     selection: str | None = None
     """Which jobs were selected; null: all."""
+    caution: str | None = None
+    """Why no verdict follows from the intervals; null: nothing speaks against it."""
 
 
 def print_simulation(
@@ -89,6 +92,7 @@ def print_simulation(
         settings=plan.policies,
         classes=classes or None,
         selection=str(selection) or None,
+        caution=FEW_USERS if experiment.shake and few_users(plan.jobs) else None,
     )
     if output.form == "json":
         output.document(document)
@@ -126,6 +130,8 @@ def _print(output: Output, document: SimulationDocument, label: str) -> None:
         output.table(changes_table(document.relative_changes, document.differences))
         output.line()
         output.paragraph(CHANGES_LEGEND, "faint")
+        if document.caution:
+            output.paragraph(document.caution, "warning")
     for kind, policies in (document.classes or {}).items():
         for name, found in policies.items():
             output.line()

@@ -2,16 +2,13 @@
 
 from collections.abc import Sequence
 
-import click
-
-from softwalltime.cli.completing import complete_predictor
 from softwalltime.cli.options import LazySettings
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.sources import STORE, load_jobs
 from softwalltime.forecast.arrivals import ArrivalModel
 from softwalltime.forecast.calibration_file import CalibrationFile, why_not_corrected
 from softwalltime.forecast.expected import Learnt
-from softwalltime.forecast.history import PREDICTOR, learn_history, needed, note_live, server_of
+from softwalltime.forecast.history import learn_history, needed, note_live, server_of
 from softwalltime.forecast.like_waits import LikeWaits
 from softwalltime.forecast.runtimes import RuntimeModel
 from softwalltime.forecast.snapshot import ServerSnapshot
@@ -19,12 +16,6 @@ from softwalltime.formatting import plural, printable
 from softwalltime.jobs import CompletedJob
 from softwalltime.predictors.base import History
 from softwalltime.predictors.registry import make
-
-runtimes_option = click.option(
-    "--predictor", "spec", default=PREDICTOR, show_default=True, metavar="SPEC", shell_complete=complete_predictor,
-    help="Predictor of runtimes.",
-)  # fmt: skip
-"""Names the predictor of runtimes, which is passed as ``spec``."""
 
 
 def learn(

@@ -1,0 +1,247 @@
+"""Choose a predictor by a part of a log: the work of ``softwalltime tune``."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from softwalltime.cli.options import LazySettings, named_specs
+from softwalltime.cli.output import Output, prefixed
+from softwalltime.cli.problems import problems
+from softwalltime.cli.progress import progress_bar
+from softwalltime.cli.selection import JobSelection
+from softwalltime.cli.sources import load_columns
+from softwalltime.errors import SourceError
+from softwalltime.formatting import day
+from softwalltime.policy.presets import HALF
+from softwalltime.predictors.registry import BASELINE
+from softwalltime.replay.floor import Floor, find_floor
+from softwalltime.replay.job_columns import JobColumns
+from softwalltime.replay.sweep.grid import expand_all
+from softwalltime.replay.workload import Scoring, Workload
+from softwalltime.reports.presets import FORMULA
+from softwalltime.reports.schedule_table import CHANGES_LEGEND, LEGEND, changes_table, schedules_table
+from softwalltime.reports.table import floor_line
+from softwalltime.reports.tuning import TRIALS_LEGEND, trials_table
+from softwalltime.simulation.differences import differences, means, relative_changes
+from softwalltime.simulation.metrics import Metrics
+from softwalltime.tuning.candidates import candidates
+from softwalltime.tuning.choice import Chosen, Split, choose, front, split_at
+from softwalltime.tuning.recommendation import RECOMMENDED, TODAY, Advice, Setting, recommend, settings_of
+from softwalltime.tuning.trial import PartFigures, Trial
+from softwalltime.tuning.trials import run_trials
+
+SEEDS = tuple(range(31, 36))
+"""Shaken workloads to simulate."""
+PARTS = ("before", "after")
+"""Parts of the log in the columns of CSV."""
+COLUMNS = (
+    "predictor", "seconds", "failure", *(f"{part}_{field.name}" for part in PARTS for field in fields(PartFigures)),
+)  # fmt: skip
+"""Columns of CSV: a row for each predictor."""
+
+
+@dataclass(frozen=True, slots=True)
+class TuneDocument:
+    """Predictors on the earlier and on the later part of a log."""
+
+    source: str
+    """The sources, as given."""
+    selection: str | None
+    """Which jobs were selected; null: all."""
+    split: Split
+    """The times that separate the parts, epoch seconds."""
+    target: float
+    """Greatest share of underestimated jobs."""
+    trials: dict[str, Trial]
+    """The figures by predictor: of the earlier part, then of the later one."""
+    front: tuple[str, ...]
+    """Predictors that no other one beats in both accuracy and underestimated jobs on the earlier part."""
+    chosen: Chosen
+    """The predictors that were chosen by the earlier part."""
+    floor: Floor | None
+    """The least possible error on the later part."""
+    policies: dict[str, Metrics]
+    """Metrics of the simulated settings."""
+    advice: Advice
+    """What is recommended."""
+
+
+def choose_predictor(
+    sources: tuple[str, ...], listed: str | None, single: tuple[str, ...], target: float, share: float,
+    keep: Path | None, timeout: float, processes: int | None, processors: int | None, newest: int,
+    seeds: tuple[int, ...] | None, target_file: Path | None, output: Output, minimum: int, selection: JobSelection,
+    settings: LazySettings,
+) -> int:  # fmt: skip
+    """Choose, simulate, print and write; return the exit status."""
+    wanted = named_specs(listed, single)
+    # Each one is made once, so that a wrong one fails before minutes of reading.
+    specs = list(dict.fromkeys((BASELINE, HALF, *(expand_all(wanted) if wanted else candidates()))))
+    if target_file is not None:
+        _check_writable(target_file)
+    jobs, tally = load_columns(sources, settings, selection=selection)
+    teaching = settings().teaching
+    workload = Workload(jobs, teaching=teaching)
+    split = split_at(workload, share)
+    if split is None:
+        raise SourceError(
+            f"{' '.join(sources)}: too few jobs with a runtime and a walltime to split: give a longer log"
+        )
+    with progress_bar("trying predictors", len(specs)) as progress:
+        trials = run_trials(
+            jobs, teaching, specs, split.bounds, minimum,
+            keep=keep, processes=processes, timeout=timeout, progress=progress,
+        )  # fmt: skip
+    chosen = choose(trials, target)
+    shown = list(dict.fromkeys((BASELINE, HALF, *front(trials), *chosen.specs())))
+    floor = find_floor(Workload(jobs, teaching=teaching, scoring=Scoring(split.cut)))
+    candidate_settings, simulated, caution = settings_of(chosen), 0, ""
+    metrics: dict[str, list[Metrics]] = {}
+    if newest:
+        metrics, simulated, caution = _simulated(
+            newest_jobs(jobs, split.cut, newest), candidate_settings, processors, seeds or SEEDS, keep, processes,
+            minimum, settings,
+        )  # fmt: skip
+    advice = recommend(candidate_settings, metrics, caution) if metrics else Advice(None, ("Nothing was simulated.",))
+    if output.form == "json":
+        output.document(
+            TuneDocument(
+                source=" ".join(sources),
+                selection=str(selection) or None,
+                split=split,
+                target=target,
+                trials=trials,
+                front=tuple(front(trials)),
+                chosen=chosen,
+                floor=floor,
+                policies={name: means(found) for name, found in metrics.items()},
+                advice=advice,
+            )
+        )
+    elif output.form == "csv":
+        output.rows(COLUMNS, _rows(trials))
+    else:
+        _print(output, selection.label(sources), split, trials, shown, chosen, target)
+        if floor is not None:
+            output.line()
+            output.paragraph(floor_line(floor))
+        if metrics:
+            _print_simulations(output, metrics, len(seeds or SEEDS), simulated)
+        output.line()
+        for reason in advice.reasons:
+            output.paragraph(reason, "strong" if reason.startswith(RECOMMENDED) else "")
+    if target_file is not None:
+        _write(target_file, candidate_settings, chosen, advice, output)
+    for line in problems(tally):
+        click.echo(line, err=True)
+    return 1 if tally.broken else 0
+
+
+def newest_jobs(jobs: JobColumns, since: int, count: int) -> JobColumns:
+    """Return the last ``count`` jobs submitted, none before ``since``; logs are in order of end."""
+    submitted = jobs.numbers("submitted")
+    order = np.argsort(submitted, kind="stable")
+    return jobs.select(order[submitted[order] >= since][-count:])
+
+
+def _simulated(
+    jobs: JobColumns, candidate_settings: dict[str, Setting], processors: int | None, seeds: tuple[int, ...],
+    keep: Path | None, processes: int | None, minimum: int, settings: LazySettings,
+) -> tuple[dict[str, list[Metrics]], int, str]:  # fmt: skip
+    """The metrics of each setting, workload by workload, the number of jobs and a caution; none without such jobs."""
+    from softwalltime.cli.measure.simulate import SimulationRun, run_simulations
+    from softwalltime.cli.measure.simulated import SimulationPlan
+    from softwalltime.simulation.jobs import jobs_of
+    from softwalltime.simulation.shaking import FEW_USERS, few_users, suitable_shake
+    from softwalltime.simulation.tasks import Experiment
+
+    teaching = settings().teaching
+    simulated = jobs_of(jobs, teaching)
+    if not len(simulated):
+        return {}, 0, ""
+    size = processors or simulated.peak()
+    simulated, _ = simulated.that_fit(size)
+    if not len(simulated):
+        return {}, 0, ""
+    policies = {name: setting.policy(FORMULA, minimum) for name, setting in candidate_settings.items()}
+    experiment = Experiment("", size, policies[TODAY], suitable_shake(simulated))
+    plan = SimulationPlan(experiment, policies, seeds, simulated, jobs)
+    found = run_simulations(plan, SimulationRun(size, keep=keep, processes=processes), tuple(sorted(teaching)))
+    metrics = {name: [found[policy, seed].metrics for seed in seeds] for name, policy in policies.items()}
+    return metrics, len(simulated), FEW_USERS if few_users(simulated) else ""
+
+
+def _rows(trials: Mapping[str, Trial]) -> Iterator[dict[str, Any]]:
+    for spec, trial in trials.items():
+        row: dict[str, Any] = {"predictor": spec, "seconds": trial.seconds, "failure": trial.failure}
+        for name, part in zip(PARTS, trial.parts, strict=False):
+            row |= prefixed(f"{name}_", asdict(part))
+        yield row
+
+
+def _print(
+    output: Output, label: str, split: Split, trials: dict[str, Trial], shown: list[str], chosen: Chosen, target: float
+) -> None:
+    earlier, later = (trials[BASELINE].parts[part].jobs for part in (0, 1))
+    output.paragraph(
+        f"{label}: chosen by {earlier:,} jobs submitted before {day(split.cut)}, reported on {later:,} jobs since then"
+    )
+    output.line()
+    output.table(trials_table(trials, shown, chosen))
+    output.line()
+    output.paragraph(TRIALS_LEGEND, "faint")
+    if chosen.accurate is None:
+        output.paragraph(
+            f"No predictor that underestimates at most {target:.0%} of the jobs is more accurate than walltimes."
+        )
+    for trial in trials.values():
+        if trial.failure:
+            output.paragraph(f"not tried: {trial.spec}: {trial.failure}", "warning")
+
+
+def _print_simulations(output: Output, metrics: dict[str, list[Metrics]], seeds: int, newest: int) -> None:
+    others = [name for name in metrics if name != TODAY]
+    relative = {name: relative_changes(metrics[name], metrics[TODAY]) for name in others}
+    absolute = {name: differences(metrics[name], metrics[TODAY]) for name in others}
+    output.line()
+    output.paragraph(
+        f"The newest {newest:,} jobs, PBS's scheduling cycle, means over {seeds} shaken workloads; predictors begin "
+        "without history:"
+    )
+    output.line()
+    output.table(schedules_table({name: means(found) for name, found in metrics.items()}))
+    output.line()
+    output.table(changes_table(relative, absolute))
+    output.line()
+    output.paragraph(f"{LEGEND}\n{CHANGES_LEGEND}", "faint")
+
+
+def _check_writable(file: Path) -> None:
+    there = file if os.access(file, os.F_OK) else file.parent
+    if not os.access(there, os.W_OK):
+        raise SourceError(f"{file}: cannot be written: it or its folder does not exist or is not writable")
+
+
+def _write(file: Path, settings: dict[str, Setting], chosen: Chosen, advice: Advice, output: Output) -> None:
+    """Write the recommended policy, or else the chosen predictor, in mode shadow."""
+    from softwalltime.deployment.settings_file import read, with_policy
+    from softwalltime.policy.site import site_policy
+
+    waiting = chosen.accurate or HALF if advice.name is None else settings[advice.name].waiting
+    # In shadow first, whatever the simulation says: nothing that this command writes changes a schedule by itself.
+    values = {"preset": "custom", "mode": "shadow", "waiting": waiting, "running": "walltime"}
+    site_policy(values)
+    text = with_policy(read(file) if os.access(file, os.F_OK) else "", values, str(file))
+    try:
+        file.write_text(text, encoding="utf-8", newline="")
+    except OSError as error:
+        raise SourceError(f"{file}: cannot be written: {error.strerror}") from error
+    if output.form == "table":
+        output.line()
+        output.paragraph(
+            f'{file}: [policy] has mode = "shadow", waiting = "{waiting}".  Where that does well, set mode = "on".'
+        )

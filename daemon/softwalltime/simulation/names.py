@@ -1,0 +1,10 @@
+"""Names of orders, kinds of backfilling, shakes and classes: help prints them without importing numpy."""
+
+ORDERS = ("fcfs", "sjf", "ljf", "wfp", "xf", "unicef", "f1", "f2", "f3", "f4", "fairshare", "formula")
+"""The keys of :data:`softwalltime.simulation.orders.ORDERS`."""
+BACKFILLS = ("none", "easy", "sjbf", "conservative", "pbs")
+"""The keys of :data:`softwalltime.simulation.backfilling.DISCIPLINES`."""
+SHAKES = ("week", "jitter", "resample")
+"""Kinds of shaken workloads (:mod:`softwalltime.simulation.shaking`)."""
+CLASSES = ("runtime", "size", "queue", "user", "month")
+"""What jobs can be classified by, for separate figures."""
