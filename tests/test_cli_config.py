@@ -50,6 +50,8 @@ def test_all_errors_are_printed_with_file_and_line(home: Path, capsys: pytest.Ca
     hook.write_text(HOOK)
     assert run(["config", "check", str(settings), str(hook)]) == 1
     captured = capsys.readouterr()
+    assert run(["config", "check", str(hook), "--config", str(settings)]) == 1
+    assert sorted(capsys.readouterr().out.splitlines()) == sorted(captured.out.splitlines())
     assert [line.partition("; there are")[0] for line in captured.out.splitlines()] == [
         f"{settings}:2: refresh_seconds: should be a valid integer, unable to parse string as an integer ('no')",
         f"{settings}:3: metricz: unknown key; is metrics meant?",

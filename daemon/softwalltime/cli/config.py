@@ -50,8 +50,12 @@ def config() -> None:
 
 @config.command()
 @click.argument("files", nargs=-1, type=click.Path(dir_okay=False, path_type=Path), metavar="[FILE]...")
+@click.option(
+    "--config", "named", multiple=True, type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    help="The same as FILE, as other commands name their settings.",
+)  # fmt: skip
 @output_options
-def check(files: tuple[Path, ...], output: Output) -> int:
+def check(files: tuple[Path, ...], named: tuple[Path, ...], output: Output) -> int:
     """Check settings files and the hook's configuration.
 
     All errors are printed, each with file and line.  A FILE that ends in .json is the hook's configuration, any other
@@ -65,6 +69,7 @@ def check(files: tuple[Path, ...], output: Output) -> int:
     """
     from softwalltime.deployment.check_configuration import check_environment, check_file
 
+    files += named
     chosen = list(files) or [*settings_files(), *(file for file in (HOOK,) if os.access(file, os.R_OK))]
     problems = [problem for file in chosen for problem in check_file(file)]
     if not files:
