@@ -7,7 +7,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 DEMO   := build/demo
 
-.PHONY: demo test lint bench docs pictures deb rpm clean
+.PHONY: demo test lint bench docs pictures dashboard deb rpm clean
 
 demo: $(VENV)/.user
 	rm -rf $(DEMO)
@@ -35,6 +35,10 @@ docs: $(VENV)/.developer
 # The pictures of the README, from the demo's jobs; needs Chromium.
 pictures: demo
 	$(BIN)/python deploy/site/pictures.py
+
+# The picture of the dashboard, by Grafana's components; needs npm, Chromium and prometheus.
+dashboard: $(VENV)/.developer
+	PYTHONPATH=. $(BIN)/python deploy/site/dashboard/draw.py
 
 # Build packages for this system and its Python in build/packages.
 deb rpm: | $(VENV)
