@@ -2,9 +2,11 @@
 
 Scheduling is off, so that nothing else happens.  A second client asks for the state of one job every millisecond; how
 much longer than usual its answers take, in all, while the daemon's agent looks at the server, is how long the server
-served nobody else.  What it waits in as long a time without a look is subtracted, and it and pbs_server have a high
-priority, so that other work of the machine does not count.  Processor time of pbs_server is that of looks without a
-second client.  Each figure is the median of five looks, and the longest answer the longest of all five.
+served nobody else.  What it waits in as long a time without a look is subtracted.  It and pbs_server run at a real-time
+priority: without it, most of the second client's waits are pbs_server's for one of the machine's processors, which the
+agent, the daemon and all other work share.  How long pbs_server waited for a processor during the look is printed too.
+Processor time of pbs_server is that of looks without a second client.  Each figure is the median of five looks, and the
+longest answer the longest of all five.
 
 It needs a server for tests, which SOFTWALLTIME_TEST_PBS names (see tests/acceptance/lab.py), with nobody else on it.
 SOFTWALLTIME_BENCH_JOBS changes the number of jobs.
@@ -39,7 +41,7 @@ LOOKS: dict[str, Callable[[PbsConnection], Callable[[int], object]]] = {
 }
 CLIENT = """
 import json, os, sys, time
-os.nice(-15)
+os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
 from softwalltime.live.ifl import Ifl
 ifl, job = Ifl(), sys.argv[1]
 print("ready", flush=True)
@@ -75,7 +77,10 @@ def main() -> None:
         with _preferred():
             for name, make in LOOKS.items():
                 rows += _rows(lab, job, name, partial(make, connection))
-        header = ["look takes", "processor time of the server", "others waited in all", "longest", "usual"]
+        header = [
+            "look takes", "processor time of the server", "it waited for a processor", "others waited in all",
+            "longest", "usual",
+        ]  # fmt: skip
         print(table([f"{count:,} jobs", *header], rows), flush=True)
     finally:
         connection.close()
@@ -105,10 +110,11 @@ def _rows(lab: Lab, job: str, name: str, make: Callable[[], Callable[[int], obje
 
 
 class LookCost(NamedTuple):
-    """Seconds that a look takes, processor time of the server, and what the second client waits."""
+    """Seconds: the look, processor time of the server, its waits for a processor, and what the second client waits."""
 
     seconds: float
     used: float
+    delayed: float
     waited: float
     longest: float
     usual: float
@@ -116,42 +122,42 @@ class LookCost(NamedTuple):
 
 def _measured(lab: Lab, job: str, alone: Callable[[int], object], watched: Callable[[int], object]) -> LookCost:
     """Look once without and once with a second client."""
-    before, begin = _processor_time(), time.monotonic()
+    (before, _), begin = _processor_time(), time.monotonic()
     alone(int(time.time()))
-    seconds, used = time.monotonic() - begin, _processor_time() - before
+    seconds, used = time.monotonic() - begin, _processor_time()[0] - before
     command = _python(lab, "-c", CLIENT, job, str(8 * seconds + 3))
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as client:
         assert client.stdout is not None
         client.stdout.readline()
         time.sleep(QUIET)
-        begin = time.monotonic()
+        (_, before), begin = _processor_time(), time.monotonic()
         watched(int(time.time()))
-        end = time.monotonic()
+        end, delayed = time.monotonic(), _processor_time()[1] - before
         answers = json.loads(client.stdout.readline())
     usual = median(took for _, took in answers)
     during = [took for at, took in answers if begin - took <= at <= end]
     quiet = [(at, took) for at, took in answers if end < at <= end + 3 * (end - begin)]
     noise = sum(max(took - usual, 0.0) for _, took in quiet) / (quiet[-1][0] - end) * (end - begin)
     waited = sum(max(took - usual, 0.0) for took in during)
-    return LookCost(seconds, used, waited - noise, max(during), usual)
+    return LookCost(seconds, used, delayed, waited - noise, max(during), usual)
 
 
-def _processor_time() -> float:
-    """Seconds of processor time that pbs_server has used."""
-    schedstat = Path(f"/proc/{_server()}/schedstat")
-    return int(schedstat.read_text().split()[0]) / 1e9
+def _processor_time() -> tuple[float, float]:
+    """Seconds of processor time that pbs_server has used, and for which it has waited for a processor."""
+    used, delayed, _ = Path(f"/proc/{_server()}/schedstat").read_text().split()
+    return int(used) / 1e9, int(delayed) / 1e9
 
 
 @contextmanager
 def _preferred() -> Iterator[None]:
-    """pbs_server has a high priority."""
+    """pbs_server has a real-time priority above that of the second client, and what it starts has none."""
     server = _server()
-    before = os.getpriority(os.PRIO_PROCESS, server)
-    os.setpriority(os.PRIO_PROCESS, server, -15)
+    policy, before = os.sched_getscheduler(server), os.sched_getparam(server)
+    os.sched_setscheduler(server, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(2))
     try:
         yield
     finally:
-        os.setpriority(os.PRIO_PROCESS, server, before)
+        os.sched_setscheduler(server, policy, before)
 
 
 def _server() -> int:
