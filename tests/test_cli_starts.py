@@ -208,17 +208,24 @@ def test_what_the_daemon_forecast_is_read_from_the_store(
     assert run(arguments) == 2
     assert "the store has no forecasts of starts" in capsys.readouterr().err
     start = StoredStart(
-        "7.srv", NOW, NOW + 600, NOW, NOW + 300, NOW + 900, NOW + 1200, None, 3600, 4, "ann", "g", "chem", "long", "why"
-    )
+        "7.srv", NOW, NOW + 600, NOW, NOW + 300, NOW + 900, NOW + 1200, None, 3600, 4, "ann", "g", "chem", "long",
+        "why", (0.0, 0.0, 500.0, 600.0, 700.0, 200.0, 400.0, 700.0, 1000.0),
+    )  # fmt: skip
     other = replace(
         start, job_id="8[2].srv", expected=None, low90=None, low50=None, high50=None, high90=None, queue="q"
     )
     with engine.begin() as connection:
         publish_starts(connection, "srv", [start, other], NOW, 600)
     assert run([*arguments, "--project", "chem", "--format", "json"]) == 0
-    rows = {row["job"]: row for row in json.loads(capsys.readouterr().out)["jobs"]}
+    document = json.loads(capsys.readouterr().out)
+    rows = {row["job"]: row for row in document["jobs"]}
     assert rows["7.srv"]["range90"] == [NOW, NOW + 1200]
+    # The 90% range had 800 s before judged forecasts corrected it.
+    assert document["range_factor"] == rows["7.srv"]["range_factor"] == 1.5
+    assert rows["8[2].srv"]["range_factor"] is None
     assert (rows["8[2].srv"]["expected"], rows["8[2].srv"]["range50"]) == (None, None)
+    assert run(arguments) == 0
+    assert "; judged forecasts make the 90% ranges 1.50 times as wide" in " ".join(capsys.readouterr().out.split())
     assert run([*arguments, "8[]", "--queue", "q"]) == 0
     assert re.search(r"\| 8\[2\]\.srv +\| +ann +\| +q .*\| why", capsys.readouterr().out)
     assert run([*arguments, "9"]) == 2

@@ -118,7 +118,7 @@ WHERE open.server = :server AND open.started IS NULL AND open.forecast_at < log.
 -- Return the newest forecasts, the earliest expected starts first; an empty text selects all.
 SELECT
     job_id, ctime, expected, low90, low50, high50, high90, pbs_estimate, walltime, ncpus, user_name, group_name,
-    project, queue, waits_for, server, forecast_at
+    project, queue, waits_for, raw, server, forecast_at
 FROM softwalltime.expected_starts
 WHERE (:user = '' OR user_name = :user) AND (:group = '' OR group_name = :group)
     AND (:project = '' OR project = :project) AND (:queue = '' OR queue = :queue)

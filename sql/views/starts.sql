@@ -18,7 +18,9 @@ SELECT
     to_timestamp(job.high90) AS high90,
     to_timestamp(job.pbs_estimate) AS pbs_estimate,
     job.waits_for,
-    to_timestamp(job.forecast_at) AS forecast_at
+    to_timestamp(job.forecast_at) AS forecast_at,
+    -- The last four values are the ends of both ranges in ascending order.
+    (job.high90 - job.low90) / nullif(job.raw[9] - job.raw[6], 0) AS range_factor
 FROM softwalltime.expected_starts AS job;
 
 COMMENT ON VIEW softwalltime.starts_now IS 'Newest forecast of the start of each waiting job.';
@@ -39,11 +41,15 @@ COMMENT ON COLUMN softwalltime.starts_now.high90 IS 'end of that range';
 COMMENT ON COLUMN softwalltime.starts_now.pbs_estimate IS 'estimated.start_time of PBS; null: none';
 COMMENT ON COLUMN softwalltime.starts_now.waits_for IS 'what it waits for, or the reason that there is no forecast';
 COMMENT ON COLUMN softwalltime.starts_now.forecast_at IS 'time of the forecast';
+COMMENT ON COLUMN softwalltime.starts_now.range_factor IS
+'width of the 90% range divided by what it was before the correction by judged forecasts; null: not known, or it was 0';
 
 -- name: starts_now_anonymous
 -- Without what names users and jobs.
 CREATE OR REPLACE VIEW softwalltime.starts_now_anonymous AS
-SELECT server, queue, project, ncpus, walltime, submitted, expected, low50, high50, low90, high90, pbs_estimate, forecast_at
+SELECT
+    server, queue, project, ncpus, walltime, submitted, expected, low50, high50, low90, high90, pbs_estimate, forecast_at,
+    range_factor
 FROM softwalltime.starts_now;
 
 COMMENT ON VIEW softwalltime.starts_now_anonymous IS 'starts_now without users, groups, job ids and reasons.';
@@ -62,6 +68,8 @@ COMMENT ON COLUMN softwalltime.starts_now_anonymous.low90 IS
 COMMENT ON COLUMN softwalltime.starts_now_anonymous.high90 IS 'end of that range';
 COMMENT ON COLUMN softwalltime.starts_now_anonymous.pbs_estimate IS 'estimated.start_time of PBS; null: none';
 COMMENT ON COLUMN softwalltime.starts_now_anonymous.forecast_at IS 'time of the forecast';
+COMMENT ON COLUMN softwalltime.starts_now_anonymous.range_factor IS
+'width of the 90% range divided by what it was before the correction by judged forecasts; null: not known, or it was 0';
 
 -- name: starts_by_queue
 -- How long jobs that wait now are expected to wait still.
@@ -76,7 +84,9 @@ SELECT
         AS mean_wait,
     make_interval(secs => max(expected - forecast_at)) AS longest_wait,
     min(to_timestamp(expected)) AS next_start,
-    max(to_timestamp(forecast_at)) AS forecast_at
+    max(to_timestamp(forecast_at)) AS forecast_at,
+    sum(high90 - low90) FILTER (WHERE raw IS NOT NULL) / nullif(sum(raw[9] - raw[6]) FILTER (WHERE high90 IS NOT NULL), 0)
+        AS range_factor
 FROM softwalltime.expected_starts
 GROUP BY server, queue;
 
@@ -89,6 +99,8 @@ COMMENT ON COLUMN softwalltime.starts_by_queue.mean_wait IS 'mean time until the
 COMMENT ON COLUMN softwalltime.starts_by_queue.longest_wait IS 'longest time until one of them starts';
 COMMENT ON COLUMN softwalltime.starts_by_queue.next_start IS 'earliest expected start';
 COMMENT ON COLUMN softwalltime.starts_by_queue.forecast_at IS 'time of the forecast';
+COMMENT ON COLUMN softwalltime.starts_by_queue.range_factor IS
+'mean width of the 90% ranges divided by what it was before the correction by judged forecasts; null: not known';
 
 -- name: start_scores
 -- Sums, from which means over any days and queues follow.  Only forecasts of jobs that have started.

@@ -75,6 +75,19 @@ def test_the_newest_forecast_replaces_the_one_before_and_jobs_that_wait_no_more_
     assert shown[2:4] == ("long", "4")
     (queue,) = connection.execute(text("SELECT * FROM softwalltime.starts_by_queue WHERE server = 'srv'")).all()
     assert (queue.queue, queue.waiting, queue.forecast, queue.mean_wait.seconds) == ("long", 2, 1, 900)
+    assert queue.range_factor is None
+
+
+def test_views_say_by_how_much_judged_forecasts_make_ranges_wider(connection: Connection, now: int) -> None:
+    # Ranges of 2 hours, which were 1 hour, half an hour and nothing before any correction.
+    widths = {"0.srv": 3600.0, "1.srv": 1800.0, "2.srv": 0.0}
+    raws = {job_id: (0.0,) * 5 + (0.0, width / 3, width / 2, width) for job_id, width in widths.items()}
+    publish(connection, now, *(forecast(job_id, now, 900, raw=raw) for job_id, raw in raws.items()))
+    publish(connection, now, forecast("9.srv", now, 900), forecast("8.srv", now, None), server="other")
+    rows = connection.execute(text("SELECT job_id, range_factor FROM softwalltime.starts_now")).all()
+    assert dict(map(tuple, rows)) == {"0.srv": 2, "1.srv": 4, "2.srv": None, "9.srv": None, "8.srv": None}
+    rows = connection.execute(text("SELECT server, range_factor FROM softwalltime.starts_by_queue")).all()
+    assert dict(map(tuple, rows)) == {"srv": 4, "other": None}
 
 
 def test_the_first_forecast_and_one_an_hour_are_kept(connection: Connection, now: int) -> None:

@@ -43,6 +43,8 @@ class StartDocument:
     """Group of the job."""
     project: str
     """Project of the job."""
+    range_factor: float | None = None
+    """Width of the 90% range, divided by what it was before judged forecasts corrected it; null: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +63,13 @@ class StartsDocument:
     """What the forecasts do not take into account."""
     jobs: tuple[StartDocument, ...]
     """The forecasts."""
+    range_factor: float | None = None
+    """Mean width of the 90% ranges, divided by what it was before that correction; null: not known."""
 
 
 COLUMNS = (
-    *(field.name for field in fields(StartDocument) if not field.name.startswith("range")),
-    "range50_from", "range50_to", "range90_from", "range90_to",
+    *(field.name for field in fields(StartDocument) if field.name not in ("range50", "range90", "range_factor")),
+    "range50_from", "range50_to", "range90_from", "range90_to", "range_factor",
 )  # fmt: skip
 """Columns of CSV: a row for each job."""
 _TABLE = (

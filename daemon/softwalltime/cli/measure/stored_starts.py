@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -74,12 +74,16 @@ def print_stored(jobs: Collection[str], of: StartSelection, output: Output, sett
     rows = [_document(each) for each in found]
     if output.form == "json":
         servers = " ".join(sorted({each.server for each in every}))
-        output.document(StartsDocument(taken, servers, None, "as the daemon has learnt them", (), tuple(rows)))
+        basis = "as the daemon has learnt them"
+        output.document(StartsDocument(taken, servers, None, basis, (), tuple(rows), _factor(found)))
     elif output.form == "csv":
         print_csv(output, rows)
     else:
         now = int(time.time())
-        output.paragraph(f"{plural(len(rows), 'waiting job')}, forecast by the daemon at {local_time(taken, now)}")
+        head = f"{plural(len(rows), 'waiting job')}, forecast by the daemon at {local_time(taken, now)}"
+        factor = _factor(found)
+        judged = "" if factor is None else f"; judged forecasts make the 90% ranges {factor:.2f} times as wide"
+        output.paragraph(head + judged)
         print_table(output, rows, now)
 
 
@@ -88,8 +92,19 @@ def _document(found: "PublishedStart") -> StartDocument:
     return StartDocument(
         start.job_id, start.user_name, start.queue, start.ncpus, start.walltime, "", start.expected,
         _range(start.low50, start.high50), _range(start.low90, start.high90), start.waits_for, start.pbs_estimate,
-        None, "", start.group_name, start.project,
+        None, "", start.group_name, start.project, _factor([found]),
     )  # fmt: skip
+
+
+def _factor(found: Iterable["PublishedStart"]) -> float | None:
+    """The mean width of the 90% ranges, divided by what it was before any correction."""
+    width = before = 0.0
+    for each in found:
+        start = each.start
+        if start.raw is not None and start.low90 is not None and start.high90 is not None:
+            width += start.high90 - start.low90
+            before += start.raw[-1] - start.raw[-4]
+    return round(width / before, 3) if before > 0 else None
 
 
 def _range(begin: int | None, end: int | None) -> tuple[int, int] | None:
