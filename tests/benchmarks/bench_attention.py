@@ -1,7 +1,7 @@
 """The weights of calibrated: set by hand, and learned on the logs of other institutions, on the recorded traces.
 
-Three tables: accuracy and share underestimated at submission and at start; the greatest share underestimated in a
-month; what the middle ranges hold, and errors.
+Four tables: accuracy and share underestimated at submission and at start; the greatest share underestimated in a
+month; the users of whom more than twice the target is underestimated; what the middle ranges hold, and errors.
 
 SOFTWALLTIME_TEST_WEIGHTS names a folder with a file NAME.json for each trace, where NAME begins the trace's name; from
 ``softwalltime train ... --leave-out NAME --out FOLDER/NAME.json``.  Without a file the weights in the package are
@@ -38,12 +38,15 @@ WINDOW = (calendar.timegm((2012, 7, 25, 0, 0, 0)), calendar.timegm((2012, 8, 24,
 """Submissions of CEA-Curie for which others have published errors."""
 MONTH_JOBS = 1000
 """Jobs of a month, by submission, from which on its share underestimated counts."""
+USER_JOBS = 50
+"""Jobs of a user from which on the user's share underestimated counts."""
 BY_TARGET = tuple(f"{target:.0%}" for target in sorted(TARGETS))
 RANGES = {"50%": (4, 14), "90%": (0, 18)}
 """Places of the bounds of the middle ranges among ``QUANTILES``."""
 HEADERS = {
     "accuracy": ("trace", "weights", *(f"{when} {at}" for when in ("submission", "start") for at in BY_TARGET)),
     "worst month": ("trace", "weights", *BY_TARGET),
+    "users over twice the target": ("trace", "weights", *BY_TARGET),
     "ranges and errors": (
         "trace", "weights", *(f"{share}{how}" for share in RANGES for how in ("", " rounded")),
         "MAE median", "MAE mean", "pinball",
@@ -102,6 +105,7 @@ def _figures(workload: Workload, weights: str) -> dict[str, list[str]]:
     runtime, submitted = np.minimum(workload.runtime, workload.walltime)[scored].astype(float), workload.submitted
     order = np.argsort(TARGETS).tolist()
     at_submission, at_start = at_submission[order][:, scored], at_start[order][:, scored]
+    users = np.unique(list(workload.values("user")), return_inverse=True)[1][scored]
     month = submitted[scored].astype("datetime64[s]").astype("datetime64[M]").astype(int)
     window = (submitted[scored] >= WINDOW[0]) & (submitted[scored] < WINDOW[1])
     if window.any():
@@ -111,6 +115,10 @@ def _figures(workload: Workload, weights: str) -> dict[str, list[str]]:
     return {
         "accuracy": [_accuracy(p, runtime) for p in (*at_submission, *at_start)],
         "worst month": [_worst_month(p < runtime, month) for p in at_submission],
+        "users over twice the target": [
+            _users_over(p < runtime, users, 2 * target)
+            for p, target in zip(at_submission, sorted(TARGETS), strict=True)
+        ],
         "ranges and errors": _errors(quantiles[scored].T, means[scored], runtime),
     }
 
@@ -129,6 +137,13 @@ def _worst_month(underestimated: NDArray[np.bool_], month: NDArray[np.int64]) ->
     counts = np.bincount(of_month)
     shares = np.bincount(of_month, underestimated) / counts
     return f"{shares[counts >= MONTH_JOBS].max(initial=0.0):.1%}"
+
+
+def _users_over(underestimated: NDArray[np.bool_], user: NDArray[np.int64], share: float) -> str:
+    """Return the share of the users with enough jobs who are underestimated more often, and their number."""
+    counts = np.bincount(user)
+    shares = (np.bincount(user, underestimated) / np.maximum(counts, 1))[counts >= USER_JOBS]
+    return f"{(shares > share).mean():.0%} of {shares.size}"
 
 
 def _errors(quantiles: Floats, means: Floats, runtime: Floats) -> list[str]:
