@@ -100,19 +100,30 @@ LIMIT :most;
 -- Delete forecasts of a server's jobs that wait no more, have not started and have had no forecast for :settled seconds:
 -- they were deleted.  The start of a job that has left the queue may not be stored yet, where logs come in batches days
 -- later: so time is counted until the newest end of a job that is stored.
-DELETE FROM softwalltime.start_times AS open
-USING (
+--
+-- That end is looked for only if such a job is left: to find that a server has none takes reading all jobs of the time.
+WITH left_queue AS MATERIALIZED (
+    SELECT open.job_id, open.ctime, open.forecast_at FROM softwalltime.start_times AS open
+    WHERE open.server = :server AND open.started IS NULL AND open.forecast_at < :now - CAST(:settled AS bigint)
+        AND NOT EXISTS (
+            SELECT FROM softwalltime.expected_starts AS waiting
+            WHERE waiting.job_id = open.job_id AND waiting.server = open.server AND waiting.ctime = open.ctime
+        )
+),
+
+log AS (
     SELECT max(job.end_time) - CAST(:settled AS bigint) AS before FROM softwalltime.completed_jobs AS job
-    WHERE job.server = :server AND job.end_time BETWEEN :since AND :now
-) AS log
-WHERE open.server = :server AND open.started IS NULL AND open.forecast_at < log.before AND NOT EXISTS (
-    SELECT FROM softwalltime.expected_starts AS waiting
-    WHERE waiting.job_id = open.job_id AND waiting.server = open.server AND waiting.ctime = open.ctime
-) AND NOT EXISTS (
-    SELECT FROM softwalltime.start_times AS later
-    WHERE later.job_id = open.job_id AND later.server = open.server AND later.ctime = open.ctime
-        AND later.forecast_at >= log.before
-);
+    WHERE job.server = :server AND job.end_time BETWEEN :since AND :now AND EXISTS (SELECT FROM left_queue)
+)
+
+DELETE FROM softwalltime.start_times AS open
+USING left_queue, log
+WHERE open.server = :server AND open.job_id = left_queue.job_id AND open.forecast_at = left_queue.forecast_at
+    AND open.started IS NULL AND open.forecast_at < log.before AND NOT EXISTS (
+        SELECT FROM softwalltime.start_times AS later
+        WHERE later.job_id = open.job_id AND later.server = open.server AND later.ctime = open.ctime
+            AND later.forecast_at >= log.before
+    );
 
 -- name: read_expected
 -- Return the newest forecasts, the earliest expected starts first; an empty text selects all.

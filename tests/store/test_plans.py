@@ -18,6 +18,7 @@ from softwalltime.store.engine import connect
 from softwalltime.store.history import last_id, read_history, read_new
 from softwalltime.store.jobs import read_jobs, vacuum_analyze
 from softwalltime.store.retention import Retention, prune
+from softwalltime.store.start_times import FORGOTTEN, StoredStart, judge_starts, publish_starts
 from tests.samples import job
 from tests.service.running import until
 from tests.store.monitored import HOUR, NOW, decision, ended, fresh, rows, store
@@ -123,6 +124,32 @@ def all_of_some_days(engine: Engine) -> object:
 def test_what_the_daemon_reads_it_reads_by_an_index(large: Engine, read: Callable[[Engine], object]) -> None:
     with by_index(large) as engine:
         assert read(engine)
+
+
+def test_jobs_of_all_servers_are_read_only_if_a_forecast_may_be_forgotten(large: Engine) -> None:
+    """The newest end of a server without jobs is found only after those of all others have been read."""
+    table = "pg_stat_user_tables WHERE relid = 'softwalltime.completed_jobs'::regclass"
+    reads = text(f"SELECT seq_tup_read + idx_tup_fetch FROM {table}")
+    now = JOBS * STEP
+    start = StoredStart(
+        "waits.new", now - 1000, now + 60, now, now, now + 90, now + 90, None, 60, 1, "ann", "g", "p", "q", "why"
+    )
+    gone, read = replace(start, job_id="gone.new"), []
+    # Of the new server a job waits still; then one has left the queue.
+    for waiting in ([start], [gone], []):
+        with large.begin() as connection:
+            publish_starts(connection, "new", waiting, now - 3 * FORGOTTEN, 600)
+        with large.connect() as connection:
+            before = connection.execute(reads).scalar_one()
+        with counted(large) as engine, engine.begin() as connection:
+            judge_starts(connection, "new", now)
+        with large.connect() as connection:
+            read.append(connection.execute(reads).scalar_one() - before)
+    # The planner reads both ends of the index.
+    assert read[0] < 10
+    assert read[-1] > 1000
+    with large.begin() as connection:
+        connection.execute(text("TRUNCATE softwalltime.start_times, softwalltime.expected_starts"))
 
 
 def test_what_is_new_in_a_log_is_stored_by_indexes_alone(large: Engine, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Forecasts of starts in the store: the newest of each waiting job, and those that are kept to be judged."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
@@ -15,6 +16,8 @@ GAP = 3600
 FORGOTTEN = 86400
 """Seconds without a forecast after which those of a job that waits no more, and was not seen to start, are deleted.
 They are counted until the newest end of a job that is stored."""
+RAW_VALUES = 9
+"""Values of a forecast before any correction; others were kept by another version, and are not used."""
 SEARCHED = 30 * 86400
 """Seconds in which that is looked for; without any job that ended nothing is deleted."""
 
@@ -41,7 +44,7 @@ class StoredStart:
     project: str
     queue: str
     waits_for: str
-    raw: tuple[float, ...] | None = None
+    raw: Sequence[float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,7 @@ def judge_starts(connection: Connection, server: str, now: int) -> list[JudgedSt
     :param now: epoch seconds.
     """
     name = storable_text(server)
-    judged = [JudgedStart(*row) for row in connection.execute(query("judge_starts"), {"server": name})]
+    judged = [_judged(*row) for row in connection.execute(query("judge_starts"), {"server": name})]
     values = {"server": name, "now": now, "settled": FORGOTTEN, "since": now - SEARCHED}
     connection.execute(query("forget_starts"), values)
     return judged
@@ -96,7 +99,17 @@ def judge_starts(connection: Connection, server: str, now: int) -> list[JudgedSt
 def judged_starts(connection: Connection, server: str, most: int) -> list[JudgedStart]:
     """Return the last judged forecasts of which it is known what they were before any correction."""
     values = {"server": storable_text(server), "most": most}
-    return [JudgedStart(*row) for row in connection.execute(query("judged_starts"), values)]
+    return [_judged(*row) for row in connection.execute(query("judged_starts"), values)]
+
+
+def _judged(server: str, job_id: str, made: int, started: int, raw: Sequence[float | None] | None) -> JudgedStart:
+    return JudgedStart(server, job_id, made, started, _usable(raw))
+
+
+def _usable(raw: Sequence[float | None] | None) -> Sequence[float] | None:
+    """The values of a forecast before any correction, if they are all there."""
+    values = [value for value in raw or () if value is not None and math.isfinite(value)]
+    return values if len(values) == len(raw or ()) == RAW_VALUES else None
 
 
 def read_expected(
@@ -105,7 +118,7 @@ def read_expected(
     """Return the newest forecasts, the earliest expected starts first; an empty text selects all."""
     chosen = {"user": user, "group": group, "project": project, "queue": queue}
     found = connection.execute(query("read_expected"), {name: storable_text(text) for name, text in chosen.items()})
-    return [PublishedStart(StoredStart(*row[:-2]), *row[-2:]) for row in found]
+    return [PublishedStart(StoredStart(*[*row[:-3], _usable(row[-3])]), *row[-2:]) for row in found]
 
 
 def start_quality(connection: Connection, server: str) -> tuple[StartQuality, ...]:
