@@ -6,6 +6,7 @@ import pytest
 
 from softwalltime.live.ifl import Attributes, IflError
 from softwalltime.live.jobs import DETAILS, STATE, QueueWatch, live_job
+from softwalltime.live.watch import STATES_AT_ONCE, JobWatcher
 
 NOW = 1795320000
 ATTRIBUTES = {
@@ -113,6 +114,41 @@ def test_no_request_keeps_the_server_from_others_for_long() -> None:
     assert max(costs) <= 2000
     first = sum(len(ids) for ids in source.asked[:10])
     assert first == 1000, "each job is read once"
+
+
+class RecordedArrays(RecordedJobs):
+    """Arrays in memory, each with subjobs that have ended."""
+
+    def __init__(self, subjobs: dict[str, int]) -> None:
+        super().__init__({f"{number}[].pbs1": dict(ATTRIBUTES, job_state="B") for number in subjobs})
+        self.subjobs = subjobs
+        self.returned: list[int] = []
+
+    def jobs(self, names: Iterable[str], ids: Sequence[str] = (), *, subjobs: bool = False) -> dict[str, Attributes]:
+        assert subjobs
+        found = {
+            f"{number}[{index}].pbs1": dict(ATTRIBUTES, job_state="X")
+            for number, count in self.subjobs.items()
+            if f"{number}[].pbs1" in ids
+            for index in range(count)
+        }
+        self.returned.append(len(found))
+        return super().jobs(names, ids) | found
+
+
+def test_no_request_returns_the_subjobs_of_many_arrays() -> None:
+    source = RecordedArrays({str(number): 40 for number in range(60)} | {"1000": 5000})
+    watch = JobWatcher(
+        source, STATE, DETAILS, lambda job_id, _: "[]" in job_id, live_job, lambda job, _: job, subjobs=True
+    )  # fmt: skip
+    assert len(watch.look(NOW)) == 61
+    # Nothing is known of the arrays yet: ten in each request.
+    assert [len(asked) for asked in source.asked] == [10] * 6 + [1]
+    source.returned.clear()
+    assert len(watch.look(NOW + 60)) == 61
+    *others, last = source.returned
+    assert max(others) <= STATES_AT_ONCE
+    assert last == 5000
 
 
 def test_the_owner_is_read_only_where_there_is_no_user_yet() -> None:

@@ -1,5 +1,6 @@
 """The jobs of a server as of the last look; a look reads details of those jobs only that were modified since."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Generic, NamedTuple, Protocol, TypeVar
@@ -10,10 +11,14 @@ from softwalltime.live.ifl import Attributes
 
 T = TypeVar("T")
 
+WAITS = "Q"
+"""State of a job that waits."""
 SETTLING = 2
 """Seconds after a modification in which a job's details are read again at the next look."""
 STATES_AT_ONCE, DETAILS_AT_ONCE = 300, 100
 """Jobs whose state or details are read in one request: it takes the server about 1 ms, and then others have a turn."""
+UNKNOWN_ARRAY = 10
+"""Jobs that an array counts for that was not read before."""
 
 
 class JobSource(Protocol):
@@ -71,6 +76,7 @@ class JobWatcher(Generic[T]):
         self._extras = tuple(extras)
         self._known: dict[str, tuple[int, T]] = {}
         self._listed: frozenset[str] = frozenset()
+        self._sizes: dict[str, int] = {}
         self._read_at = 0
 
     def look(self, now: int) -> list[T]:
@@ -93,6 +99,7 @@ class JobWatcher(Generic[T]):
             found = self._with_extras(self._read((*self._state, *self._details), ids, DETAILS_AT_ONCE))
             states |= found
             details |= found
+        sizes = _array_sizes(states)
         states = {job_id: state for job_id, state in states.items() if self._wanted(job_id, state)}
         stale = [
             job_id
@@ -114,13 +121,18 @@ class JobWatcher(Generic[T]):
             known_jobs[job_id] = modified(state), job
         # Only a whole look counts: after a failure the next one reads what this one has not taken in.
         self._known, self._listed, self._read_at = known_jobs, frozenset(listed), now
+        self._sizes = sizes
         return [job for _, job in known_jobs.values()]
 
     def _read(self, names: Sequence[str], ids: Iterable[str], at_once: int) -> dict[str, Attributes]:
         found: dict[str, Attributes] = {}
-        for part in _parts(ids, at_once):
+        for part in _parts(ids, at_once, self._weight):
             found |= self._source.jobs(names, part, subjobs=self._subjobs)
         return found
+
+    def _weight(self, job_id: str) -> int:
+        """How many jobs the server returns for an id."""
+        return self._sizes.get(job_id, UNKNOWN_ARRAY) if self._subjobs and "[]" in job_id else 1
 
     def _with_extras(self, found: dict[str, Attributes]) -> dict[str, Attributes]:
         """The jobs, with the extra attributes of those that need them."""
@@ -132,10 +144,36 @@ class JobWatcher(Generic[T]):
         return found
 
 
-def _parts(ids: Iterable[str], at_once: int) -> Iterator[list[str]]:
-    whole = list(ids)
-    for begin in range(0, len(whole), at_once):
-        yield whole[begin : begin + at_once]
+def _parts(ids: Iterable[str], at_once: int, weight: Callable[[str], int]) -> Iterator[list[str]]:
+    """Yield parts that count for so many jobs at most, or are one array that counts for more."""
+    part: list[str] = []
+    total = 0
+    for job_id in ids:
+        total += weight(job_id)
+        if part and total > at_once:
+            yield part
+            part, total = [], weight(job_id)
+        part.append(job_id)
+    if part:
+        yield part
+
+
+def _array_sizes(states: Mapping[str, Attributes]) -> dict[str, int]:
+    """Return for each array how many jobs the server returns: it and its subjobs that wait no more.
+
+    Those that wait are added by PBS's library.  Those that have ended remain as long as the array.
+
+    >>> queued, ended = {"job_state": "Q"}, {"job_state": "X"}
+    >>> _array_sizes({"5[].srv": queued, "5[1].srv": ended, "5[2].srv": queued, "6.srv": queued})
+    {'5[].srv': 2}
+    """
+    found: Counter[str] = Counter()
+    for job_id, state in states.items():
+        number, bracket, rest = job_id.partition("[")
+        index, _, server = rest.partition("]")
+        if bracket and not (index and state.get("job_state") == WAITS):
+            found[f"{number}[]{server}"] += 1
+    return dict(found)
 
 
 def modified(attributes: Mapping[str, str]) -> int:
