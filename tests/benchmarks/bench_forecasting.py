@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import quantiles
 
@@ -57,14 +57,14 @@ def forecasting(folder: Path, dsn: str, policy: str) -> Iterator[Serving]:
 
 def answers_while_forecasting(daemon: Serving, jobs: list[Submission]) -> list[list[str]]:
     """How long one client waits while the process that forecasts is stopped, and while it works."""
-    process = forecaster(daemon)
+    wait_for_forecaster(daemon)
     lines = [request(job) for job in jobs]
     times: dict[bool, list[float]] = {False: [], True: []}
     for round_ in range(2 * ROUNDS):
         working = round_ % 2 == 1
-        os.kill(process, signal.SIGCONT if working else signal.SIGSTOP)
+        _send(daemon, signal.SIGCONT if working else signal.SIGSTOP)
         times[working] += exchanges(daemon.socket, lines)[0]
-    os.kill(process, signal.SIGCONT)
+    _send(daemon, signal.SIGCONT)
     state = ask(daemon.socket, {"op": "status"})["starts"]
     with_, without = (quantiles(times[each], n=100)[98] for each in (True, False))
     return [
@@ -75,18 +75,26 @@ def answers_while_forecasting(daemon: Serving, jobs: list[Submission]) -> list[l
     ]
 
 
-def forecaster(daemon: Serving) -> int:
-    """The process that forecasts, once it has been at work for a while."""
+def wait_for_forecaster(daemon: Serving) -> None:
+    """Wait until the process that forecasts has been at work for a while."""
+    while "starts: learnt" not in daemon.output.read_text():
+        time.sleep(0.2)
+    # By then it has looked at the server, and draws runtimes.
+    time.sleep(15)
+
+
+def _send(daemon: Serving, number: signal.Signals) -> None:
+    """Send a signal to the process that forecasts; the daemon starts another one if it is silent for long."""
     pid = ask(daemon.socket, {"op": "status"})["pid"]
     while True:
         listed = subprocess.run(
-            ["ps", "--ppid", str(pid), "-o", "pid=,time=,args="], capture_output=True, text=True, check=False
+            ["ps", "--ppid", str(pid), "-o", "pid=,args="], capture_output=True, text=True, check=False
         )
         for line in listed.stdout.splitlines():
-            if "start_process" in line and "starts: learnt" in daemon.output.read_text():
-                # By then it has looked at the server, and draws runtimes.
-                time.sleep(15)
-                return int(line.split()[0])
+            if "start_process" in line:
+                with suppress(ProcessLookupError):
+                    os.kill(int(line.split()[0]), number)
+                    return
         time.sleep(0.2)
 
 
