@@ -161,15 +161,18 @@ def _preferred() -> Iterator[None]:
 
 
 def _server() -> int:
-    """The process id of pbs_server on this machine."""
+    """The process id of pbs_server on this machine: the oldest one, as it forks others for some work."""
+    found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
-            name, _, _ = stat.read_text().partition("(")[2].rpartition(")")
+            name, _, rest = stat.read_text().partition("(")[2].rpartition(")")
         except OSError:
             continue
         if name.startswith("pbs_server"):
-            return int(stat.parent.name)
-    sys.exit("no pbs_server runs on this machine")
+            found.append((int(rest.split()[19]), int(stat.parent.name)))
+    if not found:
+        sys.exit("no pbs_server runs on this machine")
+    return min(found)[1]
 
 
 if __name__ == "__main__":
