@@ -38,7 +38,7 @@ SET (
 -- name: keep_starts
 -- Keep the first forecast of each job, then at least one every :gap seconds, and more before its start: after half of the
 -- expected wait, but not more often than in an eighth of the time since the first one.  The first one of a job counts as
--- made at its submission if that is at most :fresh seconds ago.
+-- made at its submission if that is at most :fresh seconds ago.  Return which jobs' forecasts were kept.
 INSERT INTO softwalltime.start_times (
     forecast_at, ctime, expected, low90, low50, high50, high90, pbs_estimate, is_first, server, job_id, queue, raw
 )
@@ -56,7 +56,8 @@ WHERE new.server = :server AND new.forecast_at = :now AND new.expected IS NOT NU
         kept.last IS NULL
         OR :now - kept.last >= least(:gap, greatest((new.expected - :now) / 2, (:now - kept.first) / 8))
     )
-ON CONFLICT DO NOTHING;
+ON CONFLICT DO NOTHING
+RETURNING job_id;
 
 -- name: judge_starts
 -- Fill in when jobs of a server started: the first start after the forecast, also of a run that was interrupted.  Return

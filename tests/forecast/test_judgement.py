@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from softwalltime.errors import SourceError
-from softwalltime.forecast.calibration import GROUPS, Calibration, Corrections, WaitForecast
+from softwalltime.forecast.calibration import GROUPS, MIXED, Calibration, Corrections, WaitForecast
 from softwalltime.forecast.calibration_file import CalibrationFile, load_calibration, save_calibration
 from softwalltime.forecast.defaults import KINDS
 from softwalltime.forecast.judgement import (
@@ -22,12 +22,16 @@ from softwalltime.forecast.judgement import (
     sampled,
     scores,
 )  # fmt: skip
+from softwalltime.forecast.like_waits import LikeWaits
 from softwalltime.forecast.runtimes import RuntimeModel
-from softwalltime.forecast.start_classes import LEAST, by_class
+from softwalltime.forecast.start_classes import LEAST as LEAST_OF_CLASS
+from softwalltime.forecast.start_classes import by_class
+from softwalltime.forecast.weighting import OnlineWeights
 from softwalltime.predictors.registry import make
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Jobs
 from softwalltime.simulation.policies import Policy
+from tests.samples import job as completed
 
 HOURS = 4 * 3600
 
@@ -40,6 +44,14 @@ def schedule(jobs: Jobs) -> GivenSchedule:
 def judged(jobs: Jobs, count: int = 15) -> list[Judged]:
     made = schedule(jobs)
     return list(judge(made, RuntimeModel(make("last2")), sampled(made, count), runs=3, every=HOURS))
+
+
+def learn(calibration: Calibration, found: WaitForecast, given: Corrections, actual: float) -> None:
+    """Let it learn from a forecast of a job of its own."""
+    if any(given.shifts):
+        for column, end in enumerate(given.quantiles(found).tolist()):
+            (calibration.passed if actual > end else calibration.held)(found, column)
+    calibration.add(found, given, actual)
 
 
 def test_calibration_makes_ranges_hold_what_they_promise_and_expected_waits_unbiased() -> None:
@@ -60,15 +72,11 @@ def test_calibration_makes_ranges_hold_what_they_promise_and_expected_waits_unbi
         }.items():  # fmt: skip
             inside[name] += bool(begin <= actual <= end)
             errors[name] += abs(middle - actual)
-        if any(corrections.shifts):
-            for column in np.flatnonzero(corrections.quantiles(found) < actual).tolist():
-                calibration.passed(found, column)
-        calibration.add(found, corrections, actual)
+        learn(calibration, found, corrections, actual)
     assert inside["raw"] < 0.3 * 1500
     assert 0.87 * 1500 < inside["corrected"] < 0.94 * 1500
     assert errors["corrected"] < 0.7 * errors["raw"]
-    weights = calibration.corrections().weights
-    assert all(walltimes == pytest.approx(0.4, abs=0.15) for walltimes, _ in weights)
+    assert calibration.corrections_for(found).mixed(found)[0] == pytest.approx(wait, rel=0.15)
 
 
 @pytest.mark.parametrize("waited", [0.0, 7200.0])
@@ -83,41 +91,52 @@ def test_ranges_hold_what_they_promise_also_when_waits_become_much_longer(waited
         corrections = calibration.corrections_for(found)
         low, *_, high = corrections.corrected(found).tolist()
         inside["before" if number < 1000 else "after"] += low <= actual <= high
-        if any(corrections.shifts):
-            for column in np.flatnonzero(corrections.quantiles(found) < actual).tolist():
-                calibration.passed(found, column)
-        calibration.add(found, corrections, actual)
+        learn(calibration, found, corrections, actual)
         # Forecasts of the other phase are right, and do not narrow these ranges.
-        calibration.add(other, calibration.corrections_for(other), 5000.0)
+        learn(calibration, other, calibration.corrections_for(other), 5000.0)
     # The first 40 forecasts are not corrected.
     assert 850 <= inside["before"] <= 950
     assert 850 <= inside["after"] <= 950
 
 
-def test_a_class_of_few_forecasts_has_the_weights_of_its_phase_and_of_many_its_own() -> None:
+def test_each_class_of_forecasts_has_weights_of_its_own_after_few_jobs_the_drawn_runtimes_alone() -> None:
     calibration = Calibration()
     short = WaitForecast(1000.0, 2000.0, 4000.0, (900.0, 950.0, 1050.0, 1100.0))
     long = WaitForecast(10_000.0, 20_000.0, 40_000.0, (9000.0, 9500.0, 10_500.0, 11_000.0))
     for number in range(400):
         # Of short waits the walltimes are right, of long ones the drawn runtimes.
-        calibration.add(long, calibration.corrections_for(long), 10_000.0)
-        if number < 5:
-            calibration.add(short, calibration.corrections_for(short), 2000.0)
-    assert calibration.corrections_for(short).corrected(short)[2] == 1000
-    for _ in range(400):
-        calibration.add(short, calibration.corrections_for(short), 2000.0)
-    assert calibration.corrections_for(short).corrected(short)[2] == 2000
-    assert calibration.corrections_for(long).corrected(long)[2] == 10_000
+        for found, actual in ((long, 10_000.0), (short, 2000.0)):
+            if 2 * number < MIXED:
+                assert calibration.corrections_for(found).mixed(found)[0] == found.median
+            calibration.add(found, calibration.corrections_for(found), actual)
+    assert calibration.corrections_for(short).corrected(short)[2] == pytest.approx(2000, abs=100)
+    assert calibration.corrections_for(long).corrected(long)[2] == pytest.approx(10_000, abs=500)
 
 
-@pytest.mark.parametrize(("waited", "expected"), [(0.0, 2000), (7200.0, 1000)])
-def test_later_forecasts_which_are_often_of_one_job_must_gain_more_to_be_mixed(waited: float, expected: int) -> None:
+@pytest.mark.parametrize("best", range(3))
+def test_the_combination_is_not_worse_than_its_best_part_whichever_that_is_and_follows_it(best: int) -> None:
+    random = np.random.default_rng(best)
     calibration = Calibration()
-    found = WaitForecast(1000.0, 2000.0, 1000.0, (900.0, 950.0, 1050.0, 1100.0), waited)
-    for number in range(100):
-        # The gain of the walltimes is 1.0 of its standard errors.
-        calibration.add(found, calibration.corrections_for(found), 2000.0 if number % 20 < 11 else 1000.0)
-    assert calibration.corrections_for(found).mixed(found)[0] == expected
+    errors = np.zeros(4)
+    for number in range(1200):
+        wait = float(np.exp(random.uniform(6, 11)))
+        parts = [wait * float(np.exp(random.normal(0.3, 1.0))) for _ in range(3)]
+        parts[best if number < 600 else (best + 1) % 3] = wait * float(np.exp(random.normal(0, 0.2)))
+        found = WaitForecast(*parts, (wait, wait, wait, wait))
+        expected, _ = calibration.corrections_for(found).mixed(found)
+        if number % 600 >= 200:
+            errors += np.abs(np.array([*parts, expected]) - wait)
+        calibration.add(found, calibration.corrections_for(found), wait)
+    # No part is best all the time.
+    assert errors[3] < 0.75 * errors[:3].min()
+
+
+def test_weights_follow_the_best_part_again_after_one_error_of_two_months() -> None:
+    weights = OnlineWeights(2)
+    for number in range(2000):
+        gains = np.array((-1000.0, 1000.0)) * (1 - weights.values)
+        weights.learn(gains * 5000 if number == 500 else gains)
+    assert weights.values[1] > 0.95
 
 
 def test_forecasts_are_divided_by_expected_wait_by_processors_and_by_queue(jobs: Jobs) -> None:
@@ -127,8 +146,12 @@ def test_forecasts_are_divided_by_expected_wait_by_processors_and_by_queue(jobs:
         found = by_class({"all": made}, kind, jobs)
         members = [each.job for some in found.values() for each in some]
         assert len(set(members)) == len(members) <= len(made)
-        assert len(made) - len(members) < LEAST * 10
-        assert all(len(some) >= LEAST for some in found.values())
+        assert len(made) - len(members) < LEAST_OF_CLASS * 10
+        assert all(len(some) >= LEAST_OF_CLASS for some in found.values())
+    waited = [Judged(0, 1800 * number, 100, {COMBINED: np.zeros(5)}) for number in range(100)]
+    by_waited = by_class({"later": waited}, "waited", jobs)
+    assert list(by_waited) == ["later, after less than 1 d", "later, after less than 3 d"]
+    assert {each.waited // 3600 for each in by_waited["later, after less than 1 d"]} == set(range(8, 24))
     by_wait = by_class({"all": made}, "wait", jobs)
     assert list(by_wait) == ["all, expected wait below 10 min", "all, expected wait from 2 d on"]
     assert {waits[each.job] for each in by_wait["all, expected wait below 10 min"]} == {300}
@@ -169,8 +192,8 @@ def test_a_calibration_is_the_same_from_its_file_and_another_file_is_refused(tmp
     save_calibration(path, kept)
     assert load_calibration(path) == kept
     saved = path.read_text()
-    # Format 1 was of means.
-    for text in ("", "{}", saved.replace("0.4", "0.4, 0.5"), saved.replace('"format": 2', '"format": 1')):
+    # Format 2 had no group of jobs that start at once.
+    for text in ("", "{}", saved.replace("0.4", "0.4, 0.5"), saved.replace('"format": 3', '"format": 2')):
         path.write_text(text)
         with pytest.raises(SourceError, match="--save-calibration"):
             load_calibration(path)
@@ -234,3 +257,30 @@ def test_scores_count_errors_and_coverage() -> None:
     assert (score.relative, score.bias) == pytest.approx((65 / 140, -50))
     assert (score.covered50, score.covered90, score.width90) == (0.5, 0.75, 150)
     assert scores(found, WALLTIMES).covered90 is None
+
+
+def test_the_gain_of_the_combined_forecast_has_an_interval_over_weeks() -> None:
+    random = np.random.default_rng(3)
+    found = [
+        Judged(job, 0, 100, {COMBINED: np.full(5, 100 + random.normal(0, 10)), LIKE: np.full(5, 150.0)},
+               made=job * 86400, free=job % 4 == 0)
+        for job in range(100)
+    ]  # fmt: skip
+    score = scores(found, LIKE)
+    assert score.gain_low < score.gain < score.gain_high
+    assert score.gain == pytest.approx(score.relative - scores(found, COMBINED).relative)
+    assert 0.3 < score.gain_low < 0.42 < score.gain_high < 0.5
+    assert score.enough_free == 0.25
+
+
+def test_the_wait_of_like_jobs_is_half_the_users_own_at_the_submission_and_that_of_all_later() -> None:
+    waits = LikeWaits()
+    for number in range(10):
+        waits.started(completed("ann", submitted=number, ncpus=4).submission, 5000)
+        waits.started(completed("bob", submitted=number, ncpus=4).submission, 1000)
+        waits.started(completed("bob", submitted=number, ncpus=4).submission, 1000)
+    asked = completed("ann", submitted=100, ncpus=4).submission
+    assert waits.expected(asked, 0) == (1000 + 5000) / 2
+    assert waits.expected(completed("eve", submitted=100, ncpus=4).submission, 0) == 1000
+    assert waits.expected(asked, 3600) == 5000 - 3600
+    assert waits.expected(asked, 6000) is None

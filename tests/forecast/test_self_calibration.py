@@ -11,7 +11,6 @@ from softwalltime.forecast.self_calibration import (
     JudgedForecast,
     RawForecast,
     SelfCalibration,
-    starts_at_once,
 )
 
 AT_ONCE = WaitForecast(0.0, 0.0, 0.0, (0.0, 0.0, 0.0, 0.0))
@@ -71,23 +70,25 @@ def test_of_many_forecasts_that_a_late_log_judges_only_the_last_are_learnt() -> 
     assert late.jobs == REMEMBERED
 
 
-def test_many_forecasts_of_one_long_wait_do_not_displace_the_errors_of_all_other_jobs() -> None:
+def test_many_forecasts_of_one_long_wait_are_forgotten_after_some_jobs() -> None:
     calibration = SelfCalibration()
     for batch in repeated(3 * LEAST, seed=5):
         calibration.learn(batch)
     calibration.learn(JudgedForecast("slow.srv", 2_000_000 + number, 2_003_000, raw(50.0)) for number in range(700))
     corrections = calibration.corrections()
     assert corrections is not None
-    low, lower, _, upper, high = corrections.corrected(raw(50.0).wait).tolist()
-    # Nearly all other jobs start within some minutes.
-    assert low < lower < upper < high < 1000
+    assert corrections.corrected(raw(50.0).wait)[-1] > 1000
+    for batch in repeated(LEAST, seed=8):
+        calibration.learn(batch)
+    corrections = calibration.corrections()
+    assert corrections is not None
+    # Some jobs later it is forgotten.
+    assert corrections.corrected(raw(50.0).wait)[-1] < 500
 
 
 def test_jobs_that_could_start_at_once_are_a_kind_of_their_own() -> None:
     calibration = SelfCalibration()
     random = np.random.default_rng(3)
-    assert starts_at_once(AT_ONCE)
-    assert not starts_at_once(raw(60).wait)
     for number in range(200):
         started = 1_000_000 + number
         late = int(random.integers(0, 10))
@@ -100,6 +101,8 @@ def test_jobs_that_could_start_at_once_are_a_kind_of_their_own() -> None:
     # Nothing is known of jobs that wait for others.
     waiting = raw(60).wait
     assert corrections.corrected(waiting) == pytest.approx([54, 57, 60, 63, 66])
+    # What was measured on jobs that waited only is not applied to them.
+    assert corrections.of_waiting().corrected(AT_ONCE).tolist() == [0.0] * 5
 
 
 def test_waits_of_delayed_jobs_begin_at_their_time() -> None:
@@ -118,12 +121,65 @@ def test_while_too_few_were_judged_the_corrections_of_a_file_hold() -> None:
     assert found is not None
     waiting = raw(60).wait
     assert found.corrected(waiting).tolist() == base.corrected(waiting).tolist()
-    assert found.corrected(AT_ONCE).tolist() == [0.0] * 5
     for batch in repeated(LEAST, seed=4):
         calibration.learn(batch)
     changed = calibration.corrections()
     assert changed is not None
     assert changed.corrected(waiting).tolist() != base.corrected(waiting).tolist()
+
+
+def levels(calibration: SelfCalibration, found: WaitForecast) -> list[float]:
+    return calibration.corrections_for(found).quantiles(found).tolist()
+
+
+def test_a_range_that_passes_is_learnt_then_and_not_again_at_the_start() -> None:
+    """The daemon and replay-starts watch what they give; one that was restarted learns the same at the start."""
+    watching, restarted = SelfCalibration(), SelfCalibration()
+    for each in (watching, restarted):
+        for batch in repeated(3 * LEAST, seed=6):
+            each.learn(batch)
+    given = raw(50.0)
+    before = levels(watching, given.wait)
+    made, started = 2_000_000, 2_004_000
+    watching.watch("late.srv", made, given)
+    watching.still_waiting({"late.srv"}, made)
+    assert levels(watching, given.wait) == before
+    watching.still_waiting({"late.srv"}, started)
+    after = levels(watching, given.wait)
+    assert after[-1] > before[-1]
+    # It is learnt once.
+    watching.still_waiting({"late.srv"}, started)
+    assert levels(watching, given.wait) == after
+    # A job that was deleted teaches nothing.
+    watching.watch("deleted.srv", made, given)
+    watching.still_waiting({"late.srv"}, started)
+    assert levels(watching, given.wait) == after
+    for each in (watching, restarted):
+        each.learn([JudgedForecast("late.srv", made, started, given)])
+    assert levels(watching, given.wait) == levels(restarted, given.wait)
+
+
+def test_forecasts_of_a_job_that_has_waited_as_long_as_it_still_is_to_wait_are_apart_from_first_ones() -> None:
+    random = np.random.default_rng(7)
+    calibration = SelfCalibration()
+    late = WaitForecast(20.0, 20.0, 20.0, (18.0, 19.0, 21.0, 22.0), 60.0)
+    for number in range(5 * LEAST):
+        # First forecasts are right, and later ones are 50 s too early: those are of the jobs that still wait.
+        started = 1_000_000 + 100 * number
+        wrong = int(random.integers(45, 56))
+        calibration.learn(
+            [
+                JudgedForecast(f"{number}.srv", started - 60, started, raw(60.0)),
+                JudgedForecast(f"{number}.srv", started - 20 - wrong, started, RawForecast(0.0, late)),
+            ]
+        )
+    corrections = calibration.corrections()
+    assert corrections is not None
+    first = corrections.corrected(raw(60.0).wait).tolist()
+    assert first[0] > 50
+    assert first[-1] < 70
+    low, *_, high = corrections.quantiles(late).tolist()
+    assert 60 < low < 70 < high < 80
 
 
 def test_a_job_of_many_forecasts_weighs_as_much_as_one_of_a_single() -> None:

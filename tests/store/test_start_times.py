@@ -46,8 +46,9 @@ def forecast(job_id: str, now: int, wait: int | None, ctime: int | None = None, 
     return replace(start, **more)  # type: ignore[arg-type]
 
 
-def publish(connection: Connection, now: int, *starts: StoredStart, server: str = "srv") -> None:
-    publish_starts(connection, server, starts, now, fresh=600)
+def publish(connection: Connection, now: int, *starts: StoredStart, server: str = "srv") -> frozenset[str]:
+    """Publish forecasts; return the jobs of those that are kept to be judged."""
+    return publish_starts(connection, server, starts, now, fresh=600)
 
 
 def kept(connection: Connection) -> list[tuple[object, ...]]:
@@ -95,7 +96,9 @@ def test_the_first_forecast_and_one_an_hour_are_kept(connection: Connection, now
     old = forecast("old.srv", now, 9 * HOUR, ctime=now - HOUR)
     for minutes in (0, 5, 59, 60, 65, 120):
         at = now + 60 * minutes
-        publish(connection, at, forecast("1.srv", at, 9 * HOUR, ctime=now - 60), old, forecast("none.srv", at, None))
+        first = forecast("1.srv", at, 9 * HOUR, ctime=now - 60)
+        found = publish(connection, at, first, old, forecast("none.srv", at, None))
+        assert found == ({"1.srv", "old.srv"} if minutes % 60 == 0 else set())
     ones = [row[1:] for row in kept(connection) if row[0] == "1.srv"]
     assert ones == [(now, None, True), (now + GAP, None, False), (now + 2 * GAP, None, False)]
     assert {row[3] for row in kept(connection) if row[0] == "old.srv"} == {False}

@@ -57,8 +57,9 @@ def replay_starts(**given: Any) -> int:
     A SOURCE is the same as for replay.  The jobs are scheduled first come, first served with EASY backfilling and
     walltimes on a machine of N processors, or as recorded (--recorded).  Of a sample of the jobs that waited, the start
     is forecast at the submission and every hour after, from what was known then, and compared with the actual start.
-    The first tenth of the sample only calibrates.  --by gives figures of classes too: of about the same expected wait,
-    of about the same number of processors, or of one queue.
+    Forecasts are corrected by earlier ones as the daemon corrects its own.  The first tenth of the sample only
+    calibrates.  --by gives figures of classes too: of about the same expected wait, of about the same time waited
+    before, of about the same number of processors, or of one queue.
 
     \b
     Example:

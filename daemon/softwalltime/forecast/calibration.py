@@ -1,17 +1,18 @@
 """Forecasts corrected by the errors of past ones: expected starts of small error, ranges that hold what they promise.
 
 Three forecasts of one wait are mixed: the median of the simulations with drawn runtimes, the simulation with walltimes,
-and the median wait of like jobs: medians, because the median of a distribution has the least mean absolute error.  The
-weights are those that would have made the least error of late, of forecasts that expected about the same wait; where
-there are few of these, the other forecasts of the same phase count more.  The simulations stay alone where the gain is
-not sure enough (:data:`CERTAIN`), as the best of many weights always seems to gain something.  Jobs that come later
-fill the processors that others leave early, up to what is promised by walltimes, which no simulation without them can
-show: so the walltimes have their weight.
+and the wait of like jobs: medians, because the median of a distribution has the least mean absolute error.  Jobs that
+come later fill the processors that others leave early, up to what is promised by walltimes, which no simulation without
+them can show: so the walltimes have their weight.  The weights are learnt online (:mod:`.weighting`) for each class of
+forecasts that expect about the same wait; the drawn runtimes stay alone until enough jobs were judged, and where the
+mixture was worse.
 
 Ranges are those of the simulations, moved with the mixture, and corrected as in conformalised quantile regression
 (Romano, Patterson & Candes 2019), each quantile by the quantile of its own past errors in log(wait + 30 min).
 A forecast is compared with those that expected a wait of about the same length, and those at the submission apart from
 those of jobs that have waited, as errors have another sign: a job that waits still is one that was expected too early.
+Jobs that are expected to start at once are a class of their own: a scheduling cycle and the start of a job take a few
+seconds, and their ranges have no width before any correction.
 
 Past errors are not those of the next month, so the level at which their quantile is taken is itself corrected: by
 STEP up for each start above the quantile and down for each one below, in the proportion that holds the promised share
@@ -30,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.forecast.start_times import LEVELS
+from softwalltime.forecast.weighting import Mixtures
 
 Floats = NDArray[np.float64]
 
@@ -41,21 +43,19 @@ CLASSES = (600.0, 3600.0, 4 * 3600.0, 12 * 3600.0, 48 * 3600.0)
 """Bounds of the classes of expected waits, in seconds."""
 KEPT = 400
 """Past errors that are kept of each class for its ranges."""
-WEIGHED = 1000
-"""Past errors that are kept of each class for its weights."""
-LEAST = 40
-"""Past errors from which a class is believed, and all classes together."""
-PRIOR = 100
-"""How many past errors of its own class those of the phase of a forecast count for, in the choice of weights."""
-CERTAIN = {"submission": 0.5, "later": 2.0}
-"""Standard errors by which weights must be better than the drawn runtimes alone.
+LEAST, MIXED = 20, 40
+"""Judged jobs from which the ranges of a class are corrected, and from which the forecasts of a phase are mixed."""
+LATER, SHORTLY = 1800.0, 30.0
+"""Seconds that a job has waited from which a forecast is no longer one at the submission, at most and at least.
 
-More of them later, because several forecasts are of one job then.
+Between them a job has waited long that has waited as long as it is still expected to: on a server of short waits that
+is a matter of seconds.
 """
-LATER = 1800.0
-"""Seconds that a job has waited from which a forecast is no longer one at the submission."""
-GROUPS = 2 * (len(CLASSES) + 1)
-"""Groups of forecasts: the classes of those at the submission, then those of jobs that have waited."""
+AT_ONCE = 0
+"""The first group of each phase: jobs that are expected to start at once, which is a matter of a few seconds."""
+OF_PHASE = len(CLASSES) + 2
+GROUPS = 2 * OF_PHASE
+"""Groups of forecasts: those at the submission, at once and by class, then those of jobs that have waited."""
 STEP = 0.01
 """How much one start changes the level of a quantile, times the share of the starts on the other side."""
 _OUTERMOST = 0.005
@@ -64,11 +64,6 @@ _BEYOND = 10.0
 """How far it moves in log(wait + 30 min) by a level of 1: by about a tenth for each start that is outside."""
 _FURTHEST = 0.2
 """A level is moved by at most so much, for the group and again for its phase."""
-WEIGHTS = tuple(
-    (walltimes / 10, like / 10) for walltimes in range(11) for like in range(11) if walltimes + like <= 10
-)  # fmt: skip
-"""Weights to choose from: of the simulation with walltimes, and of like jobs; the rest is the drawn runtimes'."""
-_WALLTIMES, _LIKE = (np.array(column) for column in zip(*WEIGHTS, strict=True))
 
 
 class WaitForecast(NamedTuple):
@@ -96,6 +91,13 @@ class Corrections:
     weights: tuple[tuple[float, float], ...]
     shifts: tuple[tuple[float, ...], ...]
     most: float = math.inf
+
+    def of_waiting(self) -> "Corrections":
+        """Return these without those of jobs that start at once, where they were measured on jobs that waited only."""
+        groups = range(GROUPS)
+        weights = tuple((0.0, 0.0) if group % OF_PHASE == AT_ONCE else self.weights[group] for group in groups)
+        shifts = tuple(() if group % OF_PHASE == AT_ONCE else self.shifts[group] for group in groups)
+        return Corrections(weights, shifts, self.most)
 
     def mixed(self, found: WaitForecast) -> tuple[float, Floats]:
         """Return the expected wait, and the ranges moved with it."""
@@ -127,9 +129,9 @@ class Calibration:
     def __init__(self) -> None:
         # Of each group, of one phase (at the submission, later), and of all.
         names = [*range(GROUPS), "submission", "later", "all"]
-        self._absolute: dict[int | str, deque[Floats]] = {name: deque(maxlen=WEIGHED) for name in names}
+        self._mixtures = Mixtures(3, MIXED)
         self._relative: dict[int | str, deque[Floats]] = {name: deque(maxlen=KEPT) for name in names}
-        self._jobs: dict[int | str, deque[Hashable]] = {name: deque(maxlen=WEIGHED) for name in names}
+        self._jobs: dict[int | str, deque[Hashable]] = {name: deque(maxlen=KEPT) for name in names}
         self._moved = {name: [0.0] * len(LEVELS) for name in names}
         self._longest = 0.0
 
@@ -141,34 +143,36 @@ class Calibration:
         :param given: the corrections with which its start was forecast.
         :param actual: how long it waited from the moment of the forecast on, in seconds.
         :param job: forecasts of one job count as one, as their errors depend on each other; ``None``: of another job.
-        :param weight: share of a step by which this forecast moves the levels.
+        :param weight: what the forecast counts as in the weights.
         """
         job = object() if job is None else job
-        mixed = (1 - _WALLTIMES - _LIKE) * found.median + _WALLTIMES * found.by_walltimes + _LIKE * found.like_jobs
-        absolute = np.abs(mixed - actual)
         relative = np.log(actual + SOON) - np.log(np.maximum(given.mixed(found)[1], 0) + SOON)
         group = _group(found)
         self._longest = max(self._longest, actual)
-        for name in _chain(group):
-            self._absolute[name].append(absolute)
+        self._mixtures.learn(
+            group, _trusted(group), (found.median, found.by_walltimes, found.like_jobs), actual, weight
+        )
+        for name in _taught(group):
             self._relative[name].append(relative)
             self._jobs[name].append(job)
-        if given.shifts[group]:
-            for column, end in enumerate(given.quantiles(found).tolist()):
-                if actual <= end:
-                    self._change(group, column, weight * (LEVELS[column] - 1))
+
+    def held(self, found: WaitForecast, column: int, weight: float = 1.0) -> None:
+        """Learn that a job started before the end of a range that was given for it.
+
+        :param weight: share of a step by which the level moves.
+        """
+        self._change(_group(found), column, weight * (LEVELS[column] - 1))
 
     def passed(self, found: WaitForecast, column: int, weight: float = 1.0) -> None:
         """Learn that a job still waits at the end of a range that was given for it.
 
-        Drivers call it at that moment, for each quantile that :meth:`Corrections.quantiles` gave, because the job's
-        start may be days away.
+        Drivers call it at that moment, because the job's start may be days away.
         """
         self._change(_group(found), column, weight * LEVELS[column])
 
     def _change(self, group: int, column: int, amount: float) -> None:
         """Move the level of a quantile, for the group and for its phase, of which there is more to learn from."""
-        for name in _chain(group)[:2]:
+        for name in _taught(group)[:2]:
             moved = self._moved[name]
             moved[column] = min(max(moved[column] + STEP * amount, -_FURTHEST), _FURTHEST)
 
@@ -191,25 +195,9 @@ class Calibration:
         return 2 * self._longest or math.inf
 
     def _weights(self, group: int) -> tuple[float, float]:
-        """The weights with the least mean error; the median of the drawn runs while there are few errors."""
-        name = self._enough(_phase(group), "all")
-        if name is None:
-            return 0.0, 0.0
-        past, weights = np.array(self._absolute[name]), _by_job(self._jobs[name])
-        errors = np.average(past, axis=0, weights=weights)
-        own, of_own = np.array(self._absolute[group]).reshape(-1, len(WEIGHTS)), _by_job(self._jobs[group])
-        if len(own):
-            # Short waits have small errors: those of the phase are brought to their size.
-            mean = np.average(own, axis=0, weights=of_own)
-            scale = mean.mean() / max(float(errors.mean()), 1.0)
-            jobs = float(of_own.sum())
-            errors = (jobs * mean + PRIOR * scale * errors) / (jobs + PRIOR)
-            past, weights = (own, of_own) if round(jobs) >= LEAST else (past, weights)
-        best = int(errors.argmin())
-        gains = past[:, 0] - past[:, best]
-        spread = math.sqrt(float(np.average((gains - np.average(gains, weights=weights)) ** 2, weights=weights)))
-        certain = errors[0] - errors[best] >= CERTAIN[_phase(group)] * spread / math.sqrt(float(weights.sum()))
-        return WEIGHTS[best] if certain else WEIGHTS[0]
+        """The weights of the simulation with walltimes and of like jobs."""
+        _, walltimes, like = self._mixtures.weights(group, _trusted(group)).tolist()
+        return walltimes, like
 
     def _shifts(self, group: int) -> tuple[float, ...]:
         """The quantile of each quantile's past errors; empty while there are few."""
@@ -217,7 +205,7 @@ class Calibration:
         if name is None:
             return ()
         past, own, phase = np.array(self._relative[name]), self._moved[group], self._moved[_phase(group)]
-        weights = _by_job(list(self._jobs[name])[-len(past) :])
+        weights = _by_job(self._jobs[name])
         return tuple(
             _quantile(past[:, column], level + own[column] + phase[column], weights)
             for column, level in enumerate(LEVELS)
@@ -254,12 +242,24 @@ def _quantile(errors: Floats, level: float, weights: Floats) -> float:
 
 
 def _chain(group: int) -> tuple[int | str, ...]:
+    """Whose errors correct a group, the first of which enough are known."""
     return group, _phase(group), "all"
 
 
+def _taught(group: int) -> tuple[int | str, ...]:
+    """Whom a group teaches: errors of jobs that start at once are so small that they say nothing of others."""
+    return (group,) if group % OF_PHASE == AT_ONCE else _chain(group)
+
+
+def _trusted(group: int) -> int | str:
+    """Whose errors tell whether a group's mixture is better than the drawn runtimes alone."""
+    return group if group % OF_PHASE == AT_ONCE else _phase(group)
+
+
 def _phase(group: int) -> str:
-    return "submission" if group < GROUPS // 2 else "later"
+    return "submission" if group < OF_PHASE else "later"
 
 
 def _group(found: WaitForecast) -> int:
-    return bisect_right(CLASSES, found.median) + (GROUPS // 2 if found.waited >= LATER else 0)
+    own = AT_ONCE if found.median <= 0 else 1 + bisect_right(CLASSES, found.median)
+    return own + (OF_PHASE if found.waited >= min(LATER, max(found.median, SHORTLY)) else 0)

@@ -12,8 +12,8 @@ from softwalltime.forecast.calibration import GROUPS, Corrections
 from softwalltime.forecast.start_times import LEVELS
 from softwalltime.predictors.registry import make
 
-FORMAT: Literal[2] = 2
-"""Changes with the meaning of the corrections: since 2 they are of medians."""
+FORMAT: Literal[3] = 3
+"""Changes with the meaning of the corrections: since 3 jobs that start at once are a group of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class CalibrationFile:
     predictor: str
     forecasts: int
     arrivals: bool = False
-    format: Literal[2] = FORMAT
+    format: Literal[3] = FORMAT
 
 
 def save_calibration(path: Path, calibration: CalibrationFile) -> None:

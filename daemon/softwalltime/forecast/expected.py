@@ -12,7 +12,7 @@ from softwalltime.forecast.calibration import POINT, Corrections, WaitForecast
 from softwalltime.forecast.like_waits import LikeWaits
 from softwalltime.forecast.queue_model import UNLIMITED, ModelledQueue, limit
 from softwalltime.forecast.runtimes import RuntimeDistribution, RuntimeModel
-from softwalltime.forecast.self_calibration import OwnCorrections, RawForecast
+from softwalltime.forecast.self_calibration import RawForecast
 from softwalltime.forecast.snapshot import LiveJob
 from softwalltime.forecast.start_times import StartForecast, forecast
 from softwalltime.forecast.waits_for import waits_for
@@ -48,7 +48,7 @@ class Learnt:
 
     runtimes: RuntimeModel
     waits: LikeWaits
-    corrections: Corrections | OwnCorrections | None = None
+    corrections: Corrections | None = None
     arrivals: ArrivalModel | None = None
     keeps_raw: bool = False
 
@@ -138,15 +138,14 @@ def _corrected(
         if rows[POINT, place] <= begin and not learnt.keeps_raw:
             continue
         waited = begin - model.jobs.submitted[index]
-        like = learnt.waits.remaining(model.jobs.completed[index].submission, waited)
+        like = learnt.waits.expected(model.jobs.completed[index].submission, waited)
         expected = float(rows[POINT, place]) - begin
         ranges = np.delete(rows[:, place], POINT) - begin
         raw = WaitForecast(
-            expected, float(by_walltimes[index]) - begin, float(np.median(like)) if len(like) else expected,
+            expected, float(by_walltimes[index]) - begin, expected if like is None else like,
             tuple(ranges.tolist()), waited,
         )  # fmt: skip
         kept[index] = RawForecast(begin - model.now, raw)
-        # A calibration of a file was not measured on jobs that start at once.
-        if isinstance(corrections, OwnCorrections) or (corrections is not None and rows[POINT, place] > begin):
+        if corrections is not None:
             found[:, place] = corrections.corrected(raw) + begin
     return found, kept

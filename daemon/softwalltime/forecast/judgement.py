@@ -5,17 +5,17 @@ A forecast uses only what was known at its moment: jobs that had ended, starts t
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from heapq import heappop, heappush
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.forecast.arrivals import ArrivalDraws, ArrivalModel
-from softwalltime.forecast.calibration import POINT, Calibration, Corrections, WaitForecast
+from softwalltime.forecast.calibration import POINT, WaitForecast
 from softwalltime.forecast.like_waits import LikeWaits
 from softwalltime.forecast.queue_model import QueueModel
 from softwalltime.forecast.runtimes import RuntimeDistribution, RuntimeModel
-from softwalltime.forecast.start_times import LEVELS, forecast
+from softwalltime.forecast.self_calibration import JudgedForecast, RawForecast, SelfCalibration
+from softwalltime.forecast.start_times import forecast
 from softwalltime.simulation.jobs import Integers, Jobs
 from softwalltime.simulation.policies import Policy
 
@@ -23,9 +23,11 @@ Floats = NDArray[np.float64]
 
 WALLTIMES, LIKE, SIMULATED = "walltimes", "like jobs", "predicted runtimes"
 DRAWN, COMBINED, BOUND = "drawn runtimes", "combined", "known runtimes"
-_STARTED = len(LEVELS)
 METHODS = (WALLTIMES, LIKE, SIMULATED, DRAWN, COMBINED, BOUND)
 """The last one is a bound: nobody knows how long jobs will run."""
+WEEK = 7 * 86400
+DRAWS = 1000
+"""Samples of weeks for an interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +45,17 @@ class GivenSchedule:
 class Judged:
     """A job at one moment: what each method predicted of its remaining wait, and how long it was, in seconds.
 
-    ``waited`` is 0 at the submission.  ``predicted`` holds for each of :data:`METHODS` the two lower ends (90%, 50%),
-    the point and the two upper ends; a method without ranges repeats its point.
+    ``waited`` is 0 at the submission, ``made`` the time of the forecast (epoch seconds).  ``free``: enough processors
+    were free for the job, so it waited for something else.  ``predicted`` holds for each of :data:`METHODS` the two
+    lower ends (90%, 50%), the point and the two upper ends; a method without ranges repeats its point.
     """
 
     job: int
     waited: int
     actual: int
     predicted: Mapping[str, Floats]
+    made: int = 0
+    free: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,7 @@ class _Moment:
     waited: int
     actual: int
     like: Floats
+    expected: float | None
     model: QueueModel
     position: int
     distributions: tuple[RuntimeDistribution, ...]
@@ -70,7 +76,7 @@ class _Moment:
 
 def judge(
     schedule: GivenSchedule, runtimes: RuntimeModel, sample: Sequence[int], runs: int, every: int, seed: int = 0,
-    calibration: Calibration | None = None, progress: Callable[[int], None] = lambda _: None,
+    calibration: SelfCalibration | None = None, progress: Callable[[int], None] = lambda _: None,
     arrivals: ArrivalModel | None = None,
 ) -> Iterator[Judged]:  # fmt: skip
     """Yield what each method predicted for the jobs of a sample, in order of time.
@@ -78,22 +84,22 @@ def judge(
     :param runtimes: has learnt nothing yet.
     :param sample: positions of jobs that waited, ascending.
     :param every: seconds between two forecasts of a waiting job.
-    :param calibration: learns from each forecast when its job has started; all of them at the end.
+    :param calibration: corrects the forecasts, and learns from each as the daemon does: when its job has started, and
+        when the end of a range has passed before; from all of them at the end.
     :param progress: called with the number of jobs whose submission is behind.
     :param arrivals: has learnt nothing yet; jobs that come later are drawn from it, ``None`` for none.
     """
-    calibration = calibration or Calibration()
-    pending: list[tuple[float, int, int, WaitForecast, Corrections, float]] = []
+    calibration = calibration or SelfCalibration()
+    waiting: dict[str, list[JudgedForecast]] = {}
     for number, moment in enumerate(_moments(schedule, runtimes, sample, every, progress, arrivals)):
-        now = moment.model.now
-        while pending and pending[0][0] <= now:
-            _learn(calibration, *heappop(pending)[2:])
+        now, job = moment.model.now, str(moment.job)
+        calibration.learn(_started(waiting, now))
+        calibration.still_waiting(waiting.keys(), now)
         raw, point, bound = _simulated(moment, runs, seed + number)
         corrections = calibration.corrections_for(raw)
-        for column, end in enumerate(corrections.quantiles(raw).tolist() if any(corrections.shifts) else ()):
-            if moment.actual > end:
-                heappush(pending, (now + end, number, column, raw, corrections, end))
-        heappush(pending, (now + moment.actual, number, _STARTED, raw, corrections, float(moment.actual)))
+        kept = RawForecast(0.0, raw)
+        calibration.watch(job, now, kept)
+        waiting.setdefault(job, []).append(JudgedForecast(job, now, now + moment.actual, kept))
         low, lower, upper, high = raw.ranges
         beyond = np.quantile(moment.like, (0.05, 0.25, 0.5, 0.75, 0.95)) if len(moment.like) else np.zeros(5)
         beyond[POINT] = moment.like.mean() if len(moment.like) else 0.0
@@ -104,19 +110,20 @@ def judge(
             DRAWN: np.array((low, lower, raw.median, upper, high)),
             COMBINED: corrections.corrected(raw),
             BOUND: np.full(5, bound),
-        })  # fmt: skip
-    while pending:
-        _learn(calibration, *heappop(pending)[2:])
+        }, now, _enough_free(moment))  # fmt: skip
+    calibration.learn(_started(waiting, None))
 
 
-def _learn(
-    calibration: Calibration, column: int, raw: WaitForecast, corrections: Corrections, waited: float
-) -> None:  # fmt: skip
-    """Let it learn that a job has started, or that the end of a range (its column) has passed before."""
-    if column == _STARTED:
-        calibration.add(raw, corrections, waited)
-    else:
-        calibration.passed(raw, column)
+def _started(waiting: dict[str, list[JudgedForecast]], now: int | None) -> list[JudgedForecast]:
+    """Take out the forecasts of the jobs that have started by ``now``; ``None``: of all."""
+    started = [job for job, (first, *_) in waiting.items() if now is None or first.started <= now]
+    return [each for job in started for each in waiting.pop(job)]
+
+
+def _enough_free(moment: _Moment) -> bool:
+    model = moment.model
+    needed = model.jobs.processors
+    return needed[moment.position] <= model.processors - sum(needed[: model.running])
 
 
 def sampled(schedule: GivenSchedule, count: int) -> list[int]:
@@ -191,9 +198,11 @@ def _moment(
     )
     waited = now - jobs.submitted[job]
     actual = int(schedule.start[job]) - now
-    beyond = like.remaining(jobs.completed[job].submission, waited)
+    submission = jobs.completed[job].submission
+    beyond = like.remaining(submission, waited)
+    expected = like.expected(submission, waited)
     known = tuple(max(int(schedule.duration[each]), 1) for each in members)
-    return _Moment(job, waited, actual, beyond, model, members.index(job), distributions, known, later)
+    return _Moment(job, waited, actual, beyond, expected, model, members.index(job), distributions, known, later)
 
 
 def _simulated(moment: _Moment, runs: int, seed: int) -> tuple[WaitForecast, float, float]:
@@ -207,7 +216,7 @@ def _simulated(moment: _Moment, runs: int, seed: int) -> tuple[WaitForecast, flo
     )
     found = forecast(model, moment.distributions, runs, seed, until, later=moment.later)
     median = float(np.median(found.sampled[:, place])) - model.now
-    like = float(np.median(moment.like)) if len(moment.like) else median
+    like = median if moment.expected is None else moment.expected
     ranges = tuple((found.ranges()[:, place] - model.now).tolist())
     raw = WaitForecast(median, by_walltimes, like, ranges, moment.waited)
     return raw, float(found.point[place]) - model.now, bound
@@ -233,6 +242,14 @@ class StartScores:
     """Share of the starts within the 90% range."""
     width90: float | None
     """Mean width of the 90% range in seconds."""
+    gain: float
+    """By how much the combined forecast's error is smaller, divided by the mean wait; below 0: it is larger."""
+    gain_low: float
+    """The 2.5% quantile of that gain over samples of the weeks (bootstrap)."""
+    gain_high: float
+    """The 97.5% quantile."""
+    enough_free: float
+    """Share of the forecasts made while enough processors were free for the job: it waited for something else."""
 
 
 def scores(judged: Sequence[Judged], method: str) -> StartScores:
@@ -251,4 +268,20 @@ def scores(judged: Sequence[Judged], method: str) -> StartScores:
             float((high - low).mean()),
         )
     error = float(np.abs(difference).mean())
-    return StartScores(len(judged), mean, error, error / mean, float(difference.mean()), *covered)
+    return StartScores(
+        len(judged), mean, error, error / mean, float(difference.mean()), *covered, *_gain(judged, method),
+        float(np.mean([each.free for each in judged])),
+    )  # fmt: skip
+
+
+def _gain(judged: Sequence[Judged], method: str) -> tuple[float, float, float]:
+    """The gain of the combined forecast, and its 95% interval over samples of weeks, in which waits are alike."""
+    actual = np.array([each.actual for each in judged], np.float64)
+    errors, combined = (
+        np.abs(np.array([each.predicted[name][POINT] for each in judged]) - actual) for name in (method, COMBINED)
+    )
+    _, week = np.unique([each.made // WEEK for each in judged], return_inverse=True)
+    gains, waits = np.bincount(week, errors - combined), np.bincount(week, actual)
+    drawn = np.random.default_rng(0).integers(0, len(gains), (DRAWS, len(gains)))
+    low, high = np.quantile(gains[drawn].sum(axis=1) / waits[drawn].sum(axis=1), (0.025, 0.975)).tolist()
+    return float(gains.sum() / waits.sum()), low, high

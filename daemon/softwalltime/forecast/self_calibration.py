@@ -1,17 +1,20 @@
-"""Forecasts corrected by those of the daemon itself that were judged: nobody need measure a calibration before.
+"""Forecasts corrected by earlier ones of the same source that were judged: nobody need measure a calibration before.
 
-Each forecast that is kept holds what was forecast before any correction.  When its job has started, it teaches
+The daemon and ``replay-starts`` correct in this one way, so that what is measured is what is published.  Each forecast
+that is kept holds what was forecast before any correction.  When its job has started, it teaches
 :class:`.calibration.Calibration`, in the order of the starts, so that a restarted daemon that reads the last of them
-corrects as before.  Several forecasts of one job count as one.  Jobs that could start at once are a kind of their own:
-a scheduling cycle and the start of a job take a few seconds, and their ranges have no width before any correction.
+corrects as before.  Several forecasts of one job count as one.  That a job still waits at the end of a range is learnt
+at that moment.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from itertools import groupby
+from typing import NamedTuple
 
-from softwalltime.forecast.calibration import KEPT, LEAST, Calibration, Corrections, Floats, WaitForecast
+from softwalltime.forecast.calibration import KEPT, LEAST, Calibration, Corrections, WaitForecast
 
 REMEMBERED = 3000
 """Judged forecasts from which a new process learns, and at most at once: about a millisecond each."""
@@ -54,23 +57,6 @@ class JudgedForecast:
     raw: RawForecast
 
 
-@dataclass(frozen=True, slots=True)
-class OwnCorrections:
-    """Corrections of jobs that wait for others, and of those that could start at once."""
-
-    waiting: Corrections
-    at_once: Corrections
-
-    def corrected(self, found: WaitForecast) -> Floats:
-        """Return the five values of a forecast."""
-        return (self.at_once if starts_at_once(found) else self.waiting).corrected(found)
-
-
-def starts_at_once(found: WaitForecast) -> bool:
-    """Return whether a job is expected to start at once."""
-    return found.median <= 0
-
-
 class SelfCalibration:
     """Learns from judged forecasts.
 
@@ -81,8 +67,10 @@ class SelfCalibration:
         self.jobs = 0
         """Jobs whose forecasts were learnt."""
         self._base = base
-        self._waiting = Calibration()
-        self._at_once = Calibration()
+        self._calibration = Calibration()
+        self._open: list[_RangeEnd] = []
+        self._given = Counter[str]()
+        self._passed: defaultdict[str, set[tuple[int, int]]] = defaultdict(set)
 
     def learn(self, judged: Iterable[JudgedForecast]) -> None:
         """Learn from forecasts that were judged since: from the last :data:`REMEMBERED` of them.
@@ -90,42 +78,98 @@ class SelfCalibration:
         A log that comes days later judges tens of thousands at once, of which only the last ones still count.
         """
         found = sorted(judged, key=lambda each: (each.started, each.job_id, each.made))
-        found = list(_thinned(found[-REMEMBERED:]))
-        counts = Counter((each.job_id, each.started) for each in found)
-        self.jobs += len(counts)
-        for each in found:
-            key = each.job_id, each.started
-            raw = each.raw.wait
-            calibration = self._at_once if starts_at_once(raw) else self._waiting
-            given = calibration.corrections_for(raw)
+        for (job_id, _), each in groupby(found[-REMEMBERED:], lambda one: (one.job_id, one.started)):
+            self.jobs += 1
+            self._learn_job(list(each), self._passed.get(job_id, frozenset()))
+            self._gone(job_id)
+
+    def _learn_job(self, judged: Sequence[JudgedForecast], passed: Collection[tuple[int, int]]) -> None:
+        """Learn from the forecasts of one job.
+
+        :param passed: which quantiles of which of them were learnt to have passed.
+        """
+        learnt = set(_thinned(range(len(judged))))
+        for number, each in enumerate(judged):
+            raw, weight = each.raw.wait, _step(number)
+            given = self._calibration.corrections_for(raw)
             actual = max(each.started - each.made - each.raw.delay, 0.0)
-            weight = 1 / counts[key]
-            if any(given.shifts):
-                for column, end in enumerate(given.quantiles(raw).tolist()):
-                    if actual > end:
-                        calibration.passed(raw, column, weight)
-            calibration.add(raw, given, actual, key, weight)
+            for column, end in enumerate(_ends(given, raw)):
+                if (each.made, column) in passed:
+                    continue
+                learn = self._calibration.passed if actual > end else self._calibration.held
+                learn(raw, column, weight)
+            if number in learnt:
+                self._calibration.add(raw, given, actual, (each.job_id, each.started), 1 / len(learnt))
 
-    def corrections(self) -> OwnCorrections | None:
+    def watch(self, job_id: str, made: int, raw: RawForecast) -> None:
+        """Note a forecast that is given now and kept, corrected by what is known.
+
+        :param made: now, in epoch seconds.
+        """
+        weight = _step(self._given[job_id])
+        self._given[job_id] += 1
+        for column, end in enumerate(_ends(self._calibration.corrections_for(raw.wait), raw.wait)):
+            heappush(self._open, _RangeEnd(made + raw.delay + end, job_id, made, column, raw.wait, weight))
+
+    def still_waiting(self, jobs: Set[str], now: int) -> None:
+        """Learn which ends of ranges have passed while their jobs wait.
+
+        :param jobs: ids of the jobs that wait.
+        """
+        while self._open and self._open[0].time < now:
+            end = heappop(self._open)
+            if end.job_id in jobs and end.job_id in self._given:
+                self._calibration.passed(end.found, end.column, end.weight)
+                self._passed[end.job_id].add((end.made, end.column))
+        for job_id in self._given.keys() - jobs:
+            self._gone(job_id)
+
+    def _gone(self, job_id: str) -> None:
+        """Forget a job that waits no more."""
+        self._given.pop(job_id, None)
+        self._passed.pop(job_id, None)
+
+    def corrections_for(self, found: WaitForecast) -> Corrections:
+        """Return what is known now of forecasts such as this one; the others are left as they are."""
+        return _filled(self._calibration.corrections_for(found), self._base)
+
+    def corrections(self) -> Corrections | None:
         """Return what is known now; ``None`` while too little is, and there is no base."""
-        waiting, at_once = self._waiting.corrections(), self._at_once.corrections()
-        if self._base is not None:
-            waiting = _filled(waiting, self._base)
-        known = any(waiting.shifts) or any(at_once.shifts)
-        return OwnCorrections(waiting, at_once) if known else None
+        found = _filled(self._calibration.corrections(), self._base)
+        return found if any(found.shifts) else None
 
 
-def _thinned(judged: Iterable[JudgedForecast]) -> Iterator[JudgedForecast]:
-    """Yield the forecasts of each job in their order: at most :data:`OF_JOB`, chosen evenly."""
-    for _, each in groupby(judged, lambda one: (one.job_id, one.started)):
-        of_job = list(each)
-        if len(of_job) > OF_JOB:
-            of_job = [of_job[place * (len(of_job) - 1) // (OF_JOB - 1)] for place in range(OF_JOB)]
-        yield from of_job
+class _RangeEnd(NamedTuple):
+    """When a quantile of a forecast passes, in epoch seconds; ``made``: when the forecast was."""
+
+    time: float
+    job_id: str
+    made: int
+    column: int
+    found: WaitForecast
+    weight: float
 
 
-def _filled(found: Corrections, base: Corrections) -> Corrections:
+def _ends(given: Corrections, found: WaitForecast) -> list[float]:
+    """The corrected quantiles of a forecast; none where it is not corrected."""
+    return given.quantiles(found).tolist() if any(given.shifts) else []
+
+
+def _step(number: int) -> float:
+    """By how much the nth forecast of a job (from 0) moves a level: a job that waits for a month has 700."""
+    return min(3 / (number + 1), 1.0)
+
+
+def _thinned(numbers: Sequence[int]) -> Sequence[int]:
+    """At most :data:`OF_JOB` of them, chosen evenly."""
+    last = len(numbers) - 1
+    return numbers if last < OF_JOB else [numbers[place * last // (OF_JOB - 1)] for place in range(OF_JOB)]
+
+
+def _filled(found: Corrections, base: Corrections | None) -> Corrections:
     """The corrections, with those of the base where too few forecasts were judged."""
+    if base is None:
+        return found
     rows = zip(found.weights, found.shifts, base.weights, base.shifts, strict=True)
     chosen = [(weights, shift) if shift else (of_base, by_base) for weights, shift, of_base, by_base in rows]
     weights, shifts = zip(*chosen, strict=True)

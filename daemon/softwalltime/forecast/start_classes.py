@@ -1,4 +1,4 @@
-"""Classes of judged forecasts: by expected wait, by processors, by queue."""
+"""Classes of judged forecasts: by expected wait, by time waited, by processors, by queue."""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -9,6 +9,8 @@ from softwalltime.forecast.judgement import COMBINED, Judged
 from softwalltime.formatting import duration, plural, printable
 from softwalltime.simulation.jobs import Jobs
 
+WAITED = (3600, 2 * 3600, 4 * 3600, 8 * 3600, 24 * 3600, 3 * 24 * 3600)
+"""Bounds of the classes of times waited, in seconds."""
 LEAST = 20
 """Forecasts from which a class has figures."""
 
@@ -33,6 +35,11 @@ def _class(judged: Judged, kind: str, jobs: Jobs) -> tuple[int, str]:
         if place == len(CLASSES):
             return place, f"expected wait from {duration(CLASSES[-1])} on"
         return place, f"expected wait below {duration(CLASSES[place])}"
+    if kind == "waited":
+        place = bisect_right(WAITED, judged.waited)
+        if place == len(WAITED):
+            return place, f"after {duration(WAITED[-1])} and more"
+        return place, f"after less than {duration(WAITED[place])}"
     if kind == "processors":
         place = max(jobs.processors[judged.job], 1).bit_length()
         first, last = 1 << (place - 1), (1 << place) - 1

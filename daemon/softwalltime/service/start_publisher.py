@@ -103,6 +103,8 @@ class StartPublisher:
             judged = judge_starts(connection, server, now)
         if self._options.calibrate:
             self._calibration.learn(_judged(judged, server))
+            waiting = {job.submission.job_id for job in snapshot.jobs if not job.occupies}
+            self._calibration.still_waiting(waiting, now)
         learning.look(snapshot, [job for _, job in new])
         self._last_id = max((number for number, _ in new), default=self._last_id)
         queue = model_of(snapshot, running=self._running)
@@ -115,9 +117,12 @@ class StartPublisher:
         found = list(expected_starts(queue, learnt, frozenset(ids[: self._options.jobs]), runs))
         self._slow_down(time.monotonic() - begin)
         with self._engine.begin() as connection:
-            publish_starts(
+            kept = publish_starts(
                 connection, server, [_stored(each) for each in found], now, max(FRESH, 2 * self._options.every)
             )
+        for each in found:
+            if each.raw is not None and each.job.submission.job_id in kept:
+                self._calibration.watch(each.job.submission.job_id, now, each.raw)
         with self._engine.connect() as connection:
             quality = start_quality(connection, server)
         seconds = time.monotonic() - begin

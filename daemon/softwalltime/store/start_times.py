@@ -68,8 +68,8 @@ class JudgedStart(NamedTuple):
 
 def publish_starts(
     connection: Connection, server: str, starts: Sequence[StoredStart], now: int, fresh: int, gap: int = GAP
-) -> None:
-    """Replace the newest forecasts of a server's jobs, and keep some of them to be judged.
+) -> frozenset[str]:
+    """Replace the newest forecasts of a server's jobs, and keep some of them to be judged; return the jobs of these.
 
     :param now: when the forecasts were made, epoch seconds.
     :param fresh: seconds since its submission up to which a job's first forecast counts as made then.
@@ -81,7 +81,8 @@ def publish_starts(
     values = {"server": storable_text(server), "now": now}
     connection.execute(query("delete_expected"), {"server": values["server"], "job_id": arrays["job_id"]})
     connection.execute(query("set_expected"), arrays | values)
-    connection.execute(query("keep_starts"), values | {"fresh": fresh, "gap": gap})
+    kept = connection.execute(query("keep_starts"), values | {"fresh": fresh, "gap": gap})
+    return frozenset(kept.scalars())
 
 
 def judge_starts(connection: Connection, server: str, now: int) -> list[JudgedStart]:
