@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from softwalltime.cli import run
-from softwalltime.cli import train as command
+from softwalltime.cli.measure import train as command
 from softwalltime.errors import SourceError
 from softwalltime.predictors.calibrated import Calibrated
 from softwalltime.predictors.learned.attention import estimate_runtime
