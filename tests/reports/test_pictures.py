@@ -7,6 +7,7 @@ from softwalltime.reports.figures.picture import (
     SERIES,
     annotate_bar,
     drawing,
+    format_linear_time_axis,
     format_time_axis,
     make_embeddable,
     select_styles,
@@ -45,6 +46,19 @@ def test_text_stays_text_and_is_escaped() -> None:
     assert ">$10^{x}$ &lt;&amp;&gt;</text>" in svg
     assert ">計算</text>" in svg
     assert [label for label in ("1 s", "1 min", "10 min", "1 h", "1 d") if f">{label}</text>" not in svg] == []
+
+
+@pytest.mark.parametrize("high", [1, 45, 3600, 12 * 3600, 1.9 * 86400, 40 * 86400, 3000 * 86400])
+def test_a_linear_duration_axis_has_a_few_ticks_of_which_all_but_zero_have_a_unit(high: float) -> None:
+    with drawing(2) as picture:
+        picture.ax.set_xlim(0, high)
+        format_linear_time_axis(picture.ax.xaxis, high)
+        ticks = [tick for tick in picture.ax.xaxis.get_majorticklocs() if 0 <= tick <= high]
+        labels = [picture.ax.xaxis.get_major_formatter()(tick) for tick in ticks]
+    assert 2 <= len(ticks) <= 6
+    assert labels[0] == "0"
+    assert len(set(labels)) == len(labels)
+    assert all(label.split()[1] in ("s", "min", "h", "d") for label in labels[1:])
 
 
 def test_a_picture_is_reproducible() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from softwalltime.formatting import DAY, day, duration, percent, plural
+from softwalltime.formatting import DAY, MINUTE, day, duration, percent, plural
 from softwalltime.reports.analysis.periods import BOUNDS, PeriodWaits, Waits, Week, pair_classes
 from softwalltime.reports.figures.picture import (
     DASHES,
@@ -12,8 +12,8 @@ from softwalltime.reports.figures.picture import (
     Picture,
     annotate_bar,
     drawing,
+    format_linear_time_axis,
     format_percent_axis,
-    format_time_axis,
 )
 from softwalltime.reports.figures.walltimes import CHLUMSKY
 
@@ -83,7 +83,7 @@ def draw_waits(periods: Sequence[PeriodWaits]) -> Picture:
                 y = place + (number - 0.5) * 0.38
                 left.barh(
                     y,
-                    max(one.mean, 1),
+                    one.mean,
                     0.36,
                     color=color,
                     alpha=alpha,
@@ -91,13 +91,13 @@ def draw_waits(periods: Sequence[PeriodWaits]) -> Picture:
                     label=label if not place else None,
                 )
                 right.barh(y, one.slowdowns[1], 0.36, color=color, alpha=alpha, edgecolor="none")
-                annotate_bar(left, max(one.mean, 1), y, duration(one.mean))
+                annotate_bar(left, one.mean, y, duration(one.mean))
                 annotate_bar(right, one.slowdowns[1], y, f"{one.slowdowns[1]:.3g}")
         every = [one for _, both in rows for one in both if one]
-        top = max(max(one.mean for one in every), 60)
-        left.set_xscale("log")
-        left.set(xlim=(1, top * 8), title="mean wait", yticks=range(len(rows)), yticklabels=labels)
-        format_time_axis(left.xaxis, 1, top)
+        top = max(max(one.mean for one in every), MINUTE)
+        # Linear, because a bar's length is its value.
+        left.set(xlim=(0, top * 1.2), title="mean wait", yticks=range(len(rows)), yticklabels=labels)
+        format_linear_time_axis(left.xaxis, top)
         right.set(
             title=f"mean bounded slowdown ({duration(BOUNDS[1])})",
             xlim=(0, max(one.slowdowns[1] for one in every) * 1.2),

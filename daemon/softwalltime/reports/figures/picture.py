@@ -20,7 +20,7 @@ from matplotlib.axis import Axis
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, MultipleLocator, NullLocator, PercentFormatter
 
 from softwalltime.formatting import DAY, HOUR, MINUTE, duration
 
@@ -58,6 +58,11 @@ _HEADER = re.compile(
 _STAND_IN = re.compile("|".join(_VARIABLES))
 _NEEDLESS = re.compile(r' transform="rotate\(-?0 [^"]*\)"')
 
+STEPS = (
+    *(count * unit for unit in (1, MINUTE) for count in (1, 2, 5, 10, 15, 30)),
+    *(hours * HOUR for hours in (1, 2, 3, 6, 12)), *(days * DAY for days in (1, 2, 5, 10, 20, 50, 100)),
+)  # fmt: skip
+"""Distances between the ticks of a linear duration axis."""
 TIMES = (1, 10, MINUTE, 10 * MINUTE, HOUR, 6 * HOUR, DAY, 7 * DAY, 30 * DAY, 365 * DAY)
 """Ticks of duration axes, in seconds."""
 
@@ -154,6 +159,13 @@ def format_time_axis(axis: Axis, low: float, high: float, *, signed: bool = Fals
         ticks = [-time for time in reversed(sides) if time <= -low] + [0] + [time for time in sides if time <= high]
     axis.set_major_locator(FixedLocator(ticks))
     axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: duration(value) if value else "0"))
+
+
+def format_linear_time_axis(axis: Axis, high: float) -> None:
+    """Set at most six ticks at round durations on a linear axis from 0 to ``high`` seconds."""
+    step = next((step for step in STEPS if high <= 5 * step), high)
+    axis.set_major_locator(MultipleLocator(step))
     axis.set_major_formatter(FuncFormatter(lambda value, _: duration(value) if value else "0"))
 
 
