@@ -4,10 +4,11 @@ The names of :mod:`softwalltime.api` can be imported from here, and are loaded w
 """
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
+
     from softwalltime.api import (
         ColdStart,
         CompletedJob,
@@ -40,13 +41,15 @@ __all__ = [
     "replay",
     "simulate",
 ]
-__version__ = version("pbs-softwalltime")
 
 
 def __getattr__(name: str) -> Any:
     # The daemon and most commands need none of these, and numpy takes a tenth of a second.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "__version__":
+        # Looking for it in the installed packages takes as long as printing help.
+        return import_module("importlib.metadata").version("pbs-softwalltime")
     return getattr(import_module("softwalltime.api"), name)
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, text
 
 from softwalltime.accounting.tally import Tally
 from softwalltime.jobs import UNSET, Alter, CompletedJob, CurrentJob, Prediction, Submission
-from softwalltime.predictors.like_jobs import KEYS
+from softwalltime.predictors.keys import KEYS
 from softwalltime.predictors.registry import make
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.store.current import (

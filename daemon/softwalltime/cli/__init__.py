@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import click
 
-from softwalltime import __version__
 from softwalltime.cli.interruption import handle_signals, interrupted
 from softwalltime.cli.lazy import LazyCommand, LazyGroup
 from softwalltime.errors import SoftwalltimeError
@@ -55,7 +54,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
     lazy={name: LazyCommand(f"softwalltime.cli.{module}", summary) for name, (module, summary) in _COMMANDS.items()},
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(__version__, "-V", "--version", prog_name="softwalltime")
+@click.version_option(None, "-V", "--version", package_name="pbs-softwalltime", prog_name="softwalltime")
 @click.pass_obj
 def cli(begin: Callable[[], None] | None) -> None:
     """Predict the runtimes of PBS jobs and set soft walltimes.

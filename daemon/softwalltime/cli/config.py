@@ -12,7 +12,6 @@ from softwalltime.cli.output import Output, output_options
 from softwalltime.deployment.finding import ConfigProblem
 from softwalltime.errors import UsageError
 from softwalltime.formatting import plural
-from softwalltime.settings import hidden_file, load_settings, settings_files
 from softwalltime.text_table import Cell, TextColumn, TextTable
 
 if TYPE_CHECKING:
@@ -68,6 +67,7 @@ def check(files: tuple[Path, ...], named: tuple[Path, ...], output: Output) -> i
       softwalltime config check softwalltime.toml softwalltime_hook.json
     """
     from softwalltime.deployment.check_configuration import check_environment, check_file
+    from softwalltime.settings import hidden_file, settings_files
 
     files += named
     chosen = list(files) or [*settings_files(), *(file for file in (HOOK,) if os.access(file, os.R_OK))]
@@ -106,6 +106,7 @@ def show(file: Path | None, output: Output) -> None:
     """
     from softwalltime.deployment.check_configuration import check_file
     from softwalltime.deployment.effective import effective_values
+    from softwalltime.settings import load_settings, settings_files
 
     files = settings_files(file)
     wrong = [str(problem) for each in files for problem in check_file(each) if problem.severity == "error"]

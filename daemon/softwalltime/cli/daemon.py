@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from softwalltime import __version__
 from softwalltime.cli.interruption import ending_normally
 from softwalltime.cli.options import LazySettings, log_option, store_options
 from softwalltime.cli.output import Output, flattened, output_options
 from softwalltime.errors import UsageError
 from softwalltime.service.client import NoAnswerError, ask
-from softwalltime.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from softwalltime.service.status import Status
+    from softwalltime.settings import Settings
 
 
 COLUMNS = ("field", "value")
@@ -45,12 +44,13 @@ def serve(socket: Path | None, accounting: Path | None, log_format: str, setting
     """
     config: Path | None = click.get_current_context().params["config"]
 
-    def load() -> Settings:
+    def load() -> "Settings":
         loaded = settings(socket=socket, accounting=accounting)
         _require_own_settings(config)
         return loaded
 
     with ending_normally():
+        from softwalltime import __version__
         from softwalltime.service.daemon import serve as run
         from softwalltime.service.logs import set_up_logging
 
@@ -79,6 +79,8 @@ def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--config", type=click.Path(dir_okay=False, path_type=Path), help="Settings file.")
     @wraps(command)
     def wrapped(*args: Any, socket: Path | None, config: Path | None, **kwargs: Any) -> Any:
+        from softwalltime.settings import load_settings
+
         return command(*args, socket=load_settings(config, socket=socket).socket, **kwargs)
 
     return wrapped
@@ -116,6 +118,7 @@ def ask_status(socket: Path) -> "Status":
 
     :raises NoAnswerError: if it does not answer, or names both versions and what to restart.
     """
+    from softwalltime import __version__
     from softwalltime.service.status import Status
 
     response = ask(socket, {"op": "status"})

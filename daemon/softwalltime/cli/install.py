@@ -3,14 +3,16 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from softwalltime.cli.changes import ChangeLog, printed_changes
 from softwalltime.cli.output import Output, output_options
 from softwalltime.errors import SoftwalltimeError, UsageError
-from softwalltime.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from softwalltime.settings import Settings
 
 FOLDER = Path("/etc/softwalltime/hook")
 HINTS = """\
@@ -102,6 +104,7 @@ def install_hook(changes: ChangeLog, options: HookOptions) -> None:
     from softwalltime.deployment.plan import STATEMENTS, InstallOptions
     from softwalltime.deployment.scheduler_setup import preset_of, resource_of
     from softwalltime.deployment.shown_starts import shows_starts
+    from softwalltime.settings import load_settings
 
     folder, formula, do = options.folder.absolute(), options.formula, options.do
     settings = load_settings(options.config)
@@ -157,7 +160,7 @@ def install_hook(changes: ChangeLog, options: HookOptions) -> None:
             click.echo(nothing, err=True)
 
 
-def _reads_promises(settings: Settings, preset: str) -> bool:
+def _reads_promises(settings: "Settings", preset: str) -> bool:
     """Return whether guard or steering acts under a preset with these settings.
 
     :raises UsageError: if they are wrong.

@@ -6,16 +6,15 @@ from datetime import UTC
 from pathlib import Path
 
 from softwalltime.deployment.pbs import PbsError, Qmgr, find, run
+from softwalltime.forecast.defaults import LOOK
 from softwalltime.forecast.pbs_state import PbsOutput, snapshot_of
 from softwalltime.forecast.snapshot import ServerSnapshot
 
-SECONDS = 60.0
-"""Seconds that all commands together may take by default."""
 _UTC = {"TZ": "UTC"}
 """PBS's commands print local times without a zone."""
 
 
-def look(seconds: float = SECONDS, pbs: Callable[[], Qmgr] = find) -> ServerSnapshot:
+def look(seconds: float = LOOK, pbs: Callable[[], Qmgr] = find) -> ServerSnapshot:
     """Return the state of the PBS server that this host's commands ask.
 
     An ordinary user's rights suffice where the server shows jobs of others (``query_other_jobs``).

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -13,15 +13,17 @@ from softwalltime.cli.completing import complete_predictor
 from softwalltime.errors import UsageError
 from softwalltime.forecast.defaults import PREDICTOR
 from softwalltime.policy.clamp import MINIMUM
-from softwalltime.policy.site import KEEP, WALLTIME
-from softwalltime.predictors.like_jobs import KEYS
-from softwalltime.predictors.registry import BASELINE, make, split_specs
-from softwalltime.settings import SERVER_NAME, Settings, load_settings
+from softwalltime.predictors.keys import KEYS
+
+if TYPE_CHECKING:
+    from softwalltime.settings import Settings
+
+# Policy, predictors and settings are imported where a command runs: help does not wait for pydantic.
 
 PUBLISHED = "v1,v2,v3,v4,percentile"
 """The predictors to measure by default."""
 
-LazySettings = Callable[..., Settings]
+LazySettings = Callable[..., "Settings"]
 """Reads the settings when called, with further overrides: a replay of logs needs none."""
 
 LARGEST_MINIMUM = 366 * 86400
@@ -35,6 +37,8 @@ class ServerName(click.ParamType[str]):
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the name, or fail with a usage error."""
+        from softwalltime.settings import SERVER_NAME
+
         if not SERVER_NAME.fullmatch(str(value)):
             return self.fail(f"{value!r} is not a server name: use letters, digits, '.', '-' and '_'", param, ctx)
         return str(value)
@@ -91,6 +95,8 @@ def minimum_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def named_specs(listed: str | None, single: tuple[str, ...]) -> list[str]:
     """Return the predictors that --predictors and --predictor name, in this order."""
+    from softwalltime.predictors.registry import split_specs
+
     return (split_specs(listed) if listed is not None else []) + list(single)
 
 
@@ -123,6 +129,8 @@ def predictors_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @list_of_predictors(f"Predictors, separated by commas.  Default: {PUBLISHED}.", "One predictor")
     @wraps(command)
     def wrapped(*args: Any, listed: str | None, single: tuple[str, ...], **kwargs: Any) -> Any:
+        from softwalltime.predictors.registry import BASELINE, make, split_specs
+
         specs = tuple(dict.fromkeys((BASELINE, *(named_specs(listed, single) or split_specs(PUBLISHED)))))
         # Fail before minutes of reading.
         for spec in specs:
@@ -159,6 +167,9 @@ def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )  # fmt: skip
     @wraps(command)
     def wrapped(*args: Any, specs: tuple[str, ...], waiting: str | None, running: str | None, **kwargs: Any) -> Any:
+        from softwalltime.policy.site import KEEP, WALLTIME
+        from softwalltime.predictors.registry import BASELINE, make
+
         if waiting is not None:
             given = click.get_current_context().get_parameter_source
             if ParameterSource.COMMANDLINE in (given("listed"), given("single")):
@@ -190,7 +201,9 @@ def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )  # fmt: skip
     @wraps(command)
     def wrapped(*args: Any, dsn: str | None, data_dir: Path | None, config: Path | None, **kwargs: Any) -> Any:
-        def settings(**more: object) -> Settings:
+        def settings(**more: object) -> "Settings":
+            from softwalltime.settings import load_settings
+
             loaded = load_settings(config, dsn=dsn, data_dir=data_dir, **more)
             # --data-dir means the embedded PostgreSQL, also where the settings file names another store.
             return loaded.model_copy(update={"dsn": None}) if data_dir is not None and dsn is None else loaded

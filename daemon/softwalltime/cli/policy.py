@@ -10,7 +10,6 @@ from softwalltime.cli.install import FOLDER, HookOptions, install_hook
 from softwalltime.cli.options import LazySettings, Seeds, minimum_option, store_options
 from softwalltime.cli.output import Output, output_options
 from softwalltime.errors import UsageError
-from softwalltime.settings import load_settings
 
 _NAMES = ("off", "shadow", "safe", "order")
 
@@ -65,6 +64,7 @@ def set_policy(name: str, do: bool, formula: str, folder: Path, config: Path | N
     from softwalltime.deployment.settings_file import policy_file, read, with_policy
     from softwalltime.live.options import live_options, without_live
     from softwalltime.policy.site import site_policy
+    from softwalltime.settings import load_settings
 
     if formula and name != "order":
         raise UsageError("--formula is for order")

@@ -2,11 +2,14 @@
 
 from dataclasses import asdict, dataclass, fields
 from textwrap import fill
+from typing import TYPE_CHECKING
 
 import click
 
 from softwalltime.cli.output import Output, output_options
-from softwalltime.predictors.registry import Entry, entries
+
+if TYPE_CHECKING:
+    from softwalltime.predictors.registry import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,8 @@ def predictors(output: Output) -> None:
     Example:
       softwalltime predictors
     """
+    from softwalltime.predictors.registry import entries
+
     documents = [_document(entry) for entry in entries()]
     if output.form == "json":
         output.document(documents)
@@ -63,7 +68,7 @@ def predictors(output: Output) -> None:
         output.line("\n\n".join(_text(entry, width) for entry in entries()))
 
 
-def _options(entry: Entry) -> list[tuple[str, object, str]]:
+def _options(entry: "Entry") -> list[tuple[str, object, str]]:
     if entry.predictor is None:
         return []
     defaults = entry.predictor.options_type()
@@ -79,7 +84,7 @@ def _default(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _text(entry: Entry, width: int) -> str:
+def _text(entry: "Entry", width: int) -> str:
     if entry.predictor is None:
         return f"{entry.name}  (cannot be used)\n  {entry.problem}\n  from {entry.origin}"
     origin = "" if entry.origin == "softwalltime" else f"\n  from {entry.origin}"
@@ -95,7 +100,7 @@ def _text(entry: Entry, width: int) -> str:
     return "\n".join(lines)
 
 
-def _document(entry: Entry) -> PredictorDocument:
+def _document(entry: "Entry") -> PredictorDocument:
     predictor = entry.predictor
     return PredictorDocument(
         entry.name, tuple(entry.names[1:]), entry.origin, predictor is not None, entry.problem,

@@ -10,7 +10,7 @@ from softwalltime.cli.options import Keys, minimum_option, policy_options, store
 from softwalltime.cli.output import output_options
 from softwalltime.cli.selection import Period, selection_options
 from softwalltime.cli.through_hooks import hooks_options
-from softwalltime.predictors.like_jobs import SIGNATURE
+from softwalltime.predictors.keys import SIGNATURE
 
 
 @click.command()

@@ -2,12 +2,12 @@
 
 import click
 
-from softwalltime.cli.live import SECONDS, look
+from softwalltime.forecast.defaults import LOOK
 
 
 @click.command()
 @click.option(
-    "--timeout", type=click.FloatRange(1), default=SECONDS, show_default=True, metavar="SECONDS",
+    "--timeout", type=click.FloatRange(1), default=LOOK, show_default=True, metavar="SECONDS",
     help="Seconds that PBS's commands may take together.",
 )  # fmt: skip
 def snapshot(timeout: float) -> None:
@@ -20,6 +20,8 @@ def snapshot(timeout: float) -> None:
     Example:
       softwalltime snapshot > queue.json
     """
+    from softwalltime.cli.live import look
+
     found = look(timeout)
     click.echo(found.to_json(), nl=False)
     for remark in found.remarks:

@@ -6,10 +6,9 @@ from typing import Any
 import click
 
 from softwalltime.cli.completing import complete_source
-from softwalltime.cli.live import SECONDS
 from softwalltime.cli.options import runtimes_option, store_options
 from softwalltime.cli.output import output_options
-from softwalltime.forecast.defaults import FEWER_RUNS, FEWEST_RUNS, RUNS
+from softwalltime.forecast.defaults import FEWER_RUNS, FEWEST_RUNS, LOOK, RUNS
 
 
 @click.command()
@@ -51,7 +50,7 @@ from softwalltime.forecast.defaults import FEWER_RUNS, FEWEST_RUNS, RUNS
     "predictor.  It needs a history.",
 )  # fmt: skip
 @click.option(
-    "--timeout", type=click.FloatRange(1), default=SECONDS, show_default=True, metavar="SECONDS",
+    "--timeout", type=click.FloatRange(1), default=LOOK, show_default=True, metavar="SECONDS",
     help="Seconds that PBS's commands may take together.",
 )  # fmt: skip
 @output_options

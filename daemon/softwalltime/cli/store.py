@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,8 +15,10 @@ from softwalltime.cli.output import Output, output_options
 from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
 from softwalltime.formatting import printable
-from softwalltime.settings import Settings
 from softwalltime.text_table import Meaning
+
+if TYPE_CHECKING:
+    from softwalltime.settings import Settings
 
 SHOWN = 200
 """Characters to print of a malformed line."""
@@ -96,7 +99,7 @@ def ingest(
     return _ingest(paths, settings(server=server), output, again=again)
 
 
-def _ingest(paths: tuple[Path, ...], settings: Settings, output: Output, *, again: bool) -> int:
+def _ingest(paths: tuple[Path, ...], settings: "Settings", output: Output, *, again: bool) -> int:
     from softwalltime.service.ingest import ingest_logs
     from softwalltime.store.jobs import vacuum_analyze
     from softwalltime.store.opening import open_store
@@ -134,7 +137,7 @@ def _ingest(paths: tuple[Path, ...], settings: Settings, output: Output, *, agai
     return 1 if tally.broken else 0
 
 
-def _follow(settings: Settings, paths: tuple[Path, ...], log_format: str) -> None:
+def _follow(settings: "Settings", paths: tuple[Path, ...], log_format: str) -> None:
     from softwalltime.service.follow import Follower, follow
     from softwalltime.service.logs import set_up_logging
     from softwalltime.store.opening import open_store
@@ -146,7 +149,7 @@ def _follow(settings: Settings, paths: tuple[Path, ...], log_format: str) -> Non
     follow(follower, lambda: open_store(settings), settings.teaching, Interruption())
 
 
-def _show_malformed(settings: Settings, server: str | None) -> int:
+def _show_malformed(settings: "Settings", server: str | None) -> int:
     from softwalltime.store.logs import dropped_malformed, read_malformed
     from softwalltime.store.opening import open_store
 

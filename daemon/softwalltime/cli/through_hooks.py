@@ -9,8 +9,6 @@ import click
 
 from softwalltime.cli.completing import complete_predictor
 from softwalltime.errors import UsageError
-from softwalltime.policy.site import WALLTIME
-from softwalltime.predictors.registry import make
 
 LEAST = 60
 """Least soft walltime that the hook sets, in seconds."""
@@ -71,8 +69,12 @@ def hooks_options(command: Callable[..., Any]) -> Callable[..., Any]:
             raise UsageError("--transport, --faults, --ordering and --without-postqueuejob need --through-hooks")
         if ordering is not None and transport == "postgres":
             raise UsageError("--ordering: only the daemon answers with an ordering value: use --transport daemon")
-        if ordering not in (None, WALLTIME):
-            make(ordering)
+        if ordering is not None:
+            from softwalltime.policy.site import WALLTIME
+            from softwalltime.predictors.registry import make
+
+            if ordering != WALLTIME:
+                make(ordering)
         return command(*args, hooks=hooks if through_hooks else None, **more)
 
     return wrapped

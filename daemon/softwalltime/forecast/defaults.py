@@ -7,3 +7,5 @@ RUNS, FEWER_RUNS, FEWEST_RUNS = 150, 60, 35
 KINDS = ("wait", "waited", "processors", "queue")
 """What forecasts may be divided by: the wait that the combined forecast expected, the time waited before, and two
 things that the job asked for."""
+LOOK = 60.0
+"""Seconds that PBS's commands may take together to show the server's state."""

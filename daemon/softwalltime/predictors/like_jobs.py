@@ -10,12 +10,9 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from softwalltime.jobs import ColdStart, Submission
 from softwalltime.predictors.base import History, Options, Predictor
+from softwalltime.predictors.keys import KEYS
 from softwalltime.reasons import Reason
 
-KEYS = ("user", "group", "project", "account", "queue", "job_name", "walltime", "ncpus", "nodect", "ngpus")
-"""Fields of a submission that may be keys."""
-SIGNATURE = ("user", "project", "job_name", "queue", "ncpus", "walltime")
-"""The keys that say what is known of a job at its submission."""
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 T = TypeVar("T")

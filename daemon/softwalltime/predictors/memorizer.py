@@ -6,7 +6,8 @@ from pydantic import Field
 
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.predictors.base import Options
-from softwalltime.predictors.like_jobs import SIGNATURE, Keys, Least, LikeJobsPredictor, RecentJobs, Window
+from softwalltime.predictors.keys import SIGNATURE
+from softwalltime.predictors.like_jobs import Keys, Least, LikeJobsPredictor, RecentJobs, Window
 from softwalltime.quantiles import quantile
 
 

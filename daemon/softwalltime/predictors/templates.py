@@ -12,7 +12,8 @@ from pydantic import Field, field_validator
 
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.predictors.base import EVERYTHING, History, Options, Predictor
-from softwalltime.predictors.like_jobs import KEYS, Window
+from softwalltime.predictors.keys import KEYS
+from softwalltime.predictors.like_jobs import Window
 from softwalltime.reasons import Reason
 
 _ESTIMATOR = re.compile(r"(wm|lr)([1-9]\d?)")

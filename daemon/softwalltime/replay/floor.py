@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softwalltime.predictors.like_jobs import SIGNATURE
+from softwalltime.predictors.keys import SIGNATURE
 from softwalltime.replay.workload import Workload
 
 

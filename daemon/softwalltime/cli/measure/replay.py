@@ -23,7 +23,7 @@ from softwalltime.cli.sources import load_columns
 from softwalltime.cli.through_hooks import HooksOptions
 from softwalltime.errors import SourceError
 from softwalltime.policy.site import WALLTIME
-from softwalltime.predictors.like_jobs import SIGNATURE
+from softwalltime.predictors.keys import SIGNATURE
 from softwalltime.predictors.registry import BASELINE
 from softwalltime.replay.drive import ReplayResult, drive_specs
 from softwalltime.replay.floor import Floor, find_floor
