@@ -74,14 +74,14 @@ COLUMNS = (
 """Columns of CSV: a row for each job."""
 _TABLE = (
     sentence_column("job"),
-    TextColumn("user", 1, least=8),
-    TextColumn("queue", 2, least=8),
-    TextColumn("processors", 3),
-    TextColumn("walltime", 4),
+    TextColumn("user", 2, left=True, least=8),
+    TextColumn("queue", 3, left=True, least=8),
+    TextColumn("processors", 4),
+    TextColumn("walltime", 5),
     TextColumn("expected"),
     TextColumn("50% range", 6, least=14),
-    TextColumn("90% range", 5, least=14),
-    sentence_column("waits for", 0, 16),
+    TextColumn("90% range", 1, least=14),
+    sentence_column("waits for"),
 )
 
 
