@@ -28,6 +28,7 @@ from threading import Event, Thread
 
 from sqlalchemy import Engine, text
 
+from softwalltime.forecast.calibration import WaitForecast
 from softwalltime.forecast.self_calibration import RawForecast
 from softwalltime.service.client import NoAnswerError, ask
 from softwalltime.store.start_times import PublishedStart, read_expected
@@ -46,6 +47,7 @@ EVERY = 10
 DEPTH = 20
 HISTORY = 600
 TIMEOUT = 1200.0
+MINUTE = 60
 UNCORRECTED = text("SELECT job_id, forecast_at, raw FROM softwalltime.expected_starts")
 
 
@@ -60,6 +62,10 @@ class JudgedStart:
     @property
     def wait(self) -> int:
         return self.started - self.made.forecast_at
+
+
+def _raw(judged: JudgedStart) -> WaitForecast:
+    return RawForecast.of(judged.made.start.raw or ()).wait
 
 
 def uncorrected(judged: JudgedStart) -> JudgedStart:
@@ -104,6 +110,10 @@ def main() -> None:
         _row(f"every {EVERY} s, each job counts once", judged, by_job=True),
         _row("the same without the first third", late, by_job=True),
         _row("the same before any correction", list(map(uncorrected, late)), by_job=True),
+        _row(
+            "of these with corrections, after a minute of waiting",
+            [each for each in late if _raw(each).waited >= MINUTE],
+        ),
     ]
     print(table(["forecasts of all jobs", "forecasts", "mean wait", "error / mean wait", "bias", "50% range",
                  "90% range"], rows))  # fmt: skip
