@@ -159,6 +159,23 @@ def test_a_range_that_passes_is_learnt_then_and_not_again_at_the_start() -> None
     assert levels(watching, given.wait) == levels(restarted, given.wait)
 
 
+def test_a_range_that_passed_is_not_learnt_again_where_the_log_comes_after_the_look_that_sees_the_job_run() -> None:
+    in_time, behind = SelfCalibration(), SelfCalibration()
+    given, made, started = raw(50.0), 2_000_000, 2_004_000
+    for each in (in_time, behind):
+        for batch in repeated(3 * LEAST, seed=6):
+            each.learn(batch)
+        for number in range(LEAST):
+            each.watch(f"{number}.srv", made, given)
+        each.still_waiting({f"{number}.srv" for number in range(LEAST)}, started)
+    # The jobs run, and one of them was deleted: nothing that is stored says so yet.
+    behind.still_waiting(set(), started + 60)
+    behind.still_waiting(set(), started + 86400)
+    for each in (in_time, behind):
+        each.learn(JudgedForecast(f"{number}.srv", made, started, given) for number in range(LEAST - 1))
+    assert levels(behind, given.wait) == levels(in_time, given.wait)
+
+
 def test_forecasts_of_a_job_that_has_waited_as_long_as_it_still_is_to_wait_are_apart_from_first_ones() -> None:
     random = np.random.default_rng(7)
     calibration = SelfCalibration()

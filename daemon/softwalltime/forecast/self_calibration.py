@@ -18,6 +18,8 @@ from softwalltime.forecast.calibration import KEPT, LEAST, Calibration, Correcti
 
 REMEMBERED = 3000
 """Judged forecasts from which a new process learns, and at most at once: about a millisecond each."""
+FORGOTTEN = 7 * 86400
+"""Seconds after which the start of a job that waits no more is not expected to be stored: it was deleted."""
 OF_JOB = KEPT // LEAST
 """Judged forecasts of one job that are learnt, so that the errors that are kept are of enough jobs: one that waited for
 a month has 700."""
@@ -70,6 +72,7 @@ class SelfCalibration:
         self._calibration = Calibration()
         self._open: list[_RangeEnd] = []
         self._given = Counter[str]()
+        self._left: dict[str, int] = {}
         self._passed: defaultdict[str, set[tuple[int, int]]] = defaultdict(set)
 
     def learn(self, judged: Iterable[JudgedForecast]) -> None:
@@ -81,7 +84,8 @@ class SelfCalibration:
         for (job_id, _), each in groupby(found[-REMEMBERED:], lambda one: (one.job_id, one.started)):
             self.jobs += 1
             self._learn_job(list(each), self._passed.get(job_id, frozenset()))
-            self._gone(job_id)
+            for known in (self._given, self._passed, self._left):
+                known.pop(job_id, None)
 
     def _learn_job(self, judged: Sequence[JudgedForecast], passed: Collection[tuple[int, int]]) -> None:
         """Learn from the forecasts of one job.
@@ -122,12 +126,13 @@ class SelfCalibration:
                 self._calibration.passed(end.found, end.column, end.weight)
                 self._passed[end.job_id].add((end.made, end.column))
         for job_id in self._given.keys() - jobs:
-            self._gone(job_id)
-
-    def _gone(self, job_id: str) -> None:
-        """Forget a job that waits no more."""
-        self._given.pop(job_id, None)
-        self._passed.pop(job_id, None)
+            del self._given[job_id]
+        # The record of a start may come after the look that sees the job run: what has passed is known until then.
+        for job_id in self._left.keys() & jobs:
+            del self._left[job_id]
+        for job_id in self._passed.keys() - jobs:
+            if now - self._left.setdefault(job_id, now) > FORGOTTEN:
+                del self._passed[job_id], self._left[job_id]
 
     def corrections_for(self, found: WaitForecast) -> Corrections:
         """Return what is known now of forecasts such as this one; the others are left as they are."""
