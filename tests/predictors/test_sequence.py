@@ -68,3 +68,48 @@ def test_an_earlier_time_is_seen_alike_without_the_job_itself(way: str) -> None:
     # The cases are not empty ones, and more jobs run than count.
     assert most_running == sequence.RUNNING
     assert most_waiting > 5
+
+
+def test_a_job_that_was_submitted_by_a_clock_ahead_is_seen_alike(way: str) -> None:
+    functions = attention.compiled if way == "numba" else attention.KERNELS.__getitem__
+    jobs = jobs_with_ties(Random(7))
+    # By then more of the user's jobs have ended than are kept in any case.
+    now, end = int(jobs.columns[END, -1]), int(jobs.columns[END, 20])
+    expected = sequence.look_back(jobs, now, end, None)
+    found = sequence_kernel.look_back(jobs, now, end, None, functions)
+    for name, one, other in zip(expected._fields, expected, found, strict=True):
+        assert np.array_equal(one, other), name
+
+
+@pytest.mark.parametrize("disorder", ["reversed", "random"])
+def test_jobs_that_ended_in_another_order_are_ordered_alike(way: str, disorder: str) -> None:
+    functions = attention.compiled if way == "numba" else attention.KERNELS.__getitem__
+    chance = Random(11)
+    submitted = [100 + number // 2 for number in range(JOBS)]
+    submitted.reverse() if disorder == "reversed" else chance.shuffle(submitted)
+    jobs = UserJobs()
+    for number, then in enumerate(submitted):
+        submission = job(job_id=f"{number}.srv", submitted=then, walltime=chance.choice((3600, 7200))).submission
+        jobs.add(row_of(submission, 5000 + number, 4000 + number), f"{number}.srv")
+    columns, present = jobs.columns, [(150.0, 2.0), (150.0, 1.0), (900.0, 3.0)]
+    expected = sequence.submissions(columns, present, 800.0)
+    found = sequence_kernel.submissions(columns, present, 800.0, functions)
+    assert [part.tolist() for part in found] == [part.tolist() for part in expected]
+
+
+def test_jobs_that_ended_in_the_reverse_order_take_few_steps_each() -> None:
+    class Counted(np.ndarray):  # type: ignore[type-arg]
+        writes = 0
+
+        def __setitem__(self, place: object, value: object) -> None:
+            Counted.writes += 1
+            super().__setitem__(place, value)  # type: ignore[index]
+
+    jobs = UserJobs()
+    for number in range(JOBS):
+        submission = job(job_id=f"{number}.srv", submitted=JOBS - number).submission
+        jobs.add(row_of(submission, 5000 + number, 4000 + number), f"{number}.srv")
+    times = np.empty(JOBS).view(Counted)
+    sequence_kernel.order(jobs.columns, 0, JOBS, -1, 4000.0, np.empty((0, 2)), times, np.empty(JOBS))
+    assert times.tolist() == list(range(1, JOBS + 1))
+    assert Counted.writes < 40 * JOBS
