@@ -20,7 +20,7 @@ from softwalltime.predictors.learned.mixture import smears
 from softwalltime.predictors.learned.network import Weights, dump, load, parse, untrained
 from softwalltime.predictors.learned.options import CalibratedOptions
 from softwalltime.predictors.learned.similarity import Estimate, Known, estimate_runtime
-from softwalltime.predictors.learned.user_jobs import SUBMITTED
+from softwalltime.predictors.learned.user_jobs import MOST, SUBMITTED
 from softwalltime.predictors.registry import make
 from softwalltime.replay.drive import drive
 from softwalltime.replay.workload import Workload
@@ -99,6 +99,20 @@ def test_features_and_estimates_of_numpy_and_compiled_are_equal(way: str, knowns
             assert functions("best_bin")(compiled.shares, price) == best_bin(compiled.shares, price)
     assert max(len(gather(known).places) for known in some) > 30
     assert max(known.running.shape[1] for known in some) > 2
+
+
+@pytest.mark.parametrize("way", ["python", "numba"])
+def test_features_of_a_user_with_as_many_jobs_as_are_kept_are_equal(way: str, knowns: list[Known]) -> None:
+    if way == "numba":
+        pytest.importorskip("numba", reason="the extra fast is not installed")
+    function = attention.compiled("gather") if way == "numba" else attention.KERNELS["gather"]
+    known = max(knowns, key=lambda each: each.ended.shape[1])
+    # After all that have ended, all within the last hour.
+    submitted = np.sort(np.concatenate([known.ended[SUBMITTED], np.linspace(known.now - 1800, known.now - 1, MOST)]))
+    known = known._replace(submitted=submitted[-MOST:], keys=np.zeros(MOST))
+    expected, found = gather(known), attention.gather_compiled(known, function)
+    for name, one, other in zip(expected._fields, expected, found, strict=True):
+        assert np.allclose(one, other, atol=2e-5), name
 
 
 def test_every_feature_varies_and_is_limited(knowns: list[Known]) -> None:

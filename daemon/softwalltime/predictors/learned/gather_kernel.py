@@ -36,6 +36,7 @@ from softwalltime.predictors.learned.user_jobs import (
     END,
     GROUP,
     KILLED,
+    MOST,
     NAME,
     NCPUS,
     QUEUE,
@@ -47,7 +48,7 @@ from softwalltime.predictors.learned.user_jobs import (
 )  # fmt: skip
 
 _LN_RUNNING = math.log(RUNNING)
-_LAST_COUNT = 4095
+_LAST_COUNT = MOST + 1
 _LOG1P: Floats = np.log1p(np.arange(_LAST_COUNT + 1.0))
 """Logarithms of 1 + counts, in a fifth of the time of computing them."""
 
