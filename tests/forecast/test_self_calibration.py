@@ -1,6 +1,6 @@
 """Forecasts corrected by the judged ones of the daemon itself."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -174,6 +174,24 @@ def test_a_range_that_passed_is_not_learnt_again_where_the_log_comes_after_the_l
     for each in (in_time, behind):
         each.learn(JudgedForecast(f"{number}.srv", made, started, given) for number in range(LEAST - 1))
     assert levels(behind, given.wait) == levels(in_time, given.wait)
+
+
+def test_thousands_of_forecasts_of_one_look_are_corrected_by_one_state_that_any_lesson_renews() -> None:
+    calibration = Calibration()
+    found, other = raw(50.0).wait, raw(60.0).wait
+    for number in range(2 * LEAST):
+        calibration.add(found, calibration.corrections_for(found), 60.0 + number)
+    first = calibration.corrections_for(found)
+    assert calibration.corrections_for(other) is first
+    lessons: list[Callable[[], None]] = [
+        lambda: calibration.passed(found, 3),
+        lambda: calibration.held(found, 3),
+        lambda: calibration.add(found, first, 5000.0),
+    ]
+    for lesson in lessons:
+        before = calibration.corrections_for(found)
+        lesson()
+        assert calibration.corrections_for(found) != before
 
 
 def test_forecasts_of_a_job_that_has_waited_as_long_as_it_still_is_to_wait_are_apart_from_first_ones() -> None:

@@ -134,6 +134,8 @@ class Calibration:
         self._jobs: dict[int | str, deque[Hashable]] = {name: deque(maxlen=KEPT) for name in names}
         self._moved = {name: [0.0] * len(LEVELS) for name in names}
         self._longest = 0.0
+        # Of each group as far as it was asked for since the last change: thousands of jobs are corrected by one state.
+        self._known: dict[int, Corrections] = {}
 
     def add(
         self, found: WaitForecast, given: Corrections, actual: float, job: Hashable = None, weight: float = 1.0
@@ -145,6 +147,7 @@ class Calibration:
         :param job: forecasts of one job count as one, as their errors depend on each other; ``None``: of another job.
         :param weight: what the forecast counts as in the weights.
         """
+        self._known.clear()
         job = object() if job is None else job
         relative = np.log(actual + SOON) - np.log(np.maximum(given.mixed(found)[1], 0) + SOON)
         group = _group(found)
@@ -172,6 +175,7 @@ class Calibration:
 
     def _change(self, group: int, column: int, amount: float) -> None:
         """Move the level of a quantile, for the group and for its phase, of which there is more to learn from."""
+        self._known.clear()
         for name in _taught(group)[:2]:
             moved = self._moved[name]
             moved[column] = min(max(moved[column] + STEP * amount, -_FURTHEST), _FURTHEST)
@@ -184,10 +188,13 @@ class Calibration:
     def corrections_for(self, found: WaitForecast) -> Corrections:
         """Return what is known now of the group of one forecast; the others are left as they are."""
         group = _group(found)
+        if (known := self._known.get(group)) is not None:
+            return known
         weights = [(0.0, 0.0)] * GROUPS
         shifts: list[tuple[float, ...]] = [()] * GROUPS
         weights[group], shifts[group] = self._weights(group), self._shifts(group)
-        return Corrections(tuple(weights), tuple(shifts), self._most)
+        self._known[group] = Corrections(tuple(weights), tuple(shifts), self._most)
+        return self._known[group]
 
     @property
     def _most(self) -> float:
