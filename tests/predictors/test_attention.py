@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from softwalltime.errors import OptionError
-from softwalltime.events import Ended, Kind
+from softwalltime.events import Ended, Kind, Submitted
 from softwalltime.jobs import CompletedJob, Prediction
-from softwalltime.predictors.calibrated import Calibrated
+from softwalltime.predictors.calibrated import PRESENT, Calibrated
 from softwalltime.predictors.learned import attention
 from softwalltime.predictors.learned.distribution import REACHES, SIZE, best_bin
 from softwalltime.predictors.learned.features import JOB_FEATURES, LARGEST, PAIR_FEATURES, WIDTHS
@@ -256,6 +256,15 @@ def test_jobs_that_wait_and_run_count_as_submissions(tmp_path: Path) -> None:
     assert known.ended[SUBMITTED].tolist() == [0]
     model.observe(Ended(1000, waits))
     assert model.known(asked, 1000)[0].submitted.tolist() == [0]
+
+
+def test_of_many_waiting_jobs_the_last_ones_count_in_whatever_order_they_became_known() -> None:
+    model = Calibrated(CalibratedOptions(compiled="no"), untrained())
+    waiting = [job(job_id=f"{number}.srv", submitted=number, walltime=900) for number in range(PRESENT + 50)]
+    for each in Random(2).sample(waiting, len(waiting)):
+        model.observe(Submitted(each.submission.submitted, each.submission))
+    known, _ = model.known(job(job_id="x.srv", submitted=5000, walltime=900).submission, 5000)
+    assert known.submitted.tolist() == list(range(50, PRESENT + 50))
 
 
 def test_an_estimate_is_a_distribution_without_any_past_job() -> None:

@@ -219,7 +219,8 @@ class Calibrated(Predictor):
         running = [row for job_id, row in user.running.items() if job_id != submission.job_id and row[START] < now]
         present = [each for job_id, each in user.present.items() if job_id != submission.job_id]
         if len(present) > PRESENT:
-            present = nlargest(PRESENT, present)
+            # Mostly sorted already: with nlargest 16,000 take 8 ms in place of 0.3.
+            present = sorted(present)[-PRESENT:]
         waiting = sum(then < now for then, _ in present) - len(running)
         # The last to start, whatever the order in which they became known.
         running = sorted(running if len(running) <= RUNNING else nlargest(RUNNING, running))
