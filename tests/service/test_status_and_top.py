@@ -180,6 +180,8 @@ def test_the_arrow_keys_select_a_decision_whose_reason_is_shown_in_full(daemon: 
     selected("9.srv, postqueuejob: mean of the last 2 runtimes of user alice")
     os.write(terminal.screen, b"k")
     selected("10.srv, postqueuejob: ")
+    os.write(terminal.screen, b"\x1b[Ajj")  # several at once
+    selected("9.srv, postqueuejob: mean of the last 2 runtimes of user alice")
     os.write(terminal.screen, b"\x1b")
     selected("9.srv, runjob: ")
     os.write(terminal.screen, b"q")

@@ -1,6 +1,7 @@
 """``softwalltime top``: the daemon's status, live."""
 
 import os
+import re
 import select
 import sys
 import termios
@@ -36,6 +37,7 @@ RETRY = 5.0
 
 KEYS = {b"q": "quit", b"Q": "quit", b"j": "down", b"\x1b[B": "down", b"k": "up", b"\x1b[A": "up", b"\x1b": "newest"}
 """What keys do; the arrow keys as terminals send them."""
+_KEY = re.compile(rb"\x1b\[[0-9;]*[@-~]|.", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,17 +178,22 @@ def _keys() -> Iterator[Callable[[float], str]]:
         return
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
+    waiting: list[str] = []
 
     def pressed(seconds: float) -> str:
         until = time.monotonic() + seconds
+        if waiting:
+            return waiting.pop(0)
         while (left := until - time.monotonic()) > 0:
             if select.select([descriptor], [], [], left)[0]:
                 # Read past Python's buffer: select() does not see buffered keys.
                 keys = os.read(descriptor, 64)
                 if not keys or set(keys) & set(b"qQ"):
                     return "quit"
-                if (key := KEYS.get(keys)) is not None:
-                    return key
+                # Several keys may arrive at once, from a key held down or a slow line.
+                waiting.extend(KEYS[key] for key in _KEY.findall(keys) if key in KEYS)
+                if waiting:
+                    return waiting.pop(0)
         return ""
 
     try:
