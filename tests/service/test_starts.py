@@ -15,6 +15,9 @@ from sqlalchemy import Engine, text
 
 from softwalltime.errors import UsageError
 from softwalltime.forecast.arrivals import ArrivalModel
+from softwalltime.forecast.calibration import GROUPS, Corrections
+from softwalltime.forecast.calibration_file import CalibrationFile, save_calibration
+from softwalltime.forecast.self_calibration import SelfCalibration
 from softwalltime.live.connection import PbsConnection
 from softwalltime.live.ifl import IflError
 from softwalltime.service.shown_starts import shown_text, shown_times
@@ -154,6 +157,24 @@ def test_judged_forecasts_correct_the_next_ones_also_after_a_restart(site: Site)
         assert low > site.now + 3000
         widths.append(high - low)
     assert widths[0] == widths[1] > 0
+
+
+def test_with_a_file_alone_forecasts_are_corrected_and_none_is_watched(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched: list[str] = []
+    monkeypatch.setattr(SelfCalibration, "watch", lambda self, job_id, *_: watched.append(job_id))
+    file = tmp_path / "starts.json"
+    corrections = Corrections(((0.0, 0.0),) * GROUPS, ((-1.0, -0.5, 0.5, 1.0),) * GROUPS)
+    save_calibration(file, CalibrationFile(corrections, "LOGS", "v1", 100))
+    site.publisher(calibrate=False, calibration=file).step(site.now)
+    with site.engine.connect() as connection:
+        found = {each.start.job_id: each.start for each in read_expected(connection)}
+    assert (found["2.pbs1"].high90 or 0) > site.now + 3600 > (found["2.pbs1"].low90 or 0)
+    # Nobody would learn from them, and so forget them.
+    assert not watched
+    site.publisher(calibration=file).step(site.now + 3600)
+    assert watched
 
 
 def test_with_arrivals_starts_are_later_or_the_same_and_the_history_is_learnt(site: Site) -> None:

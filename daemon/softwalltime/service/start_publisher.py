@@ -120,7 +120,7 @@ class StartPublisher:
             kept = publish_starts(
                 connection, server, [_stored(each) for each in found], now, max(FRESH, 2 * self._options.every)
             )
-        for each in found:
+        for each in found if self._options.calibrate else ():
             if each.raw is not None and each.job.submission.job_id in kept:
                 self._calibration.watch(each.job.submission.job_id, now, each.raw)
         with self._engine.connect() as connection:
