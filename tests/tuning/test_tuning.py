@@ -21,7 +21,7 @@ from softwalltime.simulation.tasks import Experiment
 from softwalltime.states import TEACHING
 from softwalltime.tuning.candidates import candidates
 from softwalltime.tuning.choice import Chosen, choose, front, split_at
-from softwalltime.tuning.recommendation import HALVED, TODAY, Setting, recommend, settings_of
+from softwalltime.tuning.recommendation import HALVED, MEAN, TODAY, Setting, recommend, settings_of
 from softwalltime.tuning.trial import PartFigures, Trial, TrialTask, figures_of_parts, record
 from softwalltime.tuning.trials import run_trials
 from softwalltime.workloads.synthetic import generate
@@ -193,6 +193,13 @@ def test_a_predictor_is_recommended_only_if_it_beats_half_the_walltime(
     cautious = recommend(settings, metrics, "These are few users.")
     assert cautious.name is None
     assert ("Recommended: none beyond mode shadow. These are few users." in cautious.reasons) == (name is not None)
+
+
+def test_where_calibrated_is_chosen_its_mean_is_simulated_as_the_order_too() -> None:
+    settings = settings_of(Chosen("calibrated:target=0.05", "v3", None))
+    assert settings[f"waiting and order by {MEAN}"] == Setting(MEAN, MEAN)
+    assert settings[f"waiting and order by {MEAN}"].policy("eligible_time / predicted", 60).ordering == MEAN
+    assert MEAN not in "".join(settings_of(Chosen("v1", "v3", None)))
 
 
 def test_a_setting_that_changes_the_order_is_named_and_not_recommended() -> None:

@@ -11,6 +11,8 @@ from softwalltime.tuning.choice import Chosen
 
 TODAY = "today: walltimes"
 HALVED = "half the walltime"
+MEAN = "calibrated:statistic=mean"
+"""The value for waiting jobs and for the order with which recorded logs waited least (predictors/TABLE.md)."""
 RECOMMENDED = "Recommended: "
 """The begin of the sentence that says what is recommended."""
 
@@ -41,6 +43,8 @@ def settings_of(chosen: Chosen) -> dict[str, Setting]:
     found |= {f"waiting {spec}": Setting(spec) for spec in chosen.specs() if spec != HALF}
     if chosen.middle is not None and chosen.middle != HALF:
         found[f"half the walltime, order by {chosen.middle}"] = Setting(HALF, chosen.middle)
+    if any(spec.partition(":")[0] == "calibrated" for spec in chosen.specs()):
+        found[f"waiting and order by {MEAN}"] = Setting(MEAN, MEAN)
     return found
 
 
