@@ -140,7 +140,7 @@ def _worst_month(underestimated: NDArray[np.bool_], month: NDArray[np.int64]) ->
 
 
 def _users_over(underestimated: NDArray[np.bool_], user: NDArray[np.int64], share: float) -> str:
-    """Return the share of the users with enough jobs who are underestimated more often, and their number."""
+    """Return the share of users with more underestimated jobs than ``share``, of those with enough jobs."""
     counts = np.bincount(user)
     shares = (np.bincount(user, underestimated) / np.maximum(counts, 1))[counts >= USER_JOBS]
     return f"{(shares > share).mean():.0%} of {shares.size}"

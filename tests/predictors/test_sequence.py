@@ -1,6 +1,7 @@
 """The sequence of a user's submissions, and the jobs at an earlier time: numpy and the compiled loops are equal."""
 
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -98,12 +99,12 @@ def test_jobs_that_ended_in_another_order_are_ordered_alike(way: str, disorder: 
 
 
 def test_jobs_that_ended_in_the_reverse_order_take_few_steps_each() -> None:
-    class Counted(np.ndarray):  # type: ignore[type-arg]
+    class Counted(np.ndarray[Any, Any]):
         writes = 0
 
-        def __setitem__(self, place: object, value: object) -> None:
+        def __setitem__(self, place: Any, value: Any) -> None:
             Counted.writes += 1
-            super().__setitem__(place, value)  # type: ignore[index]
+            super().__setitem__(place, value)
 
     jobs = UserJobs()
     for number in range(JOBS):

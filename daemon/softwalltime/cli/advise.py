@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from softwalltime.cli.completing import complete_source
-from softwalltime.cli.options import Seeds, store_options
+from softwalltime.cli.options import Seeds, site_order_option, store_options
 from softwalltime.cli.output import output_options
 from softwalltime.cli.selection import Instant
 
@@ -31,9 +31,7 @@ from softwalltime.cli.selection import Instant
 @click.option("--since", type=Instant(), metavar="TIME", help="Only jobs submitted from this day or time on (UTC).")
 @click.option("--until", type=Instant(end=True), metavar="TIME", help="Only jobs submitted up to this day or time.")
 @click.option("--processors", type=click.IntRange(1), metavar="N", help="Machine size.  Default: the most in use.")
-@click.option(
-    "--order", type=click.Choice(["fcfs", "wfp"]), default="fcfs", show_default=True, help="Order of the site's queue."
-)
+@site_order_option
 @click.option(
     "--seeds", type=Seeds(), default="31-35", show_default=True, metavar="LIST", help="A shaken workload for each."
 )

@@ -145,6 +145,10 @@ runtimes_option = click.option(
     help="Predictor of runtimes.",
 )  # fmt: skip
 """Names the predictor of runtimes, which is passed as ``spec``."""
+site_order_option = click.option(
+    "--order", type=click.Choice(["fcfs", "wfp"]), default="fcfs", show_default=True, help="Order of the site's queue."
+)
+"""Names the order of the queue today, of those that a report can simulate."""
 
 
 def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,8 +1,11 @@
-"""What could not be read in accounting logs and traces."""
+"""What could not be read in accounting logs and traces, and what could not be written."""
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 from softwalltime.accounting.tally import Tally
+from softwalltime.errors import SourceError
 
 SHOWN = 10
 """Number of malformed lines to print."""
@@ -21,3 +24,12 @@ def problems(tally: Tally) -> Iterator[str]:
         yield f"{tally.left_out.total():,} values of optional fields cannot be read and were left out: {fields}"
     if tally.unfinished:
         yield f"{tally.unfinished} last line without a line end, left alone"
+
+
+def require_folder(file: Path) -> None:
+    """Refuse a file in whose folder nothing can be written, before minutes of work.
+
+    :raises SourceError: names the file.
+    """
+    if not os.access(file.parent, os.W_OK):
+        raise SourceError(f"{file}: cannot be written: the folder does not exist or is not writable")

@@ -8,9 +8,16 @@ import click
 
 from softwalltime.cli.completing import complete_source
 from softwalltime.cli.garbage import rare_collections
-from softwalltime.cli.options import LazySettings, Seeds, minimum_option, predictors_options, store_options
+from softwalltime.cli.options import (
+    LazySettings,
+    Seeds,
+    minimum_option,
+    predictors_options,
+    site_order_option,
+    store_options,
+)
 from softwalltime.cli.output import Output, output_options
-from softwalltime.cli.problems import problems
+from softwalltime.cli.problems import problems, require_folder
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import JobSelection, Period, selection_options
 from softwalltime.cli.sources import STORE, load_columns
@@ -46,9 +53,7 @@ TITLE = "Report on soft walltimes"
 @click.option(
     "--processors", type=click.IntRange(1), metavar="N", help="Machine size.  Default: the most in use at one time."
 )
-@click.option(
-    "--order", type=click.Choice(["fcfs", "wfp"]), default="fcfs", show_default=True, help="Order of the site's queue."
-)
+@site_order_option
 @click.option(
     "--seeds",
     type=Seeds(),
@@ -127,8 +132,8 @@ def report(
     printed = file == Path("-")
     if printed and output.form != "table":
         raise click.UsageError(f"--format {output.form} prints the summary: give the page a file with -o")
-    if not printed and not os.access(file.parent, os.W_OK):
-        raise SourceError(f"{file}: cannot be written: the folder does not exist or is not writable")
+    if not printed:
+        require_folder(file)
 
     # matplotlib and jinja2 take long to import, and no other command needs them.
     from softwalltime.cli.report_summary import COLUMNS, summary_of, summary_rows

@@ -33,7 +33,6 @@ from softwalltime.predictors.learned.priors import NO_BINS, ProjectJobs
 from softwalltime.predictors.learned.sequence import RUNNING
 from softwalltime.predictors.learned.similarity import Estimate, Known, estimate_runtime
 from softwalltime.predictors.learned.user_jobs import (
-    END,
     KEY,
     LEAST,
     NCPUS,
@@ -225,10 +224,7 @@ class Calibrated(Predictor):
         # The last to start, whatever the order in which they became known.
         running = sorted(running if len(running) <= RUNNING else nlargest(RUNNING, running))
         columns = user.columns
-        last = columns.shape[1]
-        # Most questions are about now.
-        if last and columns[END, last - 1] > now:
-            last = int(columns[END].searchsorted(now, "right"))
+        last = sequence.ended_by(columns, now)
         # No more than a restarted daemon has (see ``history``).
         first = max(last - LEAST, 0)
         known = self._known(

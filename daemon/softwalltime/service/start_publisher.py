@@ -48,6 +48,7 @@ from softwalltime.store.start_times import (
     judge_starts,
     judged_starts,
     publish_starts,
+    range_factor,
     start_quality,
 )
 
@@ -116,10 +117,10 @@ class StartPublisher:
             learnt = replace(learnt, corrections=self._calibration.corrections())
         found = list(expected_starts(queue, learnt, frozenset(ids[: self._options.jobs]), runs))
         self._slow_down(time.monotonic() - begin)
+        stored = [_stored(each) for each in found]
+        factor = range_factor(stored)
         with self._engine.begin() as connection:
-            kept = publish_starts(
-                connection, server, [_stored(each) for each in found], now, max(FRESH, 2 * self._options.every)
-            )
+            kept = publish_starts(connection, server, stored, now, max(FRESH, 2 * self._options.every))
         for each in found if self._options.calibrate else ():
             if each.raw is not None and each.job.submission.job_id in kept:
                 self._calibration.watch(each.job.submission.job_id, now, each.raw)
@@ -132,7 +133,7 @@ class StartPublisher:
             forecast=sum(each.expected is not None for each in found), shown=shown, refused=refused,
             remarks=(*snapshot.remarks, *queue.remarks, *([self._remark] if self._remark else [])),
             queues=_by_queue(found, queue, now), quality=quality, judged=self._calibration.jobs,
-            range_factor=_range_factor(found),
+            range_factor=1.0 if factor is None else factor,
         )  # fmt: skip
 
     def _learn(self, now: int, server: str) -> ForecastLearning:
@@ -171,13 +172,6 @@ def _judged(starts: Sequence[JudgedStart], server: str) -> Iterator[JudgedForeca
     for each in starts:
         if each.server == server and each.raw is not None:
             yield JudgedForecast(each.job_id, each.forecast_at, each.started, RawForecast.of(each.raw))
-
-
-def _range_factor(found: Sequence[ExpectedStart]) -> float:
-    """The mean width of the 90% ranges, divided by what it was before any correction; 1 where that is not known."""
-    known = [(each.range90, each.raw.wait.ranges) for each in found if each.range90 and each.raw]
-    before = sum(ranges[-1] - ranges[0] for _, ranges in known)
-    return sum(high - low for (low, high), _ in known) / before if before > 0 else 1.0
 
 
 def _stored(found: ExpectedStart) -> StoredStart:

@@ -1,7 +1,7 @@
 """Forecasts of starts in the store: the newest of each waiting job, and those that are kept to be judged."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
@@ -101,6 +101,17 @@ def judged_starts(connection: Connection, server: str, most: int) -> list[Judged
     """Return the last judged forecasts of which it is known what they were before any correction."""
     values = {"server": storable_text(server), "most": most}
     return [_judged(*row) for row in connection.execute(query("judged_starts"), values)]
+
+
+def range_factor(starts: Iterable[StoredStart]) -> float | None:
+    """Return the mean width of the 90% ranges, divided by what it was before any correction; ``None``: not known."""
+    width = before = 0.0
+    for each in starts:
+        if each.raw is not None and each.low90 is not None and each.high90 is not None:
+            width += each.high90 - each.low90
+            # The last four values are the ends of both ranges in ascending order.
+            before += each.raw[-1] - each.raw[-4]
+    return width / before if before > 0 else None
 
 
 def _judged(server: str, job_id: str, made: int, started: int, raw: Sequence[float | None] | None) -> JudgedStart:

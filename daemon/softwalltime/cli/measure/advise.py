@@ -1,7 +1,6 @@
 """Shorter walltimes for users, simulated and printed: the work of ``softwalltime advise``."""
 
 import csv
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -10,7 +9,7 @@ import click
 
 from softwalltime.cli.options import LazySettings
 from softwalltime.cli.output import Output
-from softwalltime.cli.problems import problems
+from softwalltime.cli.problems import problems, require_folder
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import JobSelection
 from softwalltime.cli.sources import STORE, load_columns
@@ -82,8 +81,8 @@ def suggest_walltimes(
     """Suggest walltimes, to one user or to all; return the exit status."""
     if (user is None) == (merge is None):
         raise UsageError("name a USER, or write a file for all users with --mail-merge FILE")
-    if merge is not None and not os.access(merge.parent, os.W_OK):
-        raise SourceError(f"{merge}: cannot be written: the folder does not exist or is not writable")
+    if merge is not None:
+        require_folder(merge)
     sources = sources or (STORE,)
     columns, tally = load_columns(sources, settings, selection=JobSelection(since, until))
     options = SimulationOptions(order, processors, seeds, simulated_jobs)

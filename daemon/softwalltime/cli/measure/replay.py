@@ -1,7 +1,6 @@
 """Replay recorded jobs and print how accurate predictors were: the work of ``softwalltime replay``."""
 
 import csv
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -16,7 +15,7 @@ from softwalltime.cli.garbage import rare_collections
 from softwalltime.cli.measure.through_hooks import replay_through_hooks
 from softwalltime.cli.options import LazySettings
 from softwalltime.cli.output import Output, prefixed
-from softwalltime.cli.problems import problems
+from softwalltime.cli.problems import problems, require_folder
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import JobSelection
 from softwalltime.cli.sources import load_columns
@@ -95,8 +94,8 @@ def replay_sources(
 ) -> int:  # fmt: skip
     """Replay the sources and print the figures; return the exit status."""
     # Fail before minutes of work.
-    if dump is not None and not os.access(dump.parent, os.W_OK):
-        raise SourceError(f"{dump}: cannot be written: the folder does not exist or is not writable")
+    if dump is not None:
+        require_folder(dump)
     by_queue = {} if limits is None else read_queue_limits(limits)
     jobs, tally = load_columns(sources, settings, selection=selection)
     if by_queue:

@@ -97,14 +97,10 @@ def _document(found: "PublishedStart") -> StartDocument:
 
 
 def _factor(found: Iterable["PublishedStart"]) -> float | None:
-    """The mean width of the 90% ranges, divided by what it was before any correction."""
-    width = before = 0.0
-    for each in found:
-        start = each.start
-        if start.raw is not None and start.low90 is not None and start.high90 is not None:
-            width += start.high90 - start.low90
-            before += start.raw[-1] - start.raw[-4]
-    return round(width / before, 3) if before > 0 else None
+    from softwalltime.store.start_times import range_factor
+
+    factor = range_factor(each.start for each in found)
+    return None if factor is None else round(factor, 3)
 
 
 def _range(begin: int | None, end: int | None) -> tuple[int, int] | None:

@@ -126,7 +126,7 @@ def _scratch(table: Path) -> Iterator[Path]:
 def _tasks(
     sources: list[str], specs: list[str], minimum: int, settings: LazySettings, selection: JobSelection, folder: Path
 ) -> tuple[list["SweepTask"], bool]:
-    """Return every predictor on every source, and whether every source was read to its end."""
+    """Return a task for each predictor on each source, and whether all sources could be read to their end."""
     from softwalltime.replay.sweep.evaluation import SweepTask
     from softwalltime.replay.sweep.snapshot import take
 

@@ -10,7 +10,7 @@ import click
 from softwalltime.accounting.tally import Tally
 from softwalltime.cli.options import LazySettings
 from softwalltime.cli.output import Output
-from softwalltime.cli.problems import problems
+from softwalltime.cli.problems import problems, require_folder
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import JobSelection
 from softwalltime.cli.sources import load_columns
@@ -67,8 +67,7 @@ def train_weights(
 ) -> int:  # fmt: skip
     """Train on the sources and write the weights; return the exit status."""
     # Fail before minutes of training.
-    if not os.access(file.parent, os.W_OK):
-        raise SourceError(f"{file}: cannot be written: the folder does not exist or is not writable")
+    require_folder(file)
     if os.access(file, os.F_OK) and not os.access(file, os.W_OK):
         raise SourceError(f"{file}: cannot be written: the file is not writable")
     unknown = [text for text in left_out if not any(text in source for source in sources)]

@@ -47,13 +47,22 @@ def submissions(submitted: Floats, present: Present, now: float) -> tuple[Floats
     return times[order], keys[order]
 
 
+def ended_by(columns: Floats, time: float) -> int:
+    """Return the number of the jobs that ended by a time; they are in order of end."""
+    count: int = columns.shape[1]
+    # Most questions are about now.
+    if count and columns[END, count - 1] > time:
+        count = int(columns[END].searchsorted(time, "right"))
+    return count
+
+
 def look_back(jobs: UserJobs, now: int, end: int, without: str | None) -> Then:
     """Return what was known at the time ``now`` of the jobs that have ended by ``end``.
 
     :param without: id of a job to leave out that ended between these times.
     """
     columns = jobs.columns
-    then, last = (int(place) for place in columns[END].searchsorted((now, end), "right"))
+    then, last = ended_by(columns, now), ended_by(columns, end)
     first = max(then - LEAST, 0)
     running, submitted = columns[:, then:last], columns[:, first:last]
     if without is not None:

@@ -59,9 +59,8 @@ def _ordered(
 
 
 def ended_by(columns: Floats, time: float) -> int:
-    """Return the number of the jobs that ended by a time; they are in order of end."""
+    """Return what :func:`.sequence.ended_by` returns."""
     low, high = 0, len(columns[END])
-    # Most questions are about now.
     if high and columns[END, high - 1] <= time:
         return high
     while low < high:
