@@ -21,6 +21,7 @@ from softwalltime.simulation.tasks import Experiment
 from softwalltime.states import TEACHING
 from softwalltime.tuning.candidates import candidates
 from softwalltime.tuning.choice import Chosen, choose, front, split_at
+from softwalltime.tuning.own_weights import joined, weights_of, with_shipped_weights, with_weights
 from softwalltime.tuning.recommendation import HALVED, MEAN, TODAY, Setting, recommend, settings_of
 from softwalltime.tuning.trial import PartFigures, Trial, TrialTask, figures_of_parts, record
 from softwalltime.tuning.trials import run_trials
@@ -129,6 +130,36 @@ def test_the_parts_do_not_overlap_and_the_first_jobs_choose_nothing() -> None:
 
 def trial(spec: str, accuracy: float, under: float, error: float, failure: str = "") -> Trial:
     return Trial(spec, () if failure else (PartFigures(10, accuracy, under, 0.0, error), PartFigures(10)), 1.0, failure)
+
+
+def test_weights_are_named_in_place_of_those_of_the_package() -> None:
+    assert with_weights("calibrated", "/w.json") == "calibrated:weights=/w.json"
+    assert with_weights("calibrated:weights=learned,q=0.9", "/w.json") == "calibrated:q=0.9,weights=/w.json"
+    assert with_weights("calibrated", "") == "calibrated"
+    assert [weights_of(spec) for spec in ("calibrated", "calibrated:weights=plain", "calibrated:q=1,weights=a")] == [
+        "", "", "a"
+    ]  # fmt: skip
+    tried = ["v1", "calibrated:target=0.1", "calibrated:weights=plain", "calibrated:weights=learned"]
+    assert with_shipped_weights(tried, 0.05) == ["calibrated:target=0.1", "calibrated:weights=learned"]
+    assert with_shipped_weights(["v1"], 0.02) == ["calibrated:target=0.02"]
+
+
+def test_weights_are_chosen_by_figures_of_weights_that_did_not_see_the_jobs() -> None:
+    def of(spec: str, before: float, after: float, failure: str = "") -> Trial:
+        return Trial(spec, () if failure else (PartFigures(7, before), PartFigures(8, after)), 1.0, failure)
+
+    both = ("calibrated:weights=early", "calibrated:weights=late")
+    found = joined({each.spec: each for each in (of("v1", 0.1, 0.2), of(both[0], 0.3, 0.4), of(both[1], 0.9, 0.5))},
+                   "early", "late")  # fmt: skip
+    assert found == {"v1": of("v1", 0.1, 0.2), both[1]: of(both[1], 0.3, 0.5)}
+    slow = {each.spec: each for each in (of(both[0], 0, 0, "too slow"), of(both[1], 0.9, 0.5))}
+    assert joined(slow, "early", "late")[both[1]].failure == "too slow"
+
+
+def test_the_order_is_simulated_with_the_weights_that_were_chosen() -> None:
+    spec = "calibrated:target=0.05,weights=/w.json"
+    mean = "calibrated:statistic=mean,weights=/w.json"
+    assert settings_of(Chosen(spec, None, None))[f"waiting and order by {mean}"] == Setting(mean, mean)
 
 
 def test_the_front_and_the_choice() -> None:

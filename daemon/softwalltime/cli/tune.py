@@ -72,6 +72,26 @@ TIMEOUT = 600
     metavar="FILE",
     help="Write the recommended [policy], in mode shadow, into this settings file; its other lines stay.",
 )
+@click.option(
+    "--train",
+    is_flag=True,
+    help="Also try calibrated with weights that are trained on the earlier part.  Needs PyTorch (the extra train).",
+)
+@click.option(
+    "--train-with",
+    "train_logs",
+    multiple=True,
+    metavar="LOG",
+    shell_complete=complete_source,
+    help="With --train: train on this log of another site too.  Repeatable.",
+)
+@click.option(
+    "--weights",
+    "weights_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="With --train: write the weights to this file.  Default: weights-*.json beside the file of --write, or here.",
+)
 @selection_options
 @minimum_option
 @output_options
@@ -84,10 +104,15 @@ def tune(**given: Any) -> int:
     newest jobs, beside walltimes and half the walltime.  A predictor is recommended only if it shortens waits
     more than half the walltime, beyond the 95% interval.
 
+    With --train weights of calibrated are trained on the jobs that ended before the later part, and on the logs of
+    other sites where they are given.  Its predictions with these weights are tried beside those with the weights in
+    the package.  Other weights, of the first 70% of the earlier part, are tried on its other jobs, which choose.
+
     \b
     Example:
       softwalltime tune accounting --predictors v1,v3,percentile --simulate 1000
       softwalltime tune /var/spool/pbs/server_priv/accounting --keep tune.jsonl
+      softwalltime tune accounting --train --train-with other-site.swf.gz --write softwalltime.toml
       softwalltime tune KTH-SP2.swf.gz --predictors v1,v3,calibrated:target=0.02|0.05 --write softwalltime.toml
     """
     from softwalltime.cli.measure.tune import choose_predictor

@@ -19,6 +19,7 @@ from softwalltime.predictors.learned.options import CalibratedOptions
 from softwalltime.replay.workload import Workload
 
 _OF_PAIRS = ("pairs", "base", "logs", "shifts", "kinds")
+_OF_JOBS = ("job", "priors", "found", "log", "ended")
 FIRST = 20
 """First jobs of a log that are no examples."""
 
@@ -28,8 +29,8 @@ class Examples:
     """Examples of several logs; the pairs of all jobs in one array, in 16 bits because there are millions.
 
     ``first`` is where each job's pairs begin, with the end as last entry.  ``found`` is the bin in which the job ended,
-    ``log`` the logarithm of runtime / walltime, ``source`` the number of the log.  The others are those of
-    :class:`.attention.Gathered`.
+    ``log`` the logarithm of runtime / walltime, ``ended`` the end in epoch seconds, ``source`` the number of the log.
+    The others are those of :class:`.attention.Gathered`.
     """
 
     first: NDArray[np.int64]
@@ -42,6 +43,7 @@ class Examples:
     priors: NDArray[np.float16]
     found: NDArray[np.int64]
     log: NDArray[np.float32]
+    ended: NDArray[np.int64]
     source: NDArray[np.int64]
 
     def __len__(self) -> int:
@@ -51,25 +53,40 @@ class Examples:
     def joined(cls, parts: Sequence[Self]) -> Self:
         """Return the examples of several logs as one; the source is the place in ``parts``."""
         first = np.concatenate([[0], *[np.diff(each.first) for each in parts]]).cumsum()
-        names = (*_OF_PAIRS, "job", "priors", "found", "log")
+        names = (*_OF_PAIRS, *_OF_JOBS)
         joined = {name: np.concatenate([getattr(each, name) for each in parts]) for name in names}
         source = np.concatenate([np.full(len(each), number) for number, each in enumerate(parts)])
         return cls(first=first, source=source, **joined)
 
+    def ended_by(self, time: int) -> Self:
+        """Return the examples of the jobs that had ended by this time, epoch seconds."""
+        chosen, counts = self.ended <= time, np.diff(self.first)
+        pairs = np.repeat(chosen, counts)
+        return type(self)(
+            first=np.concatenate([[0], counts[chosen].cumsum()]),
+            source=self.source[chosen],
+            **{name: getattr(self, name)[pairs] for name in _OF_PAIRS},
+            **{name: getattr(self, name)[chosen] for name in _OF_JOBS},
+        )
+
 
 def examples_of(
-    workload: Workload, most: int, seed: int, progress: Callable[[int], None] = lambda _: None
-) -> Examples | None:
+    workload: Workload, most: int, seed: int, progress: Callable[[int], None] = lambda _: None,
+    known_by: int | None = None,
+) -> Examples | None:  # fmt: skip
     """Return examples of at most ``most`` jobs, drawn at random from the scored jobs of a log, or none.
 
     The predictor goes through all events in order of time, so an example holds what was known at the submission.
+
+    :param known_by: only of the jobs that had ended by this time, epoch seconds.
     """
-    scored = np.flatnonzero(workload.scored & (np.arange(len(workload.jobs)) >= FIRST))
+    scored = np.flatnonzero(usable(workload, known_by))
     chosen = np.zeros(len(workload.jobs), np.bool_)
     chosen[np.random.default_rng(seed).permutation(scored)[:most]] = True
     model = Calibrated(CalibratedOptions(), untrained())
     take = gather_compiled if find_spec("numba") else gather
     found: list[Gathered] = []
+    ended: list[int] = []
     everybody: list[NDArray[np.float16]] = []
     logs: list[float] = []
     for stride in workload.stream(everything=True, progress=progress):
@@ -79,6 +96,7 @@ def examples_of(
                 found.append(_small(take(known)))
                 everybody.append(known.everybody.astype(np.float16))
                 walltime = int(workload.walltime[number])
+                ended.append(int(workload.ended[number]))
                 logs.append(math.log(min(int(workload.runtime[number]), walltime)) - math.log(walltime))
             model.observe(workload.event(kind, number, job))
             if kind == Kind.ENDED and workload.teaches[number]:
@@ -94,9 +112,19 @@ def examples_of(
         priors=priors,
         found=np.array([bin_of(log) for log in logs]),
         log=np.array(logs, np.float32),
+        ended=np.array(ended, np.int64),
         source=np.zeros(len(found), np.int64),
         **of_pairs,
     )
+
+
+def usable(workload: Workload, known_by: int | None = None) -> NDArray[np.bool_]:
+    """Return which jobs of a log can be examples.
+
+    :param known_by: only those that had ended by this time, epoch seconds.
+    """
+    found: NDArray[np.bool_] = workload.scored & (np.arange(len(workload.jobs)) >= FIRST)
+    return found if known_by is None else found & (workload.ended <= known_by)
 
 
 def _small(found: Gathered) -> Gathered:

@@ -8,6 +8,7 @@ from softwalltime.simulation.differences import Interval, means, relative_change
 from softwalltime.simulation.metrics import Metrics
 from softwalltime.simulation.policies import WALLTIME, Policy
 from softwalltime.tuning.choice import Chosen
+from softwalltime.tuning.own_weights import is_calibrated, weights_of, with_weights
 
 TODAY = "today: walltimes"
 HALVED = "half the walltime"
@@ -43,8 +44,10 @@ def settings_of(chosen: Chosen) -> dict[str, Setting]:
     found |= {f"waiting {spec}": Setting(spec) for spec in chosen.specs() if spec != HALF}
     if chosen.middle is not None and chosen.middle != HALF:
         found[f"half the walltime, order by {chosen.middle}"] = Setting(HALF, chosen.middle)
-    if any(spec.partition(":")[0] == "calibrated" for spec in chosen.specs()):
-        found[f"waiting and order by {MEAN}"] = Setting(MEAN, MEAN)
+    calibrated = [spec for spec in chosen.specs() if is_calibrated(spec)]
+    if calibrated:
+        mean = with_weights(MEAN, weights_of(calibrated[0]))
+        found[f"waiting and order by {mean}"] = Setting(mean, mean)
     return found
 
 

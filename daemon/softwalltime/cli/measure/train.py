@@ -76,8 +76,7 @@ def train_weights(
     trained = [source for source in sources if not any(text in source for text in left_out)]
     if not trained:
         raise UsageError("--leave-out leaves no source to train on")
-    if find_spec("torch") is None:
-        raise SoftwalltimeError(MISSING)
+    require_torch()
     examples: dict[str, Examples] = {}
     tallies: list[Tally] = []
     for source in sources:
@@ -101,7 +100,7 @@ def train_weights(
         before, after = (mean_parts(each, examples[source]) for each in (Attention(), model))
         use = "trained" if source in trained else "left out"
         logs.append(TrainedLog(names[source], use, len(examples[source]), dict(before), dict(after)))
-    _write(file, dump(model.weights(about)))
+    write_weights(file, dump(model.weights(about)))
     if output.form == "json":
         output.document(TrainDocument(str(file), tuple(logs)))
     elif output.form == "csv":
@@ -126,7 +125,20 @@ def train_weights(
     return 1 if any(tally.broken for tally in tallies) else 0
 
 
-def _write(file: Path, text: str) -> None:
+def require_torch() -> None:
+    """Refuse to train without PyTorch.
+
+    :raises SoftwalltimeError: says what to install.
+    """
+    if find_spec("torch") is None:
+        raise SoftwalltimeError(MISSING)
+
+
+def write_weights(file: Path, text: str) -> None:
+    """Write the file of weights.
+
+    :raises SourceError: if it cannot be written.
+    """
     try:
         file.write_text(text, "utf-8")
     except OSError as error:

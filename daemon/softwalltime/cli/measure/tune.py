@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,15 @@ from typing import Any
 import click
 import numpy as np
 
+from softwalltime.cli.measure.site_weights import LEAST, SiteWeights, TrainingOptions, own_examples, trained
+from softwalltime.cli.measure.site_weights import WARM_UP as TRAINED
 from softwalltime.cli.options import LazySettings, named_specs
 from softwalltime.cli.output import Output, prefixed
 from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import JobSelection
 from softwalltime.cli.sources import load_columns
-from softwalltime.errors import SourceError
+from softwalltime.errors import SourceError, UsageError
 from softwalltime.formatting import day
 from softwalltime.policy.presets import HALF
 from softwalltime.predictors.registry import BASELINE
@@ -30,7 +33,8 @@ from softwalltime.reports.tuning import TRIALS_LEGEND, trials_table
 from softwalltime.simulation.differences import differences, means, relative_changes
 from softwalltime.simulation.metrics import Metrics
 from softwalltime.tuning.candidates import candidates
-from softwalltime.tuning.choice import Chosen, Split, choose, front, split_at
+from softwalltime.tuning.choice import WARM_UP, Chosen, Split, choose, front, split_at
+from softwalltime.tuning.own_weights import joined, weights_of, with_shipped_weights, with_weights
 from softwalltime.tuning.recommendation import RECOMMENDED, TODAY, Advice, Setting, recommend, settings_of
 from softwalltime.tuning.trial import PartFigures, Trial
 from softwalltime.tuning.trials import run_trials
@@ -59,6 +63,8 @@ class TuneDocument:
     """Greatest share of underestimated jobs."""
     trials: dict[str, Trial]
     """The figures by predictor: of the earlier part, then of the later one."""
+    weights: SiteWeights | None
+    """The weights that were trained; null: none."""
     front: tuple[str, ...]
     """Predictors that no other one beats in both accuracy and underestimated jobs on the earlier part."""
     chosen: Chosen
@@ -74,8 +80,8 @@ class TuneDocument:
 def choose_predictor(
     sources: tuple[str, ...], listed: str | None, single: tuple[str, ...], target: float, share: float,
     keep: Path | None, timeout: float, processes: int | None, processors: int | None, newest: int,
-    seeds: tuple[int, ...] | None, target_file: Path | None, output: Output, minimum: int, selection: JobSelection,
-    settings: LazySettings,
+    seeds: tuple[int, ...] | None, target_file: Path | None, train: bool, train_logs: tuple[str, ...],
+    weights_file: Path | None, output: Output, minimum: int, selection: JobSelection, settings: LazySettings,
 ) -> int:  # fmt: skip
     """Choose, simulate, print and write; return the exit status."""
     wanted = named_specs(listed, single)
@@ -83,19 +89,38 @@ def choose_predictor(
     specs = list(dict.fromkeys((BASELINE, HALF, *(expand_all(wanted) if wanted else candidates()))))
     if target_file is not None:
         _check_writable(target_file)
+    training = _training(train, train_logs, weights_file)
+    if training is not None:
+        training.check(sources, target_file)
     jobs, tally = load_columns(sources, settings, selection=selection)
     teaching = settings().teaching
     workload = Workload(jobs, teaching=teaching)
-    split = split_at(workload, share)
+    split = split_at(workload, share, WARM_UP if training is None else TRAINED)
     if split is None:
         raise SourceError(
             f"{' '.join(sources)}: too few jobs with a runtime and a walltime to split: give a longer log"
         )
-    with progress_bar("trying predictors", len(specs)) as progress:
-        trials = run_trials(
-            jobs, teaching, specs, split.bounds, minimum,
-            keep=keep, processes=processes, timeout=timeout, progress=progress,
-        )  # fmt: skip
+    untrained = ""
+    if training is not None and (count := own_examples(workload, split)) < LEAST:
+        untrained = f"No weights were trained: {count:,} jobs of the log could be used, {LEAST:,} are needed."
+        training, split = None, split_at(workload, share) or split
+    with ExitStack() as stack:
+        weights = None
+        if training is not None:
+            weights = stack.enter_context(
+                trained(training, jobs, sources, split, teaching=teaching, target_file=target_file, keep=keep,
+                        settings=settings)
+            )  # fmt: skip
+            alike = with_shipped_weights(specs, target)
+            own = [with_weights(spec, file) for spec in alike for file in (weights.choosing, weights.file)]
+            specs = list(dict.fromkeys((*specs, *alike, *own)))
+        with progress_bar("trying predictors", len(specs)) as progress:
+            trials = run_trials(
+                jobs, teaching, specs, split.bounds, minimum,
+                keep=keep, processes=processes, timeout=timeout, progress=progress,
+            )  # fmt: skip
+    if weights is not None:
+        trials = joined(trials, weights.choosing, weights.file)
     chosen = choose(trials, target)
     shown = list(dict.fromkeys((BASELINE, HALF, *front(trials), *chosen.specs())))
     floor = find_floor(Workload(jobs, teaching=teaching, scoring=Scoring(split.cut)))
@@ -115,6 +140,7 @@ def choose_predictor(
                 split=split,
                 target=target,
                 trials=trials,
+                weights=weights,
                 front=tuple(front(trials)),
                 chosen=chosen,
                 floor=floor,
@@ -126,6 +152,10 @@ def choose_predictor(
         output.rows(COLUMNS, _rows(trials))
     else:
         _print(output, selection.label(sources), split, trials, shown, chosen, target)
+        if untrained:
+            output.paragraph(untrained, "warning")
+        if weights is not None:
+            _print_weights(output, weights, split, chosen)
         if floor is not None:
             output.line()
             output.paragraph(floor_line(floor))
@@ -139,6 +169,14 @@ def choose_predictor(
     for line in problems(tally):
         click.echo(line, err=True)
     return 1 if tally.broken else 0
+
+
+def _training(wanted: bool, logs: tuple[str, ...], file: Path | None) -> TrainingOptions | None:
+    if wanted:
+        return TrainingOptions(logs, file)
+    if logs or file is not None:
+        raise UsageError(f"{'--train-with' if logs else '--weights'} needs --train")
+    return None
 
 
 def newest_jobs(jobs: JobColumns, since: int, count: int) -> JobColumns:
@@ -201,6 +239,18 @@ def _print(
     for trial in trials.values():
         if trial.failure:
             output.paragraph(f"not tried: {trial.spec}: {trial.failure}", "warning")
+
+
+def _print_weights(output: Output, weights: SiteWeights, split: Split, chosen: Chosen) -> None:
+    logs = ", ".join(f"{name} ({count:,} jobs)" for name, count in weights.logs.items())
+    output.paragraph(
+        f"Trained on {logs}: {weights.file}, with jobs of the site that ended before {day(split.cut)}; before: figures "
+        f"with other weights, trained on those that ended before {day(split.since)}."
+    )
+    if any(weights_of(spec) == weights.file for spec in chosen.specs()):
+        output.paragraph(f"Keep {weights.file} where the daemon's user can read it, for as long as a setting names it.")
+    else:
+        output.paragraph(f"No chosen predictor uses {weights.file}.")
 
 
 def _print_simulations(output: Output, metrics: dict[str, list[Metrics]], seeds: int, newest: int) -> None:

@@ -1,0 +1,72 @@
+"""Predictors with weights that were trained on the site's own log, and their figures beside those of all others."""
+
+from collections.abc import Mapping, Sequence
+
+from softwalltime.tuning.trial import Trial
+
+_OPTION = "weights="
+SHIPPED = ("", "learned")
+"""How the weights in the package are named in a specification."""
+BY_HAND = "plain"
+
+
+def is_calibrated(spec: str) -> bool:
+    """Whether this is the predictor that has weights."""
+    return spec.partition(":")[0] == "calibrated"
+
+
+def weights_of(spec: str) -> str:
+    """Return the file of weights that a specification names; empty: none."""
+    items = spec.partition(":")[2].split(",")
+    named = next((item.removeprefix(_OPTION) for item in items if item.startswith(_OPTION)), "")
+    return "" if named in (*SHIPPED, BY_HAND) else named
+
+
+def with_weights(spec: str, file: str) -> str:
+    """Return the specification with the weights in this file, which must have no comma in its name; empty: as it is.
+
+    >>> with_weights("calibrated:target=0.02", "/etc/w.json")
+    'calibrated:target=0.02,weights=/etc/w.json'
+    """
+    if not file:
+        return spec
+    name, _, options = spec.partition(":")
+    items = [item for item in options.split(",") if item and not item.startswith(_OPTION)]
+    return f"{name}:{','.join([*items, _OPTION + file])}"
+
+
+def with_shipped_weights(specs: Sequence[str], target: float) -> list[str]:
+    """Return the specifications of ``calibrated`` with the weights in the package.
+
+    :param target: of the one that is returned where there is none.
+    """
+    found = [
+        spec
+        for spec in specs
+        if is_calibrated(spec)
+        and not any(item.startswith(_OPTION) and item[len(_OPTION) :] not in SHIPPED for item in _items(spec))
+    ]
+    return found or [f"calibrated:target={target:g}"]
+
+
+def joined(trials: Mapping[str, Trial], choosing: str, file: str) -> dict[str, Trial]:
+    """Return the trials with those of both files of weights as one: the earlier part's figures are of the first file.
+
+    The jobs of the earlier part that choose are among those on which the weights in ``file`` were trained.
+    """
+    found = {}
+    for spec, trial in trials.items():
+        named = weights_of(spec)
+        if named == choosing:
+            continue
+        if named == file:
+            before = trials[with_weights(spec, choosing)]
+            failure = trial.failure or before.failure
+            parts = () if failure else (before.parts[0], *trial.parts[1:])
+            trial = Trial(spec, parts, trial.seconds, failure)
+        found[spec] = trial
+    return found
+
+
+def _items(spec: str) -> list[str]:
+    return spec.partition(":")[2].split(",")
