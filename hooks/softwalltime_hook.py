@@ -96,6 +96,7 @@ DEFAULTS = {
     "runjob_fallback": "walltime",
     "jobs_without_walltime": False,
     "clean_texts": True,
+    "attributes": True,
     "log": "all",
     "postgres": {"dsn": "", "psycopg_path": "", "waiting": "usage", "running": "walltime", "exclusive": "walltime"},
 }
@@ -174,6 +175,7 @@ CHECKS = {
     "runjob_fallback": one_of("walltime", "keep"),
     "jobs_without_walltime": boolean,
     "clean_texts": boolean,
+    "attributes": boolean,
     "log": one_of("all", "changes", "errors", "off"),
     "postgres": {
         "dsn": text,
@@ -268,6 +270,9 @@ TEXT_FIELDS = (
     "select",
     "place",
     "array_indices",
+    "script_path",
+    "submit_host",
+    "depend",
 )
 NUMBER_FIELDS = (
     "submitted", "walltime", "soft_walltime", "min_walltime", "max_walltime", "ncpus", "nodect", "ngpus", "interactive",
@@ -786,6 +791,65 @@ def integer_of(value):
 def text_of(value):
     """Return the value as a text, empty for None; PBS's own types are not str and need str()."""
     return "" if value is None else str(value)
+
+
+MAX_ARGUMENTS = 65536
+"""Maximum characters of a command line that is read."""
+OPTIONS_WITH_VALUE = "aACcejJklMmNopPqrRSuvW"
+"""Options of qsub (OpenPBS, PBS Professional, TORQUE) that have a value; the others are flags."""
+ARGUMENT, ARGUMENT_END = "<jsdl-hpcpa:Argument>", "</jsdl-hpcpa:Argument>"
+ENTITIES = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&apos;", "'"), ("&amp;", "&"))
+
+
+def arguments_of(value):
+    """Return the arguments of a command line that PBS wrote as XML; those before the first one that is no argument."""
+    arguments = []
+    if 0 < len(value) <= MAX_ARGUMENTS:
+        for part in value.split(ARGUMENT_END):
+            if not part.startswith(ARGUMENT):
+                break
+            part = part[len(ARGUMENT) :]
+            if "&" in part:
+                for entity, character in ENTITIES:
+                    part = part.replace(entity, character)
+            arguments.append(part)
+    return arguments
+
+
+def script_operand(arguments):
+    """Return the script in the arguments of qsub as it is given; "" without one, as from standard input."""
+    following = iter(arguments)
+    for argument in following:
+        if argument[:1] != "-":
+            return argument
+        if argument in ("-", "--"):
+            break
+        for place, letter in enumerate(argument[1:], 2):
+            if letter in OPTIONS_WITH_VALUE:
+                if place == len(argument):
+                    next(following, None)
+                break
+    return ""
+
+
+def script_path(attribute):
+    """Return what a job executes, the last characters of a long text; "" if unknown.
+
+    It is the absolute path of the script, or the executable with its first argument.  qsub sends the script's text
+    after queuejob, into PBS's database, where no hook can read it.
+    """
+    executable = text_of(attribute("executable"))
+    if executable:
+        arguments = arguments_of(text_of(attribute("argument_list")))
+        return " ".join([executable, *arguments[:1]])[-MAX_TEXT:]
+    script = script_operand(arguments_of(text_of(attribute("Submit_arguments"))))
+    if script.startswith("./"):
+        script = script[2:]
+    if script and not script.startswith("/"):
+        variables = attribute("Variable_List")
+        folder = variables.get("PBS_O_WORKDIR") if isinstance(variables, dict) else None
+        script = text_of(folder) + "/" + script
+    return script[-MAX_TEXT:]
 
 
 QUEUES_AGE = 60
@@ -1484,6 +1548,9 @@ class Hook:
     def request(self, facts):
         """Return the request about the job; ``encode`` needs ``timeouts`` and ``previous_us`` too."""
         attribute, resource = facts.attribute, facts.resource
+        script = host = depend = None
+        if self.config["attributes"]:
+            script, host, depend = self.submission_attributes(attribute)
         queue = text_of(attribute("queue"))
         place = text_of(resource("place"))
         if self.name == "queuejob":
@@ -1520,9 +1587,20 @@ class Hook:
                 "select": text_of(resource("select")),
                 "place": place,
                 "array_indices": text_of(attribute("array_indices_submitted")),
+                "script_path": script,
+                "submit_host": host,
+                "depend": depend,
                 "interactive": bool(integer_of(attribute("interactive"))),
             },
         }
+
+    def submission_attributes(self, attribute):
+        """Return what the job executes, the host from which it was submitted, and its dependencies; "" if unknown."""
+        try:
+            host = self.event.requestor_host if self.name == "queuejob" else attribute("Submit_Host")
+            return script_path(attribute), text_of(host), text_of(attribute("depend"))
+        except Exception:  # A prediction without them is better than none.
+            return None, None, None
 
 
 def describe(decision, before, facts):

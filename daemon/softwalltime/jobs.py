@@ -5,6 +5,7 @@ a text that was not recorded is ``""``, a number that was not recorded is ``None
 world (an accounting log, a trace, a hook, the store) builds these, so nothing past it has to check again.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, make_dataclass
 from enum import Enum
@@ -26,6 +27,10 @@ class Submission:
     ``submitted`` is PBS's ``ctime``.  ``walltime`` is what the user asked for, or what the queue's or the server's
     default gave; ``None`` where there is no limit.  ``job_id`` carries the array index (``3[1].srv``).
     ``project`` is PBS's project; in a Standard Workload Format trace it is the group.
+
+    The last three are known only where the hook has recorded them, and ``depend`` also from PBS's Q record: ``script``
+    is a digest of what the job executes (:mod:`.accounting.scripts`), ``submit_host`` the host from which it was
+    submitted, and ``depend`` its dependencies in PBS's words (``afterok:17.srv``).
     """
 
     job_id: str
@@ -46,6 +51,9 @@ class Submission:
     select: str = ""
     place: str = ""
     interactive: bool | None = None
+    script: str = ""
+    submit_host: str = ""
+    depend: str = ""
 
     @property
     def shrink_to_fit(self) -> bool:
@@ -136,6 +144,9 @@ FIELDS = (
     Field("select", "select_spec", "Resource_List.select"),
     Field("place", "place", "Resource_List.place"),
     Field("interactive", "interactive", "interactive", FieldKind.TRUTH),
+    Field("script", "script"),
+    Field("submit_host", "submit_host"),
+    Field("depend", "depend"),
     Field("server", "server"),
     Field("start", "start_time", "start", FieldKind.TIME, required=True),
     Field("end", "end_time", "end", FieldKind.TIME, required=True),
@@ -157,6 +168,8 @@ For millions of jobs on their way from a log to the store, since a tuple is made
 """
 OF_SUBMISSION = len(fields(Submission))
 """Number of the fields of a submission."""
+ATTRIBUTES = ("script", "submit_host", "depend")
+"""Fields of a submission that no E record has: the hook records them, and the store keeps them by themselves."""
 
 
 # A frozen dataclass sets each field through object.__setattr__, which takes four times as long as all the rest.  These
@@ -193,6 +206,18 @@ def jobs_of_columns(columns: Sequence[Iterable[Any]]) -> list[CompletedJob]:
 def values_of(job: CompletedJob) -> Values:
     """The job's values."""
     return (*_of(job.submission), *_of(job)[1:])
+
+
+_INDEX = re.compile(r"\[[0-9]+\]")
+
+
+def whole_array(job_id: str) -> str:
+    """Return the id of a subjob's array, and of another job its own.
+
+    >>> whole_array("3[1].srv"), whole_array("7.srv")
+    ('3[].srv', '7.srv')
+    """
+    return _INDEX.sub("[]", job_id, 1) if "[" in job_id else job_id
 
 
 def submission_values(submission: Submission) -> Values:

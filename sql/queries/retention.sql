@@ -106,11 +106,20 @@ CROSS JOIN LATERAL (
 ) AS last;
 
 -- name: delete_crowding_jobs
--- Delete up to :batch jobs of a user up to the one with this end and id, the oldest first.
-DELETE FROM softwalltime.completed_jobs
-WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM softwalltime.completed_jobs
-    WHERE user_name = :user AND runtime > 0 AND (end_time, id) <= (:end_time, :id)
-    ORDER BY end_time, id
-    LIMIT :batch
-));
+-- Delete up to :batch jobs of a user up to the one with this end and id, the oldest first, and their attributes; of an
+-- array with its last subjob.
+WITH gone AS (
+    DELETE FROM softwalltime.completed_jobs
+    WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM softwalltime.completed_jobs
+        WHERE user_name = :user AND runtime > 0 AND (end_time, id) <= (:end_time, :id)
+        ORDER BY end_time, id
+        LIMIT :batch
+    ))
+    RETURNING ctime, job_id
+), forgotten AS (
+    DELETE FROM softwalltime.submission_attributes AS mine
+    USING gone
+    WHERE mine.ctime = gone.ctime AND mine.job_id = gone.job_id
+)
+SELECT FROM gone;

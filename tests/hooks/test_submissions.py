@@ -69,6 +69,9 @@ def test_a_request_has_all_fields_of_the_job(run: Run, peer: Peer, site: Site) -
                 "select": "2:ncpus=2",
                 "place": "scatter",
                 "array_indices": "",
+                "script_path": "",
+                "submit_host": "",
+                "depend": "",
                 "interactive": True,
             },
         }

@@ -24,6 +24,21 @@ def test_a_request_is_read_into_a_submission() -> None:
     assert request.job.submitted == 5, "at queuejob there is no ctime yet"
 
 
+def test_a_script_is_read_as_its_digest_and_an_older_hook_sends_none() -> None:
+    def script(user: str, path: object) -> str:
+        read = read_request(line(job={**JOB, "user": user, "script_path": path})).job
+        assert read is not None
+        return read.script
+
+    assert len(script("alice", "/a.sh")) == 16
+    assert script("alice", "/a.sh") == script("alice", "/a.sh") != script("bob", "/a.sh") != script("bob", "/b.sh")
+    assert len(script("alice", "caf\udce9" * 1000)) == 16
+    assert {script("alice", nothing) for nothing in (None, "", 7, ["/a.sh"])} == {""}
+    read = read_request(line()).job
+    assert read is not None
+    assert (read.script, read.submit_host, read.depend) == ("", "", "")
+
+
 def test_unknown_fields_of_a_newer_hook_are_ignored() -> None:
     assert read_request(line(new_field=[1], job={**JOB, "colour": {"of": "hair"}})) == read_request(line())
 

@@ -92,7 +92,7 @@ def test_older_rows_are_pruned_and_the_limit_itself_is_kept(engine: Engine) -> N
                 store_state(connection, LiveState(server, at, days / 10, ""))
     assert pruned(engine, days=10) == {
         "completed_jobs": 3, "predictions": 1, "interrupted_runs": 1, "current_jobs": 0, "daily figures": 0,
-        "start_times": 0, "promises": 1, "live_states": 1,
+        "start_times": 0, "promises": 1, "live_states": 1, "submission_attributes": 0,
     }  # fmt: skip
     with engine.connect() as connection:
         assert [promise.job_id for promise in open_promises(connection, "")] == ["9.srv"]
@@ -228,7 +228,10 @@ def test_current_jobs_are_pruned_when_their_ends_must_have_been_missed(engine: E
     assert left == {"waits", "runs", "is late", "has no limit", "5[].srv"}
 
 
-EMPTY = ("completed_jobs", "predictions", "interrupted_runs", "promises", "live_states", "daily figures", "start_times")
+EMPTY = (
+    "completed_jobs", "predictions", "interrupted_runs", "promises", "live_states", "daily figures", "start_times",
+    "submission_attributes",
+)  # fmt: skip
 
 
 @contextmanager

@@ -14,11 +14,12 @@ from softwalltime.accounting.files import BOM, LONGEST_LINE, Block, PartialLine,
 from softwalltime.accounting.opening import OpenFile, opened
 from softwalltime.accounting.tally import LINE_KEPT, Malformed, Tally
 from softwalltime.errors import RecordError, SourceError
-from softwalltime.jobs import OF_SUBMISSION, CompletedJob, Values, job_of
+from softwalltime.jobs import OF_SUBMISSION, CompletedJob, Submission, Values, job_of
 
 DISAGREEMENT = 60
 """Seconds by which resources_used.walltime may differ from end - start: PBS measures it at intervals."""
-_ENDED = b";E;"
+_ENDED, _QUEUED = b";E;", b";Q;"
+_DEPENDS = b" depend="
 _RUNS = frozenset({_ENDED, b";R;"})
 _CHANGING = COMES | GOES | {ALTERED, _ENDED}
 _START = OF_SUBMISSION + 1
@@ -31,12 +32,14 @@ class Batch:
     """Contents of one block of a log, in file order; completed jobs as tuples of values.
 
     ``interrupted`` are the runs that ended with a requeue, ``changes`` the jobs that arrived and left.
+    ``depending`` are the submissions with dependencies, of which only Q records tell.
     """
 
     jobs: list[Values]
     malformed: list[Malformed]
     interrupted: list[CompletedJob] = field(default_factory=list)
     changes: Changes = field(default_factory=Changes)
+    depending: list[Submission] = field(default_factory=list)
 
 
 def pbs_batch(block: Block, path: str, tally: Tally, server: str = "") -> Batch:
@@ -77,6 +80,8 @@ def pbs_batch(block: Block, path: str, tally: Tally, server: str = "") -> Batch:
                 batch.interrupted.append(job_of(job))
         if kind:
             changing.append((line[22:id_end], index))
+            if kind == _QUEUED and _DEPENDS in line and (submission := pbs.depending(line)) is not None:
+                batch.depending.append(submission)
     _change(batch.changes, changing, completed, kinds, positions)
     for kind, count in counts.items():
         if count and kind not in _RUNS:

@@ -138,6 +138,9 @@ def completed_values(line: bytes, header: Header, server: str = "") -> Values:
         select,
         "",  # place
         None,  # interactive
+        "",  # script
+        "",  # submit_host
+        "",  # depend
         server,
         None if never_ran else start,
         start + runtime,

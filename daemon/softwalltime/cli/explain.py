@@ -93,6 +93,7 @@ def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--project", default=DEFAULT_PROJECT, show_default=True, help="Project of the job.")
     @click.option("--group", default="", help="Group of the job.")
     @click.option("--job-name", default="", help="Name of the job.")
+    @click.option("--script", default="", metavar="PATH", help="Script that it runs, where the hook records scripts.")
     @click.option("--ncpus", type=click.IntRange(1), help="Number of processors.")
     @click.option("--running", is_flag=True, help="Predict as at job start instead of at submission.")
     @output_options
@@ -100,10 +101,11 @@ def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(command)
     def wrapped(
         *, running: bool, socket: Path, output: Output, walltime: int | None, user: str, queue: str, project: str,
-        group: str, job_name: str, ncpus: int | None, **more: Any,
+        group: str, job_name: str, script: str, ncpus: int | None, **more: Any,
     ) -> Any:  # fmt: skip
         job: dict[str, Any] = {
             "user": user, "queue": queue, "project": project, "group": group, "job_name": job_name, "ncpus": ncpus,
+            "script_path": str(Path(script).absolute()) if script else None,
         }  # fmt: skip
 
         def explained(seconds: int | None) -> Explanation:

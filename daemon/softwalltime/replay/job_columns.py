@@ -22,8 +22,11 @@ Integers = NDArray[np.int64] | NDArray[np.int32]
 NAMES = tuple(field.name for field in (*fields(Submission), *fields(CompletedJob)[1:]))
 """The columns: the fields of a submission, then those of a completed job."""
 _TEXTS = frozenset(
-    {"job_id", "user", "group", "project", "account", "job_name", "queue", "select", "place", "interactive", "server"}
-)
+    {
+        "job_id", "user", "group", "project", "account", "job_name", "queue", "select", "place", "interactive",
+        "script", "submit_host", "depend", "server",
+    }
+)  # fmt: skip
 _OF_SUBMISSION = frozenset(field.name for field in fields(Submission))
 _SMALLEST = {"i": -(2**31), "q": -(2**63)}
 """The value for ``None`` in an array of this type."""

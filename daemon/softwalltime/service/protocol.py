@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from softwalltime.accounting.scripts import script_digest
 from softwalltime.accounting.values import size
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.jobs import FIELDS, OF_SUBMISSION, FieldKind, Submission, submission_of
@@ -107,10 +108,13 @@ def read_request(line: bytes) -> Request:
 
 def _submission(job: dict[str, Any], now: int) -> tuple[Submission, int | None]:
     """Return the job and its current soft walltime."""
-    job_id, user, group, project, account, job_name, queue, select, place = _texts(job, _TEXTS)
+    job_id, user, group, project, account, job_name, queue, select, place, script, host, depend = _texts(job, _TEXTS)
     submitted, walltime, min_walltime, max_walltime, ncpus, nodect, ngpus, soft_walltime = _numbers(job, _NUMBERS)
     if not user:
         raise ProtocolError("job.user is missing")
+    path = job.get("script_path")
+    if path and isinstance(path, str):
+        script = script_digest(user, path)
     interactive = job.get("interactive")
     # The frozen class takes four times as long, and pbs_server waits.
     submission = submission_of(
@@ -132,6 +136,9 @@ def _submission(job: dict[str, Any], now: int) -> tuple[Submission, int | None]:
         select,
         place,
         interactive if isinstance(interactive, bool) else None,
+        script,
+        host,
+        depend,
     )
     return submission, soft_walltime
 

@@ -18,6 +18,7 @@ from softwalltime.service.protocol import (
     answer_set,
     read_request,
 )
+from softwalltime.service.recent_attributes import RecentAttributes
 
 KEPT = 100_000
 """Decisions that wait for the store at most; then the oldest are dropped and counted."""
@@ -32,6 +33,7 @@ class RequestHandler:
         self.dropped = 0
         self.counts: Counter[str] = Counter()
         self.metrics = RequestMetrics()
+        self.attributes = RecentAttributes()
         self.after: Callable[[DecisionRecord], None] = self.queue
         """Called with each decision after its response was sent."""
         self._status = status
@@ -88,6 +90,7 @@ class RequestHandler:
             record = _record(*sent, delivered)
             self.counts[f"{record.event} {record.action}"] += 1
             self.metrics.add(record)
+            self.attributes.note(record.submission)
             self.after(record)
 
     def queue(self, record: DecisionRecord) -> None:

@@ -265,7 +265,8 @@ class Worker:
         predictions = self._handler.predictions
         # One snapshot: a job that completes in between must not appear as deleted.
         with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
-            for number, job in read_new(connection, self._last_id):
+            for number, stored in read_new(connection, self._last_id):
+                job = self._handler.attributes.complete(stored)
                 if predictions.observes:
                     predictions.observe(self._watch.ended(job))
                 predictions.learn([job])

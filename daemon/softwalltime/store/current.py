@@ -6,7 +6,8 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from softwalltime.jobs import OF_SUBMISSION, UNSET, Alter, CurrentJob, Submission, submission_values
+from softwalltime.jobs import ATTRIBUTES, OF_SUBMISSION, UNSET, Alter, CurrentJob, Submission, submission_values
+from softwalltime.store.attributes import attribute, of_jobs, submission_attributes
 from softwalltime.store.encoding import storable_text
 from softwalltime.store.engine import lock
 from softwalltime.store.jobs import submission_names
@@ -82,7 +83,9 @@ def alter_current(connection: Connection, altered: Collection[Alter]) -> None:
 
 def read_current(connection: Connection) -> Iterator[CurrentJob]:
     """Yield all jobs that wait or run, whole arrays among them, ordered by submission time and job id."""
-    wanted = select(*_submission, *_progress).order_by(_columns.ctime, _columns.job_id)
+    source = current_jobs.outerjoin(submission_attributes, of_jobs(current_jobs))
+    wanted = select(*_submission, *map(attribute, ATTRIBUTES), *_progress).select_from(source)
+    wanted = wanted.order_by(_columns.ctime, _columns.job_id)
     for row in connection.execute(wanted):
         yield CurrentJob(Submission(*row[:OF_SUBMISSION]), *row[OF_SUBMISSION:])
 
@@ -109,7 +112,8 @@ def _execute(connection: Connection, name: str, rows: list[dict[str, Any]], **va
 
 
 def _row(job: CurrentJob) -> dict[str, Any]:
-    values = (*submission_values(job.submission), job.server, job.start, job.qtime, job.etime, job.soft_walltime)
+    submission = submission_values(job.submission)[: -len(ATTRIBUTES)]
+    values = (*submission, job.server, job.start, job.qtime, job.etime, job.soft_walltime)
     row = {
         column.name: storable_text(value) if isinstance(value, str) else value
         for column, value in zip((*_submission, *_progress), values, strict=True)

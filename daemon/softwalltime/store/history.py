@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    FromClause,
     Subquery,
     any_,
     cast,
@@ -21,7 +22,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from softwalltime.jobs import CompletedJob, job_of
 from softwalltime.states import TEACHING, State
 from softwalltime.store.engine import lock
-from softwalltime.store.jobs import job_columns, stream
+from softwalltime.store.jobs import job_columns, jobs_read, stream
 from softwalltime.store.tables import completed_jobs, job_state, teaching_states
 
 _jobs = completed_jobs.columns
@@ -52,11 +53,12 @@ def read_history(
     :param teaching: states of the jobs that count.
     """
     wanted = select(*job_columns).where(_teaches(teaching)).order_by(_jobs.end_time, _jobs.id)
+    source: FromClause = jobs_read
     if per_user is not None:
         since = now + 1 if since is None else min(since, now + 1)
         chosen = _chosen(per_user, since, now, _teaches(teaching))
-        wanted = wanted.join(chosen, (chosen.c.end_time == _jobs.end_time) & (chosen.c.id == _jobs.id))
-    yield from map(job_of, stream(connection, wanted))
+        source = jobs_read.join(chosen, (chosen.c.end_time == _jobs.end_time) & (chosen.c.id == _jobs.id))
+    yield from map(job_of, stream(connection, wanted.select_from(source)))
 
 
 def _teaches(teaching: Collection[State]) -> ColumnElement[bool]:
@@ -88,7 +90,7 @@ def _chosen(per_user: int, since: int, now: int, teaches: ColumnElement[bool]) -
 
 def read_new(connection: Connection, after: int) -> Iterator[tuple[int, CompletedJob]]:
     """Yield all jobs with ids above ``after``, each with its id, in the order in which they were committed."""
-    wanted = select(_jobs.id, *job_columns).where(_jobs.id > after).order_by(_jobs.id)
+    wanted = select(_jobs.id, *job_columns).select_from(jobs_read).where(_jobs.id > after).order_by(_jobs.id)
     for number, *row in stream(connection, wanted):
         yield number, job_of(row)
 

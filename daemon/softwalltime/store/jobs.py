@@ -11,8 +11,9 @@ from sqlalchemy import Column, Connection, Engine, MetaData, Select, Table, sele
 from sqlalchemy.dialects.postgresql import insert
 
 from softwalltime.errors import StoreError
-from softwalltime.jobs import FIELDS, OF_SUBMISSION, CompletedJob, Values, job_of
+from softwalltime.jobs import ATTRIBUTES, FIELDS, OF_SUBMISSION, CompletedJob, Values, job_of
 from softwalltime.states import state_of
+from softwalltime.store.attributes import attribute, of_jobs, submission_attributes
 from softwalltime.store.encoding import NULL, CopyTexts, storable_text
 from softwalltime.store.engine import driver_connection, lock
 from softwalltime.store.tables import NEVER_STARTED, completed_jobs, interrupted_runs, start_or_never
@@ -23,17 +24,21 @@ _CHUNK = 1_000
 _numbers = count(1)
 
 _columns = completed_jobs.columns
-job_columns = tuple(_columns[field.column] for field in FIELDS)
-"""Columns of a job, in the order of its values."""
-submission_names = tuple(field.column for field in FIELDS[:OF_SUBMISSION])
-"""Columns of a job's submission, in the order of its fields; current_jobs has the same ones."""
+job_columns = tuple(attribute(field.name) if field.name in ATTRIBUTES else _columns[field.column] for field in FIELDS)
+"""Columns of a job in :data:`jobs_read`, in the order of its values."""
+jobs_read = completed_jobs.outerjoin(submission_attributes, of_jobs(completed_jobs))
+"""Completed jobs with what only the hook has recorded."""
+submission_names = tuple(field.column for field in FIELDS[:OF_SUBMISSION] if field.name not in ATTRIBUTES)
+"""Columns of a job's submission, in the order of its fields, but for ``ATTRIBUTES``; current_jobs has the same ones."""
 # Columns that are written; the state follows from the others and is never read.
-_WRITTEN = (*job_columns, _columns.state)
+_WRITTEN = (*(_columns[field.column] for field in FIELDS if field.name not in ATTRIBUTES), _columns.state)
 _NAMES = [column.name for column in _WRITTEN]
 _LINE = "\t".join(["%s"] * len(_WRITTEN)) + "\n"
 
-_SERVER, _JOB_ID, _START = map(_NAMES.index, ("server", "job_id", "start_time"))
-_NAMED = tuple(map(_NAMES.index, ("server", "job_id", "user_name", "project")))
+# Places among the values of a job.
+_PLACES = [field.column for field in FIELDS]
+_SERVER, _JOB_ID, _START = map(_PLACES.index, ("server", "job_id", "start_time"))
+_NAMED = tuple(map(_PLACES.index, ("server", "job_id", "user_name", "project")))
 _LONGEST_NAME = 300
 """Characters of a server, job id, user or project: an index entry holds 2704 bytes, and up to two of them."""
 
@@ -111,7 +116,7 @@ def read_jobs(
     They are ordered by end time, then by the order in which they were stored.  Memory is bounded; the transaction must
     stay open until then.
     """
-    wanted = select(*job_columns).order_by(_columns.end_time, _columns.id)
+    wanted = select(*job_columns).select_from(jobs_read).order_by(_columns.end_time, _columns.id)
     if server is not None:
         wanted = wanted.where(_columns.server == storable_text(server))
     if since is not None:
@@ -194,7 +199,7 @@ def _line(job: Values, texts: CopyTexts) -> str:
     """Return the job in COPY's text format, in the order of ``_WRITTEN``; unrolled: a loop takes twice as long."""
     (
         job_id, user, submitted, walltime, group, project, account, job_name, queue, min_walltime, max_walltime,
-        ncpus, nodect, ngpus, mem, select_spec, place, interactive,
+        ncpus, nodect, ngpus, mem, select_spec, place, interactive, _, _, _,
         server, start, end, runtime, qtime, etime, soft_walltime, exit_status, run_count, cput, mem_used,
     ) = job  # fmt: skip
     return _LINE % (
@@ -210,7 +215,7 @@ def _refuse_long_names(jobs: Sequence[Values]) -> None:
         for place in _NAMED:
             # As stored: escaped characters make it longer.
             if len(storable_text(job[place])) > _LONGEST_NAME:
-                raise UnstorableJobError(job_of(job), job_columns[place].name)
+                raise UnstorableJobError(job_of(job), FIELDS[place].column)
 
 
 def _interrupted(run: CompletedJob) -> dict[str, object]:

@@ -18,7 +18,7 @@ from sqlalchemy.schema import CreateSchema, SchemaItem
 
 from softwalltime import resources
 from softwalltime.errors import StoreError, UsageError
-from softwalltime.store import daily, promises  # noqa: F401 - they add their tables to metadata
+from softwalltime.store import attributes, daily, promises  # noqa: F401 - they add their tables to metadata
 from softwalltime.store.definitions import (
     install_functions,
     install_views,

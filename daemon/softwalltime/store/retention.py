@@ -113,6 +113,7 @@ class RetentionRun(Iterator[tuple[str, int]]):
             yield from _in_batches(engine, "start_times", "delete_old_starts", {"before": before})
             yield from _in_batches(engine, "promises", "delete_old_promises", {"before": before})
             yield from _in_batches(engine, "live_states", "delete_old_live_states", {"before": before})
+            yield from _in_batches(engine, "submission_attributes", "delete_old_attributes", {"before": before})
             yield "current_jobs", _delete(engine, "delete_old_current", {"before": before}, in_turn=True)
             yield "daily figures", _delete_figures(engine, before)
         if not self.refused:

@@ -1,0 +1,81 @@
+"""What the hook says of a submission reaches the store, and the job that is learnt."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, text
+
+from softwalltime.accounting.scripts import script_digest
+from softwalltime.emulation.pbs.events import Event, Site, started
+from softwalltime.emulation.pbs.hook import HookScript
+from softwalltime.jobs import CompletedJob
+from softwalltime.service.recent_attributes import RecentAttributes
+from softwalltime.store.jobs import read_jobs
+from tests.samples import ROOT, job
+from tests.service.running import Daemon, until
+from tests.service.test_hook_and_daemon import configured
+
+pytestmark = pytest.mark.postgres
+
+HOOK = HookScript(ROOT / "hooks" / "softwalltime_hook.py")
+NOW = 1_700_001_000
+DIGEST = script_digest("alice", "/home/alice/secret.sh")
+
+
+@pytest.fixture
+def daemon(tmp_path: Path, database: str) -> Iterator[Daemon]:
+    running = Daemon(tmp_path, database).start()
+    yield running
+    running.end()
+
+
+def start_of(ended: CompletedJob) -> Event:
+    event = started(ended.submission, site=Site(), now=NOW + 5)
+    arguments = "<jsdl-hpcpa:Argument>secret.sh</jsdl-hpcpa:Argument>"
+    more = {"Submit_arguments": arguments, "Submit_Host": "login1", "Variable_List": "PBS_O_WORKDIR=/home/alice"}
+    return replace(event, job={**event.job, **more})
+
+
+def test_the_completed_job_has_what_the_hook_said_at_its_start_and_the_store_no_path(
+    daemon: Daemon, engine: Engine
+) -> None:
+    ended = job(job_id="7.srv", submitted=NOW, runtime=60)
+    assert HOOK.run(start_of(ended), configured(daemon)).accepted
+    daemon.append([ended])
+
+    def found() -> list[tuple[str, str]]:
+        with engine.connect() as connection:
+            stored = [each.submission for each in read_jobs(connection)]
+        return [(of.script, of.submit_host) for of in stored if of.script]
+
+    until(found)
+    assert found() == [(DIGEST, "login1")]
+    with engine.connect() as connection:
+        tables = connection.execute(text("SELECT tablename FROM pg_tables WHERE schemaname = 'softwalltime'")).scalars()
+        for table in tables.all():
+            content = connection.execute(text(f"SELECT t::text FROM softwalltime.{table} AS t")).scalars().all()
+            assert not [row for row in content if "secret" in row], table
+    assert "secret" not in daemon.output.read_text()
+
+
+def test_a_job_that_ends_before_its_requests_are_stored_is_learnt_with_its_attributes() -> None:
+    recent = RecentAttributes()
+    known = {"script": DIGEST, "submit_host": "login1", "depend": "afterok:1.srv"}
+    recent.note(job(job_id="5[1].srv", submitted=NOW, **known).submission)
+    recent.note(job(job_id="", submitted=NOW, script="of no job").submission)
+    ended = job(job_id="5[2].srv", submitted=NOW, depend="afterany:2.srv")
+    completed = recent.complete(ended).submission
+    assert completed == replace(ended.submission, **{**known, "depend": "afterany:2.srv"})
+    other = job(job_id="5[2].srv", submitted=NOW + 1)
+    assert recent.complete(other) is other
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("softwalltime.service.recent_attributes.KEPT", 2)
+    recent = RecentAttributes()
+    jobs = [job(job_id=f"{number}.srv", submitted=NOW) for number in range(3)]
+    for each in jobs:
+        recent.note(replace(each.submission, script="aa"))
+    assert [recent.complete(each).submission.script for each in jobs] == ["", "aa", "aa"]
