@@ -10,8 +10,10 @@ from sqlalchemy import Engine, text
 from softwalltime.accounting.scripts import script_digest
 from softwalltime.emulation.pbs.events import Event, Site, started
 from softwalltime.emulation.pbs.hook import HookScript
-from softwalltime.jobs import CompletedJob
+from softwalltime.jobs import CompletedJob, CurrentJob, DecisionRecord
+from softwalltime.service.new_submissions import PATIENCE, NewSubmissions
 from softwalltime.service.recent_attributes import RecentAttributes
+from softwalltime.store.current import read_current, set_current
 from softwalltime.store.jobs import read_jobs
 from tests.samples import ROOT, job
 from tests.service.running import Daemon, until
@@ -79,3 +81,38 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for each in jobs:
         recent.note(replace(each.submission, script="aa"))
     assert [recent.complete(each).submission.script for each in jobs] == ["", "aa", "aa"]
+
+
+def queued_decision(at: int, job_name: str, **known: str) -> DecisionRecord:
+    of = replace(job(job_id="", submitted=at, job_name=job_name).submission, **known)
+    return DecisionRecord(at, "queuejob", of, "on", "v1", 1.0, 60, "set", "")
+
+
+def waiting(job_id: str, at: int, job_name: str) -> CurrentJob:
+    return CurrentJob(job(job_id=job_id, submitted=at, job_name=job_name).submission, "srv", None)
+
+
+def test_submissions_get_their_ids_from_the_jobs_that_wait(engine: Engine) -> None:
+    clock = [0.0]
+    new = NewSubmissions(lambda: clock[0])
+    asked = [(0, "a", "s0"), (0, "a", "s1"), (1, "a", "s2"), (0, "array", "s3"), (0, "late", "s4"), (0, "a", "")]
+    new.note([queued_decision(NOW + at, name, script=script) for at, name, script in asked])
+    assert new.resolve(engine) == 0
+    jobs = [
+        waiting("9.srv", NOW, "a"), waiting("10.srv", NOW, "a"), waiting("11.srv", NOW + 1, "a"),
+        waiting("12.srv", NOW, "other"), waiting("13.srv", NOW - 2, "a"), waiting("7[].srv", NOW, "array"),
+        waiting("7[1].srv", NOW, "array"),
+    ]  # fmt: skip
+    with engine.begin() as connection:
+        set_current(connection, jobs)
+    assert new.resolve(engine) == 4
+    with engine.connect() as connection:
+        scripts = {each.submission.job_id: each.submission.script for each in read_current(connection)}
+    assert {job_id: script for job_id, script in scripts.items() if script} == {
+        "9.srv": "s0", "10.srv": "s1", "11.srv": "s2", "7[].srv": "s3", "7[1].srv": "s3",
+    }  # fmt: skip
+    clock[0] = PATIENCE + 1
+    assert new.resolve(engine) == 0
+    with engine.begin() as connection:
+        set_current(connection, [waiting("14.srv", NOW, "late")])
+    assert new.resolve(engine) == 0, "its Q record came too late"

@@ -2,6 +2,7 @@
 
 import gzip
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 
@@ -41,8 +42,10 @@ def ingest(engine: Engine, *paths: Path, server: str = "", again: bool = False) 
 
 
 def stored_jobs(engine: Engine) -> list[CompletedJob]:
+    """The jobs without their dependencies, which are in Q records only."""
     with engine.connect() as connection:
-        return list(read_stored(connection))
+        jobs = list(read_stored(connection))
+    return [replace(job, submission=replace(job.submission, depend="")) for job in jobs]
 
 
 def test_completed_jobs_are_stored_unchanged(engine: Engine, log: Path) -> None:

@@ -18,6 +18,7 @@ from sqlalchemy import Engine, text
 
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.jobs import DecisionRecord
+from softwalltime.service.new_submissions import NewSubmissions
 from softwalltime.service.promise_store import PromiseStore
 from softwalltime.store.engine import rejects_data
 from softwalltime.store.logs import MalformedLine, record_malformed
@@ -63,6 +64,7 @@ class DecisionRecorder:
         self._open_engine = open_engine
         self._monitor = monitor
         self._promises = PromiseStore() if promises is None else promises
+        self._new = NewSubmissions()
         self._engine: Engine | None = None
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="recorder", daemon=True)
@@ -129,6 +131,7 @@ class DecisionRecorder:
                     self._queue.popleft()
             left -= len(batch)
         self._promises.exchange(engine)
+        self._new.resolve(engine)
 
     def _probe(self, engine: Engine) -> None:
         """Run a trivial statement while another one takes long: a busy server answers it, a hung one does not.
@@ -155,6 +158,7 @@ class DecisionRecorder:
                 self._store(engine, batch[middle:])
         else:
             self.recorded += len(batch)
+            self._new.note(batch)
 
     def _set_aside(self, engine: Engine, decision: DecisionRecord, error: Exception) -> None:
         self.malformed += 1

@@ -1,10 +1,11 @@
 """Waiting and running jobs, as of the last accounting record read."""
 
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from softwalltime.jobs import ATTRIBUTES, OF_SUBMISSION, UNSET, Alter, CurrentJob, Submission, submission_values
 from softwalltime.store.attributes import attribute, of_jobs, submission_attributes
@@ -16,6 +17,7 @@ from softwalltime.store.tables import current_jobs
 
 _columns = current_jobs.columns
 _submission = [_columns[name] for name in submission_names]
+_SUBJOB = re.compile(r"\[[0-9]+\]")
 # In the order of CurrentJob's fields after the submission.
 _progress = (_columns.server, _columns.start_time, _columns.qtime, _columns.etime, _columns.soft_walltime)
 
@@ -83,11 +85,27 @@ def alter_current(connection: Connection, altered: Collection[Alter]) -> None:
 
 def read_current(connection: Connection) -> Iterator[CurrentJob]:
     """Yield all jobs that wait or run, whole arrays among them, ordered by submission time and job id."""
+    yield from _read(connection)
+
+
+def _read(connection: Connection, since: int | None = None) -> Iterator[CurrentJob]:
     source = current_jobs.outerjoin(submission_attributes, of_jobs(current_jobs))
     wanted = select(*_submission, *map(attribute, ATTRIBUTES), *_progress).select_from(source)
-    wanted = wanted.order_by(_columns.ctime, _columns.job_id)
+    # Numbers of jobs have no leading zeros, so the shorter id is the lower number.
+    wanted = wanted.order_by(_columns.ctime, func.length(_columns.job_id), _columns.job_id)
+    if since is not None:
+        wanted = wanted.where(_columns.ctime >= since)
     for row in connection.execute(wanted):
         yield CurrentJob(Submission(*row[:OF_SUBMISSION]), *row[OF_SUBMISSION:])
+
+
+def read_unknown(connection: Connection, since: int) -> list[CurrentJob]:
+    """Return the jobs submitted at ``since`` (epoch seconds) or later that have no attributes, oldest first."""
+    return [
+        job
+        for job in _read(connection, since)
+        if not (job.submission.script or job.submission.submit_host) and not _SUBJOB.search(job.submission.job_id)
+    ]
 
 
 def read_overview(connection: Connection, shown: int) -> Overview:
