@@ -6,10 +6,9 @@ same again with its id, which replaces what was found here.
 """
 
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 
 from sqlalchemy import Engine
 
@@ -21,8 +20,8 @@ KEPT = 10_000
 """Submissions that wait for their ids."""
 PATIENCE = 30.0
 """Seconds after which a submission's Q record is not expected any more: PBS refused it, or it has ended."""
-EARLIER, LATER = 1, 1
-"""Seconds by which ``ctime`` may precede and follow the hook's time."""
+_APART = (0, -1, 1)
+"""Seconds between the hook's time and ``ctime``, the likeliest first."""
 
 
 class NewSubmissions:
@@ -43,39 +42,44 @@ class NewSubmissions:
     def resolve(self, engine: Engine) -> int:
         """Store the attributes of submissions whose ids are known by now; return how many.
 
-        :raises StoreError: if PostgreSQL fails; then nothing is forgotten.
+        :raises StoreError: if PostgreSQL fails; they are looked for again.
         """
+        oldest = self._monotonic() - PATIENCE
+        while self._waiting and self._waiting[0][0] < oldest:
+            self._waiting.popleft()
         if not self._waiting:
             return 0
         waiting = list(self._waiting)
         with engine.begin() as connection:
-            since = min(of.submitted for _, of in waiting) - EARLIER
-            jobs = read_unknown(connection, since)
+            queued = _Queued(read_unknown(connection, min(of.submitted for _, of in waiting) - max(_APART)))
             found: list[Submission] = []
             left = []
             for at, of in waiting:
-                same = min((job for job in jobs if _same(of, job)), key=partial(_apart, of), default=None)
-                if same is not None:
-                    jobs.remove(same)
-                    there = same.submission
+                there = queued.take(of)
+                if there is not None:
                     found.append(replace(of, job_id=there.job_id, submitted=there.submitted))
                 else:
                     left.append((at, of))
             add_attributes(connection, found)
-        oldest = self._monotonic() - PATIENCE
-        self._waiting = deque((each for each in left if each[0] > oldest), maxlen=KEPT)
+        self._waiting = deque(left, maxlen=KEPT)
         return len(found)
 
 
-def _apart(of: Submission, job: CurrentJob) -> int:
-    """Return the seconds between the hook's time and a job's submission."""
-    return abs(job.submission.submitted - of.submitted)
+class _Queued:
+    """Jobs whose Q records are known, by what both sides say of them: a burst of like jobs costs no search."""
 
+    def __init__(self, jobs: Sequence[CurrentJob]) -> None:
+        self._jobs: defaultdict[tuple[str, str, int], list[Submission]] = defaultdict(list)
+        # Reversed: the first job is taken from the end.
+        for job in reversed(jobs):
+            of = job.submission
+            self._jobs[of.user, of.job_name, of.submitted].append(of)
 
-def _same(of: Submission, job: CurrentJob) -> bool:
-    there = job.submission
-    return (
-        -EARLIER <= there.submitted - of.submitted <= LATER
-        and (there.user, there.job_name) == (of.user, of.job_name)
-        and of.walltime in (None, there.walltime)
-    )
+    def take(self, asked: Submission) -> Submission | None:
+        """Remove and return the job that was asked about, of several the nearest in time, then the first."""
+        for apart in _APART:
+            jobs = self._jobs.get((asked.user, asked.job_name, asked.submitted + apart), [])
+            for place in range(len(jobs) - 1, -1, -1):
+                if asked.walltime in (None, jobs[place].walltime):
+                    return jobs.pop(place)
+        return None
