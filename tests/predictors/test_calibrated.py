@@ -343,6 +343,26 @@ def test_correction_makes_ranges_hold_what_they_are_meant_to() -> None:
     assert np.mean(held, axis=0) == pytest.approx([0.5, 0.9], abs=0.05)
 
 
+def test_a_burst_of_one_user_hardly_moves_the_quantiles_of_others() -> None:
+    """2,000 jobs that die at once after 1,000 that did not: the median of the other users stays."""
+    chance = Random(1)
+    model = make("calibrated:weights=plain,statistic=median")
+    for number in range(1000):
+        runtime = chance.randint(100, 2000)
+        model.learn(
+            job(f"user{number % 20}", submitted=number * 3600, end=number * 3600 + 3000, runtime=runtime, walltime=3600)
+        )
+    asked = {"user": "user1", "walltime": 3600, "submitted": 5_000_000}
+    before = predicted(model, 5_000_000, **asked).seconds
+    for number in range(2000):
+        model.learn(job(submitted=3_600_000, end=3_700_000 + number, runtime=1, walltime=3600, job_id=f"burst{number}"))
+    for number in range(2000):
+        model.learn(
+            job("late", submitted=3_800_000, end=3_900_000 + number, runtime=3599, walltime=3600, job_id=f"{number}")
+        )
+    assert predicted(model, 5_000_000, **asked).seconds == pytest.approx(before, rel=0.15)
+
+
 def test_it_is_as_accurate_on_kth_sp2_as_documented() -> None:
     workload = Workload(list(read_jobs([trace("KTH")], Tally())), 9000)
     model = make("calibrated")

@@ -41,6 +41,15 @@ def test_without_like_jobs_the_median_of_all_may_be_predicted() -> None:
     assert predicted("memorizer:fallback=median", []) is None
 
 
+def test_the_distribution_of_all_jobs_stands_for_missing_like_jobs() -> None:
+    model = make("memorizer:fallback=median")
+    for number, runtime in enumerate([10, 20, 30, 40, 50]):
+        model.learn(job(submitted=number, end=5000 + number, runtime=runtime))
+    answer = model.predict(job("bob").submission, DAY)
+    assert isinstance(answer, Prediction)
+    assert answer.quantiles((0.25, 0.5, 1.0)) == [20, 30, 50]
+
+
 def test_a_running_job_is_compared_with_those_that_ran_longer() -> None:
     assert predicted("memorizer", [10, 500, 700], elapsed=100) == 600
     assert predicted("memorizer", [10, 20], elapsed=100) == 15

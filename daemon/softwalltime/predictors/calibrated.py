@@ -14,6 +14,7 @@ from softwalltime.events import Deleted, Ended, Event, Started
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
 from softwalltime.predictors.learned import attention, compiled, sequence, sequence_kernel
+from softwalltime.predictors.learned.bursts import RecentShare
 from softwalltime.predictors.learned.distribution import (
     KNOTS,
     SIZE,
@@ -127,6 +128,7 @@ class Calibrated(Predictor):
         first = first_log_price(options.objective, options.target)
         self._prices = (Price(options.target, first), Price(options.target, first, LATER_GAIN))
         self._levels = KNOTS
+        self._recent = RecentShare()
         self._settled = 0
         self._day = 0
         self._of_day = 0
@@ -295,11 +297,12 @@ class Calibrated(Predictor):
         Correct the quantiles by the bin in which the job ended.
         """
         row = job[3]
+        each = 1 if self._settled < FEW else EACH
         shares = self._adjust_price(job, int(row[SUBMITTED]), AT_SUBMISSION, EACH)
         if shares is None:
             return
         # Larger steps follow what ended a day ago: a user's burst, when it is over.
-        step = 0.0025 * (1 if self._settled < FEW else EACH) + 0.02 / (1 + self._settled / 50)
+        step = (0.0025 * each + 0.02 / (1 + self._settled / 50)) * self._recent.discount(job[4], each)
         self._levels = corrected(self._levels, shares, row[RUNTIME] - row[WALLTIME], step / 4)
         number = self._settled if self._settled < FEW else FEW + (self._settled - FEW) // EACH
         weight = max(1 / number, 1 / 2048)

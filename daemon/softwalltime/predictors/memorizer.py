@@ -61,6 +61,7 @@ class Memorizer(LikeJobsPredictor):
                 quantile(everyone, 0.5),
                 "median runtime of all {} jobs of the last {:g} days: only {} have the same {}",
                 (len(everyone), self._days, count, self._alike),
+                everyone,
             )
         return Prediction(
             quantile(runtimes, 0.5),
