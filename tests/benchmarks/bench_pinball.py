@@ -3,11 +3,13 @@
 Jobs submitted after the first 30 days of a trace are scored.  One pass of a predictor gives all quantiles: those of its
 distribution.  Where it predicts nothing, the quantiles are the walltime.  Three losses are printed: in seconds, of jobs
 with walltimes up to a year; in seconds, of all jobs, where they differ; and of the logarithm of the runtime, in which
-long jobs count like short ones.  The last tables compare calibrated with the best other predictor of each quantile.
+long jobs count like short ones.  The last tables compare calibrated with the best of the others for each quantile;
+``~`` marks a difference that may be chance.
 
 Quantiles are saved in build/pinball as they are computed, and the same command continues from there; remove that folder
 after a change of a predictor.  The weights of calibrated are held out (see :mod:`.bench_attention`).  ``lightgbm`` is
-measured where it is installed (see :mod:`.boosted_quantiles`).  SOFTWALLTIME_BENCH_TRACES (``KTH,SDSC``) names traces.
+measured where it is installed, on large traces on the last weeks (see :mod:`.boosted_quantiles`).
+SOFTWALLTIME_BENCH_TRACES (``KTH,SDSC``) names traces.
 """
 
 import hashlib
@@ -29,7 +31,7 @@ from softwalltime.replay.job_columns import JobColumns
 from softwalltime.replay.workload import Workload
 from softwalltime.text_table import table
 from tests.benchmarks.bench_attention import LEFT_OUT, NAMES, held_out, weights_folder
-from tests.benchmarks.boosted_quantiles import INSTALLED, boosted_quantiles
+from tests.benchmarks.boosted_quantiles import INSTALLED, WEEK, WEEKS_OF_LARGE, boosted_quantiles, predicted_part
 from tests.samples import ROOT, TRACES
 
 Floats = NDArray[np.float64]
@@ -45,7 +47,6 @@ YEAR = 365 * 86400
 """Walltime in seconds above which jobs are left out of the first loss: one of LLNL-Atlas has 23 years."""
 PLAIN_SPEC = f"calibrated:weights={PLAIN}"
 OURS = "calibrated"
-WEEK = 7 * 86400
 SECONDS, ALL_SECONDS, LOG = "walltimes up to a year, s", "all jobs, s", "ln t, x 1000"
 NOISE = 1.96
 """Standard errors of a difference within which it may be chance; a week's jobs are one sample."""
@@ -71,6 +72,21 @@ def _print(path: Path) -> dict[str, list[str]]:
     specs = dict(learned) | {spec: spec for spec in (PLAIN_SPEC, *OTHERS, *([LIGHTGBM] if INSTALLED else []))}
     found = {label: _quantiles(workload, path, spec) for label, spec in specs.items()}
     scored = workload.scored & (workload.submitted >= workload.submitted[0] + LEFT_OUT)
+    part = scored & predicted_part(workload)
+    comparisons = {PLAIN_SPEC: (PLAIN_SPEC,), "the best of percentile and memorizer": OTHERS}
+    if LIGHTGBM not in found or part.sum() == scored.sum():
+        return _compare(path, workload, found, scored, "", comparisons | {LIGHTGBM: (LIGHTGBM,)})
+    whole = {label: each for label, each in found.items() if label != LIGHTGBM}
+    changes = _compare(path, workload, whole, scored, "", comparisons)
+    last = f", the last {WEEKS_OF_LARGE} weeks"
+    return changes | _compare(path, workload, found, part, last, {LIGHTGBM: (LIGHTGBM,)})
+
+
+def _compare(
+    path: Path, workload: Workload, found: dict[str, Floats], scored: NDArray[np.bool_], part: str,
+    comparisons: dict[str, Sequence[str]],
+) -> dict[str, list[str]]:  # fmt: skip
+    """Print the losses on these jobs; return the changes of calibrated's loss against others, by title."""
     runtime = np.minimum(workload.runtime, workload.walltime).astype(float)
     usual = scored & (workload.walltime <= YEAR)
     losses = {SECONDS: {label: pinball(each[usual], runtime[usual]) for label, each in found.items()}}
@@ -84,14 +100,14 @@ def _print(path: Path) -> dict[str, list[str]]:
             for label, loss in of_title.items()
         ]
         jobs = len(next(iter(of_title.values())))
-        print(f"### {path.name.partition('.')[0]}: {title}, {jobs:,} jobs\n")
+        print(f"### {path.name.partition('.')[0]}{part}: {title}, {jobs:,} jobs\n")
         print(f"{table(('predictor', *map(str, QUANTILES), 'mean'), rows)}\n", flush=True)
-    weeks = {title: workload.submitted[usual if title == SECONDS else scored] // WEEK for title in losses}
+    week = workload.submitted // WEEK
     return {
-        f"{OURS} against {other} ({title})": _changes(losses[title], weeks[title], of_other)
-        for title in (SECONDS, LOG)
-        for other, of_other in (("the best other predictor", (*OTHERS, LIGHTGBM)), (PLAIN_SPEC, (PLAIN_SPEC,)))
-        if OURS in found
+        f"{OURS} against {other} ({title})": _changes(losses[title], week[jobs_of], others)
+        for title, jobs_of in ((SECONDS, usual), (LOG, scored))
+        for other, others in comparisons.items()
+        if OURS in found and any(label in found for label in others)
     }
 
 

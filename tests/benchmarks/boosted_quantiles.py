@@ -26,8 +26,8 @@ INSTALLED = find_spec("lightgbm") is not None
 CODES = ("user", "group", "queue", "job_name")
 """Fields of a submission that are categories."""
 WEEK = 7 * 86400
-LARGE, WEEKS, WEEKS_OF_LARGE = 100_000, 1, 4
-"""Weeks between two fits; of workloads of so many jobs or more, to save time."""
+LARGE, WEEKS_OF_LARGE = 100_000, 13
+"""Of workloads of so many jobs or more only the last weeks are predicted: each week takes ten fits."""
 MOST = 20_000
 """Jobs to fit to, the last ones to end."""
 LEAST = 200
@@ -43,7 +43,7 @@ OPTIONS = {
 
 
 def boosted_quantiles(workload: Workload, shares: Sequence[float]) -> Floats:
-    """Return the quantiles of each job, one row a job, in seconds; NaN before the first fit."""
+    """Return the quantiles of each job, one row a job, in seconds; NaN before the first fit and outside the part."""
     lightgbm = import_module("lightgbm")
     features = submission_features(workload)
     codes = list(range(features.shape[1] - len(CODES), features.shape[1]))
@@ -52,13 +52,12 @@ def boosted_quantiles(workload: Workload, shares: Sequence[float]) -> Floats:
     ends = workload.ends()
     ends = ends[workload.teaches[ends] & (walltime[ends] > 0) & (runtime[ends] > 0)]
     found = np.full((len(walltime), len(shares)), np.nan)
-    seconds = WEEK * (WEEKS if len(walltime) < LARGE else WEEKS_OF_LARGE)
-    period = workload.submitted // seconds
-    for number in np.unique(period).tolist():
-        past = ends[: np.searchsorted(workload.ended[ends], number * seconds)][-MOST:]
+    week, part = workload.submitted // WEEK, predicted_part(workload)
+    for number in np.unique(week[part]).tolist():
+        past = ends[: np.searchsorted(workload.ended[ends], number * WEEK)][-MOST:]
         if len(past) < LEAST:
             continue
-        asked = np.flatnonzero(period == number)
+        asked = np.flatnonzero(week == number)
         # Shares of the walltime with the walltime as weight have the pinball loss in seconds.
         data = lightgbm.Dataset(
             features[past], runtime[past] / walltime[past], weight=walltime[past],
@@ -69,6 +68,15 @@ def boosted_quantiles(workload: Workload, shares: Sequence[float]) -> Floats:
             found[asked, place] = model.predict(features[asked], num_threads=1) * walltime[asked]
     # Quantiles that cross: in order their loss is less (Chernozhukov, Fernandez-Val & Galichon 2010).
     found.sort(axis=1)
+    return found
+
+
+def predicted_part(workload: Workload) -> NDArray[np.bool_]:
+    """Return which jobs are predicted: all, or those of the last weeks."""
+    if len(workload.jobs) < LARGE:
+        return np.ones(len(workload.jobs), np.bool_)
+    week = workload.submitted // WEEK
+    found: NDArray[np.bool_] = week > week.max() - WEEKS_OF_LARGE
     return found
 
 
