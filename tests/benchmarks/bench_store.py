@@ -5,19 +5,29 @@ Ten million jobs of a thousand users over three years: half a million generated 
 """
 
 import os
+import pickle
 import statistics
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
+from multiprocessing import get_context
 from pathlib import Path
 
 from sqlalchemy import Engine, text
 
+from softwalltime.jobs import CompletedJob
+from softwalltime.predictors.registry import make
+from softwalltime.service.client import ask
+from softwalltime.service.worker import together
+from softwalltime.store.engine import connect
+from softwalltime.store.history import last_ended_since, read_history
 from softwalltime.store.jobs import vacuum_analyze
 from softwalltime.store.retention import Retention, prune
 from softwalltime.store.tables import completed_jobs
 from softwalltime.text_table import table
 from softwalltime.workloads.synthetic import generate
+from tests.benchmarks.bench_daemon import exchanges, in_words, request
 from tests.benchmarks.serving import serving
 from tests.benchmarks.workload import empty_store, scratch_folder
 from tests.store.stored import add_jobs
@@ -27,6 +37,10 @@ USERS = 1000
 ONCE = 500_000
 YEARS = 3 * 365 * 86400
 ASKED = 200
+ANSWERS, WARM = 10_000, 200
+"""Answers of the daemon that are timed, and those before them that are not."""
+STORED, PAUSE = 1000, 0.25
+"""New jobs that are stored at a time while answers are timed, and the seconds between."""
 CALLS = {
     "last2 (v1)": "last2(:user, :now)",
     "usage (v3)": "usage(:user, :walltime, :now)",
@@ -48,6 +62,7 @@ def main() -> None:
         for name, call in CALLS.items():
             rows.append([f"SQL, {name}", latencies(engine, call, users)])
         rows += daemon(folder, dsn)
+        rows += calibrated(folder, dsn, engine)
         rows += partitions(engine, users)
         rows += retention(engine)
     print(table([f"{JOBS:,} jobs of {USERS:,} users over 3 years", "figure"], rows))
@@ -143,6 +158,63 @@ def daemon(folder: Path, dsn: str) -> Iterator[list[str]]:
         with serving(folder, dsn, f'waiting = "{spec}"\n') as found:
             figures = f"{found.start:.1f} s, {found.megabytes:.0f} MB, {found.learnt:,} jobs learnt"
             yield [f"daemon ready, {spec}", figures]
+
+
+def calibrated(folder: Path, dsn: str, engine: Engine) -> Iterator[list[str]]:
+    """The daemon's start with this predictor, its answers before and while it learns, and the predictor's state."""
+    jobs = last_jobs(engine, ANSWERS)
+    lines = [request(job.submission) for job in jobs]
+    engine.dispose()
+    with serving(folder, dsn, 'mode = "on"\nwaiting = "calibrated"\n') as found:
+        yield ["calibrated, first answer after the start", f"{found.answered:.1f} s"]
+        yield [
+            "calibrated, daemon ready",
+            f"{found.start:.1f} s, {found.megabytes:.0f} MB, {found.learnt:,} jobs learnt",
+        ]
+        yield from in_words("answer while it loads", list(found.loading))
+        exchanges(found.socket, lines[:WARM])
+        yield from in_words("answer", exchanges(found.socket, lines)[0])
+        storing = get_context("fork").Process(target=store_new, args=(dsn, jobs), daemon=True)
+        storing.start()
+        yield from in_words("answer while new jobs are stored", exchanges(found.socket, lines)[0])
+        storing.kill()
+        storing.join()
+        new = ask(found.socket, {"op": "status"})["learnt"] - found.learnt
+        yield ["new jobs learnt meanwhile", f"{new:,}"]
+    predictor, now = make("calibrated"), int(time.time())
+    begin = time.process_time()
+    with engine.connect() as connection:
+        for job in read_history(connection, *together(connection, [predictor.history], now), now):
+            predictor.learn(job)
+    yield ["calibrated, processor time to load", f"{time.process_time() - begin:.1f} s"]
+    yield ["calibrated, pickled state", f"{len(pickle.dumps(predictor)) / 1e6:.0f} MB"]
+
+
+def last_jobs(engine: Engine, count: int) -> list[CompletedJob]:
+    """The jobs that ended last."""
+    now = int(time.time())
+    with engine.connect() as connection:
+        since = last_ended_since(connection, count, now)
+        return list(read_history(connection, 0, since, now))
+
+
+def store_new(dsn: str, jobs: list[CompletedJob]) -> None:
+    """Store such jobs again and again under other ids, as ended now, ``STORED`` at a time."""
+    engine = connect(dsn)
+    for number in count(0):
+        now, first = int(time.time()), number * STORED % len(jobs)
+        new = [
+            replace(
+                job,
+                submission=replace(job.submission, job_id=f"{number}-{place}.new"),
+                start=now - job.runtime,
+                end=now,
+            )
+            for place, job in enumerate(jobs[first : first + STORED])
+        ]
+        with engine.begin() as connection:
+            add_jobs(connection, new)
+        time.sleep(PAUSE)
 
 
 def partitions(engine: Engine, users: list[dict[str, object]]) -> Iterator[list[str]]:

@@ -13,13 +13,18 @@ from softwalltime.service.client import NoAnswerError, ask
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """A daemon that has learnt its history: where it answers and writes, and what that took, in seconds and MB."""
+    """A daemon that has learnt its history: where it answers and writes, and what that took, in seconds and MB.
+
+    ``answered`` is when it answered first, ``loading`` how long each answer took while it learnt, in seconds.
+    """
 
     socket: Path
     output: Path
     start: float
     learnt: int
     megabytes: float
+    answered: float
+    loading: tuple[float, ...]
 
 
 @contextmanager
@@ -40,22 +45,31 @@ def serving(folder: Path, dsn: str, policy: str, settings: str = "") -> Iterator
             [sys.executable, "-m", "softwalltime", "serve", "--config", str(config)], stdout=output, stderr=output
         )
     try:
-        while not _ready(path):
+        answered, loading = 0.0, []
+        while True:
+            asked = time.monotonic()
+            ready = _ready(path)
+            if ready is not None:
+                now = time.monotonic()
+                answered = answered or now - begin
+                loading.append(now - asked)
+            if ready:
+                break
             time.sleep(0.05)
         start = time.monotonic() - begin
         learnt = ask(path, {"op": "status"})["learnt"]
-        yield Serving(path, folder / "output", start, learnt, _megabytes(process.pid))
+        yield Serving(path, folder / "output", start, learnt, _megabytes(process.pid), answered, tuple(loading))
     finally:
         process.terminate()
         process.wait()
 
 
-def _ready(path: Path) -> bool:
-    """Whether it has learnt."""
+def _ready(path: Path) -> bool | None:
+    """Whether it has learnt; none: it does not answer."""
     try:
         return bool(ask(path, {"op": "ping"})["ready"])
     except NoAnswerError:
-        return False
+        return None
 
 
 def _megabytes(pid: int) -> float:

@@ -5,7 +5,7 @@ from sqlalchemy import Connection, text
 
 from softwalltime.jobs import CompletedJob, DecisionRecord
 from softwalltime.states import State
-from softwalltime.store.history import last_id, read_history, read_new, set_teaching
+from softwalltime.store.history import last_ended_since, last_id, read_history, read_new, set_teaching
 from softwalltime.store.jobs import read_jobs
 from softwalltime.store.predictions import add_decisions
 from softwalltime.workloads.synthetic import generate
@@ -49,6 +49,17 @@ def test_what_ended_later_comes_as_well_and_displaces_nothing(connection: Connec
     expected = [each for each in past if last.get(each.submission.user) is each or each in _last_that_ran(past)]
     expected += [each for each in jobs if each.end > now]
     assert list(read_history(connection, 1, None, now)) == expected
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 10**6])
+def test_since_when_the_last_jobs_ended(connection: Connection, jobs: list[CompletedJob], count: int) -> None:
+    now = jobs[len(jobs) // 2].end
+    past = [each.end for each in jobs if each.end <= now]
+    since = last_ended_since(connection, count, now)
+    found = [end for end in past if end >= since]
+    # Of several that ended in the same second all or none count.
+    assert len(found) <= count
+    assert since == 0 or past[-count - 1] == since - 1
 
 
 def _last_that_ran(jobs: list[CompletedJob]) -> list[CompletedJob]:

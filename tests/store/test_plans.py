@@ -15,7 +15,7 @@ from softwalltime.accounting.writer import end_record, queue_record, start_recor
 from softwalltime.jobs import CompletedJob
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.store.engine import connect
-from softwalltime.store.history import last_id, read_history, read_new
+from softwalltime.store.history import last_ended_since, last_id, read_history, read_new
 from softwalltime.store.jobs import read_jobs, vacuum_analyze
 from softwalltime.store.retention import Retention, prune
 from softwalltime.store.start_times import FORGOTTEN, StoredStart, judge_starts, publish_starts
@@ -112,6 +112,12 @@ def the_last_jobs_of_each_user(engine: Engine) -> object:
 def the_last_jobs_of_each_user_and_all_of_a_month(engine: Engine) -> object:
     with engine.connect() as connection:
         return list(read_history(connection, 15, (JOBS - 500) * STEP, JOBS * STEP))
+
+
+@reader
+def since_when_the_last_jobs_ended(engine: Engine) -> object:
+    with engine.connect() as connection:
+        return last_ended_since(connection, 1000, JOBS * STEP)
 
 
 @reader

@@ -17,16 +17,20 @@ DAYS = 60
 """Days of a store that are read at least, and of each user the last jobs."""
 
 
-def needed(history: History, now: int) -> tuple[int | None, int | None]:
+def needed(history: History, now: int, since_last: Callable[[int], int]) -> tuple[int | None, int | None]:
     """Return how many last jobs of each user, and since when all jobs (epoch seconds), a forecast needs; None: all.
 
     They are what the predictor needs, and enough to know its errors.
 
     :param history: what the predictor needs.
+    :param since_last: since when so many jobs ended, the last ones by ``now``; epoch seconds.
     """
     if history.per_user is None or history.seconds is None:
         return None, None
-    return max(KEPT_PER_USER, history.per_user), now - max(DAYS * 86400, history.seconds)
+    begin = now - history.seconds
+    if history.most is not None:
+        begin = max(begin, since_last(history.most))
+    return max(KEPT_PER_USER, history.per_user), min(now - DAYS * 86400, begin)
 
 
 def learn_history(

@@ -21,11 +21,13 @@ class History:
     """The past jobs that a new predictor must learn to answer like one that learnt all jobs.
 
     These are the last ``per_user`` jobs of each user that ran, the last ``per_user`` that ran and had a walltime, and
-    all jobs that ended in the last ``seconds``. ``None``: all jobs.
+    all jobs that ended in the last ``seconds``. ``None``: all jobs.  Where more than ``most`` jobs ended in the last
+    ``seconds``, the last ``most`` of them are enough; ``None``: they are not.
     """
 
     per_user: int | None = 0
     seconds: int | None = 0
+    most: int | None = None
 
 
 EVERYTHING = History(per_user=None, seconds=None)

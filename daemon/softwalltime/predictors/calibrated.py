@@ -55,6 +55,8 @@ LATENESS = SETTLED // 2
 """Seconds by which a job may become known late without a change of any later answer."""
 DAYS = 400
 """Days of history from which a new predictor learns."""
+MOST_OF_THEM = 300_000
+"""Of these days' jobs the last ones, from which it learns.  The price forgets 78% of what came before."""
 PRESENT = 1000
 """Waiting and running jobs of one user that count as submissions since a past job, the last ones."""
 PROJECTS = 8192
@@ -135,8 +137,8 @@ class Calibrated(Predictor):
 
     @property
     def history(self) -> History:
-        """The last jobs of each user, and all of the last ``DAYS``."""
-        return History(per_user=LEAST, seconds=DAYS * 86400)
+        """The last jobs of each user, and those of the last ``DAYS``."""
+        return History(per_user=LEAST, seconds=DAYS * 86400, most=MOST_OF_THEM)
 
     @property
     def contents(self) -> str:

@@ -138,12 +138,15 @@ class Champion(Predictor):
 
     @property
     def history(self) -> History:
-        """What the predictors need, and all jobs of the last ``DAYS``."""
+        """What the predictors need, and the jobs of the last ``DAYS``: as many as those that count them need."""
         wanted = [predictor.history for predictor in self._asked]
         if any(each.per_user is None or each.seconds is None for each in wanted):
             return History(per_user=None, seconds=None)
+        by_time = [each for each in wanted if each.seconds]
         return History(
-            max(each.per_user or 0 for each in wanted), max(DAYS * _DAY, *(each.seconds or 0 for each in wanted))
+            max(each.per_user or 0 for each in wanted),
+            max(DAYS * _DAY, *(each.seconds or 0 for each in wanted)),
+            max((each.most or 0 for each in by_time), default=None) if all(each.most for each in by_time) else None,
         )
 
     @property

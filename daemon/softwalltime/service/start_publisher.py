@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import partial
 from threading import Thread
 from typing import Any
 
@@ -40,7 +41,7 @@ from softwalltime.service.snapshot_source import SnapshotSource
 from softwalltime.service.start_options import StartOptions, start_options
 from softwalltime.service.status import QueueStarts, StartsStatus
 from softwalltime.settings import Settings
-from softwalltime.store.history import last_id, read_history, read_new
+from softwalltime.store.history import last_ended_since, last_id, read_history, read_new
 from softwalltime.store.opening import open_store
 from softwalltime.store.start_times import (
     JudgedStart,
@@ -143,7 +144,9 @@ class StartPublisher:
         learning = ForecastLearning(predictor, teaching, arrivals=self._options.arrivals, server=server)
         with self._engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
             newest = last_id(connection)
-            learning.history(read_history(connection, *needed(predictor.history, now), now, teaching), now)
+            since_last = partial(last_ended_since, connection, now=now)
+            wanted = needed(predictor.history, now, since_last)
+            learning.history(read_history(connection, *wanted, now, teaching), now)
         calibration = None if self._options.calibration is None else load_calibration(self._options.calibration)
         self._remark = " ".join(why_not_corrected(calibration, spec, learning.jobs, self._options.arrivals))
         base = None if calibration is None or self._remark else calibration.corrections

@@ -9,15 +9,15 @@ Intervals are measured with the monotonic clock, because the host's clock may be
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, suppress
 from threading import Event, Thread
 from typing import TypeVar
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from softwalltime.errors import SoftwalltimeError, SourceError
-from softwalltime.predictors.base import EVERYTHING, History
+from softwalltime.predictors.base import History
 from softwalltime.service.follow import INTERVAL, LONGEST_PAUSE, Follower
 from softwalltime.service.observing import JobWatch
 from softwalltime.service.prediction_service import PredictionService
@@ -25,7 +25,7 @@ from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
 from softwalltime.store.current import read_current
 from softwalltime.store.daily import recent_quality, recent_waits, refresh
-from softwalltime.store.history import last_id, read_history, read_new, set_teaching
+from softwalltime.store.history import last_ended_since, last_id, read_history, read_new, set_teaching
 from softwalltime.store.quality import Quality, WaitOfSize
 from softwalltime.store.retention import RefusalReason, Retention, RetentionRun, prune
 from softwalltime.store.statement_timeout import StatementMonitor
@@ -217,9 +217,8 @@ class Worker:
         begin = self._monotonic()
         # A fresh one for each attempt: the store may fail half-way, and no job must be learnt twice.
         predictions = wanted.fresh()
-        history = together(predictor.history for predictor in predictions.predictors)
+        histories = [predictor.history for predictor in predictions.predictors]
         now = int(self._clock())
-        since = now - history.seconds if history.seconds else None
         with engine.begin() as connection:
             set_teaching(connection, predictions.teaching)
         with (
@@ -227,7 +226,7 @@ class Worker:
             engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection,
         ):
             newest = last_id(connection)
-            jobs = read_history(connection, history.per_user, since, now, predictions.teaching)
+            jobs = read_history(connection, *together(connection, histories, now), now, predictions.teaching)
             predictions.learn(self._until_stopped(jobs))
         self._last_id = newest
         if predictions.fit_seconds is not None:
@@ -362,12 +361,18 @@ def _fit(predictions: PredictionService, now: int) -> None:
         log.info("fitted predictors in %.1f s", time.monotonic() - begin)
 
 
-def together(histories: Iterator[History]) -> History:
-    """Return the smallest history that satisfies all of them."""
-    per_user = seconds = 0
+def together(connection: Connection, histories: Collection[History], now: int) -> tuple[int | None, int | None]:
+    """Return how many last jobs of each user, and since when all jobs (epoch seconds), satisfy all of them.
+
+    ``None`` twice: all jobs; ``None`` for the time: none by time.
+    """
+    per_user, since = 0, now
     for history in histories:
         if history.per_user is None or history.seconds is None:
-            return EVERYTHING
+            return None, None
         per_user = max(per_user, history.per_user)
-        seconds = max(seconds, history.seconds)
-    return History(per_user, seconds)
+        begin = now - history.seconds
+        if history.most is not None:
+            begin = max(begin, last_ended_since(connection, history.most, now))
+        since = min(since, begin)
+    return per_user, since if since < now else None

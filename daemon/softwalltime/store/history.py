@@ -61,6 +61,16 @@ def read_history(
     yield from map(job_of, stream(connection, wanted.select_from(source)))
 
 
+def last_ended_since(connection: Connection, count: int, now: int) -> int:
+    """Return since when the last ``count`` jobs ended, epoch seconds; 0 where there are no more of them.
+
+    :param now: the last jobs are those that ended by this time.
+    """
+    ends = select(_jobs.end_time).where(_jobs.end_time <= now).order_by(_jobs.end_time.desc())
+    found: int | None = connection.execute(ends.offset(count).limit(1)).scalar_one_or_none()
+    return 0 if found is None else found + 1
+
+
 def _teaches(teaching: Collection[State]) -> ColumnElement[bool]:
     return _jobs.state == any_(cast([state.value for state in teaching], ARRAY(job_state)))
 

@@ -1,6 +1,7 @@
 """Where the predicted runtimes of a forecast come from: accounting logs, or the daemon's store."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from softwalltime.cli.options import LazySettings
 from softwalltime.cli.progress import progress_bar
@@ -56,9 +57,9 @@ def learn(
 
 def _stored(settings: LazySettings, history: History, now: int) -> Sequence[CompletedJob]:
     """The jobs of the store that the predictor needs, and enough of them to know its errors."""
-    from softwalltime.store.history import read_history
+    from softwalltime.store.history import last_ended_since, read_history
     from softwalltime.store.opening import open_store
 
-    per_user, since = needed(history, now)
     with open_store(settings()) as engine, engine.connect() as connection:
+        per_user, since = needed(history, now, partial(last_ended_since, connection, now=now))
         return list(read_history(connection, per_user, since, now, settings().teaching))

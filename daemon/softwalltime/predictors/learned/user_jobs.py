@@ -71,6 +71,10 @@ class UserJobs:
         key = (job_id, tuple(row))
         while place and columns[END, place - 1] == end and (self.ids[place - 1], tuple(columns[:, place - 1])) > key:
             place -= 1
+        if place == count:
+            columns[:, count] = row
+            self.ids.append(job_id)
+            return
         columns[:, place + 1 : count + 1] = columns[:, place:count].copy()
         columns[:, place] = row
         self.ids = [*self.ids[:place], job_id, *self.ids[place:]]

@@ -1,0 +1,39 @@
+"""Which jobs of the store the daemon's predictors learn at its start."""
+
+import pytest
+from sqlalchemy import Engine
+
+from softwalltime.predictors.base import EVERYTHING, History
+from softwalltime.predictors.registry import make
+from softwalltime.service.worker import together
+from tests.samples import job
+from tests.store.stored import add_jobs
+
+NOW = 1_700_000_000
+DAY = 86400
+
+
+@pytest.mark.postgres
+def test_it_is_what_all_of_them_need_and_of_the_jobs_by_time_no_more_than_are_enough(engine: Engine) -> None:
+    with engine.begin() as connection:
+        add_jobs(connection, [job(job_id=f"{day}.srv", end=NOW - day * DAY) for day in range(30)])
+    both, few = History(2, 20 * DAY), History(5, 25 * DAY, most=10)
+    with engine.connect() as connection:
+
+        def found(*histories: History) -> tuple[int | None, int | None]:
+            return together(connection, histories, NOW)
+
+        assert found(History()) == (0, None)
+        assert found(both) == (2, NOW - 20 * DAY)
+        assert found(few) == (5, NOW - 10 * DAY + 1)
+        assert found(few, both) == (5, NOW - 20 * DAY)
+        assert found(History(5, 25 * DAY, most=100), both) == (5, NOW - 25 * DAY)
+        assert found(few, EVERYTHING) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("of", "most"),
+    [("calibrated/v1", 300_000), ("calibrated/percentile", None), ("v1/v3", None)],
+)
+def test_the_champion_needs_as_many_jobs_as_those_it_chooses_among(of: str, most: int | None) -> None:
+    assert make(f"champion:of={of}").history.most == most
