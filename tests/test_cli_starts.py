@@ -44,7 +44,7 @@ def test_each_waiting_job_has_an_expected_start_ranges_and_a_reason(
     assert "2 running jobs, 9 waiting, 16 processors\nruntimes: walltimes, as neither a store nor --log" in captured.out
     assert re.search(r"\| 3\.pbs1 +\| bob +\| long +\| +16 \| +2 h \| +16:00 \|", captured.out)
     assert "reservation R71.pbs1 ends at 16:00" in captured.out
-    assert "| it is held (Hold_Types = u) and cannot start before it is released" in captured.out
+    assert "| it is held by its user (Hold_Types = u) and cannot start before it is released" in captured.out
     assert "fair share is on: the order is approximated by the order of arrival" in captured.err
     # A range is worth more than the size of the job.
     monkeypatch.setenv("COLUMNS", "80")

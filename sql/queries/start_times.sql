@@ -90,6 +90,16 @@ FROM (
 WHERE known.server = :server AND known.job_id = found.job_id AND known.forecast_at = found.forecast_at
 RETURNING known.server, known.job_id, known.forecast_at, known.started, known.raw;
 
+-- name: withdraw_starts
+-- Delete the open forecasts of a server's jobs that the scheduler may not start before a later time than they assumed: the
+-- jobs are held, or were delayed.  Return whose forecasts they were.
+DELETE FROM softwalltime.start_times AS open
+USING unnest(CAST(:job_id AS text[]), CAST(:not_before AS bigint[])) AS blocked (job_id, not_before)
+WHERE open.server = :server AND open.started IS NULL AND open.job_id = blocked.job_id
+    -- The first value is after how many seconds the wait that was forecast begins.
+    AND coalesce(open.forecast_at + open.raw[1], open.expected) < blocked.not_before
+RETURNING open.job_id;
+
 -- name: judged_starts
 -- Return the last :most judged forecasts of a server of which it is known what they were before any correction.
 SELECT server, job_id, forecast_at, started, raw FROM softwalltime.start_times

@@ -111,3 +111,33 @@ def test_the_daemon_publishes_starts_and_survives_what_may_happen(
             return set(rows.scalars())
 
     until(lambda: {first, second} <= judged(), 180, "the forecasts are judged")
+
+
+def test_a_job_that_its_user_holds_is_judged_from_its_release_on(
+    lab: Lab, publishing: Publishing, engine: Engine
+) -> None:
+    options = ("-q", "short", "-l", "walltime=600", "-l", "select=1:ncpus=16")
+    running = lab.qsub(*options, command=("/bin/sleep", "600"))
+    lab.wait(running, "R")
+    job = lab.qsub(*options, command=("/bin/sleep", "1"))
+
+    def kept() -> list[tuple[int, int | None]]:
+        statement = text("SELECT forecast_at, started FROM softwalltime.start_times WHERE job_id = :job ORDER BY 1")
+        with engine.connect() as connection:
+            return [(row.forecast_at, row.started) for row in connection.execute(statement, {"job": job})]
+
+    def waits_for() -> str:
+        with engine.connect() as connection:
+            return next((each.start.waits_for for each in read_expected(connection) if each.start.job_id == job), "")
+
+    until(kept, 60, "a forecast is kept")
+    lab.must("qhold", job, user="alice")
+    until(lambda: waits_for().startswith("it is held by its user (Hold_Types = u)"), 60, "it is known to be held")
+    assert kept() == []
+    lab.must("qrls", job, user="alice")
+    until(kept, 60, "it is forecast again")
+    (released, _), *_ = kept()
+    lab.must("qdel", "-W", "force", running)
+    lab.qmgr("set server scheduling = True")
+    until(lambda: all(started for _, started in kept()), 180, "the forecasts are judged")
+    assert kept()[0][0] == released

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from softwalltime.forecast.calibration import GROUPS, LEAST, Calibration, Corrections, WaitForecast
+from softwalltime.forecast.calibration import GROUPS, MIXED, Calibration, Corrections, WaitForecast
+from softwalltime.forecast.past_errors import LEAST
 from softwalltime.forecast.self_calibration import (
     REMEMBERED,
     JudgedForecast,
@@ -173,6 +174,7 @@ def test_a_range_that_passed_is_not_learnt_again_where_the_log_comes_after_the_l
     behind.still_waiting(set(), started + 86400)
     for each in (in_time, behind):
         each.learn(JudgedForecast(f"{number}.srv", made, started, given) for number in range(LEAST - 1))
+        each.still_waiting(set(), started + 86400)
     assert levels(behind, given.wait) == levels(in_time, given.wait)
 
 
@@ -220,7 +222,7 @@ def test_forecasts_of_a_job_that_has_waited_as_long_as_it_still_is_to_wait_are_a
 def test_a_job_of_many_forecasts_weighs_as_much_as_one_of_a_single() -> None:
     found = WaitForecast(100.0, 100.0, 100.0, (90.0, 95.0, 105.0, 110.0))
     calibration = Calibration()
-    for number in range(LEAST):
+    for number in range(3 * LEAST):
         late = number % 2 == 0
         for _ in range(9 if late else 1):
             calibration.add(found, Corrections(((0.0, 0.0),) * GROUPS, ((),) * GROUPS), 200.0 if late else 60.0, number)
@@ -228,3 +230,44 @@ def test_a_job_of_many_forecasts_weighs_as_much_as_one_of_a_single() -> None:
     # Half of the jobs start after 60 s and half after 200 s, whatever the forecasts.
     assert low == lower == pytest.approx(60, abs=1)
     assert high == upper == pytest.approx(200, abs=1)
+
+
+def waiting(number: int) -> WaitForecast:
+    """A forecast of a job that has waited for an hour: by drawn runtimes it starts at once, by walltimes much later."""
+    return WaitForecast(60.0 + number, 30_000.0, 60.0, (30.0, 50.0, 70.0, 90.0), 3600.0)
+
+
+def test_a_job_that_has_outlasted_a_forecast_teaches_which_part_was_the_best_before_it_starts() -> None:
+    watching, restarted = SelfCalibration(), SelfCalibration()
+    made, now, started = 1_000_000, 1_100_000, 1_200_000
+    jobs = {f"{number}.srv" for number in range(2 * MIXED)}
+    for number, job in enumerate(sorted(jobs)):
+        watching.watch(job, made, RawForecast(0.0, waiting(number)))
+    watching.still_waiting(jobs, made + 29_000)
+    assert watching.corrections_for(waiting(0)).mixed(waiting(0))[0] == 60.0
+    watching.still_waiting(jobs, now)
+    expected = watching.corrections_for(waiting(0)).mixed(waiting(0))[0]
+    assert expected > 20_000
+    # It is learnt once; a process that was restarted learns the same at the start.
+    judged = [
+        JudgedForecast(job, made, started, RawForecast(0.0, waiting(number))) for number, job in enumerate(sorted(jobs))
+    ]
+    for each in (watching, restarted):
+        each.learn(judged)
+        assert each.corrections_for(waiting(0)).mixed(waiting(0))[0] == pytest.approx(expected)
+
+
+def test_what_a_job_waits_while_it_is_held_teaches_nothing() -> None:
+    calibration = SelfCalibration()
+    for batch in repeated(3 * LEAST, seed=9):
+        calibration.learn(batch)
+    made, given = 2_000_000, raw(50.0)
+    before = levels(calibration, given.wait)
+    calibration.watch("held.srv", made, given)
+    calibration.still_waiting(set(), made + 60)
+    # It is released, and gets forecasts again: the ends of the earlier ranges have passed meanwhile.
+    calibration.watch("held.srv", made + 4000, given)
+    calibration.still_waiting({"held.srv"}, made + 4010)
+    assert levels(calibration, given.wait) == pytest.approx(before)
+    calibration.still_waiting({"held.srv"}, made + 8000)
+    assert levels(calibration, given.wait)[-1] > before[-1] + 1

@@ -159,7 +159,7 @@ def test_the_expected_start_is_as_likely_early_as_late_and_not_the_mean_of_a_lon
 def test_jobs_that_cannot_start_have_a_reason_in_place_of_a_forecast() -> None:
     queue = model_of(snapshot_of(recorded_output()))
     reasons = {each.job.submission.job_id: each.reason for each in queue.impossible}
-    assert reasons["6.pbs1"] == "it is held (Hold_Types = u) and cannot start before it is released"
+    assert reasons["6.pbs1"] == "it is held by its user (Hold_Types = u) and cannot start before it is released"
     assert reasons["7.pbs1"].startswith("it waits for other jobs (afterok:3.pbs1@pbs1)")
     assert reasons["9.pbs1"] == "it needs 64 processors, the vnodes that are up have 16"
     assert [job.submission.job_id for job in queue.live] == [

@@ -119,6 +119,36 @@ def test_jobs_that_end_between_looks_teach_and_judge_the_forecasts(site: Site) -
     assert (quality.queue, quality.forecasts, quality.bias) == ("short", 1, 2400)
 
 
+def test_a_job_that_its_user_holds_is_judged_from_its_release_on(site: Site) -> None:
+    publisher = site.publisher()
+    publisher.step(site.now)
+    site.server.add("2.pbs1", job_state="H", Hold_Types="u", etime="")
+    publisher.step(site.now + 300)
+
+    def forecasts() -> list[int]:
+        with site.engine.connect() as connection:
+            rows = connection.execute(text("SELECT forecast_at FROM softwalltime.start_times WHERE job_id = '2.pbs1'"))
+            (now,) = [each.start for each in read_expected(connection) if each.start.job_id == "2.pbs1"]
+        assert (now.expected is None) == now.waits_for.startswith("it is held by its user (Hold_Types = u)")
+        return sorted(rows.scalars())
+
+    assert forecasts() == []
+    released = site.now + 7200
+    site.server.add("2.pbs1", job_state="Q", Hold_Types="n", etime=str(released - 10))
+    publisher.step(released)
+    assert forecasts() == [released]
+    site.server.add("2.pbs1", job_state="R", stime=str(released + 60))
+    with site.engine.begin() as connection:
+        add_jobs(connection, [
+            job("alice", submitted=site.now - 58, end=released + 120, runtime=60, walltime=7200, job_id="2.pbs1",
+                start=released + 60, server="pbs1")
+        ])  # fmt: skip
+    publisher.step(released + 120)
+    with site.engine.connect() as connection:
+        (row,) = connection.execute(text("SELECT * FROM softwalltime.start_scores")).all()
+    assert (row.forecasts, row.wait) == (1, 60)
+
+
 def test_judged_forecasts_correct_the_next_ones_also_after_a_restart(site: Site) -> None:
     begin = site.now - 60 * 1000
     with site.engine.begin() as connection:

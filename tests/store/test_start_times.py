@@ -20,6 +20,7 @@ from softwalltime.store.start_times import (
     publish_starts,
     read_expected,
     start_quality,
+    withdraw_starts,
 )
 from tests.samples import job
 from tests.store.stored import add_jobs
@@ -240,3 +241,23 @@ def test_old_forecasts_are_thinned_to_the_first_of_each_job_and_then_deleted(eng
     list(prune(engine, Retention(30, 0), now))
     with engine.connect() as connection:
         assert [now - int(str(row[1])) for row in kept(connection)] == [THINNED - 60, THINNED - 60 - GAP, 0, -GAP]
+
+
+def test_forecasts_of_a_job_that_is_held_or_delayed_afterwards_are_withdrawn(connection: Connection, now: int) -> None:
+    delayed = (600.0, *(0.0,) * 8)
+    publish(
+        connection, now, *(forecast(f"{each}.srv", now, 100) for each in ("held", "later", "waits", "started")),
+        forecast("delayed.srv", now, 700, raw=delayed), forecast("unknown.srv", now, 700),
+    )  # fmt: skip
+    publish(connection, now, forecast("held.srv", now, 100), server="other")
+    set_current(connection, [CurrentJob(job(job_id="started.srv", submitted=now).submission, "srv", now + 60)])
+    judge_starts(connection, "srv", now + 120)
+    assert withdraw_starts(connection, "srv", {}) == frozenset()
+    until = {"held.srv": 2**62, "started.srv": 2**62}
+    until |= dict.fromkeys(("later.srv", "delayed.srv", "unknown.srv", "none.srv"), now + 600)
+    assert withdraw_starts(connection, "srv", until) == {"held.srv", "later.srv"}
+    rest = connection.execute(text("SELECT server, job_id FROM softwalltime.start_times")).all()
+    srv = [("srv", f"{each}.srv") for each in ("delayed", "started", "unknown", "waits")]
+    assert sorted(map(tuple, rest)) == [("other", "held.srv"), *srv]
+    # It is delayed anew: what was forecast for the first time does not hold.
+    assert withdraw_starts(connection, "srv", {"delayed.srv": now + 601}) == {"delayed.srv"}

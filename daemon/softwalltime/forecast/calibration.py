@@ -14,6 +14,8 @@ those of jobs that have waited, as errors have another sign: a job that waits st
 Jobs that are expected to start at once are a class of their own: a scheduling cycle and the start of a job take a few
 seconds, and their ranges have no width before any correction.
 
+Quantiles of few past errors, and of the errors of jobs that wait still, are in :mod:`.past_errors`.
+
 Past errors are not those of the next month, so the level at which their quantile is taken is itself corrected: by
 STEP up for each start above the quantile and down for each one below, in the proportion that holds the promised share
 in the long run whatever the errors are (adaptive conformal inference, Gibbs & Candes 2021).  That a start is above is
@@ -22,14 +24,14 @@ known when the quantile has passed, not only when the job starts.
 
 import math
 from bisect import bisect_right
-from collections import Counter, deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from softwalltime.forecast.past_errors import LEAST, SOON, PastErrors
 from softwalltime.forecast.start_times import LEVELS
 from softwalltime.forecast.weighting import Mixtures
 
@@ -37,14 +39,10 @@ Floats = NDArray[np.float64]
 
 POINT = 2
 """Place of the expected wait among the five values of a forecast: two lower ends, it, two upper ends."""
-SOON = 1800.0
-"""Seconds that are added to a wait before its logarithm is taken."""
 CLASSES = (600.0, 3600.0, 4 * 3600.0, 12 * 3600.0, 48 * 3600.0)
 """Bounds of the classes of expected waits, in seconds."""
-KEPT = 400
-"""Past errors that are kept of each class for its ranges."""
-LEAST, MIXED = 20, 40
-"""Judged jobs from which the ranges of a class are corrected, and from which the forecasts of a phase are mixed."""
+MIXED = 40
+"""Judged jobs from which the forecasts of a phase are mixed."""
 LATER, SHORTLY = 1800.0, 30.0
 """Seconds that a job has waited from which a forecast is no longer one at the submission, at most and at least.
 
@@ -58,10 +56,6 @@ GROUPS = 2 * OF_PHASE
 """Groups of forecasts: those at the submission, at once and by class, then those of jobs that have waited."""
 STEP = 0.01
 """How much one start changes the level of a quantile, times the share of the starts on the other side."""
-_OUTERMOST = 0.005
-"""A level nearer to 0 or 1 than this is beyond the past errors: the quantile moves on from the last of them."""
-_BEYOND = 10.0
-"""How far it moves in log(wait + 30 min) by a level of 1: by about a tenth for each start that is outside."""
 _FURTHEST = 0.2
 """A level is moved by at most so much, for the group and again for its phase."""
 
@@ -78,6 +72,11 @@ class WaitForecast(NamedTuple):
     like_jobs: float
     ranges: tuple[float, ...]
     waited: float = 0.0
+
+    @property
+    def parts(self) -> tuple[float, float, float]:
+        """The forecasts that are mixed."""
+        return self.median, self.by_walltimes, self.like_jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +129,10 @@ class Calibration:
         # Of each group, of one phase (at the submission, later), and of all.
         names = [*range(GROUPS), "submission", "later", "all"]
         self._mixtures = Mixtures(3, MIXED)
-        self._relative: dict[int | str, deque[Floats]] = {name: deque(maxlen=KEPT) for name in names}
-        self._jobs: dict[int | str, deque[Hashable]] = {name: deque(maxlen=KEPT) for name in names}
+        self._errors = {name: PastErrors() for name in names}
         self._moved = {name: [0.0] * len(LEVELS) for name in names}
         self._longest = 0.0
+        self._now = 0.0
         # Of each group as far as it was asked for since the last change: thousands of jobs are corrected by one state.
         self._known: dict[int, Corrections] = {}
 
@@ -145,19 +144,53 @@ class Calibration:
         :param given: the corrections with which its start was forecast.
         :param actual: how long it waited from the moment of the forecast on, in seconds.
         :param job: forecasts of one job count as one, as their errors depend on each other; ``None``: of another job.
-        :param weight: what the forecast counts as in the weights.
+        :param weight: what the forecast counts as in the weights; 0: they have learnt from it.
         """
         self._known.clear()
         job = object() if job is None else job
-        relative = np.log(actual + SOON) - np.log(np.maximum(given.mixed(found)[1], 0) + SOON)
         group = _group(found)
         self._longest = max(self._longest, actual)
-        self._mixtures.learn(
-            group, _trusted(group), (found.median, found.by_walltimes, found.like_jobs), actual, weight
-        )
+        if weight:
+            self.weigh(found, actual, weight)
+        forecast = _logarithms(given, found)
         for name in _taught(group):
-            self._relative[name].append(relative)
-            self._jobs[name].append(job)
+            self._errors[name].judged(job, forecast, actual)
+
+    def weigh(self, found: WaitForecast, actual: float, weight: float) -> None:
+        """Let the weights learn from a forecast.
+
+        :param actual: how long the job waited from the moment of the forecast on, in seconds.
+        :param weight: what the forecast counts as.
+        """
+        self._known.clear()
+        group = _group(found)
+        self._mixtures.learn(group, _trusted(group), found.parts, actual, weight)
+
+    def outlasted(self, found: WaitForecast, weight: float) -> None:
+        """Let the weights learn from a forecast all parts of which have passed.
+
+        By how much one of them is better than another is known then, whenever the job starts.
+        """
+        self.weigh(found, max(found.parts) + 1, weight)
+
+    def watch(self, found: WaitForecast, given: Corrections, job: Hashable, begin: float) -> None:
+        """Note a forecast of a job that waits: as long as it does, the error is known to be as large as that at least.
+
+        :param begin: when the wait that is forecast begins, in epoch seconds.
+        """
+        forecast = _logarithms(given, found)
+        for name in _taught(_group(found)):
+            self._errors[name].watch(job, forecast, begin)
+
+    def forget(self, job: Hashable) -> None:
+        """Forget the forecasts of a job that waits no more."""
+        for errors in self._errors.values():
+            errors.forget(job)
+
+    def advance(self, now: float) -> None:
+        """Let the jobs that wait have waited until ``now`` (epoch seconds)."""
+        self._known.clear()
+        self._now = max(self._now, now)
 
     def held(self, found: WaitForecast, column: int, weight: float = 1.0) -> None:
         """Learn that a job started before the end of a range that was given for it.
@@ -211,41 +244,19 @@ class Calibration:
         name = self._enough(*_chain(group))
         if name is None:
             return ()
-        past, own, phase = np.array(self._relative[name]), self._moved[group], self._moved[_phase(group)]
-        weights = _by_job(self._jobs[name])
-        return tuple(
-            _quantile(past[:, column], level + own[column] + phase[column], weights)
-            for column, level in enumerate(LEVELS)
-        )
+        own, phase = self._moved[group], self._moved[_phase(group)]
+        levels = [level + sum(moved) for level, *moved in zip(LEVELS, own, phase, strict=True)]
+        return self._errors[name].quantiles(levels, self._now)
 
     def _enough(self, *names: int | str) -> int | str | None:
         """Whose errors to take: the first of these that are of enough jobs; ``None``: none are."""
-        return next((name for name in names if len(set(self._jobs[name])) >= LEAST), None)
+        return next((name for name in names if self._errors[name].jobs >= LEAST), None)
 
 
-def _by_job(jobs: Iterable[Hashable]) -> Floats:
-    """A weight for each error, 1 in sum for each job."""
-    names = list(jobs)
-    counts = Counter(names)
-    return np.array([1 / counts[name] for name in names])
-
-
-def _quantile(errors: Floats, level: float, weights: Floats) -> float:
-    """The quantile of past errors; beyond the outermost ones for a level that is no share.
-
-    >>> errors = np.array([0.0, 1.0, 2.0])
-    >>> _quantile(errors, 0.5, np.array([1.0, 1.0, 1.0])), _quantile(errors, 0.5, np.array([2.0, 1.0, 1.0]))
-    (1.0, 0.75)
-    """
-    inside = min(max(level, _OUTERMOST), 1 - _OUTERMOST)
-    if weights.min() == weights.max():
-        found = float(np.quantile(errors, inside))
-    else:
-        # Linear between the errors, as numpy's is with equal weights.
-        order = np.argsort(errors)
-        below = np.cumsum(weights[order]) - weights[order]
-        found = float(np.interp(inside * below[-1], below, errors[order]))
-    return found + _BEYOND * (level - inside)
+def _logarithms(given: Corrections, found: WaitForecast) -> Floats:
+    """The quantiles of a forecast, moved with the mixture, as their errors are measured."""
+    found_logarithms: Floats = np.log(np.maximum(given.mixed(found)[1], 0) + SOON)
+    return found_logarithms
 
 
 def _chain(group: int) -> tuple[int | str, ...]:
@@ -263,8 +274,13 @@ def _trusted(group: int) -> int | str:
     return group if group % OF_PHASE == AT_ONCE else _phase(group)
 
 
+def later(found: WaitForecast) -> bool:
+    """Whether it is the forecast of a job that has waited, not one at the submission."""
+    return _group(found) >= OF_PHASE
+
+
 def _phase(group: int) -> str:
-    return "submission" if group < OF_PHASE else "later"
+    return "later" if group >= OF_PHASE else "submission"
 
 
 def _group(found: WaitForecast) -> int:

@@ -21,6 +21,8 @@ MANY = 300
 """Jobs from which several reservations are too expensive for hundreds of runs."""
 EXPENSIVE = 1000
 """Jobs from which a run with limits or a formula is expensive."""
+_HOLDERS = {"u": "its user", "o": "an operator", "s": "an administrator or PBS", "p": "PBS, for a wrong password"}
+"""Who holds a job, by the letter of Hold_Types."""
 VERY_MANY = 3000
 """Jobs from which they are too expensive for a single one."""
 
@@ -192,7 +194,8 @@ def _why_not(job: LiveJob, size: int, snapshot: ServerSnapshot, pooling: Pooling
     if job.depends and job.holds:
         return f"it waits for other jobs ({job.depends}) and cannot start before they end"
     if job.holds:
-        return f"it is held (Hold_Types = {job.holds}) and cannot start before it is released"
+        holders = " and ".join(_HOLDERS[each] for each in job.holds if each in _HOLDERS) or "PBS"
+        return f"it is held by {holders} (Hold_Types = {job.holds}) and cannot start before it is released"
     if job.state == DELAYED and job.execution_time is None:
         return "it is delayed, and until when cannot be read"
     if job.state not in (QUEUED, DELAYED):

@@ -4,25 +4,27 @@ The daemon and ``replay-starts`` correct in this one way, so that what is measur
 that is kept holds what was forecast before any correction.  When its job has started, it teaches
 :class:`.calibration.Calibration`, in the order of the starts, so that a restarted daemon that reads the last of them
 corrects as before.  Several forecasts of one job count as one.  That a job still waits at the end of a range is learnt
-at that moment.
+at that moment, and so is which part of a forecast of a job that has waited was the best, once the job has outlasted all
+of them: jobs that wait for weeks would teach weeks later.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import groupby
 from typing import NamedTuple
 
-from softwalltime.forecast.calibration import KEPT, LEAST, Calibration, Corrections, WaitForecast
+from softwalltime.forecast.calibration import Calibration, Corrections, WaitForecast, later
+from softwalltime.forecast.past_errors import OF_JOB
+from softwalltime.forecast.start_times import LEVELS
 
 REMEMBERED = 3000
 """Judged forecasts from which a new process learns, and at most at once: about a millisecond each."""
 FORGOTTEN = 7 * 86400
 """Seconds after which the start of a job that waits no more is not expected to be stored: it was deleted."""
-OF_JOB = KEPT // LEAST
-"""Judged forecasts of one job that are learnt, so that the errors that are kept are of enough jobs: one that waited for
-a month has 700."""
+_OUTLASTED = len(LEVELS)
+"""In place of the number of a quantile: all parts of the forecast have passed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class SelfCalibration:
         self._base = base
         self._calibration = Calibration()
         self._open: list[_RangeEnd] = []
-        self._given = Counter[str]()
+        self._given: dict[str, _Given] = {}
         self._left: dict[str, int] = {}
         self._passed: defaultdict[str, set[tuple[int, int]]] = defaultdict(set)
 
@@ -81,10 +83,11 @@ class SelfCalibration:
         A log that comes days later judges tens of thousands at once, of which only the last ones still count.
         """
         found = sorted(judged, key=lambda each: (each.started, each.job_id, each.made))
+        self.withdraw({each.job_id for each in found})
         for (job_id, _), each in groupby(found[-REMEMBERED:], lambda one: (one.job_id, one.started)):
             self.jobs += 1
             self._learn_job(list(each), self._passed.get(job_id, frozenset()))
-            for known in (self._given, self._passed, self._left):
+            for known in (self._passed, self._left):
                 known.pop(job_id, None)
 
     def _learn_job(self, judged: Sequence[JudgedForecast], passed: Collection[tuple[int, int]]) -> None:
@@ -98,35 +101,59 @@ class SelfCalibration:
             given = self._calibration.corrections_for(raw)
             actual = max(each.started - each.made - each.raw.delay, 0.0)
             for column, end in enumerate(_ends(given, raw)):
-                if (each.made, column) in passed:
+                if not weight or (each.made, column) in passed:
                     continue
                 learn = self._calibration.passed if actual > end else self._calibration.held
                 learn(raw, column, weight)
+            share = 1 / len(learnt) if number in learnt else 0.0
+            if later(raw):
+                share = 0.0 if (each.made, _OUTLASTED) in passed else _share(number)
+            if share:
+                self._calibration.weigh(raw, actual, share)
             if number in learnt:
-                self._calibration.add(raw, given, actual, (each.job_id, each.started), 1 / len(learnt))
+                self._calibration.add(raw, given, actual, (each.job_id, each.started), 0.0)
 
     def watch(self, job_id: str, made: int, raw: RawForecast) -> None:
         """Note a forecast that is given now and kept, corrected by what is known.
 
         :param made: now, in epoch seconds.
         """
-        weight = _step(self._given[job_id])
-        self._given[job_id] += 1
-        for column, end in enumerate(_ends(self._calibration.corrections_for(raw.wait), raw.wait)):
-            heappush(self._open, _RangeEnd(made + raw.delay + end, job_id, made, column, raw.wait, weight))
+        before = self._given.get(job_id, _Given(made, 0))
+        self._given[job_id] = _Given(before.first, before.forecasts + 1)
+        corrections = self._calibration.corrections_for(raw.wait)
+        self._calibration.watch(raw.wait, corrections, job_id, made + raw.delay)
+        if share := _share(before.forecasts):
+            found, weight, begin = raw.wait, _step(before.forecasts), made + raw.delay
+            for column, end in enumerate(_ends(corrections, found)):
+                heappush(self._open, _RangeEnd(begin + end, job_id, made, column, found, weight))
+            if later(found):
+                heappush(self._open, _RangeEnd(begin + max(found.parts), job_id, made, _OUTLASTED, found, share))
+
+    def withdraw(self, jobs: Iterable[str]) -> None:
+        """Forget what is watched of jobs that wait no more, or were held or delayed, so that it is not judged.
+
+        :param jobs: ids of the jobs.
+        """
+        for job_id in jobs:
+            self._given.pop(job_id, None)
+            self._calibration.forget(job_id)
 
     def still_waiting(self, jobs: Set[str], now: int) -> None:
         """Learn which ends of ranges have passed while their jobs wait.
 
-        :param jobs: ids of the jobs that wait.
+        :param jobs: ids of the jobs that wait for the scheduler: that are neither held nor suspended.
         """
+        self._calibration.advance(now)
         while self._open and self._open[0].time < now:
             end = heappop(self._open)
-            if end.job_id in jobs and end.job_id in self._given:
-                self._calibration.passed(end.found, end.column, end.weight)
+            given = self._given.get(end.job_id)
+            if end.job_id in jobs and given is not None and end.made >= given.first:
+                if end.column == _OUTLASTED:
+                    self._calibration.outlasted(end.found, end.weight)
+                else:
+                    self._calibration.passed(end.found, end.column, end.weight)
                 self._passed[end.job_id].add((end.made, end.column))
-        for job_id in self._given.keys() - jobs:
-            del self._given[job_id]
+        self.withdraw(self._given.keys() - jobs)
         # The record of a start may come after the look that sees the job run: what has passed is known until then.
         for job_id in self._left.keys() & jobs:
             del self._left[job_id]
@@ -144,8 +171,18 @@ class SelfCalibration:
         return found if any(found.shifts) else None
 
 
+class _Given(NamedTuple):
+    """The first of the forecasts of a job that are watched (epoch seconds), and how many there are."""
+
+    first: int
+    forecasts: int
+
+
 class _RangeEnd(NamedTuple):
-    """When a quantile of a forecast passes, in epoch seconds; ``made``: when the forecast was."""
+    """When a quantile of a forecast passes, or the last of its parts, in epoch seconds.
+
+    ``made``: when the forecast was.
+    """
 
     time: float
     job_id: str
@@ -160,9 +197,22 @@ def _ends(given: Corrections, found: WaitForecast) -> list[float]:
     return given.quantiles(found).tolist() if any(given.shifts) else []
 
 
+def _share(number: int) -> float:
+    """What the nth forecast of a job (from 0) counts as: a job that waits for a month has 700.
+
+    Of later ones ever fewer count, each for more, so that few of them are watched.
+
+    >>> [_share(number) for number in (0, 1, 14, 15, 16, 17, 30, 31)]
+    [1.0, 0.5, 0.06666666666666667, 0.125, 0.0, 0.1111111111111111, 0.0, 0.125]
+    """
+    count = number + 1
+    apart = 1 << max(count.bit_length() - 4, 0)
+    return 0.0 if count % apart else apart / count
+
+
 def _step(number: int) -> float:
-    """By how much the nth forecast of a job (from 0) moves a level: a job that waits for a month has 700."""
-    return min(3 / (number + 1), 1.0)
+    """By how much the nth forecast of a job (from 0) moves a level."""
+    return min(3 * _share(number), 1.0)
 
 
 def _thinned(numbers: Sequence[int]) -> Sequence[int]:

@@ -51,6 +51,16 @@ class LiveJob:
         """Whether it holds resources: it runs, or is exiting."""
         return self.state in OCCUPYING and self.start is not None
 
+    @property
+    def held(self) -> bool:
+        """Whether it waits for its release, by somebody or by the end of the jobs that it depends on."""
+        return not self.occupies and (self.state == HELD or bool(self.holds))
+
+    @property
+    def waits_for_scheduler(self) -> bool:
+        """Whether the scheduler may start it, now or from its ``execution_time`` on."""
+        return self.state in (QUEUED, DELAYED) and not self.held
+
 
 @dataclass(frozen=True, slots=True)
 class VnodeState:

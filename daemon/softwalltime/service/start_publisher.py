@@ -28,7 +28,7 @@ from softwalltime.forecast.history import needed, server_of
 from softwalltime.forecast.learning import ForecastLearning
 from softwalltime.forecast.queue_model import ModelledQueue, model_of
 from softwalltime.forecast.self_calibration import REMEMBERED, JudgedForecast, RawForecast, SelfCalibration
-from softwalltime.forecast.snapshot import ServerSnapshot
+from softwalltime.forecast.snapshot import DELAYED, ServerSnapshot
 from softwalltime.live.connection import PbsConnection
 from softwalltime.live.ifl import IflError
 from softwalltime.live.options import live_options
@@ -51,6 +51,7 @@ from softwalltime.store.start_times import (
     publish_starts,
     range_factor,
     start_quality,
+    withdraw_starts,
 )
 
 LOWEST = 19
@@ -60,6 +61,8 @@ LONGEST_PAUSE = 600.0
 """Seconds between two attempts while PBS or the store cannot be used, at most."""
 FRESH = 600
 """Seconds since its submission up to which a job's first forecast counts as made then, at least."""
+NEVER = 2**62
+"""In epoch seconds: when a held job may start is not known."""
 SOFT = "soft_walltime"
 
 log = logging.getLogger(__name__)
@@ -103,9 +106,11 @@ class StartPublisher:
         server = self._server(snapshot)
         with self._engine.begin() as connection:
             judged = judge_starts(connection, server, now)
+            withdrawn = withdraw_starts(connection, server, _not_before(snapshot))
         if self._options.calibrate:
             self._calibration.learn(_judged(judged, server))
-            waiting = {job.submission.job_id for job in snapshot.jobs if not job.occupies}
+            self._calibration.withdraw(withdrawn)
+            waiting = {job.submission.job_id for job in snapshot.jobs if job.waits_for_scheduler}
             self._calibration.still_waiting(waiting, now)
         learning.look(snapshot, [job for _, job in new])
         self._last_id = max((number for number, _ in new), default=self._last_id)
@@ -168,6 +173,17 @@ class StartPublisher:
     def _server(self, snapshot: ServerSnapshot) -> str:
         """The server's name as the store has it."""
         return server_of(snapshot, self._settings.server)
+
+
+def _not_before(snapshot: ServerSnapshot) -> dict[str, int]:
+    """Before when the scheduler may not start jobs, however many processors are free."""
+    found = {}
+    for job in snapshot.jobs:
+        if job.held:
+            found[job.submission.job_id] = NEVER
+        elif job.state == DELAYED and job.execution_time is not None:
+            found[job.submission.job_id] = job.execution_time
+    return found
 
 
 def _judged(starts: Sequence[JudgedStart], server: str) -> Iterator[JudgedForecast]:

@@ -1,7 +1,7 @@
 """Forecasts of starts in the store: the newest of each waiting job, and those that are kept to be judged."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
@@ -95,6 +95,17 @@ def judge_starts(connection: Connection, server: str, now: int) -> list[JudgedSt
     values = {"server": name, "now": now, "settled": FORGOTTEN, "since": now - SEARCHED}
     connection.execute(query("forget_starts"), values)
     return judged
+
+
+def withdraw_starts(connection: Connection, server: str, not_before: Mapping[str, int]) -> frozenset[str]:
+    """Delete forecasts that assumed that jobs may start earlier than they may; return whose they were.
+
+    :param not_before: ids of the server's jobs that the scheduler may not start before a time (epoch seconds).
+    """
+    if not not_before:
+        return frozenset()
+    values = {"server": storable_text(server), "job_id": [*not_before], "not_before": [*not_before.values()]}
+    return frozenset(connection.execute(query("withdraw_starts"), values).scalars())
 
 
 def judged_starts(connection: Connection, server: str, most: int) -> list[JudgedStart]:
