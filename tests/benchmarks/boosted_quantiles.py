@@ -26,7 +26,7 @@ INSTALLED = find_spec("lightgbm") is not None
 CODES = ("user", "group", "queue", "job_name")
 """Fields of a submission that are categories."""
 WEEK = 7 * 86400
-LARGE, WEEKS_OF_LARGE = 100_000, 13
+LARGE, WEEKS_OF_LARGE = 30_000, 13
 """Of workloads of so many jobs or more only the last weeks are predicted: each week takes ten fits."""
 MOST = 20_000
 """Jobs to fit to, the last ones to end."""
