@@ -6,7 +6,7 @@ against counts of all jobs: 0 if the attribute tells nothing that the distributi
 attribute with the same values shows how far from 0 chance gets.
 
 SOFTWALLTIME_TEST_LOGS names logs in place of the recorded traces, separated by colons; SOFTWALLTIME_TEST_WEIGHTS is
-that of ``attention``.
+that of ``attention``.  Before that it prints what scripts add on generated workloads (see :mod:`.bench_scripts`).
 """
 
 import os
@@ -24,6 +24,7 @@ from softwalltime.jobs import CompletedJob, Prediction
 from softwalltime.predictors.registry import make
 from softwalltime.replay.workload import Workload
 from softwalltime.text_table import table
+from tests.benchmarks import bench_scripts
 from tests.benchmarks.bench_attention import LEFT_OUT, QUANTILES, held_out
 from tests.samples import TRACES
 
@@ -45,11 +46,14 @@ ATTRIBUTES: dict[str, Callable[[CompletedJob, Last], object]] = {
     "memory requested, by powers of 2": lambda job, _: (job.submission.mem or 0).bit_length(),
     "GPUs": lambda job, _: job.submission.ngpus,
     "placement": lambda job, _: job.submission.place,
+    "submission host": lambda job, _: job.submission.submit_host,
+    "has dependencies": lambda job, _: bool(job.submission.depend),
 }
 
 
 def main() -> None:
     """Print a table for each log; attributes that have one value only are left out."""
+    bench_scripts.main()
     folder = Path(os.environ.get("SOFTWALLTIME_TEST_WEIGHTS", "/nonexistent"))
     named = os.environ.get("SOFTWALLTIME_TEST_LOGS")
     for source in map(Path, named.split(":")) if named else sorted(TRACES.glob("*.swf.gz")):

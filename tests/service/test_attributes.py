@@ -10,8 +10,11 @@ from sqlalchemy import Engine, text
 from softwalltime.accounting.scripts import script_digest
 from softwalltime.emulation.pbs.events import Event, Site, started
 from softwalltime.emulation.pbs.hook import HookScript
+from softwalltime.events import Deleted, Submitted
 from softwalltime.jobs import CompletedJob, CurrentJob, DecisionRecord
+from softwalltime.policy.site import SitePolicy
 from softwalltime.service.new_submissions import PATIENCE, NewSubmissions
+from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.recent_attributes import RecentAttributes
 from softwalltime.store.current import read_current, set_current
 from softwalltime.store.jobs import read_jobs
@@ -116,3 +119,21 @@ def test_submissions_get_their_ids_from_the_jobs_that_wait(engine: Engine) -> No
     with engine.begin() as connection:
         set_current(connection, [waiting("14.srv", NOW, "late")])
     assert new.resolve(engine) == 0, "its Q record came too late"
+
+
+def test_later_questions_about_a_job_that_waits_know_its_script() -> None:
+    service = PredictionService(
+        SitePolicy(mode="on", waiting="calibrated:weights=plain,compiled=no"), clock=lambda: NOW
+    )
+    service.learn(job(job_id=f"{n}.srv", end=NOW - n, walltime=3600, script=DIGEST) for n in range(1, 5))
+    service.ready = True
+    asked = job(job_id="9.srv", submitted=NOW, walltime=3600).submission
+
+    def basis() -> str:
+        return service.revise(asked, None, None, NOW).basis
+
+    assert "same script" not in basis()
+    service.observe([Submitted(NOW, replace(asked, script=DIGEST))])
+    assert "4 with the same script" in basis()
+    service.observe([Deleted(NOW, asked)])
+    assert "same script" not in basis()

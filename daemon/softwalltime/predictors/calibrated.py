@@ -39,12 +39,16 @@ from softwalltime.predictors.learned.user_jobs import (
     NCPUS,
     ROW,
     RUNTIME,
+    SCRIPT,
     SHARE,
     START,
     SUBMITTED,
     WALLTIME,
     UserJobs,
+    like_script,
+    named_by_script,
     row_of,
+    runs_known_script,
     waited,
 )  # fmt: skip
 from softwalltime.reasons import Reason
@@ -203,7 +207,9 @@ class Calibrated(Predictor):
         log_price = self._prices[LATER if now - submission.submitted > SOON else AT_SUBMISSION].log
         number = self._number(shares, quantiles, walltime, submission.ncpus, log_price)
         seconds = max(number, self._minimum, float(elapsed))
-        evidence = Evidence(ids, estimate, quantiles, walltime)
+        mine = known.asked[SCRIPT]
+        same_script = known.ended[SCRIPT] == mine if mine else None
+        evidence = Evidence(ids, estimate, quantiles, walltime, same_script)
         return Prediction(seconds, "{}", (evidence,), quantiles, walltime)
 
     def restates(self, other: Predictor) -> bool:
@@ -251,6 +257,8 @@ class Calibrated(Predictor):
         self, now: int, row: Row, key: Key, ended: Floats, running: Floats, times: Floats, keys: Floats, waiting: int
     ) -> Known:
         """Return what is known about a job, with that of its project and queue."""
+        if runs_known_script(row, ended):
+            ended, running, row = like_script(row, ended), like_script(row, running), named_by_script(row)
         project = self._project(key, now)
         if self._weights is None:
             return Known(now, row, ended, running, times, project, self._everybody)

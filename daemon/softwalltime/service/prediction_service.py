@@ -4,11 +4,12 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import replace
 from heapq import heappop, heappush
 from threading import Lock
 from time import time
 
-from softwalltime.events import Event, Kind
+from softwalltime.events import Deleted, Ended, Event, Kind
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.policy.clamp import soft_walltime
 from softwalltime.policy.decide import Decision, decide
@@ -58,6 +59,8 @@ class PredictionService:
         self._lock = Lock()
         self._future: list[tuple[int, int, CompletedJob]] = []
         self._taken = 0
+        self._scripts: dict[str, str] = {}
+        """Scripts of jobs that wait or run, by job id: only the hook's questions say them."""
         wanted = policy.specs() if specs is None else specs
         self._predictors: dict[str, Predictor] = {spec: make(spec) for spec in sorted(wanted)}
         with_shadows = specs is None and bool(policy.shadows)
@@ -116,10 +119,18 @@ class PredictionService:
     def observe(self, events: Iterable[Event]) -> None:
         """Show these events to the predictors that observe; a request waits for one event at most."""
         for event in events:
+            self._note_script(event)
             with self._lock:
                 self._show(event, self._live())
             if self.shadows is not None:
                 self.shadows.observe([event])
+
+    def _note_script(self, event: Event) -> None:
+        submission = event.job.submission if isinstance(event, Ended) else event.submission
+        if isinstance(event, Ended | Deleted):
+            self._scripts.pop(submission.job_id, None)
+        elif submission.script:
+            self._scripts[submission.job_id] = submission.script
 
     def _come_to(self, now: int) -> None:
         while self._future and self._future[0][0] <= now:
@@ -263,6 +274,9 @@ class PredictionService:
         :param now: epoch seconds.
         """
         kind = Kind.ALTERED if elapsed is None else Kind.STARTED
+        script = submission.script or self._scripts.get(submission.job_id, "")
+        if script != submission.script:
+            submission = replace(submission, script=script)
         return self._decide(kind, submission, has, now, elapsed or 0)
 
     def _decide(self, kind: Kind, submission: Submission, has: int | None, now: int, elapsed: int) -> Decision:

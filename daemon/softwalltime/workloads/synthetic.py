@@ -129,12 +129,13 @@ class _Jobs:
 
 
 def generate(
-    jobs: int, *, seed: int = 1, users: int = 100, processors: int = 128, start: int = START
+    jobs: int, *, seed: int = 1, users: int = 100, processors: int = 128, start: int = START, scripts: bool = False
 ) -> list[CompletedJob]:
     """Generate ``jobs`` completed jobs in order of submission: by ``ctime``, job number and array index.
 
     The same arguments always give the same jobs; a smaller workload is not a prefix of a larger one.  Submissions begin
-    at ``start`` (epoch seconds).  :func:`.start_times` schedules the jobs.  Subjobs of arrays count as jobs.
+    at ``start`` (epoch seconds).  :func:`.start_times` schedules the jobs.  Subjobs of arrays count as jobs.  With
+    ``scripts`` each application is a script of its user.
 
         >>> [(job.submission.job_id, job.submission.user, job.submission.walltime, job.runtime) for job in generate(2)]
         [('1.pbs1', 'user069', 600, 17), ('2.pbs1', 'user014', 300, 244)]
@@ -158,7 +159,7 @@ def generate(
         np.where(drawn.unlimited, FOREVER, sessions.request[drawn.session]).tolist(),
         processors,
     )
-    return _records(random, applications, sessions, drawn, submitted, starts)
+    return _records(random, applications, sessions, drawn, submitted, starts, scripts)
 
 
 def _applications(random: np.random.RandomState, users: int) -> _Applications:
@@ -303,6 +304,7 @@ def _records(
     drawn: _Jobs,
     submitted: list[int],
     starts: list[int],
+    scripts: bool,
 ) -> list[CompletedJob]:
     """Build the completed jobs."""
     application = sessions.application[drawn.session]
@@ -335,6 +337,7 @@ def _records(
             mem=asked.mem,
             select=asked.select,
             place=asked.place,
+            script=f"script{sessions.application[session]}" if scripts else "",
         )
         record = CompletedJob(
             submission=submission,

@@ -18,6 +18,7 @@ from softwalltime.predictors.learned.similarity import (
     LAST,
     LOOK_BACK,
     OTHER,
+    OTHER_SCRIPT,
     OWN,
     RUNNING,
     SAME,
@@ -32,6 +33,7 @@ from softwalltime.predictors.learned.user_jobs import (
     KILLED,
     NAME,
     NCPUS,
+    OTHER_NAME,
     QUEUE,
     RUNTIME,
     SHARE,
@@ -145,6 +147,8 @@ def fill(
             distance += 0.06
         if jobs[NAME, job] != name:
             distance += 0.3
+        if jobs[NAME, job] == OTHER_NAME:
+            distance += OTHER_SCRIPT
         since = min(total - np.searchsorted(submitted, jobs[SUBMITTED, job], "right"), 4095)
         weight = math.exp(-distance) * max(since, 1) ** -0.75
         scaled = SCALED * (walltime - jobs[WALLTIME, job]) - walltime

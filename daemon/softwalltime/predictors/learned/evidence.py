@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from softwalltime.predictors.learned.distribution import Quantiles
 from softwalltime.predictors.learned.similarity import Estimate
 
@@ -14,15 +17,24 @@ class Evidence:
 
     :param ids: job ids of the user's past jobs, in the order that the estimate's places refer to.
     :param walltime: in seconds.
+    :param same_script: whether each of the jobs of ``ids`` has the same script; ``None`` where none has.
     """
 
-    __slots__ = ("_estimate", "_ids", "_quantiles", "_walltime")
+    __slots__ = ("_estimate", "_ids", "_quantiles", "_same_script", "_walltime")
 
-    def __init__(self, ids: Sequence[str], estimate: Estimate, quantiles: Quantiles, walltime: float) -> None:
+    def __init__(
+        self,
+        ids: Sequence[str],
+        estimate: Estimate,
+        quantiles: Quantiles,
+        walltime: float,
+        same_script: NDArray[np.bool_] | None = None,
+    ) -> None:
         self._ids = ids
         self._estimate = estimate
         self._quantiles = quantiles
         self._walltime = walltime
+        self._same_script = same_script
 
     @property
     def jobs(self) -> list[tuple[str, float]]:
@@ -40,7 +52,9 @@ class Evidence:
     def __str__(self) -> str:
         jobs = self.jobs
         named = ", ".join(f"{job_id} {share:.0%}" for job_id, share in jobs[:NAMED])
-        past = f"{len(jobs)} past jobs of the user ({named})" if jobs else "no past jobs of the user"
+        same = 0 if self._same_script is None else int(self._same_script[self._estimate.jobs].sum())
+        script = f", {same} with the same script" if same else ""
+        past = f"{len(jobs)} past jobs of the user{script} ({named})" if jobs else "no past jobs of the user"
         running = f" and {self._estimate.running} running" if self._estimate.running else ""
         (low, high), (least, most) = self.range(0.5), self.range(0.9)
         return (

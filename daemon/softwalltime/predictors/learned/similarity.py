@@ -16,6 +16,7 @@ from softwalltime.predictors.learned.user_jobs import (
     KILLED,
     NAME,
     NCPUS,
+    OTHER_NAME,
     QUEUE,
     RUNTIME,
     SHARE,
@@ -37,6 +38,8 @@ SCALED = 0.35
 """Power of the ratio of walltimes by which a past runtime is scaled."""
 RUNNING = 0.7
 """Weight of a running job, relative to a completed one."""
+OTHER_SCRIPT = 1.0
+"""Distance added to that of a past job with another script, where the user has past jobs with the same one."""
 ALIKE, OTHER = math.log(1.10), math.log(1.28)
 """Logarithms by which parts of a past runtime are moved: of jobs alike in walltime, processors and queue; others."""
 _PARTS: Floats = np.array([[0.45], [0.30], [0.25]])
@@ -102,6 +105,7 @@ def weigh(jobs: Floats, known: Known) -> Floats:
     walltime, ncpus = np.abs(jobs[WALLTIME] - asked[WALLTIME]), np.abs(jobs[NCPUS] - asked[NCPUS])
     distance = 0.8 * walltime + 0.1 * (walltime > 0) + 0.4 * ncpus + 0.4 * (ncpus > 0)
     distance += 0.06 * (jobs[QUEUE] != asked[QUEUE]) + 0.3 * (jobs[NAME] != asked[NAME])
+    distance += OTHER_SCRIPT * (jobs[NAME] == OTHER_NAME)
     since = len(submitted) + 1 - submitted.searchsorted(jobs[SUBMITTED], "right")
     found: Floats = np.exp(-distance) * _RECENCY[np.minimum(since, len(_RECENCY) - 1)]
     return found

@@ -13,11 +13,13 @@ from softwalltime.jobs import Submission
 Floats = NDArray[np.float64]
 Row = Sequence[float]
 
-END, START, SUBMITTED, WALLTIME, NCPUS, QUEUE, NAME, RUNTIME, KILLED, SHARE, GROUP, KEY = range(12)
+END, START, SUBMITTED, WALLTIME, NCPUS, QUEUE, NAME, RUNTIME, KILLED, SHARE, GROUP, KEY, SCRIPT = range(13)
 """Places in a row: times in epoch seconds; logarithms of walltime and processors; hashes of queue and job name;
 logarithm of the runtime, at most the walltime; 1 if killed at the walltime; bin of runtime / walltime; hash of the
-group; a number that is equal for the same walltime, processors and queue."""
-ROW = 12
+group; a number that is equal for the same walltime, processors and queue; hash of the script, 0 if unknown."""
+ROW = 13
+OTHER_NAME = -1.0
+"""Stands for the name and the queue of a job with another script; no hash is negative."""
 LEAST = 256
 """Jobs kept in any case."""
 MOST = 16_384
@@ -100,8 +102,31 @@ def row_of(
     queue = _hash(submission.queue)
     return (
         end, start, submission.submitted, walltime, ncpus, queue, _hash(submission.job_name), log, killed, found,
-        _hash(submission.group), walltime + 31.0 * ncpus + queue / 1009.0,
+        _hash(submission.group), walltime + 31.0 * ncpus + queue / 1009.0, _hash(submission.script),
     )  # fmt: skip
+
+
+def runs_known_script(row: Row, ended: Floats) -> bool:
+    """Whether one of the user's last jobs has the same script."""
+    return bool(row[SCRIPT]) and row[SCRIPT] in ended[SCRIPT, -LEAST:]
+
+
+def named_by_script(row: Row) -> tuple[float, ...]:
+    """Return a job with its script in the place of its name."""
+    return (*row[:NAME], row[SCRIPT], *row[NAME + 1 :])
+
+
+def like_script(row: Row, jobs: Floats) -> Floats:
+    """Return past jobs so that those with this job's script are the ones with its name and queue.
+
+    A job without a known script is one with the same script if it has the same name.
+    """
+    unknown = (jobs[SCRIPT] == 0) & (jobs[NAME] == row[NAME]) & (row[NAME] != 0)
+    same = (jobs[SCRIPT] == row[SCRIPT]) | unknown
+    changed = jobs.copy()
+    changed[NAME] = np.where(same, row[SCRIPT], OTHER_NAME)
+    changed[QUEUE] = np.where(same | (jobs[SCRIPT] == 0), jobs[QUEUE], OTHER_NAME)
+    return changed
 
 
 def waited(row: Row, least: float) -> bool:
