@@ -21,7 +21,7 @@ from softwalltime.simulation.tasks import Experiment
 from softwalltime.states import TEACHING
 from softwalltime.tuning.candidates import candidates
 from softwalltime.tuning.choice import Chosen, choose, front, split_at
-from softwalltime.tuning.own_weights import joined, weights_of, with_shipped_weights, with_weights
+from softwalltime.tuning.own_weights import joined, weights_of, with_both, with_shipped_weights, with_weights
 from softwalltime.tuning.recommendation import HALVED, MEAN, TODAY, Setting, recommend, settings_of
 from softwalltime.tuning.trial import PartFigures, Trial, TrialTask, figures_of_parts, record
 from softwalltime.tuning.trials import run_trials
@@ -154,6 +154,14 @@ def test_weights_are_chosen_by_figures_of_weights_that_did_not_see_the_jobs() ->
     assert found == {"v1": of("v1", 0.1, 0.2), both[1]: of(both[1], 0.3, 0.5)}
     slow = {each.spec: each for each in (of(both[0], 0, 0, "too slow"), of(both[1], 0.9, 0.5))}
     assert joined(slow, "early", "late")[both[1]].failure == "too slow"
+
+
+def test_figures_with_the_weights_of_the_package_and_with_the_own_ones_are_shown_side_by_side() -> None:
+    specs = ["v1", "calibrated", "calibrated:weights=w", "calibrated:q=0.9", "calibrated:q=0.9,weights=w"]
+    trials = {spec: trial(spec, 0.5, 0.05, 9) for spec in specs}
+    assert with_both(["v1", "calibrated:q=0.9"], trials, "w", 0.05) == specs[3:]
+    assert with_both(["calibrated:weights=w"], trials, "w", 0.05) == specs[1:3]
+    assert with_both(["v1"], trials, "w", 0.05) == specs[1:3]
 
 
 def test_the_order_is_simulated_with_the_weights_that_were_chosen() -> None:

@@ -49,6 +49,17 @@ def with_shipped_weights(specs: Sequence[str], target: float) -> list[str]:
     return found or [f"calibrated:target={target:g}"]
 
 
+def with_both(shown: Sequence[str], trials: Mapping[str, Trial], file: str, target: float) -> list[str]:
+    """Return the specifications to compare: with the weights in ``file`` and with those in the package.
+
+    :param shown: those of which to return the other one.
+    :param target: of those that are compared where none is shown.
+    """
+    pairs = [(spec, with_weights(spec, file)) for spec in with_shipped_weights([*trials], target) if spec in trials]
+    found = [pair for pair in pairs if set(pair) & set(shown)] or pairs[:1]
+    return [spec for pair in found for spec in pair if spec in trials]
+
+
 def joined(trials: Mapping[str, Trial], choosing: str, file: str) -> dict[str, Trial]:
     """Return the trials with those of both files of weights as one: the earlier part's figures are of the first file.
 

@@ -34,7 +34,7 @@ from softwalltime.simulation.differences import differences, means, relative_cha
 from softwalltime.simulation.metrics import Metrics
 from softwalltime.tuning.candidates import candidates
 from softwalltime.tuning.choice import WARM_UP, Chosen, Split, choose, front, split_at
-from softwalltime.tuning.own_weights import joined, weights_of, with_shipped_weights, with_weights
+from softwalltime.tuning.own_weights import joined, weights_of, with_both, with_shipped_weights, with_weights
 from softwalltime.tuning.recommendation import RECOMMENDED, TODAY, Advice, Setting, recommend, settings_of
 from softwalltime.tuning.trial import PartFigures, Trial
 from softwalltime.tuning.trials import run_trials
@@ -123,6 +123,8 @@ def choose_predictor(
         trials = joined(trials, weights.choosing, weights.file)
     chosen = choose(trials, target)
     shown = list(dict.fromkeys((BASELINE, HALF, *front(trials), *chosen.specs())))
+    if weights is not None:
+        shown += [spec for spec in with_both(shown, trials, weights.file, target) if spec not in shown]
     floor = find_floor(Workload(jobs, teaching=teaching, scoring=Scoring(split.cut)))
     candidate_settings, simulated, caution = settings_of(chosen), 0, ""
     metrics: dict[str, list[Metrics]] = {}
