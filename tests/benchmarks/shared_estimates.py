@@ -25,6 +25,7 @@ class SharedEstimates:
     def __init__(self, specs: Sequence[str]) -> None:
         self.models: list[Calibrated] = []
         self._made: list[Estimate] = []
+        self._known: tuple[Known, list[str]]
         self._place = 0
         self._inside = False
         self._estimating = 0
@@ -70,16 +71,22 @@ class SharedEstimates:
             self._made.append(estimate(known))
             return self._made[-1]
 
+        known = self._timed(model.known)
+
+        def keep_known(submission: Submission, now: int) -> tuple[Known, list[str]]:
+            self._known = known(submission, now)
+            return self._known
+
         model._estimate = self._timed(keep)  # type: ignore[method-assign]  # keeps what it returns
-        model.known = self._timed(model.known)  # type: ignore[method-assign]  # is timed
+        model.known = keep_known  # type: ignore[method-assign]  # is timed, and keeps what it returns
         model._known_then = self._timed(model._known_then)  # type: ignore[method-assign]  # is timed
 
     def _follow(self, model: Calibrated) -> None:
-        # What is known is only handed on to the estimate.
-        known: Any = None
-        model.known = lambda *_: (known, [])  # type: ignore[method-assign]  # costs nothing
-        model._known_then = lambda *_: known  # type: ignore[method-assign]  # costs nothing
-        model._estimate = lambda _: self._next()  # type: ignore[method-assign]  # takes the first one's
+        # What was known then is only handed on to the estimate.
+        then: Any = None
+        model.known = lambda *_: self._known  # type: ignore[method-assign]  # costs nothing
+        model._known_then = lambda *_: then  # type: ignore[method-assign]  # costs nothing
+        model._estimate = lambda known: self._next()  # type: ignore[method-assign]  # takes the first one's
 
     def _next(self) -> Estimate:
         self._place += 1

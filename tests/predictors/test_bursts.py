@@ -7,26 +7,34 @@ from softwalltime.predictors.learned.bursts import MEMORY, MOST, USERS, RecentSh
 
 def test_few_jobs_count_in_full_and_a_burst_as_few() -> None:
     recent = RecentShare()
-    assert [recent.discount("alice") for _ in range(int(MOST))] == [1.0] * int(MOST)
-    counted = sum(recent.discount("alice") for _ in range(2000))
+    assert [recent.discount("alice", 1) for _ in range(int(MOST))] == [1.0] * int(MOST)
+    counted = sum(recent.discount("alice", 1) for _ in range(2000))
     assert counted < 6 * MOST
-    assert recent.discount("bob") == 1.0
+    assert recent.discount("bob", 1) == 1.0
     for number in range(int(5 * MEMORY)):
-        recent.discount(f"user{number % 100}")
-    assert recent.discount("alice") == 1.0
+        recent.discount(f"user{number % 100}", 2 + number // 100)
+    assert recent.discount("alice", 60) == 1.0
+
+
+@pytest.mark.parametrize("users", [1, 3, 10])
+def test_where_few_users_submit_all_jobs_each_of_these_counts(users: int) -> None:
+    recent = RecentShare()
+    found = [recent.discount(f"user{number % users}", number // 100) for number in range(20_000)]
+    assert min(found[12_000:]) > 0.9
+    assert recent.discount("rare", 200) == 1.0
 
 
 def test_a_job_that_stands_for_three_counts_as_three() -> None:
     one, three = RecentShare(), RecentShare()
     for _ in range(900):
-        found = one.discount("alice")
+        found = one.discount("alice", 1)
     for _ in range(300):
-        factor = three.discount("alice", 3)
+        factor = three.discount("alice", 1, 3)
     assert factor == pytest.approx(found, rel=0.01)
 
 
 def test_users_without_recent_jobs_are_forgotten() -> None:
     recent = RecentShare()
     for number in range(10 * USERS):
-        recent.discount(f"user{number}", 3)
+        recent.discount(f"user{number}", 1, 3)
     assert len(recent._jobs) <= USERS

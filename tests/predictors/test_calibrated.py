@@ -360,7 +360,7 @@ def test_a_burst_of_one_user_hardly_moves_the_quantiles_of_others() -> None:
         model.learn(
             job("late", submitted=3_800_000, end=3_900_000 + number, runtime=3599, walltime=3600, job_id=f"{number}")
         )
-    assert predicted(model, 5_000_000, **asked).seconds == pytest.approx(before, rel=0.15)
+    assert predicted(model, 5_000_000, **asked).seconds == pytest.approx(before, rel=0.2)
 
 
 def test_it_is_as_accurate_on_kth_sp2_as_documented() -> None:

@@ -312,7 +312,7 @@ class Calibrated(Predictor):
         if shares is None:
             return
         # Larger steps follow what ended a day ago: a user's burst, when it is over.
-        step = (0.0025 * each + 0.02 / (1 + self._settled / 50)) * self._recent.discount(job[4], each)
+        step = (0.0025 * each + 0.02 / (1 + self._settled / 50)) * self._recent.discount(job[4], self._day, each)
         self._levels = corrected(self._levels, shares, row[RUNTIME] - row[WALLTIME], step / 4)
         number = self._settled if self._settled < FEW else FEW + (self._settled - FEW) // EACH
         weight = max(1 / number, 1 / 2048)

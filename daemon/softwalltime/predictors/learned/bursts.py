@@ -4,6 +4,8 @@ MEMORY = 1000.0
 """Jobs of all users after which a job has lost 63% of its weight."""
 MOST = 25.0
 """Jobs of one user, of those ``MEMORY``, beyond which each further one counts less: all together as so many."""
+LONG = 10
+"""Days with jobs over which it is learnt how few users usually submit most jobs."""
 USERS = 4096
 """Users kept before those without weight are forgotten."""
 LEAST = 0.01
@@ -15,22 +17,40 @@ _LARGEST = 1e100
 class RecentShare:
     """The number of recent jobs of each user."""
 
-    __slots__ = ("_jobs", "_weight")
+    __slots__ = ("_day", "_days", "_jobs", "_of_day", "_sum", "_usual", "_weight")
 
     def __init__(self) -> None:
         # Weights of new jobs grow, instead of those of all old ones falling.
         self._jobs: dict[str, float] = {}
         self._weight = 1.0
+        self._usual = 1.0
+        self._day = self._days = self._of_day = 0
+        self._sum = 0.0
 
-    def discount(self, user: str, jobs: int = 1) -> float:
-        """Count a job of this user that stands for so many; return its factor, from 0 to 1."""
+    def discount(self, user: str, day: int, jobs: int = 1) -> float:
+        """Count a job of this user that stands for so many; return its factor, from 0 to 1.
+
+        The factor is relative to that of usual days: where a few users submit all jobs, these are no burst.
+
+        :param day: number of the day on which it ended, ascending.
+        """
         self._weight /= 1.0 - jobs / MEMORY
         before = self._jobs.get(user, 0.0)
         self._jobs[user] = before + jobs * self._weight
         found = min(1.0, MOST / (1.0 + before / self._weight))
+        if day != self._day:
+            self._close_day(day)
+        self._sum, self._of_day = self._sum + found, self._of_day + 1
         if self._weight > _LARGEST or len(self._jobs) > USERS:
             self._forget()
-        return found
+        return min(1.0, found / self._usual)
+
+    def _close_day(self, day: int) -> None:
+        """Let the mean of the day that has ended count for a day's share, however many jobs it had."""
+        if self._of_day:
+            self._days += 1
+            self._usual += (self._sum / self._of_day - self._usual) / min(self._days, LONG)
+        self._day, self._sum, self._of_day = day, 0.0, 0
 
     def _forget(self) -> None:
         kept = {user: jobs / self._weight for user, jobs in self._jobs.items()}
