@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from softwalltime.predictors.learned import gather_kernel, network_kernels, sequence_kernel
+from softwalltime.predictors.learned.compiling import compile_function
 from softwalltime.predictors.learned.distribution import SIZE
 from softwalltime.predictors.learned.features import JOB, MOST_PAIRS, MOST_RUNNING, PAIR
 from softwalltime.predictors.learned.gather import Gathered, gather
@@ -44,16 +45,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
 @cache
 def compiled(name: str) -> Callable[..., Any]:
     """Compile a function of ``KERNELS``, or load what was compiled before; some seconds."""
-    from numba import njit  # type: ignore[import-not-found,import-untyped,unused-ignore]  # an extra without types
-
-    compiler: Any = njit
-    function = KERNELS[name]
-    try:
-        made: Callable[..., Any] = compiler(_SIGNATURES[name], cache=True)(function)
-    # No folder in which to keep it can be written to.
-    except RuntimeError:
-        made = compiler(_SIGNATURES[name])(function)
-    return made
+    return compile_function(KERNELS[name], _SIGNATURES[name])
 
 
 def compile_functions(names: Iterable[str] = tuple(_SIGNATURES)) -> None:

@@ -7,11 +7,11 @@ import math
 from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
 
 import numpy as np
 
 from softwalltime.errors import OptionError
+from softwalltime.predictors.learned.compiling import compile_function
 from softwalltime.predictors.learned.distribution import REACHES, SIZE, STEPS, Floats
 from softwalltime.predictors.learned.similarity import (
     ALIKE,
@@ -80,15 +80,7 @@ def compile_estimate() -> Callable[..., int]:
 
     One signature for arrays of any layout: no later call with another one must wait for the compiler.
     """
-    from numba import njit  # type: ignore[import-not-found,import-untyped,unused-ignore]  # an extra without types
-
-    compiler: Any = njit
-    try:
-        compiled: Callable[..., int] = compiler(_SIGNATURE, cache=True)(fill)
-    # No folder in which to keep it can be written to.
-    except RuntimeError:
-        compiled = compiler(_SIGNATURE)(fill)
-    return compiled
+    return compile_function(fill, _SIGNATURE)
 
 
 def fill(
