@@ -166,6 +166,10 @@ def test_weights_of_the_earlier_part_are_tried_kept_and_named(
     assert run(arguments) == 0
     assert json.loads(capsys.readouterr().out) == found
     assert (file.stat().st_mtime_ns, keep.stat().st_size) == (made, size), "the same command computes nothing again"
+    arguments[arguments.index("calibrated")] = given = f"calibrated:weights={file},target=0.05"
+    assert run(arguments) == 0
+    again = json.loads(capsys.readouterr().out)["trials"]
+    assert again[given]["parts"] == again[f"calibrated:target=0.05,weights={file}"]["parts"]
 
 
 def test_trained_weights_depend_on_nothing_that_came_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,14 @@ from softwalltime.simulation.tasks import Experiment
 from softwalltime.states import TEACHING
 from softwalltime.tuning.candidates import candidates
 from softwalltime.tuning.choice import Chosen, choose, front, split_at
-from softwalltime.tuning.own_weights import joined, weights_of, with_both, with_shipped_weights, with_weights
+from softwalltime.tuning.own_weights import (
+    joined,
+    weights_of,
+    with_both,
+    with_own_weights,
+    with_shipped_weights,
+    with_weights,
+)
 from softwalltime.tuning.recommendation import HALVED, MEAN, TODAY, Setting, recommend, settings_of
 from softwalltime.tuning.trial import PartFigures, Trial, TrialTask, figures_of_parts, record
 from softwalltime.tuning.trials import run_trials
@@ -154,6 +161,19 @@ def test_weights_are_chosen_by_figures_of_weights_that_did_not_see_the_jobs() ->
     assert found == {"v1": of("v1", 0.1, 0.2), both[1]: of(both[1], 0.3, 0.5)}
     slow = {each.spec: each for each in (of(both[0], 0, 0, "too slow"), of(both[1], 0.9, 0.5))}
     assert joined(slow, "early", "late")[both[1]].failure == "too slow"
+
+
+def test_a_predictor_that_names_the_file_already_is_chosen_by_the_other_weights_too() -> None:
+    given = "calibrated:weights=late,target=0.03"
+    tried = with_own_weights(["v1", given], "early", "late", 0.05)
+    assert tried == [
+        "v1", given, "calibrated:target=0.05", "calibrated:target=0.05,weights=early",
+        "calibrated:target=0.05,weights=late", "calibrated:target=0.03,weights=early",
+    ]  # fmt: skip
+    figures = {spec: Trial(spec, (PartFigures(7, number), PartFigures(8, 9)), 1) for number, spec in enumerate(tried)}
+    found = joined(figures, "early", "late")
+    assert list(found) == ["v1", given, "calibrated:target=0.05", "calibrated:target=0.05,weights=late"]
+    assert found[given].parts == (PartFigures(7, 5), PartFigures(8, 9))
 
 
 def test_figures_with_the_weights_of_the_package_and_with_the_own_ones_are_shown_side_by_side() -> None:

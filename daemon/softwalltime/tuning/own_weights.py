@@ -49,6 +49,18 @@ def with_shipped_weights(specs: Sequence[str], target: float) -> list[str]:
     return found or [f"calibrated:target={target:g}"]
 
 
+def with_own_weights(specs: Sequence[str], choosing: str, file: str, target: float) -> list[str]:
+    """Return the specifications to try, each once: these, and those of ``calibrated`` with both files of weights.
+
+    :param specs: some may name ``file`` already: an earlier command with the same log has written it.
+    :param target: of ``calibrated`` where it is not among these with the weights in the package.
+    """
+    alike = with_shipped_weights(specs, target)
+    own = [with_weights(spec, each) for spec in alike for each in (choosing, file)]
+    named = [with_weights(spec, choosing) for spec in specs if weights_of(spec) == file]
+    return list(dict.fromkeys((*specs, *alike, *own, *named)))
+
+
 def with_both(shown: Sequence[str], trials: Mapping[str, Trial], file: str, target: float) -> list[str]:
     """Return the specifications to compare: with the weights in ``file`` and with those in the package.
 

@@ -34,7 +34,7 @@ from softwalltime.simulation.differences import differences, means, relative_cha
 from softwalltime.simulation.metrics import Metrics
 from softwalltime.tuning.candidates import candidates
 from softwalltime.tuning.choice import WARM_UP, Chosen, Split, choose, front, split_at
-from softwalltime.tuning.own_weights import joined, weights_of, with_both, with_shipped_weights, with_weights
+from softwalltime.tuning.own_weights import joined, weights_of, with_both, with_own_weights
 from softwalltime.tuning.recommendation import RECOMMENDED, TODAY, Advice, Setting, recommend, settings_of
 from softwalltime.tuning.trial import PartFigures, Trial
 from softwalltime.tuning.trials import run_trials
@@ -111,9 +111,7 @@ def choose_predictor(
                 trained(training, jobs, sources, split, teaching=teaching, target_file=target_file, keep=keep,
                         settings=settings)
             )  # fmt: skip
-            alike = with_shipped_weights(specs, target)
-            own = [with_weights(spec, file) for spec in alike for file in (weights.choosing, weights.file)]
-            specs = list(dict.fromkeys((*specs, *alike, *own)))
+            specs = with_own_weights(specs, weights.choosing, weights.file, target)
         with progress_bar("trying predictors", len(specs)) as progress:
             trials = run_trials(
                 jobs, teaching, specs, split.bounds, minimum,
