@@ -848,7 +848,8 @@ def script_path(attribute):
     if script and not script.startswith("/"):
         variables = attribute("Variable_List")
         folder = variables.get("PBS_O_WORKDIR") if isinstance(variables, dict) else None
-        script = text_of(folder) + "/" + script
+        # After qalter -v the request's variables hide those of the submission: another path would be another script.
+        script = f"{folder}/{script}" if folder else ""
     return script[-MAX_TEXT:]
 
 

@@ -9,6 +9,36 @@ branch_labels = None
 depends_on = None
 
 SCHEMA = "softwalltime"
+# Who stores jobs may store their attributes, as deploy/sql/roles.sql says: until somebody runs it again, the daemon
+# would neither store nor read jobs.
+_GRANT = """
+DO $$
+DECLARE
+    writer record;
+BEGIN
+    FOR writer IN
+        SELECT role.rolname AS name, bool_or(held.privilege_type = 'DELETE') AS deletes
+        FROM pg_class AS relation
+        CROSS JOIN LATERAL (
+            SELECT * FROM aclexplode(relation.relacl)
+            UNION ALL
+            SELECT item.* FROM pg_attribute AS of
+            CROSS JOIN LATERAL aclexplode(of.attacl) AS item
+            WHERE of.attrelid = relation.oid
+        ) AS held
+        JOIN pg_roles AS role ON role.oid = held.grantee
+        WHERE relation.oid = 'softwalltime.completed_jobs'::regclass AND held.grantee <> relation.relowner
+        GROUP BY role.rolname
+        HAVING bool_or(held.privilege_type = 'INSERT')
+    LOOP
+        EXECUTE format('GRANT SELECT, INSERT, UPDATE ON softwalltime.submission_attributes TO %I', writer.name);
+        IF writer.deletes THEN
+            EXECUTE format('GRANT DELETE ON softwalltime.submission_attributes TO %I', writer.name);
+        END IF;
+    END LOOP;
+END
+$$
+"""
 
 
 def _text(name: str, comment: str) -> sa.Column[str]:
@@ -32,6 +62,7 @@ def upgrade() -> None:
         schema=SCHEMA,
         comment="What the accounting log does not say of completed jobs, from the hook and from Q records.",
     )
+    op.execute(_GRANT)
 
 
 def downgrade() -> None:

@@ -79,6 +79,15 @@ def test_each_event_says_what_pbs_knows_there(run: Run, peer: Peer, site: Site) 
     assert said(run, peer, replace(alter, original={**alter.original, **given})) == expected
 
 
+def test_an_alter_of_the_variables_does_not_change_the_script(run: Run, peer: Peer, site: Site) -> None:
+    alter = altered(submission(), {"walltime": "01:00:00"}, site=site, now=NOW)
+    assert alter.original is not None
+    known = {**alter.original, "Submit_arguments": written("run.sh"), "Variable_List": FOLDER}
+    alter = with_attributes(replace(alter, original=known), Variable_List="DEBUG=1")
+    # Unknown: the store keeps what is known from the submission.
+    assert said(run, peer, alter)[0] == ""
+
+
 def test_the_recorded_submission_with_a_dependency(run: Run, peer: Peer) -> None:
     event = recordings.read(EVENTS / "queuejob-afterok.in")
     assert said(run, peer, event) == ("", "pbs1", "afterok:17.pbs1")
@@ -94,21 +103,22 @@ def test_nothing_is_said_where_the_configuration_forbids_it(run: Run, peer: Peer
     ("arguments", "path"),
     [
         ("run.sh", ""),
-        ("<jsdl-hpcpa:Argument>run.sh", "/run.sh"),
-        ("<jsdl-hpcpa:Argument>" * 3 + "</jsdl-hpcpa:Argument>" * 3, "/" + "<jsdl-hpcpa:Argument>" * 2),
+        ("<jsdl-hpcpa:Argument>run.sh", "/w/run.sh"),
+        ("<jsdl-hpcpa:Argument>" * 3 + "</jsdl-hpcpa:Argument>" * 3, "/w/" + "<jsdl-hpcpa:Argument>" * 2),
         ("&" * 70_000, ""),
         (written(*["-l"] * 2_000), ""),
         (written("./" * 20_000), "./" * 256),
         (written("/" + "x" * 60_000), "x" * 512),
         (written("/caf\udce9\x00.sh"), "/caf\udce9\x00.sh"),
-        (written("&lt;&amp;lt;"), "/&lt;&amp;lt;"),
+        (written("&lt;&amp;lt;"), "/w/&lt;&amp;lt;"),
     ],
 )
 def test_a_hostile_command_line_costs_no_prediction(
     arguments: str, path: str, run: Run, peer: Peer, site: Site
 ) -> None:
     peer.behave(set=900)
-    event = with_attributes(queued(submission(), site=site), Submit_arguments=arguments)
+    given = {"Submit_arguments": arguments, "Variable_List": "PBS_O_WORKDIR=/w"}
+    event = with_attributes(queued(submission(), site=site), **given)
     outcome = run(event, events=AT_QUEUEJOB)
     assert outcome.soft_walltime == 900
     assert peer.asked()[-1]["job"]["script_path"] == path

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 from sqlalchemy import Engine, text
@@ -96,6 +97,16 @@ def test_dependencies_come_from_the_log(engine: Engine, tmp_path: Path) -> None:
     with engine.connect() as connection:
         of = {each.submission.job_id: each.submission.depend for each in read_jobs(connection)}
     assert {job_id for job_id, depend in of.items() if depend} == {"19.pbs1"}
+
+
+def test_a_job_id_that_no_index_holds_does_not_stop_ingest(engine: Engine, tmp_path: Path) -> None:
+    log = tmp_path / "20261120"
+    # Random, as PostgreSQL compresses what repeats.
+    long = Random(1).randbytes(3000).hex().encode()
+    record = b"11/20/2026 23:00:00;Q;%b.pbs1;user=bob ctime=1795170000 depend=afterok:1.pbs1\n"
+    log.write_bytes(record % long + record % b"98")
+    ingest_logs(engine, [log], Tally())
+    assert [row[0] for row in rows(engine)] == ["98.pbs1"]
 
 
 def test_they_are_deleted_with_their_jobs(engine: Engine) -> None:
