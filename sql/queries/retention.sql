@@ -116,10 +116,21 @@ WITH gone AS (
         ORDER BY end_time, id
         LIMIT :batch
     ))
-    RETURNING ctime, job_id
+    RETURNING id, ctime, job_id
+), shared AS (
+    SELECT DISTINCT ctime, split_part(job_id, '[', 1) AS number, regexp_replace(job_id, '\[[0-9]+\]', '[]') AS job_id
+    FROM gone
 ), forgotten AS (
     DELETE FROM softwalltime.submission_attributes AS mine
-    USING gone
-    WHERE mine.ctime = gone.ctime AND mine.job_id = gone.job_id
+    USING shared
+    WHERE mine.ctime = shared.ctime AND mine.job_id = shared.job_id
+        AND NOT EXISTS (SELECT FROM softwalltime.current_jobs AS job WHERE job.job_id = shared.job_id)
+        -- Its other subjobs, by the index: in this collation their ids are between these two texts.
+        AND (strpos(shared.job_id, '[') = 0 OR NOT EXISTS (
+            SELECT FROM softwalltime.completed_jobs AS job
+            WHERE job.job_id >= shared.number || '[' AND job.job_id < shared.number || ']'
+                AND job.ctime = shared.ctime AND regexp_replace(job.job_id, '\[[0-9]+\]', '[]') = shared.job_id
+                AND job.id NOT IN (SELECT id FROM gone)
+        ))
 )
 SELECT FROM gone;

@@ -109,6 +109,20 @@ def test_a_job_id_that_no_index_holds_does_not_stop_ingest(engine: Engine, tmp_p
     assert [row[0] for row in rows(engine)] == ["98.pbs1"]
 
 
+def test_those_of_an_array_are_deleted_with_its_last_subjob(engine: Engine) -> None:
+    with engine.begin() as connection:
+        subjobs = [job(submitted=NOW, job_id=f"5[{number}].srv", end=NOW + 100 + number) for number in (1, 2)]
+        later = [job(submitted=NOW, job_id=f"{number}.srv", end=NOW + 200 + number) for number in (6, 55)]
+        add_jobs(connection, [*subjobs, *later])
+        add_attributes(connection, [submitted(each, **KNOWN) for each in ("5[].srv", "6.srv", "55.srv")])
+    left = []
+    for kept in (3, 2, 1):
+        deleted = dict(prune(engine, Retention(days=0, jobs_per_user=kept), NOW, force=True))
+        assert deleted["completed_jobs"] == 1
+        left.append([row[0] for row in rows(engine)])
+    assert left == [["55.srv", "5[].srv", "6.srv"], ["55.srv", "6.srv"], ["55.srv"]]
+
+
 def test_they_are_deleted_with_their_jobs(engine: Engine) -> None:
     old, young, waiting = NOW - 100 * DAY, NOW - DAY, NOW - 100 * DAY + 1
     with engine.begin() as connection:
