@@ -107,6 +107,21 @@ WHERE server = :server AND started IS NOT NULL AND raw IS NOT NULL
 ORDER BY forecast_at DESC
 LIMIT :most;
 
+-- name: open_starts
+-- Return forecasts of a server's jobs that are not judged yet, of which it is known what they were before any correction: at
+-- most :most of each job, chosen evenly from the first on, and how many the job has.
+SELECT job_id, forecast_at, raw, forecasts
+FROM (
+    SELECT
+        job_id, forecast_at, raw, count(*) OVER job AS forecasts,
+        row_number() OVER (job ORDER BY forecast_at) - 1 AS place
+    FROM softwalltime.start_times
+    WHERE server = :server AND started IS NULL AND raw IS NOT NULL
+    WINDOW job AS (PARTITION BY job_id)
+) AS open
+WHERE place % ((forecasts - 1) / :most + 1) = 0
+ORDER BY forecast_at, job_id;
+
 -- name: forget_starts
 -- Delete forecasts of a server's jobs that wait no more, have not started and have had no forecast for :settled seconds:
 -- they were deleted.  The start of a job that has left the queue may not be stored yet, where logs come in batches days

@@ -160,6 +160,27 @@ def test_a_range_that_passes_is_learnt_then_and_not_again_at_the_start() -> None
     assert levels(watching, given.wait) == levels(restarted, given.wait)
 
 
+def test_a_process_that_resumes_counts_jobs_that_wait_still_as_the_one_before_it() -> None:
+    watching, resumed, forgetful = SelfCalibration(), SelfCalibration(), SelfCalibration()
+    for each in (watching, resumed, forgetful):
+        for batch in repeated(2 * LEAST, seed=6):
+            each.learn(batch)
+    given, made = raw(50.0), 2_000_000
+    jobs = {f"{number}.srv" for number in range(LEAST)}
+    for job in sorted(jobs):
+        watching.watch(job, made, given)
+        resumed.resume(job, made, given, 1)
+    for each in (watching, resumed, forgetful):
+        each.still_waiting(jobs, made + 20)
+    assert levels(watching, given.wait) == levels(resumed, given.wait)
+    for each in (resumed, forgetful):
+        each.still_waiting(jobs, made + 4000)
+    assert levels(resumed, given.wait)[-1] > levels(forgetful, given.wait)[-1]
+    # Those that are gone count no more.
+    resumed.still_waiting(set(), made + 4000)
+    assert levels(resumed, given.wait) == levels(forgetful, given.wait)
+
+
 def test_a_range_that_passed_is_not_learnt_again_where_the_log_comes_after_the_look_that_sees_the_job_run() -> None:
     in_time, behind = SelfCalibration(), SelfCalibration()
     given, made, started = raw(50.0), 2_000_000, 2_004_000

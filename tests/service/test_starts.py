@@ -170,10 +170,12 @@ def test_judged_forecasts_correct_the_next_ones_also_after_a_restart(site: Site)
             add_jobs(connection, [ended])
     off = site.publisher(calibrate=False).step(site.now - 1)
     assert (off.judged, off.range_factor) == (0, 1.0)
-    widths = []
-    for _ in range(2):
-        # The second one is a process that starts, and judges nothing anew.
-        status = site.publisher().step(site.now)
+    # It kept forecasts of a second ago, without what they were before any correction.
+    _execute(site.engine, "DELETE FROM softwalltime.start_times WHERE started IS NULL")
+
+    def given(now: int) -> tuple[int, int]:
+        """The 90% range that a process gives that starts."""
+        status = site.publisher().step(now)
         assert status.judged == 45
         with site.engine.connect() as connection:
             found = {each.start.job_id: each.start for each in read_expected(connection)}
@@ -184,9 +186,18 @@ def test_judged_forecasts_correct_the_next_ones_also_after_a_restart(site: Site)
         low, high = found["2.pbs1"].low90, found["2.pbs1"].high90
         assert low is not None
         assert high is not None
-        assert low > site.now + 3000
-        widths.append(high - low)
-    assert widths[0] == widths[1] > 0
+        return low, high
+
+    first = given(site.now)
+    assert site.now + 3000 < first[0] < first[1]
+    # The second process judges nothing anew.
+    assert given(site.now) == first
+    # The two jobs wait still: that counts in a process that starts then, too.
+    later = site.now + 2 * 86400
+    site.server.add("1.pbs1", stime=str(later - 600))
+    known = given(later)
+    _execute(site.engine, "DELETE FROM softwalltime.start_times WHERE started IS NULL")
+    assert known[1] > given(later)[1] > later + 3000
 
 
 def test_with_a_file_alone_forecasts_are_corrected_and_none_is_watched(

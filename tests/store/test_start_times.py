@@ -17,6 +17,7 @@ from softwalltime.store.start_times import (
     StoredStart,
     judge_starts,
     judged_starts,
+    open_starts,
     publish_starts,
     read_expected,
     start_quality,
@@ -261,3 +262,20 @@ def test_forecasts_of_a_job_that_is_held_or_delayed_afterwards_are_withdrawn(con
     assert sorted(map(tuple, rest)) == [("other", "held.srv"), *srv]
     # It is delayed anew: what was forecast for the first time does not hold.
     assert withdraw_starts(connection, "srv", {"delayed.srv": now + 601}) == {"delayed.srv"}
+
+
+def test_open_forecasts_are_read_evenly_from_the_first_on(connection: Connection, now: int) -> None:
+    raw = tuple(float(each) for each in range(9))
+    for number in range(5):
+        at = now + number * GAP
+        one = forecast("1.srv", at, 10 * GAP, ctime=now, raw=raw)
+        publish(connection, at, one, *([forecast("2.srv", now, 60, raw=raw)] if number == 0 else []))
+    publish(connection, now, forecast("3.srv", now, 60, raw=None), forecast("4.srv", now, 60, raw=raw))
+    publish(connection, now, forecast("1.other", now, 60, raw=raw), server="other")
+    set_current(connection, [CurrentJob(job(job_id="4.srv", submitted=now).submission, "srv", now + 60)])
+    judge_starts(connection, "srv", now + 120)
+    found = open_starts(connection, "srv", 3)
+    assert [(each.job_id, each.forecast_at, each.forecasts) for each in found] == [
+        ("1.srv", now, 5), ("2.srv", now, 1), ("1.srv", now + 2 * GAP, 5), ("1.srv", now + 4 * GAP, 5)
+    ]  # fmt: skip
+    assert found[0].raw == list(raw)

@@ -129,6 +129,18 @@ class SelfCalibration:
             if later(found):
                 heappush(self._open, _RangeEnd(begin + max(found.parts), job_id, made, _OUTLASTED, found, share))
 
+    def resume(self, job_id: str, made: int, raw: RawForecast, forecasts: int) -> None:
+        """Note a forecast that another process gave of a job that may wait still, so that its error counts as before.
+
+        The ends of its ranges are learnt when the job starts.
+
+        :param made: when it was given, in epoch seconds; those of a job in order of time.
+        :param forecasts: how many of the job were given.
+        """
+        first = self._given[job_id].first if job_id in self._given else made
+        self._given[job_id] = _Given(first, forecasts)
+        self._calibration.watch(raw.wait, self._calibration.corrections_for(raw.wait), job_id, made + raw.delay)
+
     def withdraw(self, jobs: Iterable[str]) -> None:
         """Forget what is watched of jobs that wait no more, or were held or delayed, so that it is not judged.
 

@@ -26,6 +26,7 @@ from softwalltime.forecast.defaults import PREDICTOR
 from softwalltime.forecast.expected import ExpectedStart, expected_starts
 from softwalltime.forecast.history import needed, server_of
 from softwalltime.forecast.learning import ForecastLearning
+from softwalltime.forecast.past_errors import OF_JOB
 from softwalltime.forecast.queue_model import ModelledQueue, model_of
 from softwalltime.forecast.self_calibration import REMEMBERED, JudgedForecast, RawForecast, SelfCalibration
 from softwalltime.forecast.snapshot import DELAYED, ServerSnapshot
@@ -48,6 +49,7 @@ from softwalltime.store.start_times import (
     StoredStart,
     judge_starts,
     judged_starts,
+    open_starts,
     publish_starts,
     range_factor,
     start_quality,
@@ -160,6 +162,8 @@ class StartPublisher:
         if self._options.calibrate:
             with self._engine.connect() as connection:
                 self._calibration.learn(_judged(judged_starts(connection, server, REMEMBERED), server))
+                for each in open_starts(connection, server, OF_JOB):
+                    self._calibration.resume(each.job_id, each.forecast_at, RawForecast.of(each.raw), each.forecasts)
         self._learning, self._last_id = learning, newest
         log.info("starts: learnt %d jobs of the history", learning.jobs)
         return learning

@@ -66,6 +66,15 @@ class JudgedStart(NamedTuple):
     raw: Sequence[float] | None
 
 
+class OpenStart(NamedTuple):
+    """A kept forecast of a job that is not known to have started (epoch seconds), and how many of it are kept."""
+
+    job_id: str
+    forecast_at: int
+    raw: Sequence[float]
+    forecasts: int
+
+
 def publish_starts(
     connection: Connection, server: str, starts: Sequence[StoredStart], now: int, fresh: int, gap: int = GAP
 ) -> frozenset[str]:
@@ -112,6 +121,16 @@ def judged_starts(connection: Connection, server: str, most: int) -> list[Judged
     """Return the last judged forecasts of which it is known what they were before any correction."""
     values = {"server": storable_text(server), "most": most}
     return [_judged(*row) for row in connection.execute(query("judged_starts"), values)]
+
+
+def open_starts(connection: Connection, server: str, most: int) -> list[OpenStart]:
+    """Return what was forecast of a server's jobs that are not known to have started, in order of time.
+
+    :param most: forecasts of each job, chosen evenly from the first on.
+    """
+    found = connection.execute(query("open_starts"), {"server": storable_text(server), "most": most})
+    rows = [(job_id, made, _usable(raw), forecasts) for job_id, made, raw, forecasts in found]
+    return [OpenStart(job_id, made, raw, forecasts) for job_id, made, raw, forecasts in rows if raw is not None]
 
 
 def range_factor(starts: Iterable[StoredStart]) -> float | None:
