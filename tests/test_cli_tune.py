@@ -112,6 +112,7 @@ def test_training_refuses_what_would_learn_the_later_part_or_cannot_be_named(
         (["--train-with", logs], f"--train-with {logs}: SOURCE has this log"),
         (["--train-with", str(copy)], f"--train-with {copy}: SOURCE has its jobs"),
         (["--weights", "/nowhere/w.json"], "/nowhere/w.json: cannot be written"),
+        (["--keep", "/nowhere/kept"], "/nowhere/kept: cannot be written"),
         (["--weights", str(tmp_path / "a,b.json")], "cannot name a path with a comma"),
     ):
         with pytest.MonkeyPatch.context() as patch:

@@ -37,6 +37,7 @@ from softwalltime.tuning.choice import WARM_UP, Chosen, Split, choose, front, sp
 from softwalltime.tuning.own_weights import joined, weights_of, with_both, with_own_weights
 from softwalltime.tuning.recommendation import RECOMMENDED, TODAY, Advice, Setting, recommend, settings_of
 from softwalltime.tuning.trial import PartFigures, Trial
+from softwalltime.tuning.trial_file import TrialFile
 from softwalltime.tuning.trials import run_trials
 
 SEEDS = tuple(range(31, 36))
@@ -92,6 +93,9 @@ def choose_predictor(
     training = _training(train, train_logs, weights_file)
     if training is not None:
         training.check(sources, target_file)
+        # Weights are trained for minutes before the file is needed.
+        with TrialFile(keep):
+            pass
     jobs, tally = load_columns(sources, settings, selection=selection)
     teaching = settings().teaching
     workload = Workload(jobs, teaching=teaching)
