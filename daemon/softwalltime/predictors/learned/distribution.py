@@ -107,8 +107,7 @@ def corrected(levels: Floats, shares: Floats, log_share: float, step: float) -> 
     # A number at a time: for so few, numpy takes three times as long.
     for level, knot in zip(levels.tolist(), _KNOTS, strict=True):
         inside = at <= level and (found != REACHES or knot >= 0.5)
-        least = min(max(level + step * (knot - inside), least), 0.999)
-        moved.append(least)
+        moved.append(least := min(max(level + step * (knot - inside), least), 0.999))
     moved[0], moved[-1] = 0.0, 1.0
     return np.array(moved)
 
