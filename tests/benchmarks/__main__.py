@@ -32,6 +32,7 @@ from tests.benchmarks import (
 BENCHMARKS = {
     "attention": bench_attention.main,
     "attributes": bench_attributes.main,
+    "busy": bench_store.busy,
     "calibrated": bench_calibrated.main,
     "replay": bench_replay.main,
     "shadows": bench_shadows.main,

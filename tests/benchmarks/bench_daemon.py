@@ -131,8 +131,11 @@ def scrape(address: str, pages: Any) -> None:
             pages.value += 1
 
 
-def exchanges(path: Path, lines: list[bytes]) -> tuple[list[float], int]:
-    """Seconds that each answer took, and how many of them set a soft walltime."""
+def exchanges(path: Path, lines: list[bytes], pause: float = 0.0) -> tuple[list[float], int]:
+    """Seconds that each answer took, and how many of them set a soft walltime.
+
+    :param pause: seconds between an answer and the next question.
+    """
     times = []
     predicted = 0
     for line in lines:
@@ -140,6 +143,8 @@ def exchanges(path: Path, lines: list[bytes]) -> tuple[list[float], int]:
         answer = exchange(str(path), line)
         times.append(time.perf_counter() - begin)
         predicted += b'"set"' in answer
+        if pause:
+            time.sleep(pause)
     return times, predicted
 
 

@@ -28,7 +28,7 @@ from softwalltime.store.tables import completed_jobs
 from softwalltime.text_table import table
 from softwalltime.workloads.synthetic import generate
 from tests.benchmarks.bench_daemon import exchanges, in_words, request
-from tests.benchmarks.serving import serving
+from tests.benchmarks.serving import PAUSE, serving
 from tests.benchmarks.workload import empty_store, scratch_folder
 from tests.store.stored import add_jobs
 
@@ -39,7 +39,9 @@ YEARS = 3 * 365 * 86400
 ASKED = 200
 ANSWERS, WARM = 10_000, 200
 """Answers of the daemon that are timed, and those before them that are not."""
-STORED, PAUSE = 1000, 0.25
+DEADLINE = 0.05
+"""Seconds that the hook waits for an answer."""
+STORED, BETWEEN = 1000, 0.25
 """New jobs that are stored at a time while answers are timed, and the seconds between."""
 CALLS = {
     "last2 (v1)": "last2(:user, :now)",
@@ -65,6 +67,14 @@ def main() -> None:
         rows += calibrated(folder, dsn, engine)
         rows += partitions(engine, users)
         rows += retention(engine)
+    print(table([f"{JOBS:,} jobs of {USERS:,} users over 3 years", "figure"], rows))
+
+
+def busy() -> None:
+    """Only the daemon's answers while it loads and learns, on such a store."""
+    with scratch_folder() as folder, empty_store(folder) as (dsn, engine):
+        fill(engine, JOBS)
+        rows = [*calibrated(folder, dsn, engine)]
     print(table([f"{JOBS:,} jobs of {USERS:,} users over 3 years", "figure"], rows))
 
 
@@ -171,12 +181,12 @@ def calibrated(folder: Path, dsn: str, engine: Engine) -> Iterator[list[str]]:
             "calibrated, daemon ready",
             f"{found.start:.1f} s, {found.megabytes:.0f} MB, {found.learnt:,} jobs learnt",
         ]
-        yield from in_words("answer while it loads", list(found.loading))
+        yield from answers("answer while it loads", list(found.loading))
         exchanges(found.socket, lines[:WARM])
-        yield from in_words("answer", exchanges(found.socket, lines)[0])
+        yield from answers("answer", exchanges(found.socket, lines, PAUSE)[0])
         storing = get_context("fork").Process(target=store_new, args=(dsn, jobs), daemon=True)
         storing.start()
-        yield from in_words("answer while new jobs are stored", exchanges(found.socket, lines)[0])
+        yield from answers("answer while new jobs are learnt", exchanges(found.socket, lines, PAUSE)[0])
         storing.kill()
         storing.join()
         new = ask(found.socket, {"op": "status"})["learnt"] - found.learnt
@@ -188,6 +198,13 @@ def calibrated(folder: Path, dsn: str, engine: Engine) -> Iterator[list[str]]:
             predictor.learn(job)
     yield ["calibrated, processor time to load", f"{time.process_time() - begin:.1f} s"]
     yield ["calibrated, pickled state", f"{len(pickle.dumps(predictor)) / 1e6:.0f} MB"]
+
+
+def answers(what: str, times: list[float]) -> Iterator[list[str]]:
+    """Rows for how long answers took, and how many of them took too long for the hook."""
+    yield from in_words(what, times)
+    late = sum(seconds > DEADLINE for seconds in times)
+    yield [f"{what}, later than {DEADLINE * 1000:.0f} ms", f"{late} of {len(times):,}"]
 
 
 def last_jobs(engine: Engine, count: int) -> list[CompletedJob]:
@@ -214,7 +231,7 @@ def store_new(dsn: str, jobs: list[CompletedJob]) -> None:
         ]
         with engine.begin() as connection:
             add_jobs(connection, new)
-        time.sleep(PAUSE)
+        time.sleep(BETWEEN)
 
 
 def partitions(engine: Engine, users: list[dict[str, object]]) -> Iterator[list[str]]:

@@ -10,6 +10,9 @@ from pathlib import Path
 
 from softwalltime.service.client import NoAnswerError, ask
 
+PAUSE = 0.002
+"""Seconds between an answer and the next question, so that asking takes little of the processors."""
+
 
 @dataclass(frozen=True, slots=True)
 class Serving:
@@ -55,7 +58,7 @@ def serving(folder: Path, dsn: str, policy: str, settings: str = "") -> Iterator
                 loading.append(now - asked)
             if ready:
                 break
-            time.sleep(0.05)
+            time.sleep(PAUSE if answered else 0.05)
         start = time.monotonic() - begin
         learnt = ask(path, {"op": "status"})["learnt"]
         yield Serving(path, folder / "output", start, learnt, _megabytes(process.pid), answered, tuple(loading))

@@ -20,6 +20,7 @@ from softwalltime.errors import SoftwalltimeError
 from softwalltime.live.options import LiveOptions, live_options, without_live
 from softwalltime.policy.presets import unused
 from softwalltime.policy.site import SitePolicy, site_policy
+from softwalltime.service.collector import short_collections
 from softwalltime.service.follow import Follower
 from softwalltime.service.live_thread import LiveThread
 from softwalltime.service.prediction_service import PredictionService
@@ -39,8 +40,12 @@ from softwalltime.store.retention import Retention
 from softwalltime.store.statement_timeout import StatementMonitor
 
 ROOT = 0
-SWITCH = 0.0005
-"""Seconds that another thread may keep the interpreter while the answering thread waits for it."""
+SWITCH = 0.00002
+"""Seconds that another thread may keep the interpreter while the answering thread waits for it.
+
+numpy and libpq give the interpreter back for moments, after each of which Python counts these seconds anew: with 0.0005
+the answering thread waited for up to 50 ms.
+"""
 LEAVING = 10.0
 """Seconds that the daemon waits at its end for predictions to be stored."""
 LEAVING_WORKER = 3.0
@@ -79,18 +84,20 @@ def serve(settings: Settings, reload: Callable[[], Settings], version: str = "")
         notify("WATCHDOG=1")
         if daemon.handler.predictions.ready and not announced:
             announced = True
+            loaded()
             notify("READY=1\nSTATUS=predicting")
 
     handlers = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH)
     try:
-        daemon.start()
-        log.info("answering at %s: %s", settings.socket, policy)
-        log_unused(settings)
-        log_without_live(policy, daemon.live.options)
-        with daemon.metrics(settings.metrics_address):
-            daemon.server.serve(on_idle)
+        with short_collections() as loaded:
+            daemon.start()
+            log.info("answering at %s: %s", settings.socket, policy)
+            log_unused(settings)
+            log_without_live(policy, daemon.live.options)
+            with daemon.metrics(settings.metrics_address):
+                daemon.server.serve(on_idle)
         notify("STOPPING=1")
         log.info("stopping")
         # First: the hook would wait for answers while predictions are being stored.

@@ -1,8 +1,8 @@
 """Prometheus metrics of the daemon, on an optional TCP port.
 
 Separate threads serve them from the daemon's status.  Python runs one thread at a time, so these threads delay the
-hook: rendering takes some tenths of a millisecond, and the answering thread gets the interpreter back after half a
-millisecond at most (see ``daemon.SWITCH``).  A page is therefore rendered once a second at most, and connections are
+hook: rendering takes some tenths of a millisecond, and the answering thread gets the interpreter back within a tenth of
+one (see ``daemon.SWITCH``).  A page is therefore rendered once a second at most, and connections are
 accepted at a limited rate: a client that scrapes without pause gets the same page, slowly.  A file for node_exporter
 would need no port, but stays unchanged when the daemon is dead.
 

@@ -18,8 +18,8 @@ from softwalltime.store.encoding import NULL, CopyTexts, storable_text
 from softwalltime.store.engine import driver_connection, lock
 from softwalltime.store.tables import NEVER_STARTED, completed_jobs, interrupted_runs, start_or_never
 
-_CHUNK = 1_000
-"""Jobs fetched at once."""
+_CHUNK = 100
+"""Jobs fetched at once: psycopg converts them in one step, in which the daemon answers nobody."""
 
 _numbers = count(1)
 
@@ -127,7 +127,7 @@ def read_jobs(
 
 
 def stream(connection: Connection, wanted: Select[Any]) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a query, fetched a thousand at a time; the transaction must stay open until the end."""
+    """Yield the rows of a query, fetched some at a time; the transaction must stay open until the end."""
     query = wanted.compile(dialect=connection.dialect)
     # psycopg's own cursor: SQLAlchemy's stays open when the connection is lost.
     with driver_connection(connection) as driver, driver.cursor(f"softwalltime_{next(_numbers)}") as cursor:

@@ -1,0 +1,82 @@
+"""The garbage collector in the daemon: no collection of all objects delays an answer."""
+
+import gc
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from softwalltime.service.collector import LOADING, short_collections
+from tests.service.running import PATIENT, Daemon
+
+SPY = """
+import gc, sys
+
+def told(name):
+    real = getattr(gc, name)
+    def tell(*values):
+        print("collector:", name, gc.get_freeze_count() > 0, *values, file=sys.stderr, flush=True)
+        real(*values)
+    setattr(gc, name, tell)
+
+told("freeze")
+told("set_threshold")
+"""
+
+
+@pytest.fixture
+def collector() -> Iterator[None]:
+    """The collector without objects that are left out, before and after the test."""
+    gc.unfreeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("collector")
+def test_it_leaves_out_what_exists_at_the_start_and_when_the_history_is_loaded() -> None:
+    before = gc.get_threshold()
+    with short_collections() as loaded:
+        first = gc.get_freeze_count()
+        assert first > 1000
+        assert gc.get_threshold() == LOADING
+        history: list[list[int]] = [[] for _ in range(1000)]
+        loaded()
+        assert gc.get_freeze_count() >= first + len(history)
+        assert gc.get_threshold() == before
+    assert gc.get_freeze_count() == 0
+    assert gc.get_threshold() == before
+
+
+@pytest.mark.usefixtures("collector")
+def test_it_is_as_before_where_the_daemon_stops_before_the_history_is_loaded() -> None:
+    before = gc.get_threshold()
+    with short_collections():
+        pass
+    assert gc.get_freeze_count() == 0
+    assert gc.get_threshold() == before
+
+
+@pytest.mark.postgres
+def test_the_daemon_leaves_out_its_history_before_it_says_that_it_is_ready(tmp_path: Path, database: str) -> None:
+    (tmp_path / "sitecustomize.py").write_text(SPY)
+    daemon = Daemon(tmp_path, database)
+    daemon.environment = {"PYTHONPATH": str(tmp_path), "NOTIFY_SOCKET": str(tmp_path / "notify")}
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(daemon.environment["NOTIFY_SOCKET"])
+        systemd.settimeout(PATIENT)
+        try:
+            daemon.start()
+            while "READY=1" not in systemd.recv(1000).decode():
+                pass
+            told = [line for line in daemon.output.read_text().splitlines() if line.startswith("collector: ")]
+            usual = " ".join(map(str, gc.get_threshold()))
+            assert told == [
+                "collector: freeze False",
+                f"collector: set_threshold True {' '.join(map(str, LOADING))}",
+                "collector: freeze True",
+                f"collector: set_threshold True {usual}",
+            ]
+        finally:
+            daemon.end(signal.SIGKILL)
