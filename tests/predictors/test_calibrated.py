@@ -20,17 +20,14 @@ from softwalltime.predictors.base import Predictor
 from softwalltime.predictors.calibrated import Calibrated
 from softwalltime.predictors.learned import compiled
 from softwalltime.predictors.learned.distribution import (
-    KNOTS,
     MIDDLE,
     REACHES,
     SIZE,
-    STEPS,
     UPPER,
     Quantiles,
     best_bin,
     bin_of,
     bins_of,
-    corrected,
     estimate,
     remaining,
     seconds_of,
@@ -314,33 +311,6 @@ def test_without_walltime_there_is_no_prediction() -> None:
     answer = taught("calibrated", history()).predict(job(walltime=None).submission, 200_000)
     assert isinstance(answer, ColdStart)
     assert answer.basis == "the job has no walltime"
-
-
-@given(st.lists(st.tuples(masses, st.integers(0, REACHES)), min_size=1, max_size=5))
-def test_corrected_levels_ascend_from_0_to_1(jobs: object) -> None:
-    assert isinstance(jobs, list)
-    levels = KNOTS
-    for shares, found in jobs:
-        levels = corrected(levels, (shares + 1e-6) / (shares + 1e-6).sum(), (found - REACHES) / STEPS, 0.1)
-        assert levels[0] == 0
-        assert levels[-1] == 1
-        assert (np.diff(levels) >= 0).all()
-
-
-def test_correction_makes_ranges_hold_what_they_are_meant_to() -> None:
-    """A distribution that is too wide, and jobs that reach their walltime in one of three cases."""
-    chance = np.random.default_rng(1)
-    shares = np.full(SIZE, 1 / SIZE)
-    levels, held = KNOTS, []
-    for number in range(6000):
-        found = REACHES if chance.random() < 0.3 else int(chance.integers(SIZE // 3, SIZE // 2))
-        if number >= 3000:
-            values = Quantiles(shares, 0.0, levels)
-            low, least = (values[int(q * len(values))] for q in (0.25, 0.05))
-            high, most = (values[int(q * len(values)) - 1] for q in (0.75, 0.95))
-            held.append((low <= MIDDLE[found] <= high, least <= MIDDLE[found] <= most))
-        levels = corrected(levels, shares, (found - REACHES + 0.5 * (found < REACHES)) / STEPS, 0.01)
-    assert np.mean(held, axis=0) == pytest.approx([0.5, 0.9], abs=0.05)
 
 
 def test_a_burst_of_one_user_hardly_moves_the_quantiles_of_others() -> None:

@@ -16,16 +16,15 @@ from softwalltime.predictors.base import History, Options, Predictor
 from softwalltime.predictors.learned import attention, compiled, sequence, sequence_kernel
 from softwalltime.predictors.learned.bursts import RecentShare
 from softwalltime.predictors.learned.distribution import (
-    KNOTS,
     SIZE,
     Floats,
     Quantiles,
     best_bin,
     bin_of,
-    corrected,
     remaining,
 )  # fmt: skip
 from softwalltime.predictors.learned.evidence import Evidence
+from softwalltime.predictors.learned.levels import Levels
 from softwalltime.predictors.learned.network import Weights, load
 from softwalltime.predictors.learned.objectives import best_seconds, first_log_price
 from softwalltime.predictors.learned.options import CalibratedOptions
@@ -133,7 +132,7 @@ class Calibrated(Predictor):
         self._newest = 0
         first = first_log_price(options.objective, options.target)
         self._prices = (Price(options.target, first), Price(options.target, first, LATER_GAIN))
-        self._levels = KNOTS
+        self._levels = Levels()
         self._recent = RecentShare()
         self._settled = 0
         self._day = 0
@@ -203,7 +202,7 @@ class Calibrated(Predictor):
         shares, least = estimate.shares, 0.0
         if elapsed > 0:
             shares, least = remaining(shares, math.log(elapsed / walltime)), (elapsed + 1) / walltime
-        quantiles = Quantiles(shares, least, self._levels)
+        quantiles = Quantiles(shares, least, self._levels.now)
         log_price = self._prices[LATER if now - submission.submitted > SOON else AT_SUBMISSION].log
         number = self._number(shares, quantiles, walltime, submission.ncpus, log_price)
         seconds = max(number, self._minimum, float(elapsed))
@@ -311,9 +310,8 @@ class Calibrated(Predictor):
         shares = self._adjust_price(job, int(row[SUBMITTED]), AT_SUBMISSION, EACH)
         if shares is None:
             return
-        # Larger steps follow what ended a day ago: a user's burst, when it is over.
-        step = (0.0025 * each + 0.02 / (1 + self._settled / 50)) * self._recent.discount(job[4], self._day, each)
-        self._levels = corrected(self._levels, shares, row[RUNTIME] - row[WALLTIME], step / 4)
+        weight = self._recent.discount(job[4], self._day, each)
+        self._levels.learn(shares, row[RUNTIME] - row[WALLTIME], job[5][2], self._settled, each, weight)
         number = self._settled if self._settled < FEW else FEW + (self._settled - FEW) // EACH
         weight = max(1 / number, 1 / 2048)
         self._everybody *= 1 - weight

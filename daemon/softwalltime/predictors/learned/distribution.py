@@ -24,11 +24,10 @@ MIDDLE: Floats = np.exp(np.minimum(np.arange(SIZE) - SIZE + 1.5, 0) / STEPS)
 """The runtime that stands for each bin, as a share of the walltime."""
 SAMPLE = 400
 """Quantiles that represent a distribution."""
-KNOTS: Floats = np.array([0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0])
-"""Probabilities between which quantiles are corrected linearly."""
+KNOTS: Floats = np.array([0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 0.95, 1.0])
+"""Probabilities between which quantiles are corrected linearly (see :mod:`.levels`)."""
 
 _SUMS: Floats = np.stack([MIDDLE, 1 / MIDDLE, np.ones(SIZE)])
-_KNOTS: list[float] = KNOTS.tolist()
 _PER_UPPER: Floats = 1 / UPPER
 _LEVELS: Floats = (np.arange(SAMPLE) + 0.5) / SAMPLE
 
@@ -89,27 +88,30 @@ def best_bin(shares: Floats, price: float) -> int:
     return int(utility.argmax())
 
 
-def corrected(levels: Floats, shares: Floats, log_share: float, step: float) -> Floats:
-    """Return the levels of the quantiles for ``KNOTS`` after a job that ended, by log(runtime / walltime).
+def part_below(below: Floats, log_share: float) -> float:
+    """Return the share of a distribution that ends before a runtime, by log(runtime / walltime).
 
-    Each one moves until the share of jobs below its quantile is right (Gibbs & Candès 2021).  A job that reaches its
-    walltime counts as above the quantiles below the median and not as above the others: the middle ranges hold it.
+    Linear in the logarithm within a bin, as quantiles are; of the last bin nothing ends before the walltime.
 
-    :param shares: the distribution of the job.
+    :param below: the cumulative sum of the distribution.
     """
-    below = shares.cumsum()
     found = bin_of(log_share)
     before = float(below[found - 1]) if found else 0.0
-    # Linear in the logarithm within a bin, as the quantiles are.
-    part = min(max(log_share * STEPS + REACHES - found, 0.0), 1.0)
-    at = before if found == REACHES else before + part * (float(below[found]) - before)
-    moved, least = [], 0.001
-    # A number at a time: for so few, numpy takes three times as long.
-    for level, knot in zip(levels.tolist(), _KNOTS, strict=True):
-        inside = at <= level and (found != REACHES or knot >= 0.5)
-        moved.append(least := min(max(level + step * (knot - inside), least), 0.999))
-    moved[0], moved[-1] = 0.0, 1.0
-    return np.array(moved)
+    if found == REACHES:
+        return before
+    return before + min(max(log_share * STEPS + REACHES - found, 0.0), 1.0) * (float(below[found]) - before)
+
+
+def logs_at(below: Floats, levels: Floats) -> Floats:
+    """Return log(runtime / walltime) at levels of a distribution, linear in the logarithm within a bin.
+
+    :param below: the cumulative sum of the distribution.
+    """
+    place = np.minimum(below.searchsorted(levels), REACHES)
+    before = np.where(place > 0, below[place - 1], 0.0)
+    part = (levels - before) / np.maximum(below[place] - before, 1e-300)
+    logs: Floats = np.where(place == REACHES, 0.0, (place - REACHES + np.minimum(part, 1.0)) / STEPS)
+    return logs
 
 
 class Quantiles(Sequence[float]):
@@ -134,12 +136,7 @@ class Quantiles(Sequence[float]):
     def _values(self) -> list[float]:
         below = self._shares.cumsum()
         below /= below[REACHES]
-        # Linear in the logarithm within a bin.
-        levels = np.interp(_LEVELS, KNOTS, self._levels)
-        place = np.minimum(np.searchsorted(below, levels), REACHES)
-        before = np.where(place > 0, below[place - 1], 0.0)
-        part = (levels - before) / np.maximum(below[place] - before, 1e-300)
-        logs = np.where(place == REACHES, 0.0, (place - REACHES + np.minimum(part, 1.0)) / STEPS)
+        logs = logs_at(below, np.interp(_LEVELS, KNOTS, self._levels))
         return np.maximum(np.exp(logs), self._least).tolist()  # type: ignore[no-any-return]  # tolist has no type
 
     def __len__(self) -> int:

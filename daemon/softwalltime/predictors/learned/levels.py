@@ -1,0 +1,90 @@
+"""At which levels of the distributions the quantiles are, learnt from the jobs that ended.
+
+A distribution that is too narrow, or too high, has its quantile for 0.9 not at the level 0.9.  The level of each of
+:data:`KNOTS` is learnt on its own, by a step per job; between the knots, levels are linear.
+
+- The quantiles 0.25 and 0.75 move until the range between them holds half of the jobs (Gibbs & Candès 2021).
+- The quantiles 0.1, 0.5 and 0.95 move until their pinball loss in seconds is least: by a gradient step on it (Zinkevich
+  2003), the same step times the width of the distribution at the quantile, in seconds.  A quantile that is the walltime
+  holds all jobs, so one that is shorter must hold fewer than its share for the share of all jobs to be right.  Then the
+  share is right and the loss is not.
+- The quantile 0.05 moves until the range from it to the quantile 0.95 holds 90% of the jobs.
+"""
+
+import numpy as np
+
+from softwalltime.predictors.learned.distribution import KNOTS, REACHES, Floats, bin_of, logs_at, part_below
+
+FIRST = 0.005
+"""Step of the first job; it falls with the number of jobs."""
+SOON = 50
+"""Jobs after which it is half of that."""
+STEP = 0.000625
+"""Least step for a share of the jobs, per job."""
+LOSS_STEP = 0.000075
+"""Least step for a loss, per job, of a distribution of the usual width."""
+AROUND = 0.02
+"""Levels on both sides of a quantile between which the width of a distribution is taken."""
+MOST = 8.0
+"""Times the usual width beyond which a distribution counts no more."""
+MEMORY = 500
+"""Steps over which the usual width is the mean."""
+
+OUTSIDE = 0.1
+"""Share of the jobs outside of the widest range."""
+_LEAST = 0.001
+_FLOOR: Floats = np.where(KNOTS < 1.0, np.minimum(KNOTS, _LEAST), 1.0)
+_CEILING: Floats = np.where(KNOTS > 0.0, np.maximum(KNOTS, 1.0 - _LEAST), 0.0)
+_SIDES: Floats = np.array([[-AROUND], [AROUND]])
+_PROBABILITIES: list[float] = KNOTS.tolist()
+_LOW, *_BY_SHARE, _HIGH = (_PROBABILITIES.index(each) for each in (0.05, 0.25, 0.75, 0.95))
+_BY_LOSS = [_PROBABILITIES.index(each) for each in (0.1, 0.5, 0.95)]
+
+
+class Levels:
+    """The level of each knot, and the usual width of the distributions at those learnt by their loss."""
+
+    __slots__ = ("_learnt", "_of_knot", "_usual", "now")
+
+    def __init__(self) -> None:
+        self._of_knot = KNOTS.tolist()
+        self._usual = [0.0] * len(_BY_LOSS)
+        self._learnt = 0
+        self.now: Floats = KNOTS
+        """The levels of :data:`KNOTS`, ascending."""
+
+    def learn(self, shares: Floats, log_share: float, walltime: float, settled: int, jobs: int, weight: float) -> None:
+        """Move the levels by a job that ended.
+
+        :param shares: the distribution of the job.
+        :param log_share: the logarithm of its runtime / walltime.
+        :param walltime: in seconds.
+        :param settled: jobs until now.
+        :param jobs: number of jobs for which this one stands.
+        :param weight: of the job, from 0 to 1.
+        """
+        below = shares.cumsum()
+        at, reaches = part_below(below, log_share), bin_of(log_share) == REACHES
+        levels, first = self._of_knot, FIRST / (1 + settled / SOON)
+        step = weight * (first + STEP * jobs)
+        above = at > self.now[_HIGH]
+        # A job that reaches its walltime is within a range whose upper end is the walltime.
+        levels[_LOW] += step * (OUTSIDE - above - (at <= levels[_LOW] and not reaches))
+        for knot in _BY_SHARE:
+            inside = at <= levels[knot] and (_PROBABILITIES[knot] > 0.5 or not reaches)
+            levels[knot] += step * (_PROBABILITIES[knot] - inside)
+        step = weight * (first + LOSS_STEP * jobs)
+        self._learnt += 1
+        for place, (knot, width) in enumerate(zip(_BY_LOSS, self._widths(below, walltime), strict=True)):
+            usual = self._usual[place] or width
+            width = min(width, MOST * usual)
+            self._usual[place] = usual = usual + (width - usual) / min(self._learnt, MEMORY)
+            levels[knot] += step * width / max(usual, _LEAST) * (_PROBABILITIES[knot] - (at <= levels[knot]))
+        bounded = np.minimum(np.maximum(levels, _FLOOR), _CEILING)
+        self._of_knot, self.now = bounded.tolist(), np.maximum.accumulate(bounded)
+
+    def _widths(self, below: Floats, walltime: float) -> list[float]:
+        """Return the width of a distribution at the quantiles that are learnt by their loss, in seconds."""
+        middle = np.array(self._of_knot)[_BY_LOSS]
+        short, long = np.exp(logs_at(below, np.minimum(np.maximum(middle + _SIDES, 0.0), 1.0))) * walltime
+        return (long - short).tolist()  # type: ignore[no-any-return]  # tolist has no type

@@ -1,0 +1,108 @@
+"""Levels of quantiles: ranges that hold their share of the jobs, and quantiles of the least loss."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from softwalltime.predictors.learned.distribution import (
+    KNOTS,
+    MIDDLE,
+    REACHES,
+    SIZE,
+    STEPS,
+    Floats,
+    Quantiles,
+    bin_of,
+    logs_at,
+)
+from softwalltime.predictors.learned.levels import Levels
+
+WALLTIME = 1000.0
+masses = st.lists(st.floats(0, 10), min_size=SIZE, max_size=SIZE).map(np.array)
+
+
+def log_share_of(found: int) -> float:
+    """The middle of a bin, or the walltime."""
+    return (found - REACHES + 0.5 * (found < REACHES)) / STEPS
+
+
+@given(st.lists(st.tuples(masses, st.integers(0, REACHES)), min_size=1, max_size=5), st.floats(1, 1e9))
+def test_levels_ascend_from_0_to_1(jobs: object, walltime: float) -> None:
+    assert isinstance(jobs, list)
+    levels = Levels()
+    for settled, (shares, found) in enumerate(jobs):
+        levels.learn((shares + 1e-6) / (shares + 1e-6).sum(), (found - REACHES) / STEPS, walltime, settled, 3, 1.0)
+        assert levels.now[0] == 0
+        assert levels.now[-1] == 1
+        assert (np.diff(levels.now) >= 0).all()
+        assert len(levels.now) == len(KNOTS)
+
+
+def test_ranges_hold_their_share_where_jobs_reach_their_walltime() -> None:
+    """A distribution that is too wide, and jobs that reach their walltime in one of three cases."""
+    chance = np.random.default_rng(1)
+    shares = np.full(SIZE, 1 / SIZE)
+    levels, held = Levels(), []
+    for number in range(12_000):
+        found = REACHES if chance.random() < 0.3 else int(chance.integers(SIZE // 3, SIZE // 2))
+        if number >= 6000:
+            values = Quantiles(shares, 0.0, levels.now)
+            low, least = (values[int(q * len(values))] for q in (0.25, 0.05))
+            high, most = (values[int(q * len(values)) - 1] for q in (0.75, 0.95))
+            held.append((low <= MIDDLE[found] <= high, least <= MIDDLE[found] <= most))
+        levels.learn(shares, log_share_of(found), WALLTIME, number, 15, 1.0)
+    assert np.mean(held, axis=0) == pytest.approx([0.5, 0.9], abs=0.05)
+
+
+@pytest.mark.parametrize("width", [0.5, 1.0, 2.0])
+def test_quantiles_have_nearly_the_least_loss_that_levels_can_give(width: float) -> None:
+    """Half of the jobs reach their walltime often, the others never; the distributions are too narrow or too wide.
+
+    The second kind alone decides about the quantile 0.95, because that of the first is the walltime.
+    """
+    chance = np.random.default_rng(2)
+    bins = np.arange(SIZE)
+    kinds = [np.exp(-(((bins - middle) / (20 * width)) ** 2) / 2) for middle in (150, 120)]
+    kinds = [kind / kind.sum() for kind in kinds]
+    kinds[0] *= 0.7
+    kinds[0][REACHES] += 0.3
+    levels, seen, asked = Levels(), [], []
+    for number in range(9000):
+        kind = number % 2
+        reaches = kind == 0 and chance.random() < 0.3
+        found = REACHES if reaches else min(round(chance.normal((150, 120)[kind], 20)), REACHES - 1)
+        log_share = log_share_of(found)
+        if number >= 5000:
+            asked.append(np.interp((0.1, 0.5, 0.95), KNOTS, levels.now))
+            seen.append((kind, log_share))
+        levels.learn(kinds[kind], log_share, WALLTIME, number, 3, 1.0)
+    below = [kind.cumsum() for kind in kinds]
+    kind, logs = (np.array(each) for each in zip(*seen, strict=True))
+    for place, share in enumerate((0.1, 0.5, 0.95)):
+
+        def loss(of_job: Floats, share: float = share) -> float:
+            quantile = np.where(kind == 0, logs_at(below[0], of_job), logs_at(below[1], of_job))
+            over = np.exp(logs) - np.exp(quantile)
+            return float(np.maximum(share * over, (share - 1) * over).mean())
+
+        fixed = [loss(np.full(len(logs), level)) for level in np.linspace(0.005, 0.995, 199)]
+        assert loss(np.array(asked)[:, place]) < 1.03 * min(fixed)
+
+
+def test_a_job_without_weight_changes_nothing() -> None:
+    levels = Levels()
+    for number in range(100):
+        levels.learn(np.full(SIZE, 1 / SIZE), log_share_of(SIZE // 2), WALLTIME, number, 1, 0.0)
+    assert levels.now.tolist() == KNOTS.tolist()
+
+
+def test_one_job_of_years_does_not_stop_the_learning_of_the_others() -> None:
+    """The usual width follows it by one step of at most a few times the width."""
+    chance, shares = np.random.default_rng(3), np.full(SIZE, 1 / SIZE)
+    plain, disturbed = Levels(), Levels()
+    for number in range(3000):
+        log_share = log_share_of(bin_of(float(chance.normal(-3, 0.5))))
+        plain.learn(shares, log_share, WALLTIME, number, 3, 1.0)
+        disturbed.learn(shares, log_share, WALLTIME * (1e6 if number == 1000 else 1), number, 3, 1.0)
+    assert disturbed.now == pytest.approx(plain.now, abs=0.01)
