@@ -90,11 +90,13 @@ def test_quantiles_have_nearly_the_least_loss_that_levels_can_give(width: float)
         assert loss(np.array(asked)[:, place]) < 1.03 * min(fixed)
 
 
-def test_a_job_without_weight_changes_nothing() -> None:
+def test_a_job_of_a_burst_counts_in_ranges_and_not_in_losses() -> None:
     levels = Levels()
-    for number in range(100):
-        levels.learn(np.full(SIZE, 1 / SIZE), log_share_of(SIZE // 2), WALLTIME, number, 1, 0.0)
-    assert levels.now.tolist() == KNOTS.tolist()
+    for number in range(1000):
+        levels.learn(np.full(SIZE, 1 / SIZE), log_share_of(SIZE // 20), WALLTIME, number, 3, 0.0)
+    by_loss, range_ends = [0.1, 0.5, 0.95], [0.05, 0.25, 0.75]
+    assert np.interp(by_loss, KNOTS, levels.now).tolist() == by_loss
+    assert (np.interp(range_ends, KNOTS, levels.now) < range_ends).all()
 
 
 def test_one_job_of_years_does_not_stop_the_learning_of_the_others() -> None:

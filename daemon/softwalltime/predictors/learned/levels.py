@@ -19,7 +19,7 @@ FIRST = 0.005
 """Step of the first job; it falls with the number of jobs."""
 SOON = 50
 """Jobs after which it is half of that."""
-STEP = 0.000625
+STEP = 0.0003
 """Least step for a share of the jobs, per job."""
 LOSS_STEP = 0.000075
 """Least step for a loss, per job, of a distribution of the usual width."""
@@ -61,12 +61,12 @@ class Levels:
         :param walltime: in seconds.
         :param settled: jobs until now.
         :param jobs: number of jobs for which this one stands.
-        :param weight: of the job, from 0 to 1.
+        :param weight: of its loss, from 0 to 1.  In a share of the jobs each one counts.
         """
         below = shares.cumsum()
         at, reaches = part_below(below, log_share), bin_of(log_share) == REACHES
         levels, first = self._of_knot, FIRST / (1 + settled / SOON)
-        step = weight * (first + STEP * jobs)
+        step = first + STEP * jobs
         above = at > self.now[_HIGH]
         # A job that reaches its walltime is within a range whose upper end is the walltime.
         levels[_LOW] += step * (OUTSIDE - above - (at <= levels[_LOW] and not reaches))
