@@ -25,11 +25,9 @@ def needed(history: History, now: int, since_last: Callable[[int], int]) -> tupl
     :param history: what the predictor needs.
     :param since_last: since when so many jobs ended, the last ones by ``now``; epoch seconds.
     """
-    if history.per_user is None or history.seconds is None:
+    begin = history.since(now, since_last)
+    if history.per_user is None or begin is None:
         return None, None
-    begin = now - history.seconds
-    if history.most is not None:
-        begin = max(begin, since_last(history.most))
     return max(KEPT_PER_USER, history.per_user), min(now - DAYS * 86400, begin)
 
 

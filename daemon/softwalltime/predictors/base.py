@@ -1,6 +1,7 @@
 """The base class of predictors."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -28,6 +29,16 @@ class History:
     per_user: int | None = 0
     seconds: int | None = 0
     most: int | None = None
+
+    def since(self, now: int, since_last: Callable[[int], int]) -> int | None:
+        """Return since when all jobs are needed (epoch seconds); ``None``: all jobs.
+
+        :param since_last: since when so many jobs ended, the last ones by ``now``; epoch seconds.
+        """
+        if self.seconds is None:
+            return None
+        begin = now - self.seconds
+        return begin if self.most is None else max(begin, since_last(self.most))
 
 
 EVERYTHING = History(per_user=None, seconds=None)

@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from threading import Event, Thread
 from typing import TypeVar
 
@@ -368,11 +369,8 @@ def together(connection: Connection, histories: Collection[History], now: int) -
     """
     per_user, since = 0, now
     for history in histories:
-        if history.per_user is None or history.seconds is None:
+        begin = history.since(now, partial(last_ended_since, connection, now=now))
+        if history.per_user is None or begin is None:
             return None, None
-        per_user = max(per_user, history.per_user)
-        begin = now - history.seconds
-        if history.most is not None:
-            begin = max(begin, last_ended_since(connection, history.most, now))
-        since = min(since, begin)
+        per_user, since = max(per_user, history.per_user), min(since, begin)
     return per_user, since if since < now else None
