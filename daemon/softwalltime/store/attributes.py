@@ -22,14 +22,12 @@ from sqlalchemy import (
 )
 
 from softwalltime.jobs import ATTRIBUTES, Submission, whole_array
-from softwalltime.store.encoding import storable_text
+from softwalltime.store.encoding import LONGEST_NAME, storable_text
 from softwalltime.store.queries import query
 from softwalltime.store.tables import metadata
 
 LONGEST = 512
 """Characters of each that are kept."""
-LONGEST_ID = 300
-"""Characters of a job id, at most: no job with a longer one is stored, and the index cannot hold thousands."""
 _KEYS = ("ctime", "job_id")
 
 
@@ -67,12 +65,12 @@ def of_jobs(jobs: Table) -> ColumnElement[bool]:
 def add_attributes(connection: Connection, submissions: Collection[Submission]) -> None:
     """Store the attributes of those submissions that have an id and any; an empty one leaves what is stored.
 
-    What jobs with ids longer than ``LONGEST_ID`` have is left out.
+    What jobs with ids longer than ``LONGEST_NAME`` have is left out.
     """
     rows: dict[tuple[int, str], list[str]] = {}
     for of in submissions:
         job_id = storable_text(whole_array(of.job_id))
-        if 0 < len(job_id) <= LONGEST_ID and (of.script or of.submit_host or of.depend):
+        if 0 < len(job_id) <= LONGEST_NAME and (of.script or of.submit_host or of.depend):
             given = [storable_text(getattr(of, name))[:LONGEST] for name in ATTRIBUTES]
             known = rows.get(key := (of.submitted, job_id), given)
             rows[key] = [new or old for new, old in zip(given, known, strict=True)]

@@ -19,6 +19,8 @@ def storable_text(text: str) -> str:
     return text.replace("\0", r"\x00").encode("utf-8", "backslashreplace").decode()
 
 
+LONGEST_NAME = 300
+"""Characters of a server, job id, user or project: an index entry holds 2704 bytes, and up to two of them."""
 NULL = "None"
 """The text that COPY reads as null: what Python writes for ``None``, so that no value needs a check."""
 

@@ -14,7 +14,7 @@ from softwalltime.errors import StoreError
 from softwalltime.jobs import ATTRIBUTES, FIELDS, OF_SUBMISSION, CompletedJob, Values, job_of
 from softwalltime.states import state_of
 from softwalltime.store.attributes import attribute, of_jobs, submission_attributes
-from softwalltime.store.encoding import NULL, CopyTexts, storable_text
+from softwalltime.store.encoding import LONGEST_NAME, NULL, CopyTexts, storable_text
 from softwalltime.store.engine import driver_connection, lock
 from softwalltime.store.tables import NEVER_STARTED, completed_jobs, interrupted_runs, start_or_never
 
@@ -39,8 +39,6 @@ _LINE = "\t".join(["%s"] * len(_WRITTEN)) + "\n"
 _PLACES = [field.column for field in FIELDS]
 _SERVER, _JOB_ID, _START = map(_PLACES.index, ("server", "job_id", "start_time"))
 _NAMED = tuple(map(_PLACES.index, ("server", "job_id", "user_name", "project")))
-_LONGEST_NAME = 300
-"""Characters of a server, job id, user or project: an index entry holds 2704 bytes, and up to two of them."""
 
 # Staging table of one call, from which known jobs are left out.
 _incoming = Table(
@@ -85,7 +83,7 @@ def prepare_jobs(jobs: Sequence[Values]) -> PreparedJobs:
     texts = CopyTexts(NULL)
     first = _key(jobs[0]) if jobs else ("", "", NEVER_STARTED)
     text = "".join([_line(job, texts) for job in jobs])
-    if max(map(len, texts)) > _LONGEST_NAME:
+    if max(map(len, texts)) > LONGEST_NAME:
         _refuse_long_names(jobs)
     return PreparedJobs(len(jobs), text, first)
 
@@ -214,7 +212,7 @@ def _refuse_long_names(jobs: Sequence[Values]) -> None:
     for job in jobs:
         for place in _NAMED:
             # As stored: escaped characters make it longer.
-            if len(storable_text(job[place])) > _LONGEST_NAME:
+            if len(storable_text(job[place])) > LONGEST_NAME:
                 raise UnstorableJobError(job_of(job), FIELDS[place].column)
 
 
