@@ -1,13 +1,21 @@
 """Waiting and running jobs, as of the last accounting record read."""
 
-import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, func, select
 
-from softwalltime.jobs import ATTRIBUTES, OF_SUBMISSION, UNSET, Alter, CurrentJob, Submission, submission_values
+from softwalltime.jobs import (
+    ATTRIBUTES,
+    OF_SUBMISSION,
+    UNSET,
+    Alter,
+    CurrentJob,
+    Submission,
+    submission_values,
+    whole_array,
+)
 from softwalltime.store.attributes import attribute, of_jobs, submission_attributes
 from softwalltime.store.encoding import storable_text
 from softwalltime.store.engine import lock
@@ -17,7 +25,6 @@ from softwalltime.store.tables import current_jobs
 
 _columns = current_jobs.columns
 _submission = [_columns[name] for name in submission_names]
-_SUBJOB = re.compile(r"\[[0-9]+\]")
 # In the order of CurrentJob's fields after the submission.
 _progress = (_columns.server, _columns.start_time, _columns.qtime, _columns.etime, _columns.soft_walltime)
 
@@ -104,7 +111,8 @@ def read_unknown(connection: Connection, since: int) -> list[CurrentJob]:
     return [
         job
         for job in _read(connection, since)
-        if not (job.submission.script or job.submission.submit_host) and not _SUBJOB.search(job.submission.job_id)
+        if not (job.submission.script or job.submission.submit_host)
+        and whole_array(job.submission.job_id) == job.submission.job_id
     ]
 
 

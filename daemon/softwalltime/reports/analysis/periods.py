@@ -1,7 +1,6 @@
 """Compare predictions with runtimes by week, and waits before and after soft walltimes are set."""
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.formatting import DAY, MINUTE, day
-from softwalltime.jobs import DecisionRecord
+from softwalltime.jobs import DecisionRecord, whole_array
 from softwalltime.replay.metrics import Errors, accuracies, means_by_code
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.analysis.predictions import CLASSES, runtime_classes
@@ -27,7 +26,6 @@ AT_ONCE = 3
 """Greatest difference in seconds between a decision at queuejob and the time of submission."""
 LEAST_WEEKS = 4
 """Weeks without which a mean wait has no interval."""
-_SUBJOB = re.compile(r"\[\d+\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +254,7 @@ def from_decisions(
     # (5[].srv) applies to all its subjobs (5[3].srv).
     runs: dict[str, list[int]] = {}
     for index, own in enumerate(workload.values("job_id")):
-        for job_id in {own, _SUBJOB.sub("[]", own, count=1)}:
+        for job_id in {own, whole_array(own)}:
             runs.setdefault(job_id, []).append(index)
     nameless = _Nameless(workload)
     soft, predictor, applied = known.soft_walltime.copy(), known.predictor.copy(), known.applied.copy()
