@@ -225,6 +225,16 @@ def submission_values(submission: Submission) -> Values:
     return _of(submission)
 
 
+def attributes_of(submission: Submission) -> tuple[str, ...]:
+    """Return the values of ``ATTRIBUTES``; all are empty where nothing was recorded."""
+    return submission.script, submission.submit_host, submission.depend
+
+
+def merged_attributes(new: Iterable[str], old: Iterable[str]) -> tuple[str, ...]:
+    """Return the new values, and the old ones where those are empty."""
+    return tuple([now or before for now, before in zip(new, old, strict=True)])
+
+
 def _of(data: Submission | CompletedJob) -> Values:
     return tuple([getattr(data, name) for name in data.__slots__])
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from sqlalchemy import Engine
 
-from softwalltime.jobs import CurrentJob, DecisionRecord, Submission
+from softwalltime.jobs import CurrentJob, DecisionRecord, Submission, attributes_of
 from softwalltime.store.attributes import add_attributes
 from softwalltime.store.current import read_unknown
 
@@ -36,7 +36,7 @@ class NewSubmissions:
         now = self._monotonic()
         for decision in decisions:
             of = decision.submission
-            if decision.event == "queuejob" and not of.job_id and (of.script or of.submit_host or of.depend):
+            if decision.event == "queuejob" and not of.job_id and any(attributes_of(of)):
                 self._waiting.append((now, replace(of, submitted=decision.at)))
 
     def resolve(self, engine: Engine) -> int:

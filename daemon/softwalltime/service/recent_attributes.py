@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from dataclasses import replace
 
-from softwalltime.jobs import CompletedJob, Submission, whole_array
+from softwalltime.jobs import CompletedJob, Submission, attributes_of, merged_attributes, whole_array
 
 KEPT = 20_000
 """Submissions that are remembered."""
@@ -13,13 +13,12 @@ class RecentAttributes:
     """Attributes of the last submissions by job id and submission time; one thread notes, another one completes."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, int], tuple[str, str, str]] = OrderedDict()
+        self._known: OrderedDict[tuple[str, int], tuple[str, ...]] = OrderedDict()
 
     def note(self, submission: Submission) -> None:
         """Remember what a request says."""
-        if submission.job_id and (submission.script or submission.submit_host or submission.depend):
-            key = whole_array(submission.job_id), submission.submitted
-            self._known[key] = submission.script, submission.submit_host, submission.depend
+        if submission.job_id and any(known := attributes_of(submission)):
+            self._known[whole_array(submission.job_id), submission.submitted] = known
             if len(self._known) > KEPT:
                 self._known.popitem(last=False)
 
@@ -29,6 +28,5 @@ class RecentAttributes:
         known = self._known.get((whole_array(of.job_id), of.submitted))
         if known is None:
             return job
-        stored = of.script, of.submit_host, of.depend
-        script, submit_host, depend = (mine or noted for mine, noted in zip(stored, known, strict=True))
+        script, submit_host, depend = merged_attributes(attributes_of(of), known)
         return replace(job, submission=replace(of, script=script, submit_host=submit_host, depend=depend))

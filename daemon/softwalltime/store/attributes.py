@@ -21,7 +21,7 @@ from sqlalchemy import (
     func,
 )
 
-from softwalltime.jobs import ATTRIBUTES, Submission, whole_array
+from softwalltime.jobs import ATTRIBUTES, Submission, attributes_of, merged_attributes, whole_array
 from softwalltime.store.encoding import LONGEST_NAME, storable_text
 from softwalltime.store.queries import query
 from softwalltime.store.tables import metadata
@@ -67,13 +67,13 @@ def add_attributes(connection: Connection, submissions: Collection[Submission]) 
 
     What jobs with ids longer than ``LONGEST_NAME`` have is left out.
     """
-    rows: dict[tuple[int, str], list[str]] = {}
+    rows: dict[tuple[int, str], tuple[str, ...]] = {}
     for of in submissions:
         job_id = storable_text(whole_array(of.job_id))
-        if 0 < len(job_id) <= LONGEST_NAME and (of.script or of.submit_host or of.depend):
-            given = [storable_text(getattr(of, name))[:LONGEST] for name in ATTRIBUTES]
-            known = rows.get(key := (of.submitted, job_id), given)
-            rows[key] = [new or old for new, old in zip(given, known, strict=True)]
+        if 0 < len(job_id) <= LONGEST_NAME and any(attributes := attributes_of(of)):
+            key = of.submitted, job_id
+            given = [storable_text(value)[:LONGEST] for value in attributes]
+            rows[key] = merged_attributes(given, rows.get(key, given))
     if not rows:
         return
     # In one order, so that two writers of the same jobs do not wait for each other.
