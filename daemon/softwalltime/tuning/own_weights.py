@@ -17,8 +17,7 @@ def is_calibrated(spec: str) -> bool:
 
 def weights_of(spec: str) -> str:
     """Return the file of weights that a specification names; empty: none."""
-    items = spec.partition(":")[2].split(",")
-    named = next((item.removeprefix(_OPTION) for item in items if item.startswith(_OPTION)), "")
+    named = _named(spec)
     return "" if named in (*SHIPPED, BY_HAND) else named
 
 
@@ -30,9 +29,8 @@ def with_weights(spec: str, file: str) -> str:
     """
     if not file:
         return spec
-    name, _, options = spec.partition(":")
-    items = [item for item in options.split(",") if item and not item.startswith(_OPTION)]
-    return f"{name}:{','.join([*items, _OPTION + file])}"
+    items = [item for item in _items(spec) if item and not item.startswith(_OPTION)]
+    return f"{spec.partition(':')[0]}:{','.join([*items, _OPTION + file])}"
 
 
 def with_shipped_weights(specs: Sequence[str], target: float) -> list[str]:
@@ -40,12 +38,7 @@ def with_shipped_weights(specs: Sequence[str], target: float) -> list[str]:
 
     :param target: of the one that is returned where there is none.
     """
-    found = [
-        spec
-        for spec in specs
-        if is_calibrated(spec)
-        and not any(item.startswith(_OPTION) and item[len(_OPTION) :] not in SHIPPED for item in _items(spec))
-    ]
+    found = [spec for spec in specs if is_calibrated(spec) and _named(spec) in SHIPPED]
     return found or [f"calibrated:target={target:g}"]
 
 
@@ -89,6 +82,11 @@ def joined(trials: Mapping[str, Trial], choosing: str, file: str) -> dict[str, T
             trial = Trial(spec, parts, trial.seconds, failure)
         found[spec] = trial
     return found
+
+
+def _named(spec: str) -> str:
+    """Return the weights that a specification names, a file or those of the package; empty: none."""
+    return next((item.removeprefix(_OPTION) for item in _items(spec) if item.startswith(_OPTION)), "")
 
 
 def _items(spec: str) -> list[str]:

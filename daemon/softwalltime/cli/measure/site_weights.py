@@ -53,18 +53,15 @@ class TrainingOptions:
         again = {os.path.realpath(source) for source in sources} & {os.path.realpath(log) for log in self.logs}
         if again or (STORE in sources and STORE in self.logs):
             raise UsageError(f"--train-with {min(again)}: SOURCE has this log, and its later part must not be learnt")
-        place = self._place(target_file, "")
+        place = self.place(target_file, "")
         require_folder(place)
         if set(",|\n") & set(str(place)):
             raise UsageError(f"--weights {place}: a predictor's options cannot name a path with a comma or |")
 
-    def _place(self, target_file: Path | None, key: str) -> Path:
-        folder = Path() if target_file is None else target_file.parent
-        return (folder / f"weights-{key[:8]}.json" if self.file is None else self.file).absolute()
-
     def place(self, target_file: Path | None, key: str) -> Path:
         """Return the file to write, as an absolute path: a file of other weights is not overwritten by default."""
-        return self._place(target_file, key)
+        folder = Path() if target_file is None else target_file.parent
+        return (folder / f"weights-{key[:8]}.json" if self.file is None else self.file).absolute()
 
 
 @dataclass(frozen=True, slots=True)
