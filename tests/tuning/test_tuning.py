@@ -149,6 +149,10 @@ def test_weights_are_named_in_place_of_those_of_the_package() -> None:
     tried = ["v1", "calibrated:target=0.1", "calibrated:weights=plain", "calibrated:weights=learned"]
     assert with_shipped_weights(tried, 0.05) == ["calibrated:target=0.1", "calibrated:weights=learned"]
     assert with_shipped_weights(["v1"], 0.02) == ["calibrated:target=0.02"]
+    spaced = "calibrated: weights=/w.json, q=0.9"
+    assert weights_of(spaced) == "/w.json"
+    assert with_shipped_weights([spaced], 0.02) == ["calibrated:target=0.02"]
+    assert with_weights(spaced, "/v.json") == "calibrated:q=0.9,weights=/v.json"
 
 
 def test_weights_are_chosen_by_figures_of_weights_that_did_not_see_the_jobs() -> None:

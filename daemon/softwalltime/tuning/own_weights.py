@@ -90,4 +90,4 @@ def _named(spec: str) -> str:
 
 
 def _items(spec: str) -> list[str]:
-    return spec.partition(":")[2].split(",")
+    return [item.strip() for item in spec.partition(":")[2].split(",")]
