@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from softwalltime import __version__
-from softwalltime.cli.measure.train import require_torch, write_weights
+from softwalltime.cli.measure.train import fit, require_torch, write_weights
 from softwalltime.cli.options import LazySettings
 from softwalltime.cli.problems import require_folder
 from softwalltime.cli.progress import progress_bar
@@ -77,7 +77,7 @@ class SiteWeights:
 
 
 def own_examples(workload: Workload, split: Split) -> int:
-    """Return the number of jobs that ended before those that choose."""
+    """Return the number of jobs that can train the weights for the choice: they ended by ``split.since``."""
     return int(usable(workload, split.since).sum())
 
 
@@ -126,22 +126,15 @@ def _train(
         if examples is None:
             raise SoftwalltimeError(f"{name}: fewer than 20 jobs have a walltime and ran: nothing to train on")
         found.append((name, examples))
-    from softwalltime.training.schedule import train
-
     for file, time in files.items():
         parts = [found[0][1].ended_by(time), *(examples for _, examples in found[1:])]
         counts = {name: len(part) for (name, _), part in zip(found, parts, strict=True)}
         joined = Examples.joined(parts)
         del parts
-        with progress_bar("training", EPOCHS * len(joined)) as progress:
-            model = train(joined, EPOCHS, SEED, _jobs_of(progress))
+        model = fit(joined, EPOCHS, SEED)
         options = {"jobs": JOBS, "epochs": EPOCHS, "seed": SEED, "ended_by": time}
         about = {"logs": counts, "options": options, "command": "softwalltime tune --train", "key": key}
         write_weights(file, dump(model.weights(about)))
-
-
-def _jobs_of(progress: Callable[[int], None]) -> Callable[[int, object], None]:
-    return lambda count, _: progress(count)
 
 
 def _further(log: str, jobs: JobColumns, settings: LazySettings) -> JobColumns:

@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,6 +20,9 @@ from softwalltime.predictors.learned.network import dump
 from softwalltime.replay.workload import Workload
 from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
 from softwalltime.training.examples import Examples, examples_of
+
+if TYPE_CHECKING:
+    from softwalltime.training.model import Attention
 
 MISSING = (
     "torch is missing: run pip install 'pbs-softwalltime[train]'; "
@@ -83,11 +87,8 @@ def train_weights(
         examples[source], tally = _examples(source, jobs, seed, selection, settings)
         tallies.append(tally)
     from softwalltime.training.model import Attention, mean_parts
-    from softwalltime.training.schedule import train as train_attention
 
-    joined = Examples.joined([examples[source] for source in trained])
-    with progress_bar("training", epochs * len(joined)) as progress:
-        model = train_attention(joined, epochs, seed, lambda count, _: progress(count))
+    model = fit(Examples.joined([examples[source] for source in trained]), epochs, seed)
     names = {source: Path(source).name for source in sources}
     about = {
         "logs": {names[source]: len(examples[source]) for source in trained},
@@ -132,6 +133,14 @@ def require_torch() -> None:
     """
     if find_spec("torch") is None:
         raise SoftwalltimeError(MISSING)
+
+
+def fit(examples: Examples, epochs: int, seed: int) -> "Attention":
+    """Train on these examples under a progress bar; needs PyTorch."""
+    from softwalltime.training.schedule import train
+
+    with progress_bar("training", epochs * len(examples)) as progress:
+        return train(examples, epochs, seed, lambda count, _: progress(count))
 
 
 def write_weights(file: Path, text: str) -> None:
