@@ -169,7 +169,7 @@ For millions of jobs on their way from a log to the store, since a tuple is made
 OF_SUBMISSION = len(fields(Submission))
 """Number of the fields of a submission."""
 ATTRIBUTES = ("script", "submit_host", "depend")
-"""Fields of a submission that no E record has: the hook records them, and the store keeps them by themselves."""
+"""Fields of a submission that no E record has: the hook records them, and the store has a table of them."""
 
 
 # A frozen dataclass sets each field through object.__setattr__, which takes four times as long as all the rest.  These

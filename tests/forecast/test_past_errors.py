@@ -10,7 +10,7 @@ NOTHING = np.array([np.log(SOON)])
 
 
 def waits(errors: PastErrors, level: float, now: float = 0.0) -> float:
-    """The wait that is corrected to, in seconds."""
+    """Return the corrected wait in seconds, of a forecast that the job starts at once."""
     (found,) = errors.quantiles((level,), now)
     return float(np.exp(found) - 1) * SOON
 

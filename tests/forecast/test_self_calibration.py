@@ -148,7 +148,7 @@ def test_a_range_that_passes_is_learnt_then_and_not_again_at_the_start() -> None
     watching.still_waiting({"late.srv"}, started)
     after = levels(watching, given.wait)
     assert after[-1] > before[-1]
-    # It is learnt once.
+    # A second look after the end of the range teaches nothing.
     watching.still_waiting({"late.srv"}, started)
     assert levels(watching, given.wait) == after
     # A job that was deleted teaches nothing.
@@ -269,7 +269,7 @@ def test_a_job_that_has_outlasted_a_forecast_teaches_which_part_was_the_best_bef
     watching.still_waiting(jobs, now)
     expected = watching.corrections_for(waiting(0)).mixed(waiting(0))[0]
     assert expected > 20_000
-    # It is learnt once; a process that was restarted learns the same at the start.
+    # The start teaches the watching process nothing more, and a restarted one the same.
     judged = [
         JudgedForecast(job, made, started, RawForecast(0.0, waiting(number))) for number, job in enumerate(sorted(jobs))
     ]

@@ -42,7 +42,7 @@ def taught(jobs: list[CompletedJob], weights: str) -> Predictor:
 
 def asked(model: Predictor, **of: object) -> Prediction:
     given = {"job_name": "run", "queue": "q", **of}
-    answer = model.predict(job(submitted=NOW, walltime=2 * HOUR, **given).submission, NOW)  # type: ignore[arg-type]
+    answer = model.predict(job(submitted=NOW, walltime=2 * HOUR, **given).submission, NOW)  # type: ignore[arg-type]  # fields of several types
     assert isinstance(answer, Prediction)
     return answer
 

@@ -174,7 +174,7 @@ class Calibration:
         self.weigh(found, max(found.parts) + 1, weight)
 
     def watch(self, found: WaitForecast, given: Corrections, job: Hashable, begin: float) -> None:
-        """Note a forecast of a job that waits: as long as it does, the error is known to be as large as that at least.
+        """Note a forecast of a waiting job: the time that it has waited is a lower bound of its wait.
 
         :param begin: when the wait that is forecast begins, in epoch seconds.
         """

@@ -23,7 +23,7 @@ def needed(history: History, now: int, since_last: Callable[[int], int]) -> tupl
     They are what the predictor needs, and enough to know its errors.
 
     :param history: what the predictor needs.
-    :param since_last: since when so many jobs ended, the last ones by ``now``; epoch seconds.
+    :param since_last: returns since when the last jobs by ``now`` ended (epoch seconds), given their number.
     """
     begin = history.since(now, since_last)
     if history.per_user is None or begin is None:

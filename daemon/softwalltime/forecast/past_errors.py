@@ -78,7 +78,7 @@ class PastErrors:
             self._chosen = None
 
     def quantiles(self, levels: Sequence[float], now: float) -> tuple[float, ...]:
-        """The error of each column at its level, one of which at least must be known.
+        """Return the quantile of each column's errors at its level; at least one error must be known.
 
         :param levels: shares of new jobs whose error is to be below; beyond 0 and 1 if starts were outside too often.
         :param now: epoch seconds, until which the waiting jobs have waited.

@@ -33,7 +33,7 @@ class History:
     def since(self, now: int, since_last: Callable[[int], int]) -> int | None:
         """Return since when all jobs are needed (epoch seconds); ``None``: all jobs.
 
-        :param since_last: since when so many jobs ended, the last ones by ``now``; epoch seconds.
+        :param since_last: returns since when the last jobs ended (epoch seconds), given their number.
         """
         if self.seconds is None:
             return None

@@ -51,7 +51,7 @@ class Examples:
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """Return the examples of several logs as one; the source is the place in ``parts``."""
+        """Join the examples of several logs; ``source`` becomes the index of the log in ``parts``."""
         first = np.concatenate([[0], *[np.diff(each.first) for each in parts]]).cumsum()
         names = (*_OF_PAIRS, *_OF_JOBS)
         joined = {name: np.concatenate([getattr(each, name) for each in parts]) for name in names}
@@ -59,7 +59,7 @@ class Examples:
         return cls(first=first, source=source, **joined)
 
     def ended_by(self, time: int) -> Self:
-        """Return the examples of the jobs that had ended by this time, epoch seconds."""
+        """Return the examples of the jobs that ended at or before ``time`` (epoch seconds)."""
         chosen, counts = self.ended <= time, np.diff(self.first)
         pairs = np.repeat(chosen, counts)
         return type(self)(
@@ -74,11 +74,11 @@ def examples_of(
     workload: Workload, most: int, seed: int, progress: Callable[[int], None] = lambda _: None,
     known_by: int | None = None,
 ) -> Examples | None:  # fmt: skip
-    """Return examples of at most ``most`` jobs, drawn at random from the scored jobs of a log, or none.
+    """Draw at most ``most`` scored jobs of a log at random and return their examples; ``None`` if no job can be drawn.
 
     The predictor goes through all events in order of time, so an example holds what was known at the submission.
 
-    :param known_by: only of the jobs that had ended by this time, epoch seconds.
+    :param known_by: draw only jobs that ended at or before this time (epoch seconds).
     """
     scored = np.flatnonzero(usable(workload, known_by))
     chosen = np.zeros(len(workload.jobs), np.bool_)
@@ -121,7 +121,7 @@ def examples_of(
 def usable(workload: Workload, known_by: int | None = None) -> NDArray[np.bool_]:
     """Return which jobs of a log can be examples.
 
-    :param known_by: only those that had ended by this time, epoch seconds.
+    :param known_by: only jobs that ended at or before this time (epoch seconds).
     """
     found: NDArray[np.bool_] = workload.scored & (np.arange(len(workload.jobs)) >= FIRST)
     return found if known_by is None else found & (workload.ended <= known_by)

@@ -27,11 +27,11 @@ from softwalltime.training.examples import Examples, examples_of, usable
 from softwalltime.tuning.choice import Split
 
 LEAST = 5_000
-"""Jobs of the site's own log with which weights for the choice can be trained."""
+"""Minimum number of usable jobs of the site's own log to train the weights for the choice."""
 WARM_UP = 0.7
-"""Share of the earlier part's jobs, the first ones, on which those weights are trained; the others choose."""
+"""Share of the earlier part's jobs, the first ones, that train those weights; the other jobs choose."""
 _ALIKE = 0.01
-"""Share of a further log's runs that are runs of the site too, from which on it is the same site's log."""
+"""A further log is one of the same site if this share of the runs, of the smaller log, is in both."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ SCALED = 0.35
 RUNNING = 0.7
 """Weight of a running job, relative to a completed one."""
 OTHER_SCRIPT = 1.0
-"""Distance added to that of a past job with another script, where the user has past jobs with the same one."""
+"""Added to the distance of a past job whose script differs, if the user has a past job with the same script."""
 ALIKE, OTHER = math.log(1.10), math.log(1.28)
 """Logarithms by which parts of a past runtime are moved: of jobs alike in walltime, processors and queue; others."""
 _PARTS: Floats = np.array([[0.45], [0.30], [0.25]])
