@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def busy() -> None:
-    """Only the daemon's answers while it loads and learns, on such a store."""
+    """Fill a store, and measure only how long the daemon takes to answer, also while it loads and learns."""
     with scratch_folder() as folder, empty_store(folder) as (dsn, engine):
         fill(engine, JOBS)
         rows = [*calibrated(folder, dsn, engine)]

@@ -39,11 +39,11 @@ from softwalltime.predictors.registry import make
 from softwalltime.replay.drive import drive
 from softwalltime.replay.workload import Workload
 from softwalltime.workloads.synthetic import generate
+from tests.predictors.distributions import masses
 from tests.samples import job, trace
 
 DAY = 86400
 """Seconds."""
-masses = st.lists(st.floats(0, 10), min_size=SIZE, max_size=SIZE).map(np.array)
 
 
 def taught(spec: str, jobs: list[CompletedJob]) -> Predictor:

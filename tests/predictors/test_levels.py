@@ -1,4 +1,4 @@
-"""Levels of quantiles: ranges that hold their share of the jobs, and quantiles of the least loss."""
+"""The correction of quantiles: ranges hold their share of the jobs, and other quantiles have the least loss."""
 
 import numpy as np
 import pytest
@@ -17,9 +17,9 @@ from softwalltime.predictors.learned.distribution import (
     logs_at,
 )
 from softwalltime.predictors.learned.levels import Levels
+from tests.predictors.distributions import masses
 
 WALLTIME = 1000.0
-masses = st.lists(st.floats(0, 10), min_size=SIZE, max_size=SIZE).map(np.array)
 
 
 def log_share_of(found: int) -> float:

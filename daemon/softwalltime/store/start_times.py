@@ -67,7 +67,7 @@ class JudgedStart(NamedTuple):
 
 
 class OpenStart(NamedTuple):
-    """A kept forecast of a job that is not known to have started (epoch seconds), and how many of it are kept."""
+    """A forecast of a job that is not known to have started (epoch seconds), and the number of forecasts of it."""
 
     job_id: str
     forecast_at: int

@@ -1,13 +1,12 @@
-"""At which levels of the distributions the quantiles are, learnt from the jobs that ended.
+"""The correction of quantiles, learnt from the jobs that ended.
 
-A distribution that is too narrow, or too high, has its quantile for 0.9 not at the level 0.9.  The level of each of
-:data:`KNOTS` is learnt on its own, by a step per job; between the knots, levels are linear.
+The quantile 0.9 of a distribution that is too narrow is above its level 0.9.  The level of each of :data:`KNOTS` is
+learnt on its own, by a step per job; between the knots, levels are linear.
 
 - The quantiles 0.25 and 0.75 move until the range between them holds half of the jobs (Gibbs & Candès 2021).
 - The quantiles 0.1, 0.5 and 0.95 move until their pinball loss in seconds is least: by a gradient step on it (Zinkevich
-  2003), the same step times the width of the distribution at the quantile, in seconds.  A quantile that is the walltime
-  holds all jobs, so one that is shorter must hold fewer than its share for the share of all jobs to be right.  Then the
-  share is right and the loss is not.
+  2003), the same step times the width of the distribution at the quantile, in seconds.  The share of jobs would be a
+  worse guide: no job exceeds a quantile that is the walltime, so too many jobs would have to exceed the other ones.
 - The quantile 0.05 moves until the range from it to the quantile 0.95 holds 90% of the jobs.
 """
 
@@ -28,7 +27,7 @@ AROUND = 0.02
 MOST = 8.0
 """Times the usual width beyond which a distribution counts no more."""
 MEMORY = 500
-"""Steps over which the usual width is the mean."""
+"""Number of the last steps whose widths make up most of the usual width, a running mean."""
 
 OUTSIDE = 0.1
 """Share of the jobs outside of the widest range."""
@@ -42,7 +41,7 @@ _BY_LOSS = [_PROBABILITIES.index(each) for each in (0.1, 0.5, 0.95)]
 
 
 class Levels:
-    """The level of each knot, and the usual width of the distributions at those learnt by their loss."""
+    """The level of each knot; for knots that are learnt by loss, also the usual width of the distributions there."""
 
     __slots__ = ("_learnt", "_of_knot", "_usual", "now")
 
