@@ -68,11 +68,10 @@ TIMEOUTS = "SOFTWALLTIME_HOOK_TIMEOUTS"
 Its value is "COUNT TIME PEER": the number of timeouts in a row, the monotonic time of the last change, and the peer.
 "slow" precedes the peer if slow answers opened the breaker.
 """
-ORDERED = "SOFTWALLTIME_HOOK_ORDERING"
-"""Environment variable of pbs_server with the state of the ordering value.
+WARNED = "SOFTWALLTIME_HOOK_WARNED"
+"""Environment variable of pbs_server with the last warning that the ordering value cannot be set.
 
-Its value is the name of the resource after it was set.  After it could not be set, the value is "TIME NAME" with the
-monotonic time of the last warning.
+Its value is "TIME NAME": the monotonic time of the warning and the name of the resource.
 """
 WARNING_INTERVAL = 600
 """Seconds between two warnings that the ordering value cannot be set."""
@@ -771,15 +770,6 @@ def resources_of(thing):
     return get if values is None else values.get
 
 
-def first(name, getters):
-    """Return the first value with this name that is neither None nor empty."""
-    for get in getters:
-        value = get(name)
-        if value is not None and not (isinstance(value, str) and value == ""):
-            return value
-    return None
-
-
 def integer_of(value):
     """Return the value as an integer, None if it is none."""
     try:
@@ -988,9 +978,11 @@ def clean_value(thing, field, value, assign, cleaned):
 # ---- Soft walltimes set by managers ---------------------------------------------------------------------------------
 
 MANAGERS = {}
-"""Soft walltimes set by managers, in seconds: a dictionary of lists by job id, by the path of the file."""
+"""What the file with the soft walltimes set by managers contains, by its path: (values, number of lines)."""
 MAX_MANAGERS = 1000
 """Maximum number of jobs in the file; if there are more, the older half is dropped."""
+MAX_VALUES = 4
+"""Maximum number of values of one job: PBS may refuse an alter, so earlier values stay."""
 
 
 def managers_file(pbs):
@@ -1003,43 +995,58 @@ def managers_file(pbs):
 
 
 def managers_values(pbs):
-    """Return the soft walltimes set by managers, by job id; read the file once per interpreter."""
+    """Return the soft walltimes set by managers, a list of seconds by job id; read the file once per interpreter."""
     path = managers_file(pbs)
     if path not in MANAGERS:
         values = {}
+        lines = 0
         with contextlib.suppress(OSError, ValueError, TypeError), open(path) as file:
             for line in file:
+                lines += 1
                 job_id, seconds = line.split()
-                values.setdefault(job_id, []).append(int(seconds))
+                add_value(values, job_id, int(seconds))
         MANAGERS.clear()
-        MANAGERS[path] = values
-    return MANAGERS[path]
+        MANAGERS[path] = values, lines
+    return MANAGERS[path][0]
+
+
+def add_value(values, job_id, seconds):
+    """Add the newest value of a job; drop its oldest if there are more than MAX_VALUES."""
+    earlier = [value for value in values.get(job_id, ()) if value != seconds]
+    values[job_id] = [*earlier, seconds][-MAX_VALUES:]
 
 
 def remember(pbs, job_id, seconds):
     """Store the soft walltime that a manager sets on a job; with None remove those of the job.
 
-    PBS may still refuse the alter.  Therefore earlier values stay, and a value counts only while the job has it.
+    A value counts only while the job has it.  One line is appended for each value; the file is written anew when it
+    has more than twice as many lines as values.
     """
     values = managers_values(pbs)
     path = managers_file(pbs)
     if path is None or (seconds is None and job_id not in values):
         return
-    if seconds is not None:
-        values.setdefault(job_id, []).append(seconds)
-        if len(values) <= MAX_MANAGERS:
-            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-            with os.fdopen(descriptor, "w") as file:
-                file.write(f"{job_id} {seconds}\n")
-            return
-        for old in list(values)[: len(values) // 2]:
-            del values[old]
-    else:
+    if seconds is None:
         del values[job_id]
-    descriptor = os.open(path + ".new", os.O_WRONLY | os.O_TRUNC | os.O_CREAT, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.writelines(f"{job_id} {each}\n" for job_id, given in values.items() for each in given)
+    else:
+        add_value(values, job_id, seconds)
+        if len(values) > MAX_MANAGERS:
+            for old in list(values)[: len(values) // 2]:
+                del values[old]
+        elif MANAGERS[path][1] < 2 * sum(map(len, values.values())):
+            MANAGERS[path] = values, MANAGERS[path][1] + 1
+            write_lines(path, os.O_APPEND, [(job_id, seconds)])
+            return
+    rows = [(job_id, seconds) for job_id, given in values.items() for seconds in given]
+    write_lines(path + ".new", os.O_TRUNC, rows)
     os.replace(path + ".new", path)
+    MANAGERS[path] = values, len(rows)
+
+
+def write_lines(path, how, rows):
+    """Write rows of job id and seconds to a file that only root can read."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o600), "w") as file:
+        file.writelines(f"{job_id} {seconds}\n" for job_id, seconds in rows)
 
 
 def is_manager(pbs, event):
@@ -1062,10 +1069,11 @@ def is_manager(pbs, event):
 
 LEAVE, REMOVE = "leave", "remove"
 """Values of a decision besides a number of seconds."""
-LEAST, UNCHANGED, RAISED = "least", "unchanged", "raised"
-"""In the rows of modifyjob: the lowest valid soft walltime, the one before the alter, and the walltime."""
-VALID = "valid"
-"""In the table: the valid soft walltime nearest to the job's; in most cases they are equal."""
+LEAST, UNCHANGED = "least", "unchanged"
+"""In the rows of modifyjob: the lowest valid soft walltime, and the one before the alter."""
+VALID, OUTGROWN = "valid", "outgrown"
+"""In the table: the valid soft walltime nearest to the job's, equal in most cases; and the walltime, for a job whose
+soft walltime was predicted from other attributes than it has now."""
 
 Decision = collections.namedtuple("Decision", "value reason basis")
 Decision.__doc__ = """The new soft walltime and its reason.
@@ -1090,11 +1098,10 @@ DECISIONS = {
     ),
     "postqueuejob": (
         ("shrink_to_fit", LEAVE, STOP, "shrink_to_fit"),
-        ("has_valid", LEAVE, STOP, "has_valid"),
         ("managers_own", VALID, STOP, "managers_own"),
-        # After a move into a queue with a lower default walltime, PBS leaves the soft walltime above it.
-        ("no_walltime", VALID, STOP, "no_walltime"),
-        ("always", VALID, ASK, ""),
+        # After a move into a queue with another default walltime, PBS leaves the soft walltime as it was.
+        ("no_walltime", REMOVE, STOP, "no_walltime"),
+        ("always", OUTGROWN, ASK, ""),
     ),
     # A user's alter would fail: PBS refuses a walltime below the soft walltime, and shrink-to-fit with a soft walltime.
     "modifyjob": (
@@ -1103,14 +1110,13 @@ DECISIONS = {
         ("gives_soft_walltime", LEAVE, STOP, "requested"),
         ("job_unknown", REMOVE, STOP, "job_unknown"),
         ("shrink_to_fit", REMOVE, STOP, "shrink_to_fit"),
-        ("keeps_walltime_and_place", LEAVE, STOP, ""),
+        ("changes_nothing", LEAVE, STOP, ""),
         ("loses_walltime", REMOVE, STOP, "no_walltime"),
         # Predictions for waiting jobs may be too low for a running job, on which promised starts already depend.
         ("runs", VALID, STOP, "running"),
         ("managers_own", VALID, STOP, "managers_own"),
-        # With a lower soft walltime the scheduler would start the job into a confirmed reservation.
-        ("becomes_exclusive", RAISED, ASK, ""),
-        ("always", VALID, ASK, ""),
+        # What was predicted from the old attributes would let a user buy a place with attributes that he then changes.
+        ("always", OUTGROWN, ASK, ""),
     ),
     # The value set at the start counts from then on; it may be more careful than that for the waiting job.
     "runjob": (
@@ -1128,7 +1134,6 @@ REASONS = {
     "no_walltime": "the job has no walltime",
     "shrink_to_fit": "a shrink-to-fit job may have no soft walltime",
     "requested": "the request gives a soft walltime",
-    "has_valid": "the job has a valid soft walltime",
     "below_minimum": "the request gives less than the minimum, and a soft walltime of 0 would kill the scheduler",
     "managers_own": "a manager set this soft walltime",
     "job_unknown": "PBS does not show the job",
@@ -1142,13 +1147,20 @@ REASONS = {
 
 SUBJOB = re.compile(r"\[[0-9]+\]")
 """The index in the id of a subjob."""
+PREDICTED_FROM = ("project", "group_list", "Account_Name", "Job_Name", "depend")
+PREDICTED_FROM_RESOURCES = (
+    "walltime", "min_walltime", "max_walltime", "place", "select", "nodes", "ncpus", "nodect", "ngpus", "mem",
+)  # fmt: skip
+"""Attributes and resources in a request from which runtimes are predicted, and that an alter may change."""
 
 
 class Facts:
     """The job of an event; each condition of DECISIONS is a method.
 
     ``soft_walltime`` is what the job will have if the hook does nothing, in seconds, None if none and UNKNOWN if PBS
-    does not show the job; ``walltime`` is the walltime that it will have, None if none.
+    does not show the job; ``walltime`` is the walltime that it will have, at most NO_LIMIT, None if none.
+    ``ordering`` is the ordering value of the answer, and after it was set that value; ``ordered`` is the value that
+    the job has.
     """
 
     UNKNOWN = -1
@@ -1156,26 +1168,26 @@ class Facts:
     def __init__(self, hook):
         self.pbs = hook.pbs
         self.event = hook.event
+        self.name = hook.name
         self.job = hook.job
         self.config = hook.config
         self.now = hook.now
-        # The ordering value of the answer, and that of the job if it may have to change with the walltime.
         self.ordering = None
         self.ordered = None
-        # The functions to look attributes and requested resources up with, in this order; and one that tries them.
-        self.attributes = (hook.attributes,)
-        self.resources = (resources_of(hook.job),)
-        self.attribute, self.resource = self.attributes[0], self.resources[0]
-        self.requested = first("soft_walltime", self.resources)
+        # The functions to look attributes and requested resources up with.
+        self.attribute, self.resource = hook.attributes, resources_of(hook.job)
+        self.requested = self.resource("soft_walltime")
         self.soft_walltime = seconds_of(self.requested)
-        self.walltime = seconds_of(first("walltime", self.resources))
-        self.has_min_walltime = first("min_walltime", self.resources) is not None
+        self.walltime = self.own_walltime = limited(seconds_of(self.resource("walltime")))
+        if self.name == "postqueuejob" and self.config["ordering"]:
+            self.ordered = integer_of(self.resource(self.config["ordering"]))
 
     def destination_unknown(self):
         """Determine the default walltime; return whether it is unknown because the destination queue is."""
         if self.walltime is not None:
             return False
-        _, known, self.walltime, _ = queue_facts(self.pbs, text_of(first("queue", self.attributes)))
+        _, known, walltime, _ = queue_facts(self.pbs, text_of(self.attribute("queue")))
+        self.walltime = limited(walltime)
         return not known
 
     def gives_soft_walltime(self):
@@ -1197,11 +1209,7 @@ class Facts:
 
     def shrink_to_fit(self):
         """The scheduler may shorten the job's walltime."""
-        return self.has_min_walltime
-
-    def has_valid(self):
-        """The job has a valid soft walltime: a default, a manager's, or from before a move."""
-        return self.soft_walltime is not None and self.valid() == self.soft_walltime
+        return seconds_of(self.resource("min_walltime")) is not None
 
     def no_walltime(self):
         """The job has no walltime, and the configuration disables requests for such jobs."""
@@ -1211,9 +1219,7 @@ class Facts:
         """The configuration disables requests at this start."""
         when = self.config["runjob"]
         if isinstance(when, dict):
-            since = next(
-                (at for at in (first(name, self.attributes) for name in ("etime", "qtime", "ctime")) if at), None
-            )
+            since = next((at for at in map(self.attribute, ("etime", "qtime", "ctime")) if at), None)
             return since is None or self.now - int(since) <= when["waited_longer_than"]
         return when == "never" or (when == "if-none" and self.soft_walltime is not None)
 
@@ -1221,17 +1227,33 @@ class Facts:
         """True."""
         return True
 
+    def limit(self):
+        """Return the highest valid soft walltime."""
+        return NO_LIMIT if self.walltime is None else self.walltime
+
+    def fitted(self, seconds):
+        """Return the nearest valid soft walltime; None if there is none.  Every value that is set passes here."""
+        least = self.config["minimum"]
+        return min(max(seconds, least), self.limit()) if least <= self.limit() else None
+
     def valid(self):
         """Return the valid soft walltime nearest to the job's, None if none; for 0 the walltime, which is safe."""
-        soft, walltime = self.soft_walltime, self.walltime
-        if soft is None or 0 < soft <= (NO_LIMIT if walltime is None else walltime):
+        soft = self.soft_walltime
+        if soft is None or 0 < soft <= self.limit():
             return soft
-        return None if walltime is None else self.fitted(walltime, walltime)
+        return None if self.walltime is None else self.fitted(self.walltime)
 
-    def fitted(self, seconds, walltime):
-        """Return the nearest value between the minimum and the walltime; None if there is none."""
-        least = self.config["minimum"]
-        return min(max(seconds, least), walltime) if least <= walltime else None
+    def outgrown(self):
+        """Return the walltime for a job that has a soft walltime; None for one that has none, or no walltime."""
+        return None if None in (self.soft_walltime, self.walltime) else self.fitted(self.walltime)
+
+    def may_be_ordered(self):
+        """An ordering value may be set, and no later change of the walltime can escape the hook."""
+        return self.name == "postqueuejob" or (self.name == "queuejob" and self.own_walltime is not None)
+
+    def longest(self):
+        """Return the ordering value of a job without a prediction: the longest time that it may run; None if any."""
+        return max(self.walltime or 0, limited(seconds_of(self.resource("max_walltime"))) or 0) or self.walltime
 
 
 class AlterFacts(Facts):
@@ -1239,36 +1261,39 @@ class AlterFacts(Facts):
 
     def __init__(self, hook):
         Facts.__init__(self, hook)
+        # The request's own values: "" unsets one.
+        attribute, resource = self.attribute, self.resource
+        self.changes_walltime = resource("walltime") is not None
+        self.changed = any(attribute(name) is not None for name in PREDICTED_FROM) or any(
+            resource(name) is not None for name in PREDICTED_FROM_RESOURCES
+        )
+        self.original = None
+        if not self.changed and self.requested is None:
+            return
         self.original = getattr(hook.event, "job_o", None)
-        request = self.resources[0]
-        # The request's own value: "" unsets it.
-        self.requested = request("soft_walltime")
-        self.changes_walltime = request("walltime") is not None
-        self.place = request("place")
-        self.previous = None
+        if self.original is None:
+            # So it is where a text of the request is not UTF-8; PBS carries the request out all the same.
+            with contextlib.suppress(Exception):
+                self.original = self.pbs.server().job(text_of(self.job.id))
         if self.original is None:
             self.soft_walltime = self.soft_walltime if self.requested is not None else self.UNKNOWN
             return
-        job = (attributes_of(self.original),)
-        had = (resources_of(self.original),)
-        self.attributes += job
-        self.resources += had
-        self.attribute = lambda name: first(name, self.attributes)
-        self.resource = lambda name: first(name, self.resources)
-        self.previous = seconds_of(first("soft_walltime", had))
+        job, had = attributes_of(self.original), resources_of(self.original)
+        self.attribute = altered(attribute, job)
+        self.resource = altered(resource, had)
+        self.previous = seconds_of(had("soft_walltime"))
         if self.requested is None:
             self.soft_walltime = self.previous
-        self.has_min_walltime = self.has_min_walltime or first("min_walltime", had) is not None
-        self.before = seconds_of(first("walltime", had))
-        self.state = first("job_state", job)
-        # PBS refuses to alter a custom resource of a running job: the user's request would fail.
-        if self.changes_walltime and self.config["ordering"] and not self.runs():
-            self.ordered = integer_of(first(self.config["ordering"], had))
+        self.before = limited(seconds_of(had("walltime")))
+        self.state = job("job_state")
         if not self.changes_walltime:
             self.walltime = self.before
         elif self.walltime is None:
             # After qalter -l walltime= the job gets the default of its queue again.
-            self.walltime = queue_facts(self.pbs, text_of(first("queue", job)))[2]
+            self.walltime = limited(queue_facts(self.pbs, text_of(job("queue")))[2])
+        # PBS refuses to alter a custom resource of a running job: the user's request would fail.
+        if self.config["ordering"] and not self.runs():
+            self.ordered = integer_of(had(self.config["ordering"]))
 
     def gives_too_little(self):
         """The request sets a soft walltime below the minimum."""
@@ -1278,19 +1303,22 @@ class AlterFacts(Facts):
     def overrides_manager(self):
         """The daemon would replace a soft walltime that a manager set."""
         ours = self.requested is not None and text_of(self.event.requestor) in self.config["daemon_users"]
-        return ours and self.is_managers(self.previous)
+        return ours and self.original is not None and self.is_managers(self.previous)
 
-    def becomes_exclusive(self):
-        """The request makes the job's placement exclusive."""
-        return self.place is not None and self.soft_walltime is not None and is_exclusive(text_of(self.place))
+    def managers_own(self):
+        """A manager set the soft walltime that the job has, and no user has raised the walltime since."""
+        if not Facts.managers_own(self):
+            return False
+        raised = self.before is not None and (self.walltime is None or self.walltime > self.before)
+        return not raised or is_manager(self.pbs, self.event)
 
     def job_unknown(self):
         """PBS does not show the job before the alter."""
         return self.original is None
 
-    def keeps_walltime_and_place(self):
-        """The request changes neither the walltime nor the placement."""
-        return not self.changes_walltime and self.place is None
+    def changes_nothing(self):
+        """The request changes nothing that a prediction rests on."""
+        return not self.changed
 
     def loses_walltime(self):
         """The job will have no walltime."""
@@ -1304,25 +1332,39 @@ class AlterFacts(Facts):
 
     def least(self):
         """Return the lowest soft walltime that PBS accepts for the job; None if none."""
-        if self.original is None or self.has_min_walltime:
-            return None
-        least = self.config["minimum"]
-        return self.fitted(least, NO_LIMIT if self.walltime is None else self.walltime)
+        return None if self.original is None or self.shrink_to_fit() else self.fitted(self.config["minimum"])
 
     def unchanged(self):
         """Return the soft walltime before the alter; None if none."""
         return self.previous
 
-    def raised(self):
-        """Return the walltime."""
-        return self.walltime
-
     def valid(self):
         """As for any job, but a soft walltime that was raised to the walltime at the start follows the walltime."""
         raised = self.soft_walltime is not None and self.before is not None and self.soft_walltime >= self.before
         if raised and self.runs():
-            return self.fitted(self.walltime, self.walltime)
+            return self.fitted(self.walltime)
         return Facts.valid(self)
+
+    def may_be_ordered(self):
+        """The job waits and the request changes what its ordering value was predicted from."""
+        return self.changed and self.original is not None and not self.runs()
+
+
+def altered(request, had):
+    """Return a function from a name to the value after an alter: the request's, "" as None, or else the job's."""
+
+    def get(name):
+        value = request(name)
+        if value is None:
+            return had(name)
+        return None if isinstance(value, str) and value == "" else value
+
+    return get
+
+
+def limited(walltime):
+    """Return a walltime that is no longer than the scheduler's limit for jobs without one; None for None."""
+    return None if walltime is None else min(walltime, NO_LIMIT)
 
 
 EVENTS = {}
@@ -1395,7 +1437,7 @@ class Hook:
         If postqueuejob is enabled, it handles the job instead: everything is known then, and no value set there makes
         the user's qsub fail.  But PBS drops what a hook sets on an array at postqueuejob.
         """
-        array = first("array_indices_submitted", (self.attributes,)) is not None
+        array = text_of(self.attributes("array_indices_submitted")) != ""
         if self.config["events"]["postqueuejob"] and hasattr(self.pbs, "POSTQUEUEJOB") and not array:
             return None
         self.connect()
@@ -1411,11 +1453,9 @@ class Hook:
         return Facts(self)
 
     def modifyjob(self):
-        """Handle the alter of a job."""
-        request = resources_of(self.job)
-        if all(request(name) is None for name in ("walltime", "min_walltime", "soft_walltime", "place")):
-            return None
-        return AlterFacts(self)
+        """Handle the alter of a job; None if it changes nothing that a prediction rests on."""
+        facts = AlterFacts(self)
+        return None if facts.requested is None and facts.changes_nothing() else facts
 
     def runjob(self):
         """Handle the start of a job."""
@@ -1471,20 +1511,18 @@ class Hook:
             log(self.pbs, self.pbs.LOG_WARNING, f"cannot store the soft walltime set by a manager: {error}")
 
     def order(self, facts):
-        """Set the ordering value, by which job_sort_formula may order the job.
+        """Set the ordering value, by which job_sort_formula may order the job: the answer's, or the walltime.
 
-        It is the answer's.  Without one, the job's own value stays, but at most the walltime; a new job gets the
-        walltime if the request failed and other jobs have ordering values.
+        A value never outlives the attributes that it was predicted from.  A job without a walltime of its own gets no
+        value at queuejob: a move to another queue would change the walltime, and no event could change the value.
         """
         name = self.config["ordering"]
-        value, previous, facts.ordering = facts.ordering, facts.ordered, None
-        if not name or self.name == "runjob":
+        value, facts.ordering = facts.ordering, None
+        if not name or not facts.may_be_ordered():
             return
-        if value is None and previous is not None and facts.walltime is not None:
-            value = min(previous, facts.walltime)
-        elif value is None and self.failed and os.environ.get(ORDERED) == name:
-            value = facts.walltime
-        if value is None or value == previous:
+        if value is None and facts.ordered is not None:
+            value = facts.longest()
+        if value == facts.ordered:
             return
         try:
             self.job.Resource_List[name] = value
@@ -1492,16 +1530,14 @@ class Hook:
             self.warn_of_ordering(name, error)
         else:
             facts.ordering, self.changed = value, True
-            if os.environ.get(ORDERED) != name:
-                os.environ[ORDERED] = name
 
     def warn_of_ordering(self, name, error):
         """Log that the ordering value cannot be set, but not for each job."""
         now = time.monotonic()
-        last, _, of = os.environ.get(ORDERED, "").partition(" ")
+        last, _, of = os.environ.get(WARNED, "").partition(" ")
         if of == name and 0 <= now - float(last) < WARNING_INTERVAL:
             return
-        os.environ[ORDERED] = f"{now} {name}"
+        os.environ[WARNED] = f"{now} {name}"
         if self.config["log"] != "off":
             message = f"resource {name}: cannot be set: {error}; jobs get no ordering value"
             log(self.pbs, self.pbs.LOG_WARNING, message)
@@ -1514,12 +1550,11 @@ class Hook:
         if self.exchange is None:
             self.exchange = Exchange(self.config, self.deadline)
         seconds, basis, ordering = parse_answer(self.exchange.ask(lambda: self.request(facts)))
-        limit = NO_LIMIT if facts.walltime is None else facts.walltime
-        if (seconds or 0) > limit or (ordering or 0) > limit:
+        if max(seconds or 0, ordering or 0) > facts.limit():
             raise NoAnswerError("invalid answer: more than the walltime")
         facts.ordering = ordering
         if seconds is not None:
-            seconds = facts.fitted(seconds, limit)
+            seconds = facts.fitted(seconds)
         if seconds in (None, facts.soft_walltime) or (facts.soft_walltime is None and seconds == facts.walltime):
             return Decision(LEAVE, "answered", basis)
         return Decision(seconds, "answered", basis)
@@ -1532,14 +1567,13 @@ class Hook:
         soft, walltime = facts.soft_walltime, facts.walltime
         if soft is None or soft == walltime or self.config["runjob_fallback"] == "keep":
             return value
-        fitted = None if walltime is None else facts.fitted(walltime, walltime)
-        return REMOVE if fitted is None else fitted
+        return REMOVE if walltime is None else walltime
 
     def apply(self, decision, facts):
         """Change the job according to the decision."""
         if decision.value == LEAVE:
             return
-        seconds = None if decision.value == REMOVE else decision.value
+        seconds = None if decision.value == REMOVE else facts.fitted(decision.value)
         if seconds == facts.soft_walltime:
             return
         self.job.Resource_List["soft_walltime"] = None if seconds is None else self.pbs.duration(seconds)
@@ -1578,7 +1612,8 @@ class Hook:
                 "job_name": text_of(attribute("Job_Name")),
                 "submitted": integer_of(attribute("ctime")),
                 "walltime": facts.walltime,
-                "soft_walltime": seconds_of(resource("soft_walltime")),
+                # The answer to a change must hold for the new attributes, whatever the job has.
+                "soft_walltime": facts.soft_walltime if self.name == "runjob" else None,
                 "min_walltime": seconds_of(resource("min_walltime")),
                 "max_walltime": seconds_of(resource("max_walltime")),
                 "ncpus": integer_of(resource("ncpus")),

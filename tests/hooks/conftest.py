@@ -20,7 +20,7 @@ from tests.samples import ROOT
 HOOK = ROOT / "hooks" / "softwalltime_hook.py"
 DEFAULTS = ROOT / "hooks" / "softwalltime_hook.json"
 STATE = "SOFTWALLTIME_HOOK_TIMEOUTS"
-ORDERED = "SOFTWALLTIME_HOOK_ORDERING"
+WARNED = "SOFTWALLTIME_HOOK_WARNED"
 PATIENT = 5000
 """The maximum deadline in milliseconds, for peers that answer, also on a busy machine."""
 HASTY = 50
@@ -34,7 +34,7 @@ def fresh_server() -> Iterator[None]:
     """Remove the hook's state in the process after each test."""
     yield
     os.environ.pop(STATE, None)
-    os.environ.pop(ORDERED, None)
+    os.environ.pop(WARNED, None)
     os.environ.pop("PSYCOPG_IMPL", None)
 
 

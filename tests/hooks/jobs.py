@@ -11,6 +11,8 @@ from softwalltime.jobs import Submission
 NOW = 1_795_000_000
 WALLTIME = 3600
 MINIMUM = 60
+NO_LIMIT = 5 * 365 * 24 * 3600
+"""The longest walltime that the hook tells the daemon of, seconds."""
 AT_QUEUEJOB = {"queuejob": True, "postqueuejob": False, "modifyjob": True, "runjob": True}
 NOBODY = {"close": True}
 """Behaviours of a peer without an answer."""

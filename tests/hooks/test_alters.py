@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from softwalltime.emulation.pbs.events import Event, Site, altered
-from tests.hooks.jobs import NOBODY, NOW, Run, submission
+from tests.hooks.jobs import NO_LIMIT, NOBODY, NOW, Run, submission
 from tests.hooks.peer import Peer
 
 
@@ -28,9 +28,13 @@ def alter(
     [
         pytest.param("02:00:00", {"share": 0.5}, 3600, id="raised, predicted anew"),
         pytest.param("00:20:00", {"share": 0.5}, 600, id="lowered, predicted anew"),
-        pytest.param("02:00:00", {"none": True}, 1800, id="raised, nothing known: kept"),
-        pytest.param("02:00:00", NOBODY, 1800, id="raised, no answer: kept"),
-        pytest.param("00:40:00", NOBODY, 1800, id="lowered, still valid: kept"),
+        pytest.param("02:00:00", {"none": True}, 7200, id="raised, nothing known: to the walltime"),
+        pytest.param("02:00:00", NOBODY, 7200, id="raised, no answer: to the walltime"),
+        pytest.param("00:40:00", NOBODY, 2400, id="lowered, no answer: to the walltime"),
+        pytest.param("1000000000001", NOBODY, NO_LIMIT, id="beyond every limit: five years"),
+        pytest.param(
+            "1000000000001", {"share": 0.5}, NO_LIMIT // 2, id="beyond every limit, predicted from five years"
+        ),
         pytest.param("00:20:00", {"none": True}, 1200, id="lowered below it: to the walltime"),
         pytest.param("00:20:00", NOBODY, 1200, id="lowered below it, no answer: to the walltime"),
         pytest.param("00:00:30", NOBODY, None, id="lowered below the minimum: removed"),
@@ -69,19 +73,67 @@ def test_a_managers_soft_walltime_is_not_changed(resources: dict[str, str], run:
 @pytest.mark.parametrize(
     "job",
     [
-        {"Job_Name": "other"},
-        {"Resource_List": {"ncpus": "4"}},
-        {"Resource_List": {"min_walltime": ""}},
+        {"Priority": "100"},
+        {"Mail_Points": "abe"},
+        {"Resource_List": {"software": "x"}},
         {"Resource_List": {}},
     ],
 )
-def test_an_alter_of_other_attributes_is_ignored(job: dict[str, Any], run: Run, peer: Peer, site: Site) -> None:
+def test_an_alter_of_what_no_prediction_rests_on_is_ignored(
+    job: dict[str, Any], run: Run, peer: Peer, site: Site
+) -> None:
     peer.behave(set=100)
     outcome = run(replace(alter(site, {}), job=job))
     assert outcome.soft_walltime == 1800
     assert outcome.resources == {}
     assert outcome.log == []
     assert peer.asked() == []
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        {"project": "other"},
+        {"Job_Name": "other"},
+        {"Account_Name": "other"},
+        {"Resource_List": {"ncpus": "4"}},
+        {"Resource_List": {"select": "2:ncpus=4"}},
+        {"Resource_List": {"min_walltime": ""}},
+    ],
+)
+def test_an_alter_of_what_a_prediction_rests_on_is_predicted_anew(
+    job: dict[str, Any], run: Run, peer: Peer, site: Site
+) -> None:
+    event = replace(alter(site, {}), job=job)
+    peer.behave(set=100)
+    assert run(event).soft_walltime == 100
+    peer.behave(none=True)
+    assert run(event).soft_walltime == 3600, "none: the daemon knows nothing about such a job"
+    peer.behave(**NOBODY)
+    assert run(event).soft_walltime == 3600
+
+
+def test_a_job_that_pbs_does_not_show_is_read_from_the_server(run: Run, peer: Peer, site: Site) -> None:
+    """PBS builds no job_o where a text of the request is not UTF-8, and carries the request out."""
+    peer.behave(**NOBODY)
+    hidden = replace(alter(site, {"walltime": "24:00:00"}), shows_original=False)
+    assert run(hidden).soft_walltime == 86400
+
+
+def test_a_job_that_pbs_shows_nowhere_loses_its_soft_walltime(run: Run, peer: Peer, site: Site) -> None:
+    peer.behave(set=100)
+    event = alter(site, {"walltime": "24:00:00"})
+    event = replace(event, shows_original=False, site=replace(event.site, jobs={}))
+    outcome = run(event)
+    assert outcome.accepted
+    assert dict(outcome.resources) == {"soft_walltime": ""}
+    assert "PBS does not show the job" in outcome.log[0][1]
+
+
+def test_a_job_that_is_shrink_to_fit_no_more_is_predicted_again(run: Run, peer: Peer, site: Site) -> None:
+    peer.behave(set=100)
+    event = alter(site, {"min_walltime": ""}, soft=None, min_walltime=600)
+    assert run(event).soft_walltime == 100
 
 
 def test_a_job_that_becomes_shrink_to_fit_loses_its_soft_walltime(run: Run, peer: Peer, site: Site) -> None:
@@ -133,7 +185,8 @@ def test_the_request_has_the_altered_values_of_the_job(run: Run, peer: Peer, sit
     run(alter(site, {"walltime": "02:00:00", "ncpus": "8"}, ncpus=4))
     job = peer.asked()[0]["job"]
     assert (job["job_id"], job["user"], job["queue"], job["job_name"]) == ("7.pbs1", "alice", "short", "x")
-    assert (job["walltime"], job["soft_walltime"], job["ncpus"], job["submitted"]) == (7200, 1800, 8, NOW - 600)
+    assert (job["walltime"], job["ncpus"], job["submitted"]) == (7200, 8, NOW - 600)
+    assert job["soft_walltime"] is None, "the answer must hold for the new walltime, whatever the job has"
 
 
 @pytest.mark.parametrize("state", ["Q", "R"])

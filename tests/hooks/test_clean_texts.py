@@ -88,6 +88,6 @@ def test_cleaning_can_be_disabled(run: Run, site: Site) -> None:
 def test_an_altered_environment_is_not_changed(run: Run, site: Site) -> None:
     """Shell functions in it have several lines, and PBS ignores its alter if a hook runs."""
     before = "PBS_O_HOME=/home/alice,F=() {\n},X=1"
-    outcome = run(alter(site, {"Job_Name": "other", "Variable_List": before}, Variable_List=before))
+    outcome = run(alter(site, {"Priority": "1", "Variable_List": before}, Variable_List=before))
     assert outcome.log == []
     assert str(outcome.pbs.event().job.Variable_List) == before

@@ -26,7 +26,7 @@ def events_without_request(site: Site) -> list[Event]:
     return [
         queued(shrink_to_fit, site=site, array_indices="1-3"),
         postqueued(shrink_to_fit, site=site),
-        postqueued(submission(), site=site, soft_walltime=1800),
+        postqueued(shrink_to_fit, site=site),
         started(shrink_to_fit, site=site, now=NOW),
     ]
 

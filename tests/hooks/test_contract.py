@@ -41,7 +41,7 @@ def test_the_daemon_reads_the_values_of_the_job(name: str, run: Run, peer: Peer,
     run(events[name])
     (request,) = read(peer.folder)
     assert (request.event, request.now) == (name, NOW)
-    assert request.soft_walltime == (900 if name in ("modifyjob", "runjob") else None)
+    assert request.soft_walltime == (900 if name == "runjob" else None)
     if name != "queuejob":
         assert request.job == job
 

@@ -56,7 +56,7 @@ def test_events_without_a_request_leave_it_open(run: Run, ask: Ask, keeping: Kee
     shrink_to_fit = submission(min_walltime=600)
     for event in (
         queued(shrink_to_fit, site=site, array_indices="1-3"),
-        postqueued(submission(), site=site, soft_walltime=1800),
+        postqueued(shrink_to_fit, site=site),
         started(shrink_to_fit, site=site, now=NOW),
     ):
         run(event, socket=str(keeping.path))

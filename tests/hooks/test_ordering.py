@@ -1,6 +1,5 @@
 """The ordering value: what the hook sets of it, and what it never sets."""
 
-import os
 from dataclasses import replace
 from typing import Any
 
@@ -8,8 +7,7 @@ import pytest
 
 from softwalltime.emulation.pbs.events import Event, Site, altered, postqueued, queued, started
 from softwalltime.emulation.pbs.hook import HookOutcome
-from tests.hooks.conftest import ORDERED
-from tests.hooks.jobs import NOBODY, NOW, Run, submission
+from tests.hooks.jobs import NO_LIMIT, NOBODY, NOW, Run, submission
 from tests.hooks.peer import Peer
 
 NAME = "predicted"
@@ -74,33 +72,81 @@ def test_it_is_not_set_on_a_running_job(event: str, run: Run, peer: Peer, ordere
 
 
 @pytest.mark.parametrize("answer", [NOBODY, {"none": True}])
-def test_an_altered_job_without_a_new_value_keeps_its_own_up_to_the_walltime(
-    answer: dict[str, Any], run: Run, peer: Peer, ordered: Site
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        pytest.param({"walltime": "02:00:00"}, 7200, id="raised"),
+        pytest.param({"walltime": "00:10:00"}, 600, id="lowered"),
+        pytest.param({"walltime": "24:00:00", "min_walltime": "00:00:05"}, 86400, id="shrink-to-fit"),
+        pytest.param({"min_walltime": "00:00:05", "max_walltime": "24:00:00"}, 86400, id="with a maximum"),
+        pytest.param({"walltime": "1000000000001"}, NO_LIMIT, id="beyond every limit"),
+        pytest.param({"walltime": "0", "place": "excl"}, 0, id="no time at all"),
+        pytest.param({"place": "excl"}, 3600, id="another placement"),
+    ],
+)
+def test_an_altered_job_without_a_new_value_is_ordered_by_its_walltime(
+    request_: dict[str, str], expected: int, answer: dict[str, Any], run: Run, peer: Peer, ordered: Site
 ) -> None:
+    """So no user can submit a short job for its place and then raise the walltime."""
     peer.behave(**answer)
-    assert ordering(run(alter(ordered, "02:00:00"))) is None, "it stays"
-    assert ordering(run(alter(ordered, "00:10:00"))) == 600
-    # Other jobs are ordering now.
-    assert ordering(run(alter(ordered, "00:10:00", had=None))) == (600 if answer is NOBODY else None)
-    minimal = altered(
+    had = altered(submission(), request_, site=ordered, now=NOW, soft_walltime=1800, own={NAME: "2"})
+    assert ordering(run(had)) == expected
+    hidden = run(replace(had, shows_original=False))
+    assert ordering(hidden) == expected
+    none = altered(submission(), request_, site=ordered, now=NOW, soft_walltime=1800)
+    assert NAME not in run(none).resources, "without a value the formula takes the walltime"
+
+
+def test_an_altered_project_without_a_new_value_is_ordered_by_the_walltime(run: Run, peer: Peer, ordered: Site) -> None:
+    peer.behave(**NOBODY)
+    event = altered(submission(), {}, site=ordered, now=NOW, soft_walltime=1800, own={NAME: "2"})
+    assert ordering(run(replace(event, job={"project": "short"}))) == 3600
+
+
+def test_a_job_that_loses_its_walltime_loses_its_value(run: Run, peer: Peer, ordered: Site) -> None:
+    peer.behave(set=600, ordering=900)
+    job = submission(queue="nodefault")
+    event = altered(job, {"walltime": ""}, site=ordered, now=NOW, soft_walltime=1800, own={NAME: "2"})
+    outcome = run(event)
+    assert (outcome.soft_walltime, outcome.resources[NAME]) == (None, "")
+
+
+def test_a_manager_who_gives_a_soft_walltime_with_a_walltime_gives_no_place(
+    run: Run, peer: Peer, ordered: Site
+) -> None:
+    event = altered(
         submission(), {"walltime": "00:10:00", "soft_walltime": "00:05:00"}, site=ordered, now=NOW,
         requestor="root", own={NAME: "1000"},
     )  # fmt: skip
-    assert ordering(run(minimal)) == 600, "the manager gives a soft walltime, and the daemon is not asked"
+    assert ordering(run(event)) == 600
 
 
-def test_without_an_answer_a_new_job_is_ordered_by_its_walltime_once_jobs_are_ordered(
-    run: Run, peer: Peer, ordered: Site
-) -> None:
-    peer.behave(**NOBODY)
-    assert ordering(run(postqueued(submission(), site=ordered))) is None
+def test_a_new_job_without_an_answer_has_no_value(run: Run, peer: Peer, ordered: Site) -> None:
+    """The formula then takes the walltime, and nothing is written at a site whose policy orders no job."""
     peer.behave(none=True, ordering=900)
     run(postqueued(submission(), site=ordered))
-    assert os.environ[ORDERED] == NAME
     peer.behave(**NOBODY)
-    assert ordering(run(postqueued(submission(), site=ordered))) == 3600
-    peer.behave(none=True)
-    assert ordering(run(postqueued(submission(), site=ordered))) is None, "the policy orders this job no more"
+    assert ordering(run(postqueued(submission(), site=ordered))) is None
+
+
+def test_a_job_with_its_queues_walltime_gets_no_value_before_it_is_in_the_queue(
+    run: Run, peer: Peer, ordered: Site
+) -> None:
+    """A move to another queue would give it another walltime, and PBS lets no hook change it then but postqueuejob."""
+    peer.behave(set=600, ordering=900)
+    only = {"queuejob": True, "postqueuejob": False, "modifyjob": True, "runjob": True}
+    job = submission(walltime=None)
+    assert ordering(run(queued(job, site=ordered), events=only)) is None
+    assert ordering(run(postqueued(submission(), site=ordered))) == 900
+
+
+@pytest.mark.parametrize("answer", [NOBODY, {"none": True}])
+def test_a_moved_job_without_a_new_value_is_ordered_by_its_walltime(
+    answer: dict[str, Any], run: Run, peer: Peer, ordered: Site
+) -> None:
+    peer.behave(**answer)
+    moved = replace(started(submission(walltime=86400), site=ordered, now=NOW, own={NAME: "2"}), name="postqueuejob")
+    assert ordering(run(moved)) == 86400
 
 
 @pytest.mark.parametrize("value", [0, -5, 3601, 70.5, "900", True, [900]])

@@ -8,7 +8,7 @@ import pytest
 from softwalltime.emulation.pbs.events import Event, Site, postqueued, queued, started
 from softwalltime.jobs import Submission
 from tests.hooks.conftest import DEFAULTS
-from tests.hooks.jobs import AT_QUEUEJOB, NOW, Run, submission
+from tests.hooks.jobs import AT_QUEUEJOB, NOBODY, NOW, Run, submission
 from tests.hooks.peer import Peer
 
 # ---- One request for each submission --------------------------------------------------------------------------------
@@ -95,27 +95,18 @@ def test_queuejob_sends_the_request_for_an_array(run: Run, peer: Peer, site: Sit
     assert len(peer.asked()) == 1
 
 
-@pytest.mark.parametrize("soft", [60, 1800, 3600])
-def test_a_valid_soft_walltime_is_kept_at_postqueuejob(soft: int, run: Run, peer: Peer, site: Site) -> None:
-    """It is the site's default, a manager's, or from before a move."""
-    peer.behave(set=100)
-    outcome = run(
-        replace(
-            postqueued(submission(), site=site), job=started(submission(), site=site, now=NOW, soft_walltime=soft).job
-        )
-    )
-    assert outcome.soft_walltime == soft
-    assert peer.asked() == []
-
-
 def moved(job: Submission, soft_walltime: int, site: Site) -> Event:
     """Return the postqueuejob event of a job moved into another queue, with this queue's walltime."""
     return replace(started(job, site=site, now=NOW, soft_walltime=soft_walltime), name="postqueuejob")
 
 
-def test_a_job_moved_below_its_soft_walltime_sends_another_request(run: Run, peer: Peer, site: Site) -> None:
+@pytest.mark.parametrize("walltime", [600, 86400])
+def test_a_moved_job_is_predicted_anew(walltime: int, run: Run, peer: Peer, site: Site) -> None:
+    """A queue may have another default walltime, and the prediction may depend on the queue."""
     peer.behave(share=0.5)
-    assert run(moved(submission(walltime=600), 3000, site)).soft_walltime == 300
+    assert run(moved(submission(walltime=walltime), 3000, site)).soft_walltime == walltime // 2
+    peer.behave(**NOBODY)
+    assert run(moved(submission(walltime=walltime), 3000, site)).soft_walltime == walltime
 
 
 def test_a_job_moved_below_its_soft_walltime_gets_its_walltime_without_an_answer(

@@ -67,7 +67,7 @@ def answer(path: Path, request: dict) -> dict:
         sys.exit(1)
     if "refuse" in job:
         return {"error": "refused", "code": job["refuse"]}
-    resource = next(name for name in ("soft_walltime", "predicted_start") if name in request)
+    resource = next(name for name in ("soft_walltime", "predicted", "predicted_start") if name in request)
     job[f"Resource_List.{resource}"] = str(request[resource])
     job["mtime"] = str(int(job["mtime"]) + 1)
     replace(path, json.dumps(jobs))

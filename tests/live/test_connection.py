@@ -118,6 +118,8 @@ def test_without_the_socket_the_error_says_what_to_start(tmp_path: Path) -> None
         '{"op": "alter", "id": "1.pbs1", "predicted_start": "soon"}',
         '{"op": "alter", "id": "1.pbs1", "predicted_start": "unknown\\n"}',
         '{"op": "alter", "id": "1.pbs1", "predicted_start": 5}',
+        '{"op": "alter", "id": "1.pbs1", "predicted": "1,walltime=9"}',
+        '{"op": "alter", "id": "1.pbs1", "predicted": null}',
         '{"op": "jobs"}',
         '{"op": "objects", "kind": "managers"}',
     ],

@@ -76,6 +76,26 @@ def test_a_waiting_job_follows_what_ends_meanwhile(site: Site) -> None:
     assert len(site.records) == site.counts.altered == 2
 
 
+def test_an_ordering_value_that_a_job_has_outgrown_is_raised_and_never_lowered(site: Site) -> None:
+    """A user raised the walltime in a way that no hook could see: while it was disabled, or by a move of an array."""
+    site.predictions = PredictionService(SitePolicy(mode="on", waiting="v1", ordering="v1"), clock=lambda: NOW)
+    site.predictions.ready = True
+    site.learn(20_000)
+    site.server.add("1.pbs1", Resource_List__predicted="2", Resource_List__soft_walltime="00:01:00")
+    site.server.add("2.pbs1", Resource_List__predicted="30000", Resource_List__soft_walltime="20000")
+    site.server.add("3.pbs1", Resource_List__predicted="0", Resource_List__soft_walltime="20000")
+    site.server.add("4.pbs1", Resource_List__soft_walltime="20000")
+    values = site.values()
+    values.look(site.now)
+    jobs = site.server.all()
+    values_of = [jobs[f"{number}.pbs1"].get("Resource_List.predicted") for number in (1, 2, 3, 4)]
+    assert values_of == ["20000", "30000", "0", None]
+    assert jobs["1.pbs1"]["Resource_List.soft_walltime"] == "20000"
+    assert [(record.soft_walltime, record.ordering) for record in site.records] == [(20_000, 20_000)]
+    values.look(site.now + 60)
+    assert site.counts.altered == 1
+
+
 def test_a_running_job_is_extended_before_its_soft_walltime_ends(site: Site) -> None:
     site.server.add("1.pbs1", job_state="R", stime=str(NOW - 900), Resource_List__soft_walltime="00:16:40")
     site.learn(1500)

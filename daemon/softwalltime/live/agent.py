@@ -4,6 +4,7 @@
     {"op": "jobs", "names": ["job_state", ...], "ids": ["7.pbs1", ...]}  ->  {"jobs": {"7.pbs1": {...}, ...}}
     {"op": "objects", "kind": "vnodes"}                                  ->  {"objects": {"node1": {...}, ...}}
     {"op": "alter", "id": "7.pbs1", "soft_walltime": 600}                ->  {}
+    {"op": "alter", "id": "7.pbs1", "predicted": 600}                    ->  {}
     {"op": "alter", "id": "7.pbs1", "predicted_start": "2026-11-22T..."} ->  {}
     any                                                                  ->  {"error": "...", "code": 15007}
 
@@ -12,7 +13,8 @@
 It is a process of its own for two reasons.  A call of PBS's library cannot be interrupted, and a fault in it ends the
 process.  And PBS lets a user in through a setuid program, which the sandbox of the daemon forbids: systemd starts this
 process outside that sandbox (softwalltime-live.socket).  It does nothing for the daemon but read the server's state,
-set soft walltimes of a minute or more, and set the one resource that shows expected starts, in the one form it has.
+set soft walltimes of a minute or more, set the resource that orders jobs to seconds, and set the one resource that
+shows expected starts, in the one form it has.
 """
 
 import json
@@ -25,6 +27,8 @@ from softwalltime.live.ifl import KINDS, NO_JOB, Ifl, IflError
 
 LEAST = 60
 """Least soft walltime in seconds: 0 on a running job kills OpenPBS's scheduler."""
+ORDERING_RESOURCE = "predicted"
+"""The custom resource, in seconds, by which ``job_sort_formula`` may order jobs."""
 START_RESOURCE = "predicted_start"
 """The custom resource, a string, that shows a waiting job's expected start."""
 _TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d"
@@ -79,6 +83,8 @@ def _resource(request: dict[str, Any]) -> tuple[str, str]:
         if not isinstance(text, str) or START_FORM.fullmatch(text) is None:
             raise ValueError(f"{str(text)[:80]!r} is no expected start")
         return START_RESOURCE, text
+    if ORDERING_RESOURCE in request:
+        return ORDERING_RESOURCE, str(max(0, int(request[ORDERING_RESOURCE])))
     seconds = int(request["soft_walltime"])
     if seconds < LEAST:
         raise ValueError(f"a soft walltime of {seconds} s is below {LEAST} s")

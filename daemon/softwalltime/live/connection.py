@@ -13,7 +13,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from softwalltime.live.agent import START_RESOURCE
+from softwalltime.live.agent import ORDERING_RESOURCE, START_RESOURCE
 from softwalltime.live.ifl import Attributes, IflError
 
 TIMEOUT = 30.0
@@ -123,6 +123,13 @@ class PbsConnection:
         :raises IflError: if PBS refuses, cannot be reached, or does not answer in time.
         """
         self._ask({"op": "alter", "id": job_id, "soft_walltime": soft_walltime})
+
+    def order(self, job_id: str, seconds: int) -> None:
+        """Set the resource that orders a waiting job, in seconds.
+
+        :raises IflError: if PBS refuses, cannot be reached, or does not answer in time.
+        """
+        self._ask({"op": "alter", "id": job_id, ORDERING_RESOURCE: seconds})
 
     def show_start(self, job_id: str, text: str) -> None:
         """Set the resource that shows a waiting job's expected start.

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from softwalltime.accounting.attributes import NAMES, converted, submission_of
-from softwalltime.accounting.values import duration, epoch
+from softwalltime.accounting.values import duration, epoch, whole
 from softwalltime.jobs import Submission
+from softwalltime.live.agent import ORDERING_RESOURCE
 from softwalltime.live.ifl import Attributes
 from softwalltime.live.watch import Extra, JobSource, JobWatcher, modified
 
@@ -32,7 +33,8 @@ class ServerJob:
 
     ``soft_walltime`` is in seconds, ``None`` for none.  ``started`` and ``promised`` (``estimated.start_time``, which
     the scheduler gives to its top jobs) are epoch seconds, ``None`` for a job that waits or has no promise.
-    ``modified`` is PBS's ``mtime``.
+    ``modified`` is PBS's ``mtime``.  ``ordering`` is the value by which ``job_sort_formula`` may order it, in seconds,
+    ``None`` for none; 0 for one that was taken away.
     """
 
     submission: Submission
@@ -41,6 +43,7 @@ class ServerJob:
     started: int | None
     promised: int | None
     modified: int
+    ordering: int | None = None
 
     @property
     def job_id(self) -> str:
@@ -88,6 +91,7 @@ def live_job(job_id: str, attributes: Mapping[str, str]) -> ServerJob:
         converted(attributes.get("stime"), epoch) if state in RUNNING + BEGUN else None,
         _promise(attributes),
         modified(attributes),
+        converted(resources.get(ORDERING_RESOURCE), whole),
     )
 
 

@@ -23,12 +23,16 @@ class Urgency(IntEnum):
 
 
 class LiveChange(NamedTuple):
-    """A soft walltime to set: the job, the value in seconds, and the decision that it follows from."""
+    """What to set on a job, and the decision that it follows from.
+
+    ``seconds`` is the soft walltime, ``ordering`` the ordering value in seconds; ``None`` leaves what the job has.
+    """
 
     urgency: Urgency
     job: ServerJob
-    seconds: int
+    seconds: int | None
     decision: Decision
+    ordering: int | None = None
 
 
 Revise = Callable[[Submission, int | None, int | None], Decision]
@@ -38,9 +42,10 @@ Revise = Callable[[Submission, int | None, int | None], Decision]
 def plan_changes(jobs: Iterable[ServerJob], now: int, options: LiveOptions, revise: Revise) -> list[LiveChange]:
     """Return the changes that are worth an alter, the most urgent ones first, older jobs before younger ones.
 
-    A waiting job gets what it would get if it were submitted now.  A running job gets the prediction given the time
-    that it has run.  Where a running job has outlived its prediction nothing is changed: PBS extends its soft walltime
-    by whole multiples.
+    A waiting job gets what it would get if it were submitted now; its ordering value is only ever raised, which takes
+    back a place that its owner got by attributes that the job has no more.  A running job gets the prediction given the
+    time that it has run.  Where a running job has outlived its prediction nothing is changed: PBS extends its soft
+    walltime by whole multiples.
     """
     changes = []
     for job in jobs:
@@ -54,8 +59,14 @@ def _waiting(job: ServerJob, options: LiveOptions, revise: Revise) -> LiveChange
     decision = revise(job.submission, job.soft_walltime, None)
     seconds = decision.soft_walltime
     if decision.action == "none" or seconds is None or not _worth(job, seconds, options, decision.reason):
+        seconds = None
+    ordering = decision.ordering_seconds if decision.mode == "on" else None
+    # 0 and no value: the formula takes the walltime.
+    if not job.ordering or ordering is None or not _differs(job.ordering, ordering, options) or ordering < job.ordering:
+        ordering = None
+    if seconds is None and ordering is None:
         return None
-    return LiveChange(Urgency.TOP_JOB if job.promised else Urgency.WAITING, job, seconds, decision)
+    return LiveChange(Urgency.TOP_JOB if job.promised else Urgency.WAITING, job, seconds, decision, ordering)
 
 
 def _running(job: ServerJob, now: int, options: LiveOptions, revise: Revise) -> LiveChange | None:
@@ -79,7 +90,12 @@ def _worth(job: ServerJob, seconds: int, options: LiveOptions, reason: Reason) -
     if reason is Reason.GUARD:
         # A short value of any size can delay the late job.
         return seconds != has
-    return has is None or abs(seconds - has) >= max(options.change_seconds, options.change_share * has)
+    return has is None or _differs(has, seconds, options)
+
+
+def _differs(has: int, seconds: int, options: LiveOptions) -> bool:
+    """Whether two values differ by enough."""
+    return abs(seconds - has) >= max(options.change_seconds, options.change_share * has)
 
 
 def within_budget(changes: Sequence[LiveChange], budget: int) -> tuple[Sequence[LiveChange], int]:

@@ -70,8 +70,8 @@ class LiveValues:
         self._promises = promises
         self._shadowed: dict[str, int] = {}
         """What would have been set for jobs in mode shadow, so that each value is recorded once."""
-        self._refused: dict[str, int] = {}
-        """What PBS has refused for a job; it is not asked for the same value again."""
+        self._refused: dict[str, tuple[int | None, int | None]] = {}
+        """The values that PBS has refused for a job; it is not asked for the same ones again."""
         self._altered: dict[str, ServerJob] = {}
         """Jobs that were altered, as they should be since."""
 
@@ -102,7 +102,7 @@ class LiveValues:
         changes = [
             change
             for change in plan_changes(ours, now, self._options, _revising(predictions, now))
-            if self._refused.get(change.job.job_id) != change.seconds
+            if self._refused.get(change.job.job_id) != (change.seconds, change.ordering)
         ]
         self._shadow((change for change in changes if self._in_shadow(change)), now)
         wanted = [change for change in changes if not self._in_shadow(change)]
@@ -131,7 +131,7 @@ class LiveValues:
 
     def _shadow(self, changes: Iterable[LiveChange], now: int) -> None:
         for change in changes:
-            if self._shadowed.get(change.job.job_id) != change.seconds:
+            if change.seconds is not None and self._shadowed.get(change.job.job_id) != change.seconds:
                 self._shadowed[change.job.job_id] = change.seconds
                 self._counts.shadowed += 1
                 self._record(_decision_record(change, now, "shadow"))
@@ -141,8 +141,12 @@ class LiveValues:
 
         :raises IflError: if nothing can be altered for now.
         """
+        job_id = change.job.job_id
         try:
-            self._connection.alter(change.job.job_id, change.seconds)
+            if change.seconds is not None:
+                self._connection.alter(job_id, change.seconds)
+            if change.ordering is not None:
+                self._connection.order(job_id, change.ordering)
         except IflError as error:
             if error.code in NO_JOB:
                 return
@@ -150,12 +154,13 @@ class LiveValues:
             if error.code not in REFUSED:
                 raise
             self._counts.refused += 1
-            self._refused[change.job.job_id] = change.seconds
-            log.warning("live values: PBS refuses %d s: %s", change.seconds, error)
+            self._refused[job_id] = change.seconds, change.ordering
+            log.warning("live values: %s", error)
             self._record(_decision_record(change, now, "none"))
         else:
             self._counts.altered += 1
-            self._altered[change.job.job_id] = replace(change.job, soft_walltime=change.seconds)
+            if change.seconds is not None:
+                self._altered[job_id] = replace(change.job, soft_walltime=change.seconds)
             self._record(_decision_record(change, now, "set"))
 
 
@@ -182,4 +187,5 @@ def _decision_record(change: LiveChange, now: int, action: str) -> DecisionRecor
     return DecisionRecord(
         now, EVENT_WAITING if job.waits else EVENT_RUNNING, job.submission, decision.mode, decision.spec,
         decision.predicted, change.seconds, action, decision.basis, reason=decision.reason, had=job.soft_walltime or 0,
+        ordering=change.ordering,
     )  # fmt: skip

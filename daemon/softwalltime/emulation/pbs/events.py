@@ -39,7 +39,8 @@ class Event:
 
     ``job`` holds what the request says (queuejob, modifyjob) or the whole job (postqueuejob, runjob), ``original`` the
     job that a modifyjob alters.  ``now`` is what the hook's clock shows, ``None`` the true time.  ``offline`` makes the
-    event as poor as ``pbs_python --hook`` makes it: an altered job cannot be seen.  ``alarm`` is in seconds.
+    event as poor as ``pbs_python --hook`` makes it: an altered job cannot be seen.  Without ``shows_original`` it can
+    be looked up on the server only, as where a text of the request is not UTF-8.  ``alarm`` is in seconds.
     """
 
     name: Name
@@ -55,6 +56,7 @@ class Event:
     alarm: int = 30
     now: int | None = None
     offline: bool = False
+    shows_original: bool = True
 
 
 def queued(submission: Submission, *, site: Site, array_indices: str = "", now: int | None = None) -> Event:

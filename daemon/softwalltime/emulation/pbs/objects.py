@@ -322,7 +322,9 @@ class EventObject:
         parameters: dict[str, Any] = {"job": Job(run, job_id, event.job, readonly=False)}
         if event.name == "modifyjob":
             parameters["job_o"] = (
-                None if event.original is None or event.offline else Job(run, event.job_id, event.original)
+                None
+                if event.original is None or event.offline or not event.shows_original
+                else Job(run, event.job_id, event.original)
             )
         self.__dict__.update(
             _run=run,
