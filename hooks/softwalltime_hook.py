@@ -934,6 +934,12 @@ Variable_List is missing: if a hook runs at modifyjob, PBS does not change the j
 """
 
 
+CLEANED_RESOURCES = (
+    "software", "site", "pgov", "resc", "vntype", "arch", "host", "vnode", "select", "place", "nodes", "file",
+)  # fmt: skip
+"""Resources that every user may request, with a text."""
+
+
 def clean_texts(event, name):
     """Replace control characters in the texts of a submission or an alter; return the names of the changed fields."""
     job = event.job
@@ -950,12 +956,13 @@ def clean_texts(event, name):
         for field in list(resources.keys() if values is None else values):
             value = resources[field] if values is None else values[field]
             if value is not None and not isinstance(value, int) and not str(value).isprintable():
-                clean_value(resources, field, value, type(resources).__setitem__, cleaned)
+                # PBS takes what a hook sets, also on a resource that only managers may set: a site's own is unset.
+                clean_value(resources, field, value, type(resources).__setitem__, cleaned, field in CLEANED_RESOURCES)
     return cleaned
 
 
-def clean_value(thing, field, value, assign, cleaned):
-    """Replace the control characters of one value.
+def clean_value(thing, field, value, assign, cleaned, keep=True):
+    """Replace the control characters of one value, or unset it without ``keep``.
 
     PBS checks what a hook sets: if it refuses the result, only letters, digits and ``._-`` remain; else the field is
     unset.
@@ -965,7 +972,7 @@ def clean_value(thing, field, value, assign, cleaned):
     if replaced == text:
         return
     kind = str if isinstance(value, str) else type(value)
-    for candidate in (replaced, UNUSUAL.sub("_", text)[:200], None):
+    for candidate in (replaced, UNUSUAL.sub("_", text)[:200], None) if keep else (None,):
         try:
             assign(thing, field, None if candidate is None else kind(candidate))
         except Exception:  # noqa: S112 - try the next candidate.
@@ -1296,9 +1303,9 @@ class AlterFacts(Facts):
             self.ordered = integer_of(had(self.config["ordering"]))
 
     def gives_too_little(self):
-        """The request sets a soft walltime below the minimum."""
+        """A manager's request sets a soft walltime below the minimum; PBS refuses that of others."""
         given = self.requested is not None and self.soft_walltime is not None
-        return given and self.soft_walltime < self.config["minimum"]
+        return given and self.soft_walltime < self.config["minimum"] and is_manager(self.pbs, self.event)
 
     def overrides_manager(self):
         """The daemon would replace a soft walltime that a manager set."""

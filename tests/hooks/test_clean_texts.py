@@ -54,6 +54,16 @@ def test_line_breaks_in_requested_resources_are_replaced(event: str, name: str, 
     assert f"control characters replaced in {name}" in outcome.log[0][1]
 
 
+@pytest.mark.parametrize("event", ["queuejob", "modifyjob"])
+def test_a_sites_own_resource_is_unset(event: str, run: Run, site: Site) -> None:
+    """It may be one that only managers may set, and PBS takes what a hook sets."""
+    own = replace(site, resources={**site.resources, "license": "pbs_str"})
+    request = {"Resource_List": {"license": "a\nb"}}
+    outcome = run(submitted(own, **request) if event == "queuejob" else alter(own, request))
+    assert outcome.resources["license"] == ""
+    assert "control characters replaced in license" in outcome.log[0][1]
+
+
 @pytest.mark.parametrize("character", ["\n", "\r", "\x00", "\x1b", "\x7f", "\x85", "\u2028", "\u2029"])
 def test_every_line_separator_is_replaced(character: str, run: Run, site: Site) -> None:
     assert str(run(submitted(site, Account_Name=f"a{character}b")).attributes["Account_Name"]) == "a_b"

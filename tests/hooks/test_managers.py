@@ -56,10 +56,14 @@ def test_a_soft_walltime_of_0_or_below_the_minimum_is_raised_to_it_whoever_asks(
     given: str, state: str, server: Server, peer: Peer, site: Site
 ) -> None:
     """A manager's ``qalter -l soft_walltime=0`` on a running job would kill the scheduler."""
+    managers = frozenset({"root", "softwalltime-live"})
+    site = replace(site, server={**site.server, "managers": "softwalltime-live@*"}, managers=managers)
     for requestor in ("root", "softwalltime-live"):
         outcome = server(alter(site, requestor, state, soft_walltime=given))
         assert (outcome.accepted, outcome.soft_walltime) == (True, 60)
         assert "a soft walltime of 0 would kill the scheduler" in outcome.log[0][1]
+    refused = server(alter(site, "alice", state, soft_walltime=given))
+    assert not refused.accepted, "with the hook's own right a user would get the minimum"
     outcome = server(alter(site, soft=None, soft_walltime=given, walltime="00:00:30"))
     assert (outcome.accepted, outcome.soft_walltime) == (True, None), "the walltime leaves no valid one"
     short = replace(

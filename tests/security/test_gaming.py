@@ -1,9 +1,13 @@
 """The figures on gaming in deploy/SECURITY.md are the benchmark's."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from softwalltime.jobs import Prediction, Submission
+from softwalltime.predictors.registry import make
 from tests.benchmarks.bench_gaming import HONEST, OTHER, gamed, main
-from tests.samples import ROOT
+from tests.samples import ROOT, job
 
 
 def test_the_table_equals_the_output_of_the_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
@@ -19,3 +23,41 @@ def test_the_recommended_setting_prevents_gaming() -> None:
         half = gamed("percentile:keys=user+project", walltime).half
         assert half is not None
         assert half > 5 * HONEST
+
+
+FREE = "percentile:p=50,keys=user+project+walltime,window=90d"
+SHARES = st.lists(st.integers(1, 86_400), min_size=1, max_size=40)
+
+
+@given(honest=SHARES, fakes=SHARES, walltime=st.sampled_from([3600, 86_400]))
+def test_keys_that_a_user_chooses_shorten_a_prediction_by_no_more_than_the_bound(
+    honest: list[int], fakes: list[int], walltime: int
+) -> None:
+    """Fakes under a project and a walltime that were never used before, against all that is known of the user."""
+    bounded, by_user = make(f"{FREE},bound=8,least=1"), make("percentile:p=50,keys=user,window=90d,least=1")
+    now = 1_000_000
+    for runtimes, project, requested in ((honest, "astro", 86_400), (fakes, "gx", walltime)):
+        for runtime in runtimes:
+            now += 60
+            done = job("alice", end=now, runtime=min(runtime, requested), walltime=requested, project=project)
+            bounded.learn(done)
+            by_user.learn(done)
+    real = Submission("9.s", "alice", now, walltime, project="gx")
+    short, usual = bounded.predict(real, now), by_user.predict(real, now)
+    assert isinstance(short, Prediction)
+    assert isinstance(usual, Prediction)
+    assert short.seconds >= usual.seconds / 8 - 1e-6
+
+
+def test_without_a_bound_ten_fakes_are_enough() -> None:
+    seconds = {}
+    for spec in (FREE, f"{FREE},bound=8"):
+        predictor = make(spec)
+        for number in range(60):
+            predictor.learn(job("alice", end=1_000_000 + number, runtime=72_000, walltime=86_400, project="astro"))
+        for number in range(10):
+            predictor.learn(job("alice", end=1_000_100 + number, runtime=2, walltime=86_400, project="gx"))
+        prediction = predictor.predict(Submission("9.s", "alice", 1_000_200, 86_400, project="gx"), 1_000_200)
+        assert isinstance(prediction, Prediction)
+        seconds[spec] = prediction.seconds
+    assert list(seconds.values()) == [2, 9000]

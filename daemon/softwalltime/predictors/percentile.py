@@ -7,7 +7,7 @@ from pydantic import Field
 
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission, make_prediction
 from softwalltime.predictors.base import Options
-from softwalltime.predictors.like_jobs import Keys, Least, LikeJobsPredictor, Window
+from softwalltime.predictors.like_jobs import Keys, Least, LikeJobsPredictor, RecentJobs, Window
 from softwalltime.quantiles import quantile
 from softwalltime.reasons import Reason
 
@@ -22,6 +22,10 @@ class PercentileOptions(Options):
     threshold: float | None = Field(
         default=None, ge=0, le=1, description="least share of the walltime ever predicted, such as 0.5"
     )
+    bound: float | None = Field(
+        default=None, ge=1,
+        description="a prediction is never shorter than that by the user's jobs of all kinds by more than this factor",
+    )  # fmt: skip
 
 
 _BASIS = "{:g}th percentile of the walltime used by the {} jobs with the same {} of the last {:g} days is {:.0%}"
@@ -32,6 +36,9 @@ class Percentile(LikeJobsPredictor):
 
     Like jobs share the keys' values; a job counts while its end is at most ``window`` seconds old.  Memory is bounded
     by the jobs that ended within the window.
+
+    Users choose project, name and walltime freely, and may run short fakes under values that they have never used.
+    With ``bound`` = f the share is at least 1 / f of the percentile over all jobs of the user, whatever the keys.
     """
 
     name: ClassVar[str] = "percentile"
@@ -46,13 +53,18 @@ class Percentile(LikeJobsPredictor):
         super().__init__(options, options.keys, options.window, options.least)
         self._p = options.p / 100
         self._threshold = options.threshold
+        self._bound = options.bound
+        self._of_user = RecentJobs(options.window)
 
     def learn(self, job: CompletedJob) -> None:
         """Add the share of its walltime that the job used, if it ran and had a walltime."""
         submission = job.submission
         if job.runtime <= 0 or not submission.walltime:
             return
-        self._recent.add(self._key(submission), job.end, job.runtime / submission.walltime)
+        share = job.runtime / submission.walltime
+        self._recent.add(self._key(submission), job.end, share)
+        if self._bound is not None:
+            self._of_user.add(submission.user, job.end, share)
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
         """Return the percentile of like jobs' shares, times this job's walltime, with the distribution of the shares.
@@ -71,5 +83,7 @@ class Percentile(LikeJobsPredictor):
         share = quantile(shares, self._p)
         if self._threshold is not None and share < self._threshold:
             share = self._threshold
+        if self._bound is not None and (all_shares := self._of_user.values(submission.user, now)):
+            share = max(share, quantile(all_shares, self._p) / self._bound)
         values = (self._p * 100, count, self._alike, self._days, share)
         return make_prediction((share * walltime, _BASIS, values, shares, walltime))
