@@ -1,0 +1,171 @@
+"""What an attack on the predictor buys: places and waiting time, by preset; the table in deploy/SECURITY.md.
+
+A user cannot alter a job and keep its place (tests/acceptance/test_attacks.py).  What remains is to teach the predictor
+that jobs end at once: to submit fakes that end after two seconds, under keys that only they have, or under the keys of
+the user's other jobs, and then the real job with the same keys.
+
+On a recorded log (KTH-SP2 where it is there, else a synthetic workload), real long jobs of users with a history are the
+attackers' jobs, one of each user.  Each attack is simulated in PBS's cycle with all of them at once, and compared with
+the same schedule without fakes.  A place is a job that was submitted before the attacker's job and starts after it.
+
+``python -m tests.benchmarks attacks``; SOFTWALLTIME_BENCH_JOBS changes the number of jobs.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import mean
+
+from softwalltime.api import read_jobs, simulate
+from softwalltime.jobs import CompletedJob
+from softwalltime.simulation.policies import Policy, read_policies
+from softwalltime.text_table import table
+from tests.samples import ROOT, TRACES
+
+HOUR = 3600
+ATTACKERS = 12
+FAKE_RUNTIME_S = 2
+LEAD_S = 24 * HOUR
+"""Seconds from the fakes' submission to that of the real job."""
+PRESETS = ("safe", "balanced", "order")
+JOBS = 6000
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """So many fakes, and the keys that fakes and the real job have of their own."""
+
+    fakes: int
+    project: bool = False
+    walltime: bool = False
+    name: bool = False
+    processors: int | None = 1
+    """Of a fake; ``None``: as many as the real job's."""
+
+    def __str__(self) -> str:
+        """Return what the attacker does."""
+        own = [word for word, chosen in
+               (("project", self.project), ("walltime", self.walltime), ("name", self.name)) if chosen]  # fmt: skip
+        size = "" if self.processors else ", as wide as the job"
+        return f"{self.fakes} fakes, {'own ' + ' and '.join(own) if own else 'usual keys'}{size}"
+
+
+ATTACKS = (
+    *(Attack(fakes) for fakes in (10, 30, 100)),
+    *(Attack(fakes, project=True) for fakes in (10, 30, 100)),
+    *(Attack(fakes, walltime=True) for fakes in (10, 30, 100)),
+    *(Attack(fakes, project=True, walltime=True) for fakes in (5, 9, 10, 15, 20, 30, 60, 100)),
+    *(Attack(fakes, project=True, walltime=True, name=True) for fakes in (10, 100)),
+    Attack(10, project=True, walltime=True, processors=None),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """Means over the attackers' jobs: places gained, and wait in seconds without and with the attack."""
+
+    places: float
+    honest: float
+    attacking: float
+
+
+def targets(jobs: Sequence[CompletedJob]) -> list[CompletedJob]:
+    """Return one long job of each user with thirty earlier jobs, spread over the second half of the log."""
+    earlier: Counter[str] = Counter()
+    chosen: dict[str, CompletedJob] = {}
+    for job in sorted(jobs, key=lambda job: job.submission.submitted)[: len(jobs) * 9 // 10]:
+        user = job.submission.user
+        long = job.runtime >= 2 * HOUR and (job.submission.walltime or 0) >= job.runtime
+        if long and earlier[user] >= 30:
+            chosen[user] = job
+        earlier[user] += 1
+    return sorted(chosen.values(), key=lambda job: job.submission.submitted)[-ATTACKERS:]
+
+
+def attacked(jobs: Iterable[CompletedJob], chosen: Sequence[CompletedJob], attack: Attack) -> list[CompletedJob]:
+    """Return the jobs with the fakes of each attacker; fakes have job ids that begin with "fake"."""
+    ids = {job.submission.job_id for job in chosen}
+    found = []
+    for job in jobs:
+        submission = job.submission
+        if submission.job_id in ids:
+            walltime = submission.walltime or 0
+            submission = replace(
+                submission,
+                project="attack" if attack.project else submission.project,
+                job_name="attack" if attack.name else submission.job_name,
+                walltime=walltime + 61 if attack.walltime else walltime,
+            )
+            job = replace(job, submission=submission)
+            begin = submission.submitted - LEAD_S
+            for number in range(attack.fakes):
+                fake = replace(
+                    submission, job_id=f"fake{number}.{submission.job_id}", submitted=begin + number,
+                    ncpus=attack.processors or submission.ncpus, etime=None,
+                ) if hasattr(submission, "etime") else replace(
+                    submission, job_id=f"fake{number}.{submission.job_id}", submitted=begin + number,
+                    ncpus=attack.processors or submission.ncpus,
+                )  # fmt: skip
+                start = begin + number
+                found.append(replace(job, submission=fake, start=start, end=start + FAKE_RUNTIME_S,
+                                     runtime=FAKE_RUNTIME_S))  # fmt: skip
+        found.append(job)
+    return found
+
+
+def schedule(jobs: Sequence[CompletedJob], processors: int, policy: Policy) -> dict[str, tuple[int, int]]:
+    """Return submission and start of each job by job id, epoch seconds."""
+    done = simulate(jobs, processors, policy)
+    return {
+        job_id: (int(submitted), int(start))
+        for job_id, submitted, start in zip(done.job_ids, done.submitted, done.starts, strict=True)
+        if start >= 0
+    }
+
+
+def overtaken(starts: Mapping[str, tuple[int, int]], job_id: str) -> int:
+    """Return how many honest jobs were submitted before this one and start after it."""
+    submitted, start = starts[job_id]
+    return sum(
+        other[0] < submitted and other[1] > start for name, other in starts.items() if not name.startswith("fake")
+    )
+
+
+def gains(jobs: Sequence[CompletedJob], processors: int, policy: Policy, attacks: Iterable[Attack]) -> dict[Attack, Gain]:
+    """Return what each attack buys under a policy."""
+    chosen = targets(jobs)
+    ids = [job.submission.job_id for job in chosen]
+    honest = schedule(jobs, processors, policy)
+    before = [overtaken(honest, job_id) for job_id in ids]
+    found = {}
+    for attack in attacks:
+        starts = schedule(attacked(jobs, chosen, attack), processors, policy)
+        places = mean(overtaken(starts, job_id) - was for job_id, was in zip(ids, before, strict=True))
+        waits = [mean(which[job_id][1] - which[job_id][0] for job_id in ids) for which in (honest, starts)]
+        found[attack] = Gain(places, *waits)
+    return found
+
+
+def main() -> None:
+    """Print the table."""
+    count = int(os.environ.get("SOFTWALLTIME_BENCH_JOBS", str(JOBS)))
+    trace = TRACES / "KTH-SP2-1996-unfiltered.swf.gz"
+    if not trace.exists():
+        print(f"not measured: no {trace}")
+        return
+    jobs = sorted(read_jobs(trace), key=lambda job: job.submission.submitted)[:count]
+    policies = read_policies(ROOT / "deploy" / "policies.toml")
+    columns = {name: gains(jobs, 100, policies[name], ATTACKS) for name in PRESETS}
+    honest = ", ".join(f"{name} {next(iter(found.values())).honest / HOUR:.1f} h" for name, found in columns.items())
+    print(f"KTH-SP2, first {count} jobs, {len(targets(jobs))} attackers; mean wait of their jobs without fakes: {honest}\n")
+    rows = [
+        [str(attack), *(f"{found[attack].places:+.1f}; {(found[attack].attacking - found[attack].honest) / HOUR:+.1f} h"
+                        for found in columns.values())]
+        for attack in ATTACKS
+    ]  # fmt: skip
+    print(table(["attack", *(f"{name}: places; wait" for name in PRESETS)], rows))
+
+
+if __name__ == "__main__":
+    main()
