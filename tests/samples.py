@@ -58,8 +58,8 @@ _printable = st.characters(exclude_categories=("Cs",), exclude_characters="\n\r\
 accounts = st.text(_printable, max_size=30).filter(
     lambda text: not any(f'" {field}' in text for field in ("project=", "accounting_id=", "jobname=", "queue="))
 )
-# PBS refuses double quotes in projects; a value that begins with a quote is not told from a quoted one.
-projects = st.text(_printable, max_size=20).map(lambda text: text.replace('"', "").lstrip(" '").rstrip(" "))
+# PBS refuses double quotes in projects.
+projects = st.text(_printable, max_size=20).map(lambda text: text.replace('"', "").strip(" "))
 chunks = st.one_of(names, st.from_regex(r"[1-9]:ncpus=[1-9]\d?(:mem=\dgb)?(\+1:host=n\d)?", fullmatch=True))
 
 

@@ -7,6 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from softwalltime.accounting import pbs
+from softwalltime.accounting.fields import attributes
+from softwalltime.accounting.shapes import THRESHOLD
 from softwalltime.accounting.writer import end_record
 from softwalltime.errors import RecordError
 from softwalltime.jobs import CompletedJob, job_of
@@ -29,7 +31,7 @@ def test_any_job_is_written_as_a_record_and_read_back_unchanged(job: CompletedJo
 
 def test_an_account_may_contain_quotes_blanks_semicolons_and_equal_signs() -> None:
     line = b'11/20/2026 10:16:15;E;6.pbs1;user=bob group=bob account="chem grant; 2026 "x=1"" project=p jobname=acct'
-    assert pbs.attributes(pbs.split(line)[2]) == {
+    assert attributes(pbs.split(line)[2]) == {
         "user": "bob", "group": "bob", "account": 'chem grant; 2026 "x=1"', "project": "p", "jobname": "acct",
     }  # fmt: skip
 
@@ -51,8 +53,52 @@ def test_an_account_may_contain_quotes_blanks_semicolons_and_equal_signs() -> No
     ],
 )
 def test_a_value_is_read_as_before_quoting(written: str, value: str) -> None:
-    fields = pbs.attributes(f"user=bob {written} end=5")
-    assert fields == {"user": "bob", written.partition("=")[0]: value, "end": "5"}
+    fields = attributes(f"user=bob {written} queue=q end=5")
+    assert fields == {"user": "bob", written.partition("=")[0]: value, "queue": "q", "end": "5"}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "user=alice group=g account=x user=bob group=root ctime=1 end=5",
+        "user=alice group=g account=x user=bob group=root ctime=1 end=5 Resource_List.note=it's",
+        'user=alice group=g account="x user=bob group=root" jobname=j ctime=1 end=5',
+    ],
+)
+def test_a_user_s_text_replaces_neither_user_nor_group(message: str) -> None:
+    fields = attributes(message)
+    assert (fields["user"], fields["group"]) == ("alice", "g")
+    assert completed(message).submission.user == "alice"
+
+
+def test_no_number_of_records_of_one_shape_makes_a_user_s_text_replace_the_user() -> None:
+    messages = [f"user=alice{number} group=g account=x user=bob ctime=1 end=5" for number in range(3 * THRESHOLD)]
+    assert [completed(message).submission.user for message in messages] == [
+        f"alice{number}" for number in range(3 * THRESHOLD)
+    ]
+
+
+@pytest.mark.parametrize("quote", ["'", '"'])
+@pytest.mark.parametrize("key", ["project", "jobname", "Resource_List.site", "account"])
+@pytest.mark.parametrize(
+    "later", ['Resource_List.z="a b"', "Resource_List.z='say \"hi\" x'", "Resource_List.z=it's Resource_List.zz='"]
+)
+def test_a_value_may_begin_with_a_quotation_mark_of_its_own(quote: str, key: str, later: str) -> None:
+    project = f"project={quote}p" if key == "project" else 'project="p q"'
+    jobname = f"jobname={quote}p" if key == "jobname" else "jobname=j"
+    account = 'account="' + quote + 'p"' if key == "account" else 'account="a"'
+    site = f"Resource_List.site={quote}p"
+    rest = f"{later} {site} end=9" if key == "Resource_List.site" else f"{later} end=9"
+    message = f"user=bob group=g {account} {project} {jobname} queue=q ctime=1 Resource_List.walltime=1:00 {rest}"
+    fields = attributes(message)
+    assert fields[key] == f"{quote}p"
+    assert (fields["queue"], fields["ctime"], fields["Resource_List.walltime"], fields["end"]) == (
+        "q",
+        "1",
+        "1:00",
+        "9",
+    )
+    assert completed(message).submission.walltime == 60
 
 
 def test_a_user_s_text_cannot_replace_the_user_or_the_end() -> None:
