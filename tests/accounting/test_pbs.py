@@ -118,6 +118,17 @@ def test_a_late_kill_leaves_a_runtime_above_the_walltime() -> None:
     assert (job.submission.walltime, job.runtime) == (5, 15)
 
 
+@pytest.mark.parametrize("text", ["1000000000001", "277777777:46:41", "43800:00:01", "43800:00:00", "43799:59:59"])
+def test_a_walltime_above_five_years_counts_as_five_years(text: str) -> None:
+    limits = " ".join(f"Resource_List.{name}={text}" for name in ("max_walltime", "min_walltime", "soft_walltime"))
+    job = completed(f"{HEADER} {limits} Resource_List.walltime={text} end=200")
+    expected = 5 * 365 * 86400 - (text == "43799:59:59")
+    submission = job.submission
+    walltimes = (submission.walltime, submission.min_walltime, submission.max_walltime, job.soft_walltime)
+    assert walltimes == (expected,) * 4
+    assert job.runtime == 90
+
+
 def test_a_job_without_walltime_has_none() -> None:
     assert completed(f"{HEADER} end=200").submission.walltime is None
 

@@ -41,6 +41,11 @@ def test_a_job_that_never_ran_has_no_start_and_no_runtime() -> None:
     assert (job.start, job.runtime, job.ran) == (None, 0, False)
 
 
+def test_a_walltime_above_five_years_counts_as_five_years() -> None:
+    job = completed_job(LINE.replace(b" 3600 ", b" %d " % 10**19), HEADER)
+    assert job.submission.walltime == 5 * 365 * 86400
+
+
 def test_averages_may_be_fractions() -> None:
     assert completed_job(LINE.replace(b" 590 ", b" 590.6 "), HEADER).cput == 590 * 16
 

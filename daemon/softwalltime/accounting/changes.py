@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from softwalltime.accounting import pbs
 from softwalltime.accounting.fields import attributes
-from softwalltime.accounting.values import duration
+from softwalltime.accounting.values import walltime
 from softwalltime.errors import RecordError
 from softwalltime.jobs import UNSET, Alter, CurrentJob
 
@@ -163,4 +163,4 @@ def _alters(record: Record) -> dict[str, str]:
 def _seconds(text: str | None) -> int | None:
     if text is None:
         return None
-    return UNSET if text == "UNSET" else duration(text)
+    return UNSET if text == "UNSET" else walltime(text)

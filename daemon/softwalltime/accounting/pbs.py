@@ -10,7 +10,7 @@ from datetime import datetime
 
 from softwalltime.accounting.fields import attributes
 from softwalltime.accounting.shapes import Shapes
-from softwalltime.accounting.values import duration, epoch, size, whole
+from softwalltime.accounting.values import duration, epoch, size, walltime, whole
 from softwalltime.errors import RecordError
 from softwalltime.jobs import FIELDS, CompletedJob, CurrentJob, FieldKind, Submission, Values, job_of
 
@@ -130,7 +130,7 @@ def _values(job_id: str, texts: Sequence[str | None], server: str) -> Values:
     :raises ValueError: if a text cannot be converted.
     """
     (
-        user, ctime, walltime, group, project, account, job_name, queue, min_walltime, max_walltime,
+        user, ctime, walltime_text, group, project, account, job_name, queue, min_walltime, max_walltime,
         ncpus_text, nodect, ngpus_text, mem, select, place, interactive,
         start_text, end_text, runtime_text, qtime_text, etime_text, soft_walltime, exit_status, run_count,
         cput, mem_used, nodes,
@@ -162,14 +162,14 @@ def _values(job_id: str, texts: Sequence[str | None], server: str) -> Values:
         job_id,
         user,
         submitted,
-        None if walltime is None else duration(walltime),
+        None if walltime_text is None else walltime(walltime_text),
         group or "",
         project,
         account or "",
         job_name or "",
         queue or "",
-        None if min_walltime is None else duration(min_walltime),
-        None if max_walltime is None else duration(max_walltime),
+        None if min_walltime is None else walltime(min_walltime),
+        None if max_walltime is None else walltime(max_walltime),
         ncpus,
         None if nodect is None else whole(nodect),
         ngpus,
@@ -186,7 +186,7 @@ def _values(job_id: str, texts: Sequence[str | None], server: str) -> Values:
         runtime,
         qtime,
         etime,
-        None if soft_walltime is None else duration(soft_walltime),
+        None if soft_walltime is None else walltime(soft_walltime),
         None if exit_status is None else whole(exit_status),
         None if run_count is None else whole(run_count),
         None if cput is None else duration(cput),
@@ -203,6 +203,7 @@ CONVERTERS: dict[FieldKind, Callable[[str], object]] = {
     FieldKind.TRUTH: _truth,
     FieldKind.TIME: epoch,
     FieldKind.DURATION: duration,
+    FieldKind.WALLTIME: walltime,
     FieldKind.COUNT: whole,
     FieldKind.SIZE: size,
 }

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from sys import intern
 
 from softwalltime.errors import RecordError
-from softwalltime.jobs import CompletedJob, Values, job_of
+from softwalltime.jobs import MAX_WALLTIME, CompletedJob, Values, job_of
 
 COLUMNS = (
     "job number", "submit time", "wait time", "run time", "allocated processors", "average CPU time used",
@@ -102,7 +102,7 @@ def completed_values(line: bytes, header: Header, server: str = "") -> Values:
                 values.append(_number(part, name, header))
     number, submit, wait, run, allocated, cpu, used, processors = values[:8]
     walltime, memory, status, user, group, app, queue = values[8:]
-    if not (-1 <= submit < _LARGEST and wait < _LARGEST and run < _LARGEST and walltime < _LARGEST):
+    if not (-1 <= submit < _LARGEST and wait < _LARGEST and run < _LARGEST):
         raise RecordError("time out of range", value=line[:60].decode("ascii", "backslashreplace"))
     if processors <= 0:
         processors = allocated
@@ -123,7 +123,7 @@ def completed_values(line: bytes, header: Header, server: str = "") -> Values:
         str(number),
         user_name,
         submitted,
-        walltime if walltime > 0 else None,
+        min(walltime, MAX_WALLTIME) if walltime > 0 else None,
         group_name,
         group_name,
         "",  # account
