@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 import pytest
 
+import softwalltime
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.cli import cli, run
@@ -284,6 +285,28 @@ def test_the_same_log_given_twice_counts_once(
     once = json.loads(capsys.readouterr().out)
     assert run(["replay", str(accounting), str(tmp_path), "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["jobs"] == once["jobs"]
+
+
+def test_a_record_twice_in_one_file_counts_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "20261120"
+    ended = [line for line in RECORDED_LOG.read_bytes().splitlines(keepends=True) if line[19:22] == b";E;"]
+    log.write_bytes(RECORDED_LOG.read_bytes() + ended[0] + ended[3])
+    assert run(["replay", str(log), "--format", "json"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["jobs"] == 42
+    assert captured.err == "2 records of runs that other records describe too: each run counts once\n"
+    assert len(softwalltime.read_jobs(log)) == 42
+
+
+def test_one_bad_line_of_a_trace_does_not_end_a_replay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = tmp_path / "t.swf"
+    huge = f"2 9 0 60 {2**31 - 1} {10**12 - 1} {2**39} {2**31 - 1} 3600 {2**39} 1 1 1 -1 -1 -1 -1 -1"
+    trace.write_text(f"1 0 5 60 8 -1 -1 8 3600 4096 1 1 1 -1 -1 -1 -1 -1\n{huge}\n")
+    assert run(["replay", str(trace)]) == 0
+    captured = capsys.readouterr()
+    assert "2 jobs, 2 scored" in captured.out
+    assert "2 values of optional fields cannot be read and were left out: " in captured.err
+    assert "requested memory (above 1,073,741,824, in kilobytes per processor) (1)" in captured.err
 
 
 def test_the_recorded_log_of_a_real_server_is_replayed(capsys: pytest.CaptureFixture[str]) -> None:

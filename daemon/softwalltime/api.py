@@ -102,7 +102,7 @@ def read_jobs(*paths: str | PathLike[str]) -> JobColumns:
     :raises SourceError: if a file cannot be read, or there is no completed job.
     """
     tally = Tally()
-    jobs = JobColumns.of(read_values(expand(map(Path, paths)), tally))
+    jobs, _ = JobColumns.of(read_values(expand(map(Path, paths)), tally)).each_run_once()
     if tally.broken:
         raise tally.broken[0]
     if not jobs:

@@ -260,6 +260,7 @@ def _read_file(
     for block in (blocks if trace else whole_records)(file.contents, unfinished=unfinished):
         if trace:
             yield from _swf_jobs(block, path, tally, header, server)
+            tally.machine = header.machine if tally.files == 1 else 0
         else:
             yield from pbs_batch(block, path, tally, server).jobs
         consumed = file.consumed()

@@ -54,6 +54,10 @@ class Tally:
     blank: int = 0
     unfinished: int = 0
     malformed: int = 0
+    repeated: int = 0
+    """Records of runs that other records describe too."""
+    machine: int = 0
+    """Processors of the machine in the header of the trace, if the trace is the only file; 0 where it is unknown."""
     other: Counter[str] = field(default_factory=Counter)
     """Records that are not of completed jobs, by type."""
     left_out: Counter[str] = field(default_factory=Counter)
@@ -85,5 +89,5 @@ class Tally:
 
 _COUNTS = (
     "files", "lines", "jobs", "stored", "array_parents", "interrupted", "disagreeing", "blank", "unfinished",
-    "malformed",
+    "malformed", "repeated",
 )  # fmt: skip

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from softwalltime.accounting.tally import Tally
 from softwalltime.errors import SourceError
+from softwalltime.formatting import plural
 
 SHOWN = 10
 """Number of malformed lines to print."""
@@ -22,6 +23,8 @@ def problems(tally: Tally) -> Iterator[str]:
     if tally.left_out:
         fields = ", ".join(f"{name} ({count:,})" for name, count in tally.left_out.most_common(SHOWN))
         yield f"{tally.left_out.total():,} values of optional fields cannot be read and were left out: {fields}"
+    if tally.repeated:
+        yield f"{plural(tally.repeated, 'record')} of runs that other records describe too: each run counts once"
     if tally.unfinished:
         yield f"{tally.unfinished} last line without a line end, left alone"
 

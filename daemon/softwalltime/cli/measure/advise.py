@@ -85,7 +85,7 @@ def suggest_walltimes(
         require_folder(merge)
     sources = sources or (STORE,)
     columns, tally = load_columns(sources, settings, selection=JobSelection(since, until))
-    options = SimulationOptions(order, processors, seeds, simulated_jobs)
+    options = SimulationOptions(order, processors or tally.machine or None, seeds, simulated_jobs)
     prepared = prepare(Workload(columns), options)
     if isinstance(prepared, SimulationSkipped):
         raise SourceError(f"no advice: {prepared.reason}")
