@@ -210,6 +210,41 @@ def test_a_line_that_is_not_a_record_is_rejected(line: bytes, part: str) -> None
         pbs.split(line)
 
 
+@pytest.mark.parametrize(("longer", "accepted"), [(0, True), (1, False)])
+@pytest.mark.parametrize("which", ["user", "project", "id"])
+def test_user_project_and_job_id_have_300_characters_together_at_most(which: str, longer: int, accepted: bool) -> None:
+    texts = {"user": "u", "project": "p", "id": "1.srv"}
+    texts[which] += "x" * (300 - sum(map(len, texts.values())) + longer)
+    message = f"user={texts['user']} project={texts['project']} ctime=1 end=2"
+    try:
+        assert completed(message, texts["id"]).submission.user == texts["user"]
+    except RecordError as error:
+        assert (accepted, error.field) == (False, "user")
+    else:
+        assert accepted
+
+
+def test_the_cache_of_days_is_bounded_and_days_beyond_it_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    days = pbs._ValidDays()
+    monkeypatch.setattr(pbs, "_days", days)
+    monkeypatch.setattr(pbs, "_MAX_DAYS", 3)
+    for day in range(1, 9):
+        assert pbs.split(f"11/{day:02}/2026 10:16:10;E;1.srv;user=x".encode())[0] == "E"
+        with pytest.raises(RecordError, match="MM/DD"):
+            pbs.split(f"13/{day:02}/2026 10:16:10;E;1.srv;user=x".encode())
+    assert len(days) == 3
+
+
+def test_a_record_of_a_job_whose_end_is_before_its_start_has_no_negative_runtime() -> None:
+    assert completed("user=bob ctime=1 start=9 end=5").runtime == 0
+    assert completed("user=bob ctime=1 start=4 end=5").runtime == 1
+
+
+def test_the_nodes_of_torque_are_bounded_by_what_the_store_holds() -> None:
+    job = completed(f"user=bob ctime=1 end=5 Resource_List.nodes={10**9}:ppn=9999999999:gpus=9999999999")
+    assert (job.submission.ncpus, job.submission.ngpus) == (2**31 - 1, 2**31 - 1)
+
+
 @given(st.binary(max_size=300))
 @example(b"11/20/2026 10:16:10;E;1.srv;user=\xe9\x00 ctime=1 end=2")
 @example(b'11/20/2026 10:16:10;E;1.srv;user=a account="')

@@ -52,10 +52,11 @@ class _ValidDays(dict[str, bool]):
             found = len(text) == 11 and datetime.strptime(text, "%m/%d/%Y ").tzinfo is None
         except ValueError:
             found = False
-        return found if len(self) > _MAX_DAYS else self.setdefault(text, found)
+        return found if len(self) >= _MAX_DAYS else self.setdefault(text, found)
 
 
 _MAX_DAYS = 10_000
+"""Maximum number of texts in the cache."""
 _days = _ValidDays()
 
 

@@ -65,6 +65,8 @@ class Tally:
     kept: list[Malformed] = field(default_factory=list)
     broken: list[SourceError] = field(default_factory=list)
     """Files that could not be read to their end."""
+    left_out_files: list[SourceError] = field(default_factory=list)
+    """Files and folders in a given folder that are no logs."""
 
     @property
     def others(self) -> int:
@@ -79,6 +81,7 @@ class Tally:
         self.left_out += other.left_out
         self.kept += other.kept[: KEPT - len(self.kept)]
         self.broken += other.broken
+        self.left_out_files += other.left_out_files
 
     def keep(self, malformed: Malformed) -> None:
         """Count a malformed line; keep it if fewer than ``KEPT`` are kept."""

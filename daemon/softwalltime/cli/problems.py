@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from softwalltime.accounting.tally import Tally
-from softwalltime.errors import SourceError
+from softwalltime.errors import SourceError, summary
 from softwalltime.formatting import plural
 
 SHOWN = 10
@@ -14,8 +14,9 @@ SHOWN = 10
 
 def problems(tally: Tally) -> Iterator[str]:
     """Say what could not be read, a line each: files, the first malformed lines, how many more, values left out."""
-    for broken in tally.broken:
-        yield str(broken)
+    yield from summary(tally.broken)
+    for line in summary(tally.left_out_files):
+        yield f"left out: {line}"
     for malformed in tally.kept[:SHOWN]:
         yield str(malformed)
     if tally.malformed > SHOWN:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from softwalltime.accounting.files import expand
+from softwalltime.accounting.folders import find_logs
 from softwalltime.accounting.opening import size_on_disk
 from softwalltime.accounting.reader import read_values
 from softwalltime.accounting.tally import Tally
@@ -46,7 +46,8 @@ def load_columns(
     from softwalltime.replay.job_columns import JobColumns
 
     tally = Tally()
-    paths = expand(Path(source) for source in sources if source != STORE)
+    found = find_logs(Path(source) for source in sources if source != STORE)
+    paths, tally.left_out_files, tally.broken = found.files, found.left_out, found.broken
     with ExitStack() as stack:
         progress = stack.enter_context(progress_bar("reading", sum(map(size_on_disk, paths))))
         rows: Iterator[Values | CompletedJob] = read_values(paths, tally, progress, server)

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from softwalltime.accounting import pbs
 from softwalltime.accounting.fields import attributes
-from softwalltime.accounting.files import blocks, is_trace
+from softwalltime.accounting.files import blocks
 from softwalltime.accounting.opening import OpenFile, opened
+from softwalltime.accounting.recognition import is_trace
 from softwalltime.accounting.values import epoch
 from softwalltime.errors import RecordError, SourceError
 
