@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import strategies as st
 
-from softwalltime.jobs import CompletedJob, Submission
+from softwalltime.jobs import MAX_WALLTIME, CompletedJob, Submission
 from softwalltime.replay.workload import Workload
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,6 +44,7 @@ def events(workload: Workload) -> Iterator[tuple[int, int]]:
 
 times = st.integers(1, 10**12 - 1)
 seconds = st.integers(0, 10**12 - 1)
+walltimes = st.integers(0, MAX_WALLTIME)
 counts = st.integers(0, 2**31 - 1)
 sizes = st.integers(0, 2**62)
 names = st.from_regex(r"[A-Za-z0-9_+.\-]{1,15}", fullmatch=True)
@@ -58,8 +59,8 @@ _printable = st.characters(exclude_categories=("Cs",), exclude_characters="\n\r\
 accounts = st.text(_printable, max_size=30).filter(
     lambda text: not any(f'" {field}' in text for field in ("project=", "accounting_id=", "jobname=", "queue="))
 )
-# PBS refuses double quotes in projects; a value that begins with a quote is not told from a quoted one.
-projects = st.text(_printable, max_size=20).map(lambda text: text.replace('"', "").lstrip(" '").rstrip(" "))
+# PBS refuses double quotes in projects.
+projects = st.text(_printable, max_size=20).map(lambda text: text.replace('"', "").strip(" "))
 chunks = st.one_of(names, st.from_regex(r"[1-9]:ncpus=[1-9]\d?(:mem=\dgb)?(\+1:host=n\d)?", fullmatch=True))
 
 
@@ -72,14 +73,14 @@ def completed_jobs(draw: st.DrawFn) -> CompletedJob:
         f"{draw(st.integers(0, 10**9))}{index}.{server}",
         draw(st.from_regex(r"[a-z][a-z0-9._\-]{0,12}", fullmatch=True)),
         draw(times),
-        draw(_maybe(seconds)),
+        draw(_maybe(walltimes)),
         draw(st.from_regex(r"([a-z]([a-z0-9 ._\-]{0,10}[a-z0-9])?)?", fullmatch=True)),
         draw(projects),
         draw(accounts),
         draw(names),
         draw(names),
-        draw(_maybe(seconds)),
-        draw(_maybe(seconds)),
+        draw(_maybe(walltimes)),
+        draw(_maybe(walltimes)),
         draw(_maybe(counts)),
         draw(_maybe(counts)),
         draw(_maybe(counts)),
@@ -96,7 +97,7 @@ def completed_jobs(draw: st.DrawFn) -> CompletedJob:
         draw(seconds),
         draw(_maybe(times)),
         draw(_maybe(times)),
-        draw(_maybe(seconds)),
+        draw(_maybe(walltimes)),
         draw(_maybe(st.integers(-(2**31), 2**31 - 1))),
         draw(_maybe(counts)),
         draw(_maybe(seconds)),

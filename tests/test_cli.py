@@ -5,6 +5,7 @@ import gc
 import gzip
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,10 +16,12 @@ from pathlib import Path
 import click
 import pytest
 
+import softwalltime
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.cli import cli, run
 from softwalltime.cli.garbage import rare_collections
+from softwalltime.cli.written import write_csv
 from tests.samples import RECORDED_LOG
 
 
@@ -228,6 +231,63 @@ def test_a_full_disk_gets_one_line() -> None:
     assert done.stderr == b"softwalltime: standard output: cannot be written: No space left on device\n"
 
 
+def hostile_log(folder: Path) -> Path:
+    """Return a log with a user and a queue that a spreadsheet would compute and a terminal would execute."""
+    record = next(line for line in RECORDED_LOG.read_text().splitlines() if line[19:22] == ";E;" and ";6.pbs1;" in line)
+    log = folder / "20261120"
+    log.write_text(re.sub(r"user=\S+", "user==1+1", re.sub(r"queue=\S+", "queue=q\x1b]0;\x07\u202e", record)) + "\n")
+    return log
+
+
+def test_a_dump_is_harmless_for_spreadsheets_and_terminals(tmp_path: Path) -> None:
+    dump = tmp_path / "dump.csv"
+    assert run(["replay", str(hostile_log(tmp_path)), "--dump", str(dump)]) == 0
+    with dump.open(newline="") as stream:
+        (row,) = csv.DictReader(stream)
+    assert (row["user"], row["queue"]) == ("'=1+1", "q\\x1b]0;\\x07\\u202e")
+
+
+def test_a_dump_as_parquet_has_numbers_and_nulls(accounting: Path, tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb", reason="duckdb is missing: pip install duckdb")
+    dumps = [tmp_path / "dump.csv", tmp_path / "dump.parquet"]
+    for dump in dumps:
+        assert run(["replay", str(accounting), "--dump", str(dump), "--predictors", "v1,percentile:p=95"]) == 0
+    with duckdb.connect() as connection:
+        relation = connection.read_parquet(str(dumps[1]))
+        rows = [["" if value is None else str(value) for value in row] for row in relation.fetchall()]
+        assert list(map(str, relation.types)) == ["VARCHAR"] * 3 + ["BIGINT"] * 4
+        assert relation.columns[-1] == "percentile:p=95"
+    with dumps[0].open(newline="") as stream:
+        assert rows == list(csv.reader(stream))[1:]
+    assert any("" in row for row in rows)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dump.csv", "dump.parquet"]
+
+
+def test_parquet_without_duckdb_is_refused_before_the_work(
+    accounting: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    assert run(["replay", str(accounting), "--dump", str(tmp_path / "x.parquet")]) == 2
+    assert "pip install 'pbs-softwalltime[parquet]'" in capsys.readouterr().err
+
+
+def test_an_interrupted_dump_leaves_the_earlier_file(tmp_path: Path) -> None:
+    target = tmp_path / "dump.csv"
+    target.write_text("earlier")
+
+    def rows() -> Iterator[tuple[int]]:
+        yield (1,)
+        assert target.read_text() == "earlier"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_csv(target, ["number"], rows())
+    assert target.read_text() == "earlier"
+    write_csv(target, ["number"], [(1,)])
+    assert target.read_text() == "number\n1\n"
+    assert list(tmp_path.iterdir()) == [target]
+
+
 def test_a_dump_holds_every_job_and_each_predictors_soft_walltime(
     accounting: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -284,6 +344,52 @@ def test_the_same_log_given_twice_counts_once(
     once = json.loads(capsys.readouterr().out)
     assert run(["replay", str(accounting), str(tmp_path), "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["jobs"] == once["jobs"]
+
+
+def test_the_log_of_another_program_is_named_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = "11/20/2026 10:16:10;0100;Server@pbs1;Job;1.pbs1;enqueuing into workq, state 1 hop 1\n"
+    for day in range(1, 21):
+        (tmp_path / f"202611{day:02}").write_text(line * 50)
+    assert run(["replay", str(tmp_path)]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith(f"{tmp_path / '20261101'} and 19 other files: a server_log of PBS, or a log of its ")
+    assert lines[0].endswith("give the accounting logs: PBS_HOME/server_priv/accounting")
+    assert lines[1].endswith(f"no completed job in {tmp_path}")
+
+
+def test_a_folder_of_a_published_log_is_replayed_and_the_rest_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "2026").mkdir()
+    (tmp_path / "2026" / "20261120.anon").write_bytes(RECORDED_LOG.read_bytes())
+    (tmp_path / "LICENSE").write_text("Do what you like.\n")
+    assert run(["replay", str(tmp_path)]) == 0
+    captured = capsys.readouterr()
+    assert f"{tmp_path}: 42 jobs, " in captured.out
+    assert captured.err == f"left out: {tmp_path / 'LICENSE'}: no accounting record in it\n"
+
+
+def test_a_record_twice_in_one_file_counts_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "20261120"
+    ended = [line for line in RECORDED_LOG.read_bytes().splitlines(keepends=True) if line[19:22] == b";E;"]
+    log.write_bytes(RECORDED_LOG.read_bytes() + ended[0] + ended[3])
+    assert run(["replay", str(log), "--format", "json"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["jobs"] == 42
+    assert captured.err == "2 records of runs that other records describe too: each run counts once\n"
+    assert len(softwalltime.read_jobs(log)) == 42
+
+
+def test_one_bad_line_of_a_trace_does_not_end_a_replay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = tmp_path / "t.swf"
+    huge = f"2 9 0 60 {2**31 - 1} {10**12 - 1} {2**39} {2**31 - 1} 3600 {2**39} 1 1 1 -1 -1 -1 -1 -1"
+    trace.write_text(f"1 0 5 60 8 -1 -1 8 3600 4096 1 1 1 -1 -1 -1 -1 -1\n{huge}\n")
+    assert run(["replay", str(trace)]) == 0
+    captured = capsys.readouterr()
+    assert "2 jobs, 2 scored" in captured.out
+    assert "2 values of optional fields cannot be read and were left out: " in captured.err
+    assert "requested memory (above 1,073,741,824, in kilobytes per processor) (1)" in captured.err
 
 
 def test_the_recorded_log_of_a_real_server_is_replayed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.accounting.files import expand
+from softwalltime.accounting.folders import find_logs
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.cli import run
@@ -28,7 +28,7 @@ def accounting(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def records(accounting: str) -> list[CompletedJob]:
-    return list(read_jobs(expand([Path(accounting)]), Tally()))
+    return list(read_jobs(find_logs([Path(accounting)]).files, Tally()))
 
 
 def day(job: CompletedJob) -> str:

@@ -131,6 +131,16 @@ def test_one_schedule_is_written_byte_for_byte_the_same(
     assert "COMPLETED_WALLTIME_REACHED" in files[0].read_text()
 
 
+def test_the_header_of_a_trace_gives_the_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = tmp_path / "t.swf"
+    jobs = "".join(f"{number} {60 * number} 0 600 4 -1 -1 4 3600 -1 1 1 1 -1 -1 -1 -1 -1\n" for number in range(1, 40))
+    trace.write_text(f"; MaxProcs: 64\n{jobs}")
+    assert document(capsys, str(trace))["processors"] == 64
+    assert document(capsys, str(trace), "--processors", "48")["processors"] == 48
+    trace.write_text(jobs)
+    assert document(capsys, str(trace))["processors"] == 40, "the most in use"
+
+
 def test_jobs_that_are_too_large_are_refused_and_counted(logs: str, capsys: pytest.CaptureFixture[str]) -> None:
     found = document(capsys, logs, "--processors", "16")
     assert found["refused"] > 0

@@ -26,6 +26,7 @@ TEXTS = {
     FieldKind.TRUTH: "True",
     FieldKind.TIME: "{}",
     FieldKind.DURATION: "00:{:02}:00",
+    FieldKind.WALLTIME: "00:{:02}:00",
     FieldKind.COUNT: "{}",
     FieldKind.SIZE: "{}kb",
 }

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.accounting.files import expand
+from softwalltime.accounting.folders import find_logs
 from softwalltime.accounting.reader import read_values
 from softwalltime.accounting.tally import Tally
 from softwalltime.errors import OptionError, SourceError
@@ -101,8 +101,9 @@ def read_jobs(*paths: str | PathLike[str]) -> JobColumns:
 
     :raises SourceError: if a file cannot be read, or there is no completed job.
     """
-    tally = Tally()
-    jobs = JobColumns.of(read_values(expand(map(Path, paths)), tally))
+    found = find_logs(map(Path, paths))
+    tally = Tally(broken=found.broken)
+    jobs, _ = JobColumns.of(read_values(found.files, tally)).each_run_once()
     if tally.broken:
         raise tally.broken[0]
     if not jobs:

@@ -6,6 +6,7 @@
     ├── UsageError               wrong command line or setting
     │   ├── OptionError          wrong options of a predictor
     │   └── SourceError          a file or folder cannot be read or written
+    │       └── UnsuitableFileError  a file is something else than a log
     ├── RecordError              a malformed line of a log or trace: file, line, field and value
     └── StoreError               PostgreSQL is unreachable, or its tables have another revision
 
@@ -13,6 +14,7 @@ Input causes no other exception.  A command prints the message in one line, with
 ``exit_status``.
 """
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import ClassVar
 
@@ -37,6 +39,28 @@ class SourceError(UsageError):
     """A file or folder cannot be read or written; ``path`` is set where the caller continues without it."""
 
     path: Path | None = None
+
+
+class UnsuitableFileError(SourceError):
+    """A file is something else than a command reads; ``reason`` says what it is and what to do, without its name."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+def summary(errors: Iterable[SourceError]) -> Iterator[str]:
+    """Yield a line for each error; files that are unsuitable for the same reason share a line with their number."""
+    unsuitable: dict[str, list[Path]] = {}
+    for error in errors:
+        if isinstance(error, UnsuitableFileError) and error.path is not None:
+            unsuitable.setdefault(error.reason, []).append(error.path)
+        else:
+            yield str(error)
+    for reason, paths in unsuitable.items():
+        others = f" and {len(paths) - 1:,} other file{'s' * (len(paths) > 2)}" if len(paths) > 1 else ""
+        yield f"{paths[0]}{others}: {reason}"
 
 
 class StoreError(SoftwalltimeError):

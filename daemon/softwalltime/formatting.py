@@ -120,5 +120,30 @@ def printable(text: str, instead: str = "?") -> str:
     return "".join(letter if letter.isprintable() else instead for letter in text)
 
 
+def csv_cell(text: str) -> str:
+    """Return a text for a cell of CSV that no spreadsheet takes for a formula and no terminal for a command.
+
+    >>> csv_cell("=1+1"), csv_cell("-5"), csv_cell("a\\x1b[31m"), csv_cell("-")
+    ("'=1+1", '-5', 'a\\\\x1b[31m', '-')
+    """
+    if not text.isprintable():
+        text = "".join(letter if letter.isprintable() or letter in "\n\xa0" else _escaped(letter) for letter in text)
+    if len(text) > 1 and text[0] in "=+-@\uff1d\uff0b\uff0d\uff20" and not _is_number(text):
+        return f"'{text}"
+    return text
+
+
+def _escaped(letter: str) -> str:
+    return letter.encode("ascii", "backslashreplace").decode() if letter > "\x7e" else f"\\x{ord(letter):02x}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _digits(value: float) -> str:
     return f"{value:.0f}" if value >= 9.95 or abs(value - round(value)) < 0.05 else f"{value:.1f}"

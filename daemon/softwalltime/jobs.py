@@ -20,6 +20,10 @@ DEFAULT_PROJECT = "_pbs_project_default"
 """PBS's name for the project of a job without one, also in the accounting log."""
 
 
+MAX_WALLTIME = 5 * 365 * 86400
+"""Maximum walltime in seconds: PBS plans a job without a walltime for five years.  Longer requests count as this."""
+
+
 @dataclass(frozen=True, slots=True)
 class Submission:
     """Attributes of a job at its submission: all that a predictor may use.
@@ -106,6 +110,7 @@ class FieldKind(Enum):
     TRUTH = "truth value"
     TIME = "epoch seconds"
     DURATION = "HH:MM:SS"
+    WALLTIME = "HH:MM:SS, at most MAX_WALLTIME"
     COUNT = "whole number"
     SIZE = "bytes with a unit"
 
@@ -129,14 +134,14 @@ FIELDS = (
     Field("job_id", "job_id"),
     Field("user", "user_name", "user"),
     Field("submitted", "ctime", "ctime", FieldKind.TIME, required=True),
-    Field("walltime", "walltime", "Resource_List.walltime", FieldKind.DURATION, required=True),
+    Field("walltime", "walltime", "Resource_List.walltime", FieldKind.WALLTIME, required=True),
     Field("group", "group_name", "group"),
     Field("project", "project", "project"),
     Field("account", "account", "account"),
     Field("job_name", "job_name", "jobname"),
     Field("queue", "queue", "queue"),
-    Field("min_walltime", "min_walltime", "Resource_List.min_walltime", FieldKind.DURATION),
-    Field("max_walltime", "max_walltime", "Resource_List.max_walltime", FieldKind.DURATION),
+    Field("min_walltime", "min_walltime", "Resource_List.min_walltime", FieldKind.WALLTIME),
+    Field("max_walltime", "max_walltime", "Resource_List.max_walltime", FieldKind.WALLTIME),
     Field("ncpus", "ncpus", "Resource_List.ncpus", FieldKind.COUNT),
     Field("nodect", "nodect", "Resource_List.nodect", FieldKind.COUNT),
     Field("ngpus", "ngpus", "Resource_List.ngpus", FieldKind.COUNT),
@@ -153,7 +158,7 @@ FIELDS = (
     Field("runtime", "runtime", "resources_used.walltime", FieldKind.DURATION, required=True),
     Field("qtime", "qtime", "qtime", FieldKind.TIME),
     Field("etime", "etime", "etime", FieldKind.TIME),
-    Field("soft_walltime", "soft_walltime", "Resource_List.soft_walltime", FieldKind.DURATION),
+    Field("soft_walltime", "soft_walltime", "Resource_List.soft_walltime", FieldKind.WALLTIME),
     Field("exit_status", "exit_status", "Exit_status", FieldKind.COUNT),
     Field("run_count", "run_count", "run_count", FieldKind.COUNT),
     Field("cput", "cput", "resources_used.cput", FieldKind.DURATION),

@@ -10,7 +10,7 @@ from softwalltime.accounting.changes import ChangedJobs, Changes, Record
 from softwalltime.accounting.files import Block
 from softwalltime.accounting.reader import pbs_batch
 from softwalltime.accounting.tally import Tally
-from softwalltime.jobs import UNSET, Alter
+from softwalltime.jobs import MAX_WALLTIME, UNSET, Alter
 from tests.samples import RECORDED_LOG
 from tests.service.histories import expected_state, history, random_plans
 
@@ -82,4 +82,7 @@ def test_alters_of_jobs_from_earlier_parts_are_merged() -> None:
         found.note(b"1.s", Record(b";a;", "log", number, 0, line.replace(b"x" * 19, b"11/20/2026 10:00:00")))
     outcome = found.outcome("named")
     assert outcome.altered == [Alter("1.s", "named", 7, UNSET)]
+    line = b"11/20/2026 10:00:00;a;1.s;Resource_List.walltime=1000000000001"
+    found.note(b"1.s", Record(b";a;", "log", 9, 0, line))
+    assert found.outcome("named").altered == [Alter("1.s", "named", MAX_WALLTIME, UNSET)]
     assert (outcome.current, outcome.removed, outcome.requeued, outcome.malformed) == ([], [], [], [])

@@ -16,9 +16,15 @@ from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.errors import SourceError
 from tests.samples import RECORDED_LOG
+from tests.test_extras import without_extras
 
 RECORDED = RECORDED_LOG.read_bytes()
 FORMATS: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "bzip2": bz2.compress, "xz": lzma.compress}
+try:
+    from compression import zstd
+except ImportError:
+    zstd = pytest.importorskip("backports.zstd", reason="backports.zstd is missing: pip install backports.zstd")
+FORMATS["zstd"] = zstd.compress
 compressed = pytest.mark.parametrize("name", FORMATS)
 
 
@@ -40,7 +46,7 @@ def contents(path: Path, size: int = 1000) -> tuple[bytes, str]:
 
 
 @compressed
-@pytest.mark.parametrize("suffix", ["", ".gz", ".bz2", ".xz"])
+@pytest.mark.parametrize("suffix", ["", ".gz", ".bz2", ".xz", ".zst"])
 def test_a_compressed_log_is_read_whatever_its_name(name: str, suffix: str, tmp_path: Path) -> None:
     log = tmp_path / f"20261120{suffix}"
     log.write_bytes(FORMATS[name](RECORDED))
@@ -81,8 +87,8 @@ def test_a_truncated_file_is_read_up_to_its_end(name: str, lines: int, tmp_path:
     log.write_bytes(data[:-12])
     read, error = contents(log)
     assert whole.startswith(read)
-    # bzip2 compresses 900 kB as a whole: half a block gives nothing.
-    assert len(read) > (0 if name != "bzip2" else -1)
+    # bzip2 compresses 900 kB as a whole and zstd 128 kB: half a block gives nothing.
+    assert len(read) > (0 if name in ("gzip", "xz") else -1)
     assert len(read) >= len(whole) - 900_000
     assert error == f"{log}: damaged {name} file, read up to the damage: unexpected end of file"
 
@@ -156,3 +162,24 @@ def test_only_files_named_by_a_date_are_logs(tmp_path: Path) -> None:
     for name in ("20262101", "20260230", "20261120.zip", "20260228.bz2", "20240229", "2026112", "00000101"):
         (tmp_path / name).touch()
     assert [log.name for log in log_files(tmp_path)] == ["20240229", "20260228.bz2"]
+
+
+def test_a_zstd_file_without_its_package_says_what_to_do(tmp_path: Path) -> None:
+    for day in range(1, 6):
+        (tmp_path / f"2026110{day}.zst").write_bytes(zstd.compress(RECORDED))
+    (tmp_path / "20261120").write_bytes(RECORDED)
+    code = """
+    import sys
+    from pathlib import Path
+    from softwalltime.accounting.folders import find_logs
+    from softwalltime.accounting.reader import read_jobs
+    from softwalltime.accounting.tally import Tally
+    from softwalltime.cli.problems import problems
+    tally = Tally()
+    print(len(list(read_jobs(find_logs([Path(sys.argv[1])]).files, tally))), *problems(tally), sep="\\n")
+    """
+    done = without_extras(code, str(tmp_path), more=("compression.zstd", "backports"))
+    assert done.stdout.splitlines() == [
+        "42",
+        f"{tmp_path / '20261101.zst'} and 4 other files: {opening._NO_ZSTD}",
+    ], done.stderr

@@ -7,6 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from softwalltime.accounting import pbs
+from softwalltime.accounting.fields import attributes
+from softwalltime.accounting.shapes import THRESHOLD
 from softwalltime.accounting.writer import end_record
 from softwalltime.errors import RecordError
 from softwalltime.jobs import CompletedJob, job_of
@@ -29,7 +31,7 @@ def test_any_job_is_written_as_a_record_and_read_back_unchanged(job: CompletedJo
 
 def test_an_account_may_contain_quotes_blanks_semicolons_and_equal_signs() -> None:
     line = b'11/20/2026 10:16:15;E;6.pbs1;user=bob group=bob account="chem grant; 2026 "x=1"" project=p jobname=acct'
-    assert pbs.attributes(pbs.split(line)[2]) == {
+    assert attributes(pbs.split(line)[2]) == {
         "user": "bob", "group": "bob", "account": 'chem grant; 2026 "x=1"', "project": "p", "jobname": "acct",
     }  # fmt: skip
 
@@ -51,8 +53,52 @@ def test_an_account_may_contain_quotes_blanks_semicolons_and_equal_signs() -> No
     ],
 )
 def test_a_value_is_read_as_before_quoting(written: str, value: str) -> None:
-    fields = pbs.attributes(f"user=bob {written} end=5")
-    assert fields == {"user": "bob", written.partition("=")[0]: value, "end": "5"}
+    fields = attributes(f"user=bob {written} queue=q end=5")
+    assert fields == {"user": "bob", written.partition("=")[0]: value, "queue": "q", "end": "5"}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "user=alice group=g account=x user=bob group=root ctime=1 end=5",
+        "user=alice group=g account=x user=bob group=root ctime=1 end=5 Resource_List.note=it's",
+        'user=alice group=g account="x user=bob group=root" jobname=j ctime=1 end=5',
+    ],
+)
+def test_a_user_s_text_replaces_neither_user_nor_group(message: str) -> None:
+    fields = attributes(message)
+    assert (fields["user"], fields["group"]) == ("alice", "g")
+    assert completed(message).submission.user == "alice"
+
+
+def test_no_number_of_records_of_one_shape_makes_a_user_s_text_replace_the_user() -> None:
+    messages = [f"user=alice{number} group=g account=x user=bob ctime=1 end=5" for number in range(3 * THRESHOLD)]
+    assert [completed(message).submission.user for message in messages] == [
+        f"alice{number}" for number in range(3 * THRESHOLD)
+    ]
+
+
+@pytest.mark.parametrize("quote", ["'", '"'])
+@pytest.mark.parametrize("key", ["project", "jobname", "Resource_List.site", "account"])
+@pytest.mark.parametrize(
+    "later", ['Resource_List.z="a b"', "Resource_List.z='say \"hi\" x'", "Resource_List.z=it's Resource_List.zz='"]
+)
+def test_a_value_may_begin_with_a_quotation_mark_of_its_own(quote: str, key: str, later: str) -> None:
+    project = f"project={quote}p" if key == "project" else 'project="p q"'
+    jobname = f"jobname={quote}p" if key == "jobname" else "jobname=j"
+    account = 'account="' + quote + 'p"' if key == "account" else 'account="a"'
+    site = f"Resource_List.site={quote}p"
+    rest = f"{later} {site} end=9" if key == "Resource_List.site" else f"{later} end=9"
+    message = f"user=bob group=g {account} {project} {jobname} queue=q ctime=1 Resource_List.walltime=1:00 {rest}"
+    fields = attributes(message)
+    assert fields[key] == f"{quote}p"
+    assert (fields["queue"], fields["ctime"], fields["Resource_List.walltime"], fields["end"]) == (
+        "q",
+        "1",
+        "1:00",
+        "9",
+    )
+    assert completed(message).submission.walltime == 60
 
 
 def test_a_user_s_text_cannot_replace_the_user_or_the_end() -> None:
@@ -70,6 +116,17 @@ def test_the_runtime_is_measured_by_pbs_or_else_end_minus_start() -> None:
 def test_a_late_kill_leaves_a_runtime_above_the_walltime() -> None:
     job = completed(f"{HEADER} Resource_List.walltime=00:00:05 end=125 resources_used.walltime=00:00:15")
     assert (job.submission.walltime, job.runtime) == (5, 15)
+
+
+@pytest.mark.parametrize("text", ["1000000000001", "277777777:46:41", "43800:00:01", "43800:00:00", "43799:59:59"])
+def test_a_walltime_above_five_years_counts_as_five_years(text: str) -> None:
+    limits = " ".join(f"Resource_List.{name}={text}" for name in ("max_walltime", "min_walltime", "soft_walltime"))
+    job = completed(f"{HEADER} {limits} Resource_List.walltime={text} end=200")
+    expected = 5 * 365 * 86400 - (text == "43799:59:59")
+    submission = job.submission
+    walltimes = (submission.walltime, submission.min_walltime, submission.max_walltime, job.soft_walltime)
+    assert walltimes == (expected,) * 4
+    assert job.runtime == 90
 
 
 def test_a_job_without_walltime_has_none() -> None:
@@ -151,6 +208,41 @@ def test_a_malformed_optional_field_is_left_out() -> None:
 def test_a_line_that_is_not_a_record_is_rejected(line: bytes, part: str) -> None:
     with pytest.raises(RecordError, match=part):
         pbs.split(line)
+
+
+@pytest.mark.parametrize(("longer", "accepted"), [(0, True), (1, False)])
+@pytest.mark.parametrize("which", ["user", "project", "id"])
+def test_user_project_and_job_id_have_300_characters_together_at_most(which: str, longer: int, accepted: bool) -> None:
+    texts = {"user": "u", "project": "p", "id": "1.srv"}
+    texts[which] += "x" * (300 - sum(map(len, texts.values())) + longer)
+    message = f"user={texts['user']} project={texts['project']} ctime=1 end=2"
+    try:
+        assert completed(message, texts["id"]).submission.user == texts["user"]
+    except RecordError as error:
+        assert (accepted, error.field) == (False, "user")
+    else:
+        assert accepted
+
+
+def test_the_cache_of_days_is_bounded_and_days_beyond_it_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    days = pbs._ValidDays()
+    monkeypatch.setattr(pbs, "_days", days)
+    monkeypatch.setattr(pbs, "_MAX_DAYS", 3)
+    for day in range(1, 9):
+        assert pbs.split(f"11/{day:02}/2026 10:16:10;E;1.srv;user=x".encode())[0] == "E"
+        with pytest.raises(RecordError, match="MM/DD"):
+            pbs.split(f"13/{day:02}/2026 10:16:10;E;1.srv;user=x".encode())
+    assert len(days) == 3
+
+
+def test_a_record_of_a_job_whose_end_is_before_its_start_has_no_negative_runtime() -> None:
+    assert completed("user=bob ctime=1 start=9 end=5").runtime == 0
+    assert completed("user=bob ctime=1 start=4 end=5").runtime == 1
+
+
+def test_the_nodes_of_torque_are_bounded_by_what_the_store_holds() -> None:
+    job = completed(f"user=bob ctime=1 end=5 Resource_List.nodes={10**9}:ppn=9999999999:gpus=9999999999")
+    assert (job.submission.ncpus, job.submission.ngpus) == (2**31 - 1, 2**31 - 1)
 
 
 @given(st.binary(max_size=300))

@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softwalltime.accounting import files
-from softwalltime.accounting.files import Block, blocks, expand, is_trace, log_files
+from softwalltime.accounting.files import Block, blocks, log_files
+from softwalltime.accounting.folders import find_logs
 from softwalltime.accounting.opening import opened
 from softwalltime.accounting.reader import pbs_batch, read_jobs
+from softwalltime.accounting.recognition import is_trace
 from softwalltime.accounting.tally import KEPT, Tally
 from softwalltime.errors import SourceError
 from tests.samples import RECORDED_LOG
@@ -51,7 +53,7 @@ def test_the_logs_of_a_folder_are_its_daily_files_in_order_gzipped_or_not(tmp_pa
 
 
 def test_a_file_named_twice_is_read_once(tmp_path: Path) -> None:
-    assert expand([RECORDED_LOG, RECORDED_LOG.parent]) == [RECORDED_LOG]
+    assert find_logs([RECORDED_LOG, RECORDED_LOG.parent]).files == [RECORDED_LOG]
 
 
 def test_malformed_lines_are_kept_with_file_line_and_reason_and_other_lines_are_read(tmp_path: Path) -> None:

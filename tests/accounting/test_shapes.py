@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softwalltime.accounting import pbs
+from softwalltime.accounting.fields import attributes
 from softwalltime.accounting.shapes import MAX_ALIKE, MAX_COUNTED, MAX_EXPRESSIONS, MAX_FIELDS, THRESHOLD, Shapes
 from softwalltime.accounting.writer import end_record
 from softwalltime.jobs import CompletedJob
@@ -19,14 +20,14 @@ def trained(message: str, times: int = THRESHOLD) -> Shapes:
     shapes = Shapes(WANTED)
     for _ in range(times):
         assert shapes.values(message) is None
-        shapes.count(message, pbs.attributes(message))
+        shapes.count(message, attributes(message))
     return shapes
 
 
 @pytest.mark.parametrize("message", [MESSAGE, ACCOUNTED])
 def test_a_shape_that_occurred_several_times_reads_its_records(message: str) -> None:
     shapes = trained(message.format(1))
-    fields = pbs.attributes(message.format(2))
+    fields = attributes(message.format(2))
     assert shapes.values(message.format(2)) == tuple(map(fields.get, WANTED))
     assert "missing" not in fields
 
@@ -67,11 +68,11 @@ def test_every_shape_reads_a_message_as_the_parser_does(messages: list[str]) -> 
     shapes = Shapes(WANTED)
     for _ in range(THRESHOLD):
         for message in messages:
-            shapes.count(message, pbs.attributes(message))
+            shapes.count(message, attributes(message))
     for message in [*messages, *(message.replace("p", "pp").replace("a b", "ab c") for message in messages)]:
         values = shapes.values(message)
         if values is not None:
-            assert values == tuple(map(pbs.attributes(message).get, WANTED)), message
+            assert values == tuple(map(attributes(message).get, WANTED)), message
 
 
 @given(completed_jobs())
@@ -79,7 +80,7 @@ def test_the_shape_of_any_job_reads_it_as_it_was_written(completed: CompletedJob
     message = end_record(completed).rstrip(" ")
     shapes = trained(message)
     values = shapes.values(message)
-    assert values is None or values == tuple(map(pbs.attributes(message).get, WANTED))
+    assert values is None or values == tuple(map(attributes(message).get, WANTED))
 
 
 def test_nearly_all_records_of_a_real_server_are_read_by_their_shape() -> None:
@@ -87,7 +88,7 @@ def test_nearly_all_records_of_a_real_server_are_read_by_their_shape() -> None:
     shapes = Shapes(pbs._FIELDS)
     for message in messages * THRESHOLD:
         if shapes.values(message) is None:
-            shapes.count(message, pbs.attributes(message))
+            shapes.count(message, attributes(message))
     read = [message for message in messages if shapes.values(message)]
     assert len(read) > 0.9 * len(messages)
 
@@ -97,13 +98,13 @@ def test_the_number_of_shapes_is_limited() -> None:
     for number in range(3 * MAX_COUNTED):
         message = f"user=u field{number}=x"
         for _ in range(THRESHOLD):
-            shapes.count(message, pbs.attributes(message))
+            shapes.count(message, attributes(message))
     assert len(shapes._counts) <= MAX_COUNTED
     assert len(shapes._shapes[1]) == MAX_ALIKE
     for number in range(3 * MAX_EXPRESSIONS):
         message = "user=u" + "".join(f" a{field}={field}" for field in range(number))
         for _ in range(THRESHOLD):
-            shapes.count(message, pbs.attributes(message))
+            shapes.count(message, attributes(message))
     assert sum(map(len, shapes._shapes.values())) <= MAX_EXPRESSIONS
     wide = Shapes(WANTED)
     message = "user=u" + " a{}=1" * MAX_FIELDS

@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softwalltime.accounting.reader import read_jobs
-from softwalltime.accounting.swf import Header, completed_job
+from softwalltime.accounting.swf import Header, completed_job, completed_values
 from softwalltime.accounting.tally import Tally
 from softwalltime.errors import RecordError
 from softwalltime.jobs import CompletedJob
+from softwalltime.replay.job_columns import JobColumns
 
 LINE = b"    7  1000    50   600   16   590    -1   16  3600    -1   1   12    3   44    2   -1 -1 -1"
 HEADER = Header(1_000_000, columns=18)
@@ -39,6 +40,52 @@ def test_unknown_values_stay_unknown() -> None:
 def test_a_job_that_never_ran_has_no_start_and_no_runtime() -> None:
     job = completed_job(b"7 1000 90 -1 4 -1 -1 4 3600 -1 5 1 1 -1 -1 -1 -1 -1", HEADER)
     assert (job.start, job.runtime, job.ran) == (None, 0, False)
+
+
+def test_a_walltime_above_five_years_counts_as_five_years() -> None:
+    job = completed_job(LINE.replace(b" 3600 ", b" %d " % 10**19), HEADER)
+    assert job.submission.walltime == 5 * 365 * 86400
+
+
+@pytest.mark.parametrize("column", [4, 5, 6, 7, 9])
+@pytest.mark.parametrize("value", [10**12 - 1, 2**31 - 1, 2**30, 2**40 - 1, 10**18, 10**30])
+def test_no_number_of_an_optional_column_is_too_large_for_the_store(column: int, value: int) -> None:
+    columns = LINE.split()
+    columns[7] = b"%d" % (2**31 - 1)
+    columns[column] = b"%d" % value
+    jobs = JobColumns.of([completed_values(b" ".join(columns), Header(0, columns=18))])
+    assert jobs[0].runtime == 600
+    assert max(jobs[0].cput or 0, jobs[0].mem_used or 0, jobs[0].submission.mem or 0) < 2**63
+
+
+@pytest.mark.parametrize(("kilobytes", "memory"), [(2**30, 16 * 2**40), (2**30 + 1, None), (2**32, None), (-1, None)])
+def test_memory_beyond_belief_is_left_out_and_counted(kilobytes: int, memory: int | None) -> None:
+    columns = LINE.split()
+    columns[6] = columns[9] = b"%d" % kilobytes
+    header = Header(columns=18)
+    job = completed_job(b" ".join(columns), header)
+    assert (job.submission.mem, job.mem_used) == (memory, memory)
+    names = [name.partition(" (")[0] for name in header.left_out]
+    assert sorted(names) == (["requested memory", "used memory"] if kilobytes > 2**30 else [])
+
+
+@pytest.mark.parametrize(
+    ("header", "machine"),
+    [
+        (b"; MaxNodes: 100\n; MaxProcs: 400\n", 400),
+        (b"; MaxNodes: 100\n", 100),
+        (b"; MaxProcs: unknown\n;MaxNodes: 1,024\n", 0),
+        (b"; MaxProcs: 64\n; MaxProcs: 128\n", 64),
+        (b"; Note: MaxProcs: 7\n", 0),
+    ],
+)
+def test_the_header_tells_the_size_of_the_machine(header: bytes, machine: int, tmp_path: Path) -> None:
+    trace = tmp_path / "t.swf"
+    trace.write_bytes(header + LINE + b"\n")
+    assert read(trace)[1].machine == machine
+    tally = Tally()
+    assert len(list(read_jobs([trace, trace], tally))) == 2
+    assert tally.machine == 0, "two traces are of two machines"
 
 
 def test_averages_may_be_fractions() -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from softwalltime.accounting.attributes import submission_of
 from softwalltime.accounting.values import LARGEST, clock, duration, epoch, size, whole
 
 
@@ -73,3 +74,8 @@ def test_any_text_is_read_or_rejected(text: str) -> None:
     for convert in (duration, size, whole, epoch):
         with contextlib.suppress(ValueError):
             assert isinstance(convert(text), int)
+
+
+def test_a_job_of_the_server_with_a_walltime_above_five_years_has_one() -> None:
+    resources = {"walltime": "1000000000001", "ncpus": "1"}
+    assert submission_of("1.srv", 5, {"euser": "bob"}, resources).walltime == 5 * 365 * 86400

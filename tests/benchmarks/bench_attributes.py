@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.accounting.files import expand
+from softwalltime.accounting.folders import find_logs
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.events import Kind
@@ -59,7 +59,7 @@ def main() -> None:
     for source in map(Path, named.split(":")) if named else sorted(TRACES.glob("*.swf.gz")):
         for weights in held_out(source.name, folder):
             print(f"{source.name}, {Path(weights).name}\n")
-            print(_table(Workload(list(read_jobs(expand([source]), Tally()))), weights), flush=True)
+            print(_table(Workload(list(read_jobs(find_logs([source]).files, Tally()))), weights), flush=True)
 
 
 def _table(workload: Workload, weights: str) -> str:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from softwalltime.jobs import MAX_WALLTIME
 from softwalltime.service.protocol import LONGEST, ProtocolError, answer_set, read_request
 
 JOB = {"user": "alice", "walltime": 3600}
@@ -22,6 +23,16 @@ def test_a_request_is_read_into_a_submission() -> None:
     assert request.job is not None
     assert (request.job.user, request.job.walltime, request.job.mem) == ("alice", 3600, 4 * 2**30)
     assert request.job.submitted == 5, "at queuejob there is no ctime yet"
+
+
+@pytest.mark.parametrize("seconds", [MAX_WALLTIME - 1, MAX_WALLTIME, MAX_WALLTIME + 1, 10**12 + 1, 10**400])
+def test_a_walltime_above_five_years_is_limited_and_not_refused(seconds: int) -> None:
+    fields = ("walltime", "min_walltime", "max_walltime", "soft_walltime")
+    request = read_request(line(job={"user": "alice", **dict.fromkeys(fields, seconds)}))
+    assert request.job is not None
+    limited = min(seconds, 5 * 365 * 24 * 3600)
+    assert [getattr(request.job, name) for name in fields[:3]] == [limited] * 3
+    assert request.soft_walltime == limited
 
 
 def test_a_script_is_read_as_its_digest_and_an_older_hook_sends_none() -> None:
@@ -59,7 +70,8 @@ def test_unknown_fields_of_a_newer_hook_are_ignored() -> None:
         (line(job={"user": 7}), "user: a string"),
         (line(job={**JOB, "walltime": -5}), "walltime: a whole number"),
         (line(job={**JOB, "walltime": True}), "walltime: a whole number"),
-        (line(job={**JOB, "walltime": 10**12}), "walltime: a whole number"),
+        (line(job={**JOB, "walltime": 1e12}), "walltime: a whole number"),
+        (line(job={**JOB, "ctime": 0, "submitted": 10**12}), "submitted: a whole number"),
         (line(now="today"), "now: a whole number"),
         (b" " * LONGEST, "longer than"),
         *((line(job={**JOB, name: "x" * 601}), f"{name}: longer than 600 characters") for name in BOUNDED),

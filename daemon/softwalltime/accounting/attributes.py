@@ -6,7 +6,7 @@ Records of the accounting log have other names (:data:`softwalltime.jobs.FIELDS`
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from softwalltime.accounting.values import duration, size, whole
+from softwalltime.accounting.values import size, walltime, whole
 from softwalltime.jobs import Submission
 
 T = TypeVar("T")
@@ -18,7 +18,7 @@ NAMES = ("euser", "egroup", "Job_Owner", "project", "Account_Name", "Job_Name", 
 def converted(text: str | None, convert: Callable[[str], T]) -> T | None:
     """Return the value of a text; ``None`` if there is none or it cannot be read.
 
-    >>> converted("01:00:00", duration), converted("soon", duration), converted(None, duration)
+    >>> converted("01:00:00", walltime), converted("soon", walltime), converted(None, walltime)
     (3600, None, None)
     """
     try:
@@ -55,14 +55,14 @@ def submission_of(
         # euser is unknown until an execution queue has accepted the job.
         user=attributes.get("euser") or attributes.get("Job_Owner", "").partition("@")[0],
         submitted=submitted,
-        walltime=value("walltime", duration),
+        walltime=value("walltime", walltime),
         group=attributes.get("egroup", ""),
         project=attributes.get("project", ""),
         account=attributes.get("Account_Name", ""),
         job_name=attributes.get("Job_Name", ""),
         queue=attributes.get("queue", ""),
-        min_walltime=value("min_walltime", duration),
-        max_walltime=value("max_walltime", duration),
+        min_walltime=value("min_walltime", walltime),
+        max_walltime=value("max_walltime", walltime),
         ncpus=value("ncpus", whole),
         nodect=value("nodect", whole),
         ngpus=value("ngpus", whole),

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from softwalltime.accounting import pbs
-from softwalltime.accounting.values import duration
+from softwalltime.accounting.fields import attributes
+from softwalltime.accounting.values import walltime
 from softwalltime.errors import RecordError
 from softwalltime.jobs import UNSET, Alter, CurrentJob
 
@@ -135,7 +136,7 @@ def _parse(key: tuple[str, str], records: list[Record], server: str, outcome: Ch
         return
     try:
         _, job_id, message = pbs.split(base.line)
-        fields = {**pbs.attributes(message), **altered}
+        fields = {**attributes(message), **altered}
         fields = {name: text for name, text in fields.items() if name not in _ALTERABLE or text != "UNSET"}
         outcome.current.append(pbs.current_job(job_id, fields, server, waits=waits))
     except RecordError as error:
@@ -149,7 +150,7 @@ def _alters(record: Record) -> dict[str, str]:
 
     :raises RecordError: if a value is not a duration.
     """
-    fields = pbs.attributes(pbs.split(record.line)[2])
+    fields = attributes(pbs.split(record.line)[2])
     altered = {name: fields[name] for name in _ALTERABLE if name in fields}
     for name, text in altered.items():
         try:
@@ -162,4 +163,4 @@ def _alters(record: Record) -> dict[str, str]:
 def _seconds(text: str | None) -> int | None:
     if text is None:
         return None
-    return UNSET if text == "UNSET" else duration(text)
+    return UNSET if text == "UNSET" else walltime(text)

@@ -1,4 +1,4 @@
-"""Find the log files of a path, and read their lines in blocks."""
+"""Find the daily log files of PBS's accounting folder, and read the lines of files in blocks."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -8,8 +8,7 @@ from functools import cached_property, lru_cache
 from itertools import groupby
 from pathlib import Path
 
-from softwalltime.accounting import swf
-from softwalltime.accounting.opening import SUFFIXES, Contents, OpenFile
+from softwalltime.accounting.opening import SUFFIXES, Contents
 from softwalltime.errors import SourceError
 
 BLOCK = 1 << 20
@@ -19,9 +18,6 @@ LONGEST_LINE = 1 << 24
 BOM = b"\xef\xbb\xbf"
 """UTF-8 byte order mark, which some editors write at the start of a file."""
 _LOG_NAME = re.compile(rf"(\d{{8}})({'|'.join(map(re.escape, SUFFIXES))})?")
-_RECORD = re.compile(rb"^\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z];", re.MULTILINE)
-_START = 1 << 16
-"""Bytes at the start of a file that are searched for signs of a binary file."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +97,14 @@ def log_files(path: Path) -> list[Path]:
         raise SourceError(f"{path}: {error.strerror or error}") from error
     if not found:
         raise SourceError(f"{path}: the folder holds no accounting log (a file named YYYYMMDD)")
-    # While a site compresses 20240131, both files exist for a moment.
-    plain = {entry.name for entry in found}
-    return [entry for entry in found if not (entry.suffix and entry.stem in plain)]
+    return without_compressed_copies(found)
+
+
+def without_compressed_copies(logs: Iterable[Path]) -> list[Path]:
+    """Return the logs without ``20240131.gz`` beside ``20240131``: both exist for a moment while a site compresses."""
+    every = list(logs)
+    plain = set(every)
+    return [log for log in every if not (log.suffix in SUFFIXES and log.with_suffix("") in plain)]
 
 
 def blocks(stream: Contents, offset: int = 0, line: int = 1, unfinished: PartialLine | None = None) -> Iterator[Block]:
@@ -149,46 +150,3 @@ def _whole_lines(content: bytes, offset: int, line: int) -> Iterator[Block]:
             block = Block(together, offset, line, offset + len(together) + 1, too_long)
             yield block
             offset, line = block.end, block.last_line + 1
-
-
-def is_trace(file: OpenFile) -> bool:
-    """Return whether the file is an SWF trace: its first lines are headers, which begin with ``;``, or a job.
-
-    A log whose first bytes were lost may also begin with ``;``, but records follow.  The file is then at its start.
-
-    :raises SourceError: if the file cannot be read, or is neither log nor trace: a binary file, or UTF-16 text.
-    """
-    contents = file.contents
-    start = contents.read(_START)
-    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise SourceError(f"{file.path}: UTF-16 text; convert it to UTF-8 first: iconv -f UTF-16 -t UTF-8")
-    contents.seek(0)
-    trace = _begins_as_trace(contents)
-    if not trace and b"\0" in start and not _RECORD.search(start):
-        # After a crash of the host, a log may begin with many zero bytes.
-        while (more := contents.read(BLOCK)) and not _RECORD.search(more):
-            pass
-        if not more:
-            raise SourceError(f"{file.path}: a binary file (or UTF-16 text), neither an accounting log nor a trace")
-    contents.seek(0)
-    return trace
-
-
-def _begins_as_trace(contents: Contents) -> bool:
-    headed = False
-    line = contents.readline(LONGEST_LINE).removeprefix(BOM)
-    while line:
-        if line.startswith(b";"):
-            headed = True
-        elif line.strip():
-            return swf.columns(line) > 0 or (headed and not _RECORD.match(line))
-        line = contents.readline(LONGEST_LINE)
-    return headed
-
-
-def expand(paths: Iterable[Path]) -> list[Path]:
-    """Return all logs of the paths, each once, in the given order.
-
-    :raises SourceError: as :func:`log_files`.
-    """
-    return list(dict.fromkeys(file for path in paths for file in log_files(path)))

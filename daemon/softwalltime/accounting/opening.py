@@ -12,10 +12,11 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Protocol
 
-from softwalltime.errors import SourceError
+from softwalltime.errors import SourceError, UnsuitableFileError
 
 _INPUT = 1 << 14
 """Compressed bytes per read."""
@@ -37,7 +38,7 @@ class Contents(Protocol):
 
 
 class _Decompressor(Protocol):
-    """Interface of the decompressors of bz2 and lzma."""
+    """Interface of the decompressors of bz2, lzma and zstd."""
 
     def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
     @property
@@ -76,14 +77,29 @@ def _xz() -> _Decompressor:
     return lzma.LZMADecompressor()
 
 
+def _zstd() -> _Decompressor:
+    """Return Python's own decompressor (3.14), or that of its backport.
+
+    :raises ModuleNotFoundError: if there is neither.
+    """
+    try:
+        module = import_module("compression.zstd")
+    except ModuleNotFoundError:
+        module = import_module("backports.zstd")
+    decompressor: _Decompressor = module.ZstdDecompressor()
+    return decompressor
+
+
 _FORMATS: tuple[tuple[str, bytes, Callable[[], _Decompressor]], ...] = (
     ("gzip", b"\x1f\x8b", _Gzip),
     ("bzip2", b"BZh", _bzip2),
     ("xz", b"\xfd7zXZ\0", _xz),
+    ("zstd", b"\x28\xb5\x2f\xfd", _zstd),
 )
+_NO_ZSTD = "compressed by zstd: run pip install 'pbs-softwalltime[zstd]', or decompress it (zstd -d)"
 RECENT = 60.0
 """Seconds since the last change within which a file is regarded as being written."""
-SUFFIXES = (".gz", ".bz2", ".xz")
+SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 """Name suffixes of compressed files."""
 
 
@@ -238,7 +254,7 @@ class OpenFile:
 
 @contextmanager
 def opened(path: Path) -> Iterator[OpenFile]:
-    """Open a regular file; decompress gzip, bzip2 and xz, recognised by the first bytes, not by the name.
+    """Open a regular file; decompress gzip, bzip2, xz and zstd, recognised by the first bytes, not by the name.
 
     :raises SourceError: if the file cannot be opened, is not a regular file, or is damaged; damage is raised after the
         contents before it were read.
@@ -253,11 +269,23 @@ def opened(path: Path) -> Iterator[OpenFile]:
             file.seek(0)
             for name, magic, make in _FORMATS:
                 if first.startswith(magic):
+                    _require(make, path)
                     yield OpenFile(path, _Decompressed(file, path, name, magic, make), file, plain=False)
                     return
             yield OpenFile(path, file, file, plain=True)
     except OSError as error:
         raise SourceError(f"{path}: {error.strerror or error}") from error
+
+
+def _require(make: Callable[[], _Decompressor], path: Path) -> None:
+    """Require the package of a decompressor.
+
+    :raises UnsuitableFileError: names the package.
+    """
+    try:
+        make()
+    except ModuleNotFoundError as error:
+        raise UnsuitableFileError(path, _NO_ZSTD) from error
 
 
 def _open_regular(path: Path) -> IO[bytes]:

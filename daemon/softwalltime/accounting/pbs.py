@@ -1,15 +1,6 @@
 """Parse one line of a PBS Professional, OpenPBS or TORQUE accounting log.
 
-A record is ``MM/DD/YYYY HH:MM:SS;TYPE;ID;message``; the message holds ``key=value`` pairs with blanks between them.
-PBS quotes values without escaping (``acct_job`` and ``cpy_quote_value`` in OpenPBS's
-src/server/accounting.c):
-
-- ``account`` is always in double quotes, whatever it contains: ``account="chem grant; 2026 "x=1"" project=...``
-- other values are in double quotes if they contain a blank, in single quotes if they contain a double quote too.
-
-So a quoted value ends at a quote that is followed by a blank and the name of a field, or by the end of the line.
-If a name occurs twice, the later one counts, because PBS writes its own fields after the user's texts.  Only user and
-group come before them: there the first one counts.
+A record is ``MM/DD/YYYY HH:MM:SS;TYPE;ID;message``; :mod:`.fields` parses the message.
 """
 
 import re
@@ -17,8 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
+from softwalltime.accounting.fields import attributes
 from softwalltime.accounting.shapes import Shapes
-from softwalltime.accounting.values import duration, epoch, size, whole
+from softwalltime.accounting.values import duration, epoch, size, walltime, whole
 from softwalltime.errors import RecordError
 from softwalltime.jobs import FIELDS, CompletedJob, CurrentJob, FieldKind, Submission, Values, job_of
 
@@ -26,21 +18,6 @@ MISSING = "is missing"
 LONGEST_NAMES = 300
 """Maximum characters of user, project and job id together: the limit of a database index."""
 
-_KEY = re.compile(r"[A-Za-z_][\w.\-]*=")
-# Matches only at the first of several blanks: with a match at each, a line of a million blanks would take hours.
-_NEXT_KEY = re.compile(r"(?<! ) +(?=[A-Za-z_][\w.\-]*=)")
-# Any dotted name (Resource_List.x, resources_used.x) and the plain ones that PBS or TORQUE writes after a text.
-_FIELD = (
-    r"(?:[A-Za-z_]\w*\.[\w.\-]+|user|group|account|project|accounting_id|jobname|queue|resvname|resvID|ctime|qtime"
-    r"|etime|start|depend|array_indices|exec_host|exec_vnode|session|alt_id|end|Exit_status|run_count|eligible_time"
-    r"|accrue_type|owner|total_execution_slots|unique_node_count|exec_gpus)="
-)
-_AFTER_ACCOUNT = r"(?:project|accounting_id|jobname|queue)="
-_TRAILING_BLANKS = r" *$"
-_END = {quote: re.compile(rf"{quote}(?= +{_FIELD}|{_TRAILING_BLANKS})") for quote in "\"'"}
-_ACCOUNT_END = re.compile(rf'"(?= +{_AFTER_ACCOUNT}|{_TRAILING_BLANKS})')
-_ALWAYS_QUOTED = frozenset({"gridname", "account", "project", "accounting_id", "resvname"})
-_FIRST_WINS = frozenset({"user", "group"})
 _PLACEMENT = re.compile(r"(?:(\d+)|[^:+]+)((?::[^+]*)?)(?:\+|$)")
 _PPN = re.compile(r":ppn=(\d+)")
 _GPUS = re.compile(r":gpus=(\d+)")
@@ -75,71 +52,12 @@ class _ValidDays(dict[str, bool]):
             found = len(text) == 11 and datetime.strptime(text, "%m/%d/%Y ").tzinfo is None
         except ValueError:
             found = False
-        return found if len(self) > _MAX_DAYS else self.setdefault(text, found)
+        return found if len(self) >= _MAX_DAYS else self.setdefault(text, found)
 
 
 _MAX_DAYS = 10_000
+"""Maximum number of texts in the cache."""
 _days = _ValidDays()
-
-
-def attributes(message: str) -> dict[str, str]:
-    """Return the message's fields, each value as before quoting.
-
-    >>> attributes('user=bob account="chem; 2026 "x=1"" project=p')
-    {'user': 'bob', 'account': 'chem; 2026 "x=1"', 'project': 'p'}
-    """
-    if '"' not in message and "'" not in message:
-        try:
-            return dict([pair.split("=", 1) for pair in message.split(" ")])
-        except ValueError:
-            pass  # a value with a blank and no quotes, such as a group named "domain users"
-    return _scan(message)
-
-
-def _scan(message: str) -> dict[str, str]:
-    """Parse the message field by field."""
-    found: dict[str, str] = {}
-    unclosed: set[re.Pattern[str]] = set()
-    position, length = 0, len(message)
-    while position < length:
-        match = _KEY.match(message, position)
-        if match is None:
-            # Not a field: continue at the next one.  This happens only at the start of a message.
-            following = _NEXT_KEY.search(message, position)
-            if following is None:
-                break
-            position = following.end()
-            continue
-        key = match.group()[:-1]
-        begin = match.end()
-        end, value = _value(message, begin, key, unclosed)
-        if key not in _FIRST_WINS or key not in found:
-            found[key] = value
-        position = end
-        while position < length and message[position] == " ":
-            position += 1
-    return found
-
-
-def _value(message: str, begin: int, key: str, unclosed: set[re.Pattern[str]]) -> tuple[int, str]:
-    """Return the end of the value that begins at ``begin``, and the value without its quotes.
-
-    :param unclosed: ends of quotes that do not occur in the rest; without it, a million quotes would take hours.
-    """
-    quote = message[begin : begin + 1]
-    if quote in _END and quote:
-        ending = _ACCOUNT_END if key == "account" and quote == '"' else _END[quote]
-        closing = None if ending in unclosed else ending.search(message, begin + 1)
-        if closing is None:
-            unclosed.add(ending)
-        else:
-            inner = message[begin + 1 : closing.start()]
-            if key in _ALWAYS_QUOTED or " " in inner:
-                return closing.end(), inner
-            return closing.end(), message[begin : closing.end()]
-    following = _NEXT_KEY.search(message, begin)
-    end = len(message) if following is None else following.start()
-    return end, message[begin:end]
 
 
 def is_array_parent(job_id: str) -> bool:
@@ -213,7 +131,7 @@ def _values(job_id: str, texts: Sequence[str | None], server: str) -> Values:
     :raises ValueError: if a text cannot be converted.
     """
     (
-        user, ctime, walltime, group, project, account, job_name, queue, min_walltime, max_walltime,
+        user, ctime, walltime_text, group, project, account, job_name, queue, min_walltime, max_walltime,
         ncpus_text, nodect, ngpus_text, mem, select, place, interactive,
         start_text, end_text, runtime_text, qtime_text, etime_text, soft_walltime, exit_status, run_count,
         cput, mem_used, nodes,
@@ -245,14 +163,14 @@ def _values(job_id: str, texts: Sequence[str | None], server: str) -> Values:
         job_id,
         user,
         submitted,
-        None if walltime is None else duration(walltime),
+        None if walltime_text is None else walltime(walltime_text),
         group or "",
         project,
         account or "",
         job_name or "",
         queue or "",
-        None if min_walltime is None else duration(min_walltime),
-        None if max_walltime is None else duration(max_walltime),
+        None if min_walltime is None else walltime(min_walltime),
+        None if max_walltime is None else walltime(max_walltime),
         ncpus,
         None if nodect is None else whole(nodect),
         ngpus,
@@ -269,7 +187,7 @@ def _values(job_id: str, texts: Sequence[str | None], server: str) -> Values:
         runtime,
         qtime,
         etime,
-        None if soft_walltime is None else duration(soft_walltime),
+        None if soft_walltime is None else walltime(soft_walltime),
         None if exit_status is None else whole(exit_status),
         None if run_count is None else whole(run_count),
         None if cput is None else duration(cput),
@@ -286,6 +204,7 @@ CONVERTERS: dict[FieldKind, Callable[[str], object]] = {
     FieldKind.TRUTH: _truth,
     FieldKind.TIME: epoch,
     FieldKind.DURATION: duration,
+    FieldKind.WALLTIME: walltime,
     FieldKind.COUNT: whole,
     FieldKind.SIZE: size,
 }

@@ -10,8 +10,9 @@ from pathlib import Path
 from softwalltime.accounting import pbs, swf
 from softwalltime.accounting.changes import ALTERED, COMES, GOES, Changes, Record
 from softwalltime.accounting.cut import whole_records
-from softwalltime.accounting.files import BOM, LONGEST_LINE, Block, PartialLine, blocks, is_trace
+from softwalltime.accounting.files import BOM, LONGEST_LINE, Block, PartialLine, blocks
 from softwalltime.accounting.opening import OpenFile, opened
+from softwalltime.accounting.recognition import is_trace
 from softwalltime.accounting.tally import LINE_KEPT, Malformed, Tally
 from softwalltime.errors import RecordError, SourceError
 from softwalltime.jobs import OF_SUBMISSION, CompletedJob, Submission, Values, job_of
@@ -260,6 +261,7 @@ def _read_file(
     for block in (blocks if trace else whole_records)(file.contents, unfinished=unfinished):
         if trace:
             yield from _swf_jobs(block, path, tally, header, server)
+            tally.machine = header.machine if tally.files == 1 else 0
         else:
             yield from pbs_batch(block, path, tally, server).jobs
         consumed = file.consumed()

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from sys import intern
 
 from softwalltime.errors import RecordError
-from softwalltime.jobs import CompletedJob, Values, job_of
+from softwalltime.jobs import MAX_WALLTIME, CompletedJob, Values, job_of
 
 COLUMNS = (
     "job number", "submit time", "wait time", "run time", "allocated processors", "average CPU time used",
@@ -36,7 +36,13 @@ COMPLETED, CANCELLED = 1, 5
 KILLED_BY_DELETION = 271
 """Exit_status of a job that was deleted while it ran."""
 _UNIX_START = re.compile(rb";\s*UnixStartTime:\s*(\d{1,12})")
+_PROCESSORS = re.compile(rb";\s*Max(Procs|Nodes):\s*(\d{1,9})(?![\d,.])")
 _LARGEST = 10**12
+_MAX_PROCESSORS = 2**31 - 1
+_MAX_BYTES = 2**63 - 1
+MAX_MEMORY = 2**30
+"""Maximum kilobytes of memory per processor, 1 TiB: greater numbers are probably bytes, or of the whole job."""
+_UNIT = f"above {MAX_MEMORY:,}, in kilobytes per processor"
 
 
 _NUMBER = re.compile(rb"[-+]?[0-9]+(\.[0-9]*)?")
@@ -44,13 +50,16 @@ _NUMBER = re.compile(rb"[-+]?[0-9]+(\.[0-9]*)?")
 
 @dataclass(slots=True)
 class Header:
-    """Properties of a trace: the epoch time of its second 0, and its number of columns.
+    """Properties of a trace: the epoch time of its second 0, its number of columns, and the size of the machine.
 
-    ``columns`` is 0 until the first job is read.
+    ``columns`` is 0 until the first job is read.  ``processors`` and ``nodes`` are 0 where the header does not have
+    them.
     """
 
     start: int = 0
     columns: int = 0
+    processors: int = 0
+    nodes: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
     """Number of malformed values of optional columns, by column."""
 
@@ -59,6 +68,16 @@ class Header:
         match = _UNIX_START.match(line)
         if match is not None:
             self.start = int(match.group(1))
+        elif size := _PROCESSORS.match(line):
+            if size[1] == b"Procs":
+                self.processors = self.processors or int(size[2])
+            else:
+                self.nodes = self.nodes or int(size[2])
+
+    @property
+    def machine(self) -> int:
+        """The machine's number of processors, which the format omits where it is that of nodes; 0 if unknown."""
+        return self.processors or self.nodes
 
 
 def columns(line: bytes) -> int:
@@ -102,11 +121,11 @@ def completed_values(line: bytes, header: Header, server: str = "") -> Values:
                 values.append(_number(part, name, header))
     number, submit, wait, run, allocated, cpu, used, processors = values[:8]
     walltime, memory, status, user, group, app, queue = values[8:]
-    if not (-1 <= submit < _LARGEST and wait < _LARGEST and run < _LARGEST and walltime < _LARGEST):
+    if not (-1 <= submit < _LARGEST and wait < _LARGEST and run < _LARGEST):
         raise RecordError("time out of range", value=line[:60].decode("ascii", "backslashreplace"))
     if processors <= 0:
         processors = allocated
-    ncpus = processors if 0 < processors < 2**31 else None
+    ncpus = processors if 0 < processors <= _MAX_PROCESSORS else None
     submitted = header.start + submit
     start = submitted + wait if wait > 0 else submitted
     # A runtime of -1 is a job that never started or one without a measured runtime; predictors learn from neither.
@@ -123,7 +142,7 @@ def completed_values(line: bytes, header: Header, server: str = "") -> Values:
         str(number),
         user_name,
         submitted,
-        walltime if walltime > 0 else None,
+        min(walltime, MAX_WALLTIME) if walltime > 0 else None,
         group_name,
         group_name,
         "",  # account
@@ -134,7 +153,7 @@ def completed_values(line: bytes, header: Header, server: str = "") -> Values:
         ncpus,
         None,  # nodect
         None,  # ngpus
-        memory * 1024 * processors if 0 < memory < 2**40 and ncpus else None,
+        _bytes(memory, ncpus, "requested memory", header),
         select,
         "",  # place
         None,  # interactive
@@ -150,9 +169,19 @@ def completed_values(line: bytes, header: Header, server: str = "") -> Values:
         None,  # soft_walltime
         0 if status == COMPLETED else KILLED_BY_DELETION if status == CANCELLED else 1,
         0 if never_ran else 1,
-        cpu * ncpus if 0 <= cpu < _LARGEST and ncpus else None,
-        used * 1024 * ncpus if 0 < used < 2**40 and ncpus else None,
+        min(cpu * ncpus, _LARGEST) if 0 <= cpu < _LARGEST and ncpus else None,
+        _bytes(used, ncpus, "used memory", header),
     )
+
+
+def _bytes(kilobytes: int, ncpus: int | None, column: str, header: Header) -> int | None:
+    """Return the job's memory in bytes; ``None`` if it is unknown, or beyond belief, which is counted."""
+    if kilobytes <= 0 or ncpus is None:
+        return None
+    if kilobytes > MAX_MEMORY:
+        header.left_out[f"{column} ({_UNIT})"] += 1
+        return None
+    return min(kilobytes * 1024 * ncpus, _MAX_BYTES)
 
 
 def _more(parts: list[bytes], queue: str) -> tuple[str, str]:

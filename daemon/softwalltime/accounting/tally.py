@@ -54,6 +54,10 @@ class Tally:
     blank: int = 0
     unfinished: int = 0
     malformed: int = 0
+    repeated: int = 0
+    """Records of runs that other records describe too."""
+    machine: int = 0
+    """Processors of the machine in the header of the trace, if the trace is the only file; 0 where it is unknown."""
     other: Counter[str] = field(default_factory=Counter)
     """Records that are not of completed jobs, by type."""
     left_out: Counter[str] = field(default_factory=Counter)
@@ -61,6 +65,8 @@ class Tally:
     kept: list[Malformed] = field(default_factory=list)
     broken: list[SourceError] = field(default_factory=list)
     """Files that could not be read to their end."""
+    left_out_files: list[SourceError] = field(default_factory=list)
+    """Files and folders in a given folder that are no logs."""
 
     @property
     def others(self) -> int:
@@ -75,6 +81,7 @@ class Tally:
         self.left_out += other.left_out
         self.kept += other.kept[: KEPT - len(self.kept)]
         self.broken += other.broken
+        self.left_out_files += other.left_out_files
 
     def keep(self, malformed: Malformed) -> None:
         """Count a malformed line; keep it if fewer than ``KEPT`` are kept."""
@@ -85,5 +92,5 @@ class Tally:
 
 _COUNTS = (
     "files", "lines", "jobs", "stored", "array_parents", "interrupted", "disagreeing", "blank", "unfinished",
-    "malformed",
+    "malformed", "repeated",
 )  # fmt: skip

@@ -2,6 +2,8 @@
 
 from functools import lru_cache
 
+from softwalltime.jobs import MAX_WALLTIME
+
 LARGEST = 10**12 - 1
 """Maximum seconds of a duration or epoch time: 31,000 years."""
 
@@ -25,16 +27,30 @@ def duration(text: str) -> int:
 
     :raises ValueError: if it is none of these, negative, or beyond belief.
     """
+    total = _seconds(text)
+    if total > LARGEST:
+        raise ValueError("duration out of range")
+    return total
+
+
+@lru_cache(maxsize=1 << 16)
+def walltime(text: str) -> int:
+    """Return the seconds of a requested walltime, which :func:`duration` could read, at most ``MAX_WALLTIME``.
+
+    >>> walltime("36:00:00"), walltime("277777777:46:41") == MAX_WALLTIME
+    (129600, True)
+
+    :raises ValueError: if it is not a duration, or negative.
+    """
+    return min(_seconds(text), MAX_WALLTIME)
+
+
+def _seconds(text: str) -> int:
     whole, point, fraction = text.partition(".")
     parts = whole.split(":")
     if len(parts) > 4 or len(text) > 40 or not all(map(str.isdecimal, parts)) or (point and not fraction.isdecimal()):
         raise ValueError("not a duration")
-    total = 0
-    for part, unit in zip(reversed(parts), (1, 60, 3600, 86400), strict=False):
-        total += int(part) * unit
-    if total > LARGEST:
-        raise ValueError("duration out of range")
-    return total
+    return sum(int(part) * unit for part, unit in zip(reversed(parts), (1, 60, 3600, 86400), strict=False))
 
 
 def size(text: str) -> int:

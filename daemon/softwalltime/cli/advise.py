@@ -30,7 +30,12 @@ from softwalltime.cli.selection import Instant
 )
 @click.option("--since", type=Instant(), metavar="TIME", help="Only jobs submitted from this day or time on (UTC).")
 @click.option("--until", type=Instant(end=True), metavar="TIME", help="Only jobs submitted up to this day or time.")
-@click.option("--processors", type=click.IntRange(1), metavar="N", help="Machine size.  Default: the most in use.")
+@click.option(
+    "--processors",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Machine size.  Default: that in the header of a trace, else the most in use.",
+)
 @site_order_option
 @click.option(
     "--seeds", type=Seeds(), default="31-35", show_default=True, metavar="LIST", help="A shaken workload for each."

@@ -13,7 +13,12 @@ from softwalltime.experiments.names import PAPERS
 @click.command()
 @click.argument("paper", type=click.Choice(PAPERS))
 @click.argument("traces", nargs=-1, metavar="[TRACE...]", shell_complete=complete_source)
-@click.option("--processors", type=click.IntRange(1), metavar="N", help="Machine size.  Default: the most in use.")
+@click.option(
+    "--processors",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Machine size.  Default: that in the header of a trace, else the most in use.",
+)
 @click.option("--seeds", type=Seeds(), metavar="LIST", help="Simulate workloads shaken by weeks, one for each.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N jobs submitted.")
 @click.option("--months", type=Seeds(), metavar="LIST", help="Only these months of the trace, counted from 1: 1-12.")

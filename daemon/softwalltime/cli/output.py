@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from softwalltime.cli.terminal import COLORS, draw
+from softwalltime.formatting import csv_cell
 from softwalltime.text_table import Meaning, TextTable
 
 FORMATS = ("table", "json", "csv")
@@ -91,7 +92,7 @@ class Output:
         click.echo(json.dumps(plain(document)))
 
     def rows(self, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-        """Print rows as CSV; a missing value is empty, true and false are as in JSON."""
+        """Print rows as CSV; a missing value is empty, true and false are as in JSON, texts are no formulas."""
         text = io.StringIO(newline="")
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(columns)
@@ -154,7 +155,7 @@ def _field(value: Any) -> Any:
         return str(value).lower()
     if isinstance(value, Mapping | list | tuple):
         return json.dumps(plain(value))
-    return value
+    return csv_cell(value) if isinstance(value, str) else value
 
 
 def flattened(document: Mapping[str, Any], prefix: str = "") -> Iterator[dict[str, Any]]:

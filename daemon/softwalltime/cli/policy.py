@@ -100,7 +100,12 @@ def set_policy(name: str, do: bool, formula: str, folder: Path, config: Path | N
 
 @policy.command("compare")
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=complete_source)
-@click.option("--processors", type=click.IntRange(1), metavar="N", help="Machine size.  Default: the most in use.")
+@click.option(
+    "--processors",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Machine size.  Default: that in the header of a trace, else the most in use.",
+)
 @click.option("--seeds", type=Seeds(), metavar="LIST", help="A shaken workload for each.  Default: 31-40.")
 @click.option(
     "--keep",

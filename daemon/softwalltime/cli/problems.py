@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from softwalltime.accounting.tally import Tally
-from softwalltime.errors import SourceError
+from softwalltime.errors import SourceError, summary
+from softwalltime.formatting import plural
 
 SHOWN = 10
 """Number of malformed lines to print."""
@@ -13,8 +14,9 @@ SHOWN = 10
 
 def problems(tally: Tally) -> Iterator[str]:
     """Say what could not be read, a line each: files, the first malformed lines, how many more, values left out."""
-    for broken in tally.broken:
-        yield str(broken)
+    yield from summary(tally.broken)
+    for line in summary(tally.left_out_files):
+        yield f"left out: {line}"
     for malformed in tally.kept[:SHOWN]:
         yield str(malformed)
     if tally.malformed > SHOWN:
@@ -22,6 +24,8 @@ def problems(tally: Tally) -> Iterator[str]:
     if tally.left_out:
         fields = ", ".join(f"{name} ({count:,})" for name, count in tally.left_out.most_common(SHOWN))
         yield f"{tally.left_out.total():,} values of optional fields cannot be read and were left out: {fields}"
+    if tally.repeated:
+        yield f"{plural(tally.repeated, 'record')} of runs that other records describe too: each run counts once"
     if tally.unfinished:
         yield f"{tally.unfinished} last line without a line end, left alone"
 

@@ -19,7 +19,7 @@ from softwalltime.predictors.keys import SIGNATURE
 @click.option(
     "--dump",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write every job and its soft walltimes to this CSV file.",
+    help="Write every job and its soft walltimes to this file, .csv or .parquet.",
 )
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Replay only the first N submitted jobs.")
 @click.option(

@@ -14,7 +14,12 @@ from softwalltime.forecast.defaults import KINDS
 
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=complete_source)
-@click.option("--processors", type=click.IntRange(1), metavar="N", help="Machine size.  Default: the most in use.")
+@click.option(
+    "--processors",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Machine size.  Default: that in the header of a trace, else the most in use.",
+)
 @click.option("--recorded", is_flag=True, help="Judge against the recorded starts instead of a simulated schedule.")
 @runtimes_option
 @click.option(

@@ -51,7 +51,10 @@ TITLE = "Report on soft walltimes"
 @click.option("--no-settings", is_flag=True, help="Do not compare settings of the percentile predictor; much faster.")
 @click.option("--no-simulation", is_flag=True, help="Do not simulate waits; faster, but nothing can be switched on.")
 @click.option(
-    "--processors", type=click.IntRange(1), metavar="N", help="Machine size.  Default: the most in use at one time."
+    "--processors",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Machine size.  Default: that in the header of a trace, else the most in use at one time.",
 )
 @site_order_option
 @click.option(
@@ -149,7 +152,9 @@ def report(
     workload = Workload(jobs, limit)
     options = reports.ReportOptions(
         specs, target / 100, minimum, not no_settings, int(split.replace(tzinfo=UTC).timestamp()) if split else None,
-        None if no_simulation else SimulationOptions(order, processors, seeds, simulated_jobs, processes), compare,
+        None if no_simulation else SimulationOptions(
+            order, processors or tally.machine or None, seeds, simulated_jobs, processes
+        ), compare,
     )  # fmt: skip
     with progress_bar("analyzing", reports.total_work(options, len(workload.jobs))) as progress:
         found = reports.make_report(workload, options, rename or (lambda kind, name: name), decisions, progress)

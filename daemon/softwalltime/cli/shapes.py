@@ -75,6 +75,7 @@ SHAPES: Mapping[str, Shape] = {
     "config check": Shape("cli.config:ConfigCheckDocument", "cli.config:PROBLEM_COLUMNS", "an error or note"),
     "config show": Shape("deployment.effective:EffectiveValue", "cli.config:VALUE_COLUMNS", "a setting", many=True),
     "ingest": Shape("cli.store:IngestDocument", "cli.store:INGEST_COLUMNS", "the run"),
+    "ingest --malformed": Shape("cli.store:MalformedDocument", "cli.store:MALFORMED_COLUMNS", "a line, newest first"),
     "db upgrade": Shape("cli.db:RevisionDocument", "cli.db:REVISION_COLUMNS", "the store"),
     "db downgrade": Shape("cli.db:RevisionDocument", "cli.db:REVISION_COLUMNS", "the store"),
     "db current": Shape("cli.db:RevisionDocument", "cli.db:REVISION_COLUMNS", "the store"),

@@ -59,7 +59,12 @@ def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=complete_source)
-@click.option("--processors", type=click.IntRange(1), metavar="N", help="Machine size.  Default: the most in use.")
+@click.option(
+    "--processors",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Machine size.  Default: that in the header of a trace, else the most in use.",
+)
 @click.option(
     "--vnodes",
     metavar="TEXT",

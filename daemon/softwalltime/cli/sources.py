@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from softwalltime.accounting.files import expand
+from softwalltime.accounting.folders import find_logs
 from softwalltime.accounting.opening import size_on_disk
 from softwalltime.accounting.reader import read_values
 from softwalltime.accounting.tally import Tally
@@ -17,14 +17,12 @@ from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import ALL_JOBS, JobSelection
 from softwalltime.errors import SoftwalltimeError, SourceError
-from softwalltime.jobs import CompletedJob, Values, values_of
+from softwalltime.jobs import CompletedJob, Values
 
 if TYPE_CHECKING:
     from softwalltime.replay.job_columns import JobColumns
 
 STORE = "store"
-_RUN = ("server", "job_id", "start")
-"""The key of a run of a job."""
 
 
 def load_jobs(
@@ -38,7 +36,7 @@ def load_jobs(
 def load_columns(
     sources: tuple[str, ...], settings: LazySettings, server: str = "", selection: JobSelection = ALL_JOBS
 ) -> "tuple[JobColumns, Tally]":
-    """The completed jobs of the sources, each run of a job once however many sources hold it.
+    """The completed jobs of the sources, each run of a job once however many records describe it.
 
     :param selection: which of them.
     :raises SourceError: if a source is not there or there is no job in any of them.
@@ -48,7 +46,8 @@ def load_columns(
     from softwalltime.replay.job_columns import JobColumns
 
     tally = Tally()
-    paths = expand(Path(source) for source in sources if source != STORE)
+    found = find_logs(Path(source) for source in sources if source != STORE)
+    paths, tally.left_out_files, tally.broken = found.files, found.left_out, found.broken
     with ExitStack() as stack:
         progress = stack.enter_context(progress_bar("reading", sum(map(size_on_disk, paths))))
         rows: Iterator[Values | CompletedJob] = read_values(paths, tally, progress, server)
@@ -59,35 +58,12 @@ def load_columns(
             connection = stack.enter_context(stack.enter_context(open_store(settings())).connect())
             rows = chain(rows, read_stored_jobs(connection))
         jobs = JobColumns.of(rows)
-    if len(paths) + (STORE in sources) > 1:
-        jobs = each_run_once(jobs)
+    jobs, tally.repeated = jobs.each_run_once()
+    if STORE in sources or len(paths) > 1:
+        tally.machine = 0
     if not jobs:
         for line in problems(tally):
             click.echo(line, err=True)
         message = f"no completed job in {' '.join(sources)}"
         raise SoftwalltimeError(message) if tally.broken else SourceError(message)
     return selection.of(jobs, " ".join(sources)), tally
-
-
-def each_run_once(jobs: "JobColumns") -> "JobColumns":
-    """Return the jobs without duplicates from other sources, as from copies of a log under other names.
-
-    Two records describe the same run if server, job id and start are equal.  A trace's jobs have bare numbers, which
-    other traces have too: they are the same if all their values are.
-    """
-    import numpy
-
-    # Only hashes of all jobs are kept, 8 bytes each, not millions of keys.
-    hashes = numpy.fromiter(map(hash, jobs.rows(*_RUN)), numpy.int64, len(jobs))
-    ordered = numpy.sort(hashes)
-    several = numpy.isin(hashes, ordered[1:][ordered[1:] == ordered[:-1]])
-    if not several.any():
-        return jobs
-    seen: set[object] = set()
-    for index in numpy.flatnonzero(several).tolist():
-        job = jobs[index]
-        run = job.server, job.submission.job_id, job.start
-        key = run if job.server else (run, values_of(job))
-        several[index] = key in seen
-        seen.add(key)
-    return jobs.select(numpy.flatnonzero(~several))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from softwalltime.accounting.files import expand
+from softwalltime.accounting.folders import find_logs
 from softwalltime.accounting.opening import size_on_disk
 from softwalltime.accounting.tally import Tally
 from softwalltime.cli.interruption import Interruption, ending_normally
@@ -52,6 +52,44 @@ INGEST_COLUMNS = tuple(field.name for field in fields(IngestDocument))
 """Columns of CSV: one row."""
 
 
+@dataclass(frozen=True, slots=True)
+class MalformedLineDocument:
+    """A stored malformed line."""
+
+    server: str
+    """PBS server; empty: the log had no job id yet."""
+    path: str
+    """Log file."""
+    line_number: int
+    """Line in the file, from 1."""
+    byte_offset: int
+    """Offset of the line in the file, in bytes."""
+    field: str
+    """Field that cannot be read; empty: the whole line."""
+    reason: str
+    """What is wrong."""
+    line: str
+    """The line as text, with at most its first 4,096 bytes."""
+    seen_at: str
+    """When it was stored, ISO 8601."""
+
+
+@dataclass(frozen=True, slots=True)
+class MalformedDocument:
+    """The stored malformed lines."""
+
+    kept: int
+    """Lines that are stored."""
+    dropped: int
+    """Older lines that were deleted."""
+    lines: tuple[MalformedLineDocument, ...]
+    """The lines, newest first."""
+
+
+MALFORMED_COLUMNS = tuple(field.name for field in fields(MalformedLineDocument))
+"""Columns of CSV: a row for each line."""
+
+
 @click.command()
 @click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="PATH...")
 @click.option(
@@ -89,7 +127,7 @@ def ingest(
     if malformed and paths:
         raise click.UsageError("--malformed takes no PATH.")
     if malformed:
-        return _show_malformed(settings(), server)
+        return _show_malformed(settings(), server, output)
     if follow:
         with ending_normally():
             _follow(settings(server=server, accounting=paths[0] if paths else None), paths, log_format)
@@ -104,8 +142,8 @@ def _ingest(paths: tuple[Path, ...], settings: "Settings", output: Output, *, ag
     from softwalltime.store.jobs import vacuum_analyze
     from softwalltime.store.opening import open_store
 
-    files = expand(paths)
-    tally = Tally()
+    found = find_logs(paths)
+    files, tally = found.files, Tally(left_out_files=found.left_out, broken=found.broken)
     with (
         open_store(settings) as engine,
         progress_bar("ingesting", sum(map(size_on_disk, files))) as progress,
@@ -149,17 +187,28 @@ def _follow(settings: "Settings", paths: tuple[Path, ...], log_format: str) -> N
     follow(follower, lambda: open_store(settings), settings.teaching, Interruption())
 
 
-def _show_malformed(settings: "Settings", server: str | None) -> int:
+def _show_malformed(settings: "Settings", server: str | None, output: Output) -> int:
     from softwalltime.store.logs import dropped_malformed, read_malformed
     from softwalltime.store.opening import open_store
 
     with open_store(settings) as engine, engine.connect() as connection:
-        lines = read_malformed(connection, server=server)
+        stored = read_malformed(connection, server=server)
         dropped = dropped_malformed(connection, server=server)
-    for line in lines:
-        field = f"{line.field}: " if line.field else ""
-        content = line.line.decode("utf-8", "backslashreplace")
-        shown = printable(content[:SHOWN])
-        click.echo(f"{line.path}:{line.line_number}: byte {line.offset}: {field}{line.reason}: {shown}")
-    click.echo(f"{len(lines):,} malformed lines are kept, {dropped:,} older ones were dropped", err=True)
+    lines = tuple(
+        MalformedLineDocument(
+            line.server, line.path, line.line_number, line.offset, line.field, line.reason,
+            line.line.decode("utf-8", "backslashreplace"), line.seen_at.isoformat() if line.seen_at else "",
+        )
+        for line in stored
+    )  # fmt: skip
+    if output.form == "json":
+        output.document(MalformedDocument(len(lines), dropped, lines))
+    elif output.form == "csv":
+        output.rows(MALFORMED_COLUMNS, map(asdict, lines))
+    else:
+        for line in lines:
+            field = f"{line.field}: " if line.field else ""
+            where = f"{printable(line.path)}:{line.line_number}: byte {line.byte_offset}"
+            click.echo(f"{where}: {field}{line.reason}: {printable(line.line[:SHOWN])}")
+        click.echo(f"{len(lines):,} malformed lines are kept, {dropped:,} older ones were dropped", err=True)
     return 0

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from softwalltime.accounting.attributes import NAMES, submission_of
-from softwalltime.accounting.values import duration, size, whole
+from softwalltime.accounting.values import duration, size, walltime, whole
 from softwalltime.errors import SourceError
 from softwalltime.forecast.pbs_json import object_of, read_document, text_of
 from softwalltime.forecast.snapshot import (
@@ -172,7 +172,7 @@ class SnapshotReader:
             qtime=qtime,
             etime=self._get(values, "etime", self.time, name),
             used=self._get(used, "walltime", duration, name),
-            soft_walltime=self._get(resources, "soft_walltime", duration, name) or None,
+            soft_walltime=self._get(resources, "soft_walltime", walltime, name) or None,
             estimated_start=self._get(estimated, "start_time", self.time, name),
             eligible_time=self._get(values, "eligible_time", duration, name),
             execution_time=self._get(values, "Execution_Time", self.time, name),

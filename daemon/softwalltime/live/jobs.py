@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from softwalltime.accounting.attributes import NAMES, converted, submission_of
-from softwalltime.accounting.values import duration, epoch, whole
+from softwalltime.accounting.values import epoch, walltime, whole
 from softwalltime.jobs import Submission
 from softwalltime.live.agent import ORDERING_RESOURCE
 from softwalltime.live.ifl import Attributes
@@ -87,7 +87,7 @@ def live_job(job_id: str, attributes: Mapping[str, str]) -> ServerJob:
     return ServerJob(
         submission_of(job_id, converted(attributes.get("ctime"), epoch) or 0, attributes, resources),
         state,
-        converted(resources.get("soft_walltime"), duration),
+        converted(resources.get("soft_walltime"), walltime),
         converted(attributes.get("stime"), epoch) if state in RUNNING + BEGUN else None,
         _promise(attributes),
         modified(attributes),

@@ -27,6 +27,8 @@ _TEXTS = frozenset(
         "script", "submit_host", "depend", "server",
     }
 )  # fmt: skip
+_RUN = ("server", "job_id", "start")
+"""The key of a run of a job."""
 _OF_SUBMISSION = frozenset(field.name for field in fields(Submission))
 _SMALLEST = {"i": -(2**31), "q": -(2**63)}
 """The value for ``None`` in an array of this type."""
@@ -234,6 +236,27 @@ class JobColumns(Sequence[CompletedJob]):
         """Return the jobs with these indexes in this order; they share the columns."""
         own = {name: _column(name, list(column.take(which))) for name, column in self._own.items()}
         return JobColumns(self._columns, self._which[which], own)
+
+    def each_run_once(self) -> "tuple[JobColumns, int]":
+        """Return the jobs without further records of the same runs, and the number of those records.
+
+        Two records describe the same run if server, job id and start are equal.  A trace's jobs have bare numbers,
+        which other traces have too: they are the same if all their values are.
+        """
+        # Only hashes of all jobs are kept, 8 bytes each, not millions of keys.
+        hashes = np.fromiter(map(hash, self.rows(*_RUN)), np.int64, len(self))
+        ordered = np.sort(hashes)
+        several = np.isin(hashes, ordered[1:][ordered[1:] == ordered[:-1]])
+        if not several.any():
+            return self, 0
+        seen: set[object] = set()
+        for index in np.flatnonzero(several).tolist():
+            job = self[index]
+            run = job.server, job.submission.job_id, job.start
+            key = run if job.server else (run, values_of(job))
+            several[index] = key in seen
+            seen.add(key)
+        return self.select(np.flatnonzero(~several)), int(several.sum())
 
     def replaced(self, name: str, values: Sequence[Any]) -> "JobColumns":
         """Return the same jobs with other values of a field, one for each job."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from softwalltime.accounting.scripts import script_digest
 from softwalltime.accounting.values import size
 from softwalltime.errors import SoftwalltimeError
-from softwalltime.jobs import FIELDS, OF_SUBMISSION, FieldKind, Submission, submission_of
+from softwalltime.jobs import FIELDS, MAX_WALLTIME, OF_SUBMISSION, FieldKind, Submission, submission_of
 
 VERSION = 2
 OLDEST = 1
@@ -28,10 +28,8 @@ _UNBOUNDED = frozenset(("select", "place"))
 """Texts that may be as long as the line: a selection of many chunks is, and no index holds them."""
 _SUBMITTED = FIELDS[:OF_SUBMISSION]
 _TEXTS = tuple(field.name for field in _SUBMITTED if field.kind is FieldKind.TEXT)
-_NUMBERS = (
-    *(field.name for field in _SUBMITTED if field.kind in (FieldKind.TIME, FieldKind.DURATION, FieldKind.COUNT)),
-    "soft_walltime",
-)
+_NUMBERS = tuple(field.name for field in _SUBMITTED if field.kind in (FieldKind.TIME, FieldKind.COUNT))
+_WALLTIMES = (*(field.name for field in _SUBMITTED if field.kind is FieldKind.WALLTIME), "soft_walltime")
 _LARGEST = 10**12
 _MOST = 2**31 - 1
 # Created once: json.dumps creates an encoder for each call with separators.
@@ -109,7 +107,8 @@ def read_request(line: bytes) -> Request:
 def _submission(job: dict[str, Any], now: int) -> tuple[Submission, int | None]:
     """Return the job and its current soft walltime."""
     job_id, user, group, project, account, job_name, queue, select, place, script, host, depend = _texts(job, _TEXTS)
-    submitted, walltime, min_walltime, max_walltime, ncpus, nodect, ngpus, soft_walltime = _numbers(job, _NUMBERS)
+    submitted, ncpus, nodect, ngpus = _numbers(job, _NUMBERS)
+    walltime, min_walltime, max_walltime, soft_walltime = _walltimes(job)
     if not user:
         raise ProtocolError("job.user is missing")
     path = job.get("script_path")
@@ -165,6 +164,19 @@ def _numbers(fields: dict[str, Any], names: Sequence[str]) -> list[int | None]:
         value = fields.get(name)
         if value is not None and (type(value) is not int or not 0 <= value < _LARGEST):
             raise ProtocolError(f"{name}: a whole number from 0 is expected")
+        values.append(value)
+    return values
+
+
+def _walltimes(job: dict[str, Any]) -> list[int | None]:
+    """Return the walltimes, limited: a refused request would leave a job with the value of its earlier walltime."""
+    values = []
+    for name in _WALLTIMES:
+        value = job.get(name)
+        if value is not None:
+            if type(value) is not int or value < 0:
+                raise ProtocolError(f"{name}: a whole number from 0 is expected")
+            value = min(value, MAX_WALLTIME)
         values.append(value)
     return values
 

@@ -17,8 +17,9 @@ from pathlib import Path
 from sqlalchemy import Engine
 
 from softwalltime.accounting.cut import whole_records
-from softwalltime.accounting.files import PartialLine, is_trace, log_day
+from softwalltime.accounting.files import PartialLine, log_day
 from softwalltime.accounting.opening import Contents, OpenFile, opened
+from softwalltime.accounting.recognition import is_trace
 from softwalltime.accounting.tally import Tally
 from softwalltime.errors import SourceError
 from softwalltime.service.parsing import ParseTask

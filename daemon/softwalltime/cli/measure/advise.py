@@ -1,6 +1,5 @@
 """Shorter walltimes for users, simulated and printed: the work of ``softwalltime advise``."""
 
-import csv
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from softwalltime.cli.problems import problems, require_folder
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import JobSelection
 from softwalltime.cli.sources import STORE, load_columns
+from softwalltime.cli.written import write_csv
 from softwalltime.errors import SourceError, UsageError
 from softwalltime.formatting import day, duration, percent, plural, printable, walltime
 from softwalltime.replay.workload import Workload
@@ -85,7 +85,7 @@ def suggest_walltimes(
         require_folder(merge)
     sources = sources or (STORE,)
     columns, tally = load_columns(sources, settings, selection=JobSelection(since, until))
-    options = SimulationOptions(order, processors, seeds, simulated_jobs)
+    options = SimulationOptions(order, processors or tally.machine or None, seeds, simulated_jobs)
     prepared = prepare(Workload(columns), options)
     if isinstance(prepared, SimulationSkipped):
         raise SourceError(f"no advice: {prepared.reason}")
@@ -198,20 +198,16 @@ def _document(
 
 
 def _write(path: Path, advice: Sequence[UserAdvice]) -> None:
-    try:
-        with path.open("w", newline="", encoding="utf-8", errors="backslashreplace") as stream:
-            writer = csv.writer(stream)
-            writer.writerow(COLUMNS)
-            for one in sorted(advice, key=lambda one: -one.requests[0].saved):
-                first, earlier = one.requests[0], one.earlier
-                suggested = first.suggested or first.walltime
-                seconds = (earlier.mean, earlier.low, earlier.high) if earlier is not None else (None, None, None)
-                writer.writerow(
-                    [
-                        printable(one.user), one.jobs, first.walltime, f"{first.used:.3f}", suggested,
-                        walltime(first.walltime), walltime(suggested),
-                        *("" if each is None else round(each) for each in seconds), _message(one, len(advice)),
-                    ]
-                )  # fmt: skip
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be written: {error.strerror}") from error
+    by_saving = sorted(advice, key=lambda one: -one.requests[0].saved)
+    write_csv(path, COLUMNS, (_merge_row(one, len(advice)) for one in by_saving))
+
+
+def _merge_row(one: UserAdvice, users: int) -> tuple[object, ...]:
+    first, earlier = one.requests[0], one.earlier
+    suggested = first.suggested or first.walltime
+    seconds = (earlier.mean, earlier.low, earlier.high) if earlier is not None else (None, None, None)
+    return (
+        printable(one.user), one.jobs, first.walltime, f"{first.used:.3f}", suggested,
+        walltime(first.walltime), walltime(suggested),
+        *(None if value is None else round(value) for value in seconds), _message(one, users),
+    )  # fmt: skip

@@ -85,10 +85,12 @@ def repeat_experiment(
     for source in traces or ("",):
         if source:
             jobs, tally = load_jobs((source,), settings)
+            size = processors or tally.machine or None
         else:
             jobs, tally = generate(SYNTHETIC, processors=processors or PROCESSORS), None
+            size = processors
         study = study_of(
-            source or f"synthetic workload of {SYNTHETIC:,} jobs", jobs, processors, limit, months or (), seeds or (),
+            source or f"synthetic workload of {SYNTHETIC:,} jobs", jobs, size, limit, months or (), seeds or (),
             processes, settings().teaching, progress_bar,
         )  # fmt: skip
         report = repeat(paper, study, more)

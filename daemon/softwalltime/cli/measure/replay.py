@@ -1,6 +1,5 @@
 """Replay recorded jobs and print how accurate predictors were: the work of ``softwalltime replay``."""
 
-import csv
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -12,19 +11,19 @@ from numpy.typing import NDArray
 
 from softwalltime.accounting.queue_limits import OTHERS, read_queue_limits, with_queue_limits
 from softwalltime.cli.garbage import rare_collections
+from softwalltime.cli.measure.dump import require_dump, write_dump
 from softwalltime.cli.measure.through_hooks import replay_through_hooks
 from softwalltime.cli.options import LazySettings
 from softwalltime.cli.output import Output, prefixed
-from softwalltime.cli.problems import problems, require_folder
+from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import JobSelection
 from softwalltime.cli.sources import load_columns
 from softwalltime.cli.through_hooks import HooksOptions
-from softwalltime.errors import SourceError
 from softwalltime.policy.site import WALLTIME
 from softwalltime.predictors.keys import SIGNATURE
 from softwalltime.predictors.registry import BASELINE
-from softwalltime.replay.drive import ReplayResult, drive_specs
+from softwalltime.replay.drive import drive_specs
 from softwalltime.replay.floor import Floor, find_floor
 from softwalltime.replay.job_columns import JobColumns
 from softwalltime.replay.metrics import WARM_UP, Scores, score
@@ -33,8 +32,6 @@ from softwalltime.reports.table import LEGEND, floor_line, scores_table
 
 QUEUES = 8
 """Queues named in the advice for logs without walltimes, at most."""
-JOB_COLUMNS = ("job_id", "user", "queue", "walltime", "runtime")
-"""The first columns of ``--dump``; a column for each predictor follows."""
 _SCORES = [field.name for field in fields(Scores)]
 COLUMNS = ("predictor", "event", *_SCORES, *(f"after_warm_up_{name}" for name in _SCORES))
 """Columns of CSV: a row for each predictor, and another for each at the start with ``--running``."""
@@ -95,7 +92,7 @@ def replay_sources(
     """Replay the sources and print the figures; return the exit status."""
     # Fail before minutes of work.
     if dump is not None:
-        require_folder(dump)
+        require_dump(dump)
     by_queue = {} if limits is None else read_queue_limits(limits)
     jobs, tally = load_columns(sources, settings, selection=selection)
     if by_queue:
@@ -114,7 +111,11 @@ def replay_sources(
     if running is not None:
         at_start = {spec: _scores(workload, result.at_start) for spec, result in results.items() if spec != BASELINE}
     if dump is not None:
-        _dump(dump, workload, {spec: result for spec, result in results.items() if spec != BASELINE}, running)
+        dumped = {spec: result for spec, result in results.items() if spec != BASELINE}
+        columns = {spec: result.soft_walltimes for spec, result in dumped.items()}
+        if running is not None:
+            columns |= {f"{spec} at start": result.at_start for spec, result in dumped.items()}
+        write_dump(dump, workload, columns)
     floor = find_floor(workload, keys) if with_floor else None
     document = ReplayDocument(
         source=" ".join(sources),
@@ -197,19 +198,3 @@ def _print(
         output.paragraph(floor_line(floor))
         output.line()
     output.paragraph(LEGEND, "faint")
-
-
-def _dump(path: Path, workload: Workload, results: dict[str, ReplayResult], running: str | None) -> None:
-    columns = {spec: result.soft_walltimes.tolist() for spec, result in results.items()}
-    if running is not None:
-        columns |= {f"{spec} at start": result.at_start.tolist() for spec, result in results.items()}
-    try:
-        with path.open("w", newline="", encoding="utf-8", errors="backslashreplace") as stream:
-            writer = csv.writer(stream)
-            writer.writerow([*JOB_COLUMNS, *columns])
-            for job, *values in zip(workload.jobs, *columns.values(), strict=True):
-                asked = job.submission
-                described = (asked.job_id, asked.user, asked.queue, asked.walltime, job.runtime)
-                writer.writerow([*described, *("" if value < 0 else value for value in values)])
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be written: {error.strerror}") from error

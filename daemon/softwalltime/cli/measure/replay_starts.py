@@ -92,7 +92,7 @@ def judge_forecasts(
     jobs = jobs_of(completed, settings().teaching)
     if not len(jobs):
         raise SourceError(f"no job in {' '.join(sources)} has a runtime, a walltime and processors")
-    size = processors or jobs.peak()
+    size = processors or tally.machine or jobs.peak()
     jobs, refused = jobs.that_fit(size)
     schedule = as_recorded(jobs, size) if recorded else as_simulated(jobs, size)
     chosen = sampled(schedule, sample)

@@ -102,7 +102,7 @@ def simulate_policies(
     jobs = jobs_of(completed, teaching)
     if not len(jobs):
         raise SourceError(f"no job in {' '.join(sources)} has a runtime, a walltime and processors")
-    size = sum(vnode.resources[0] for vnode in machine) or processors or jobs.peak()
+    size = sum(vnode.resources[0] for vnode in machine) or processors or tally.machine or jobs.peak()
     jobs, refused = that_fit(machine, jobs) if machine else jobs.that_fit(size)
     if not len(jobs) and machine:
         raise UsageError(f"no job fits the {plural(len(machine), 'vnode')}: correct --vnodes or --pbsnodes")

@@ -88,7 +88,7 @@ def replay_through_hooks(
     if hooks.transport == "postgres":
         _import_psycopg()
     from softwalltime import resources
-    from softwalltime.accounting.files import expand
+    from softwalltime.accounting.folders import find_logs
     from softwalltime.cli.sources import STORE
     from softwalltime.emulation.through_hooks.alters import read_alters
     from softwalltime.emulation.through_hooks.comparison import compare
@@ -106,7 +106,7 @@ def replay_through_hooks(
         ordering=hooks.ordering,
     )  # fmt: skip
     ordering = None if hooks.ordering is None else drive_ordering(workload, hooks.ordering)
-    alters = read_alters(expand(Path(source) for source in sources if source != STORE))
+    alters = read_alters(find_logs(Path(source) for source in sources if source != STORE).files)
     results = {}
     # The baseline never predicts.
     specs = [spec for spec in fast if spec != BASELINE]

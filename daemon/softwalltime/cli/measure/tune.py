@@ -132,8 +132,8 @@ def choose_predictor(
     metrics: dict[str, list[Metrics]] = {}
     if newest:
         metrics, simulated, caution = _simulated(
-            newest_jobs(jobs, split.cut, newest), candidate_settings, processors, seeds or SEEDS, keep, processes,
-            minimum, settings,
+            newest_jobs(jobs, split.cut, newest), candidate_settings, processors or tally.machine or None,
+            seeds or SEEDS, keep, processes, minimum, settings,
         )  # fmt: skip
     advice = recommend(candidate_settings, metrics, caution) if metrics else Advice(None, ("Nothing was simulated.",))
     if output.form == "json":

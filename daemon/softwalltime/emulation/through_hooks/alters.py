@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from softwalltime.accounting import pbs
-from softwalltime.accounting.files import blocks, is_trace
+from softwalltime.accounting.fields import attributes
+from softwalltime.accounting.files import blocks
 from softwalltime.accounting.opening import OpenFile, opened
+from softwalltime.accounting.recognition import is_trace
 from softwalltime.accounting.values import epoch
 from softwalltime.errors import RecordError, SourceError
 
@@ -67,14 +69,14 @@ def _alters(lines: list[bytes], timed: bytes) -> Iterator[RecordedAlter]:
     """Return the alters in these records, with the time zone of another record."""
     try:
         kind, _, message = pbs.split(timed)
-        offset = epoch(pbs.attributes(message)[_TIMED[f";{kind};".encode()]]) - _stamp(timed)
+        offset = epoch(attributes(message)[_TIMED[f";{kind};".encode()]]) - _stamp(timed)
     except (RecordError, KeyError, ValueError):
         return
     offset = round(offset / _QUARTER) * _QUARTER
     for line in lines:
         try:
             _, job_id, message = pbs.split(line)
-            fields = pbs.attributes(message)
+            fields = attributes(message)
             time = _stamp(line) + offset
         except (RecordError, ValueError):
             continue
