@@ -30,6 +30,9 @@ LIBRARIES = (
     "/usr/lib64/faketime/libfaketimeMT.so.1",
     "/usr/local/lib/faketime/libfaketimeMT.so.1",
 )
+UNSHIFTABLE = ("tests/store/test_engine.py::test_what_fails_later_is_a_store_error_too[SET LOCAL statement_timeout",)
+"""Beginnings of the names of tests that fail under libfaketime at any time: a timeout of 1 ms of PostgreSQL does not
+end ``pg_sleep`` there."""
 OUTPUT_LINES = 60
 """Last lines of pytest's output to print where a test failed."""
 # libfaketime 0.9.10 subtracts the shift from the deadline of clock_nanosleep, also with DONT_FAKE_MONOTONIC.
@@ -104,9 +107,10 @@ def _run(clock: Clock, library: Path, tests: list[str]) -> subprocess.CompletedP
         "TZ": clock.zone,
     }
     pytest = [sys.executable, "-m", "pytest", "-q", "--tb=short", "--numprocesses=auto", "--maxprocesses=4"]
+    deselected = [f"--deselect={name}" for name in UNSHIFTABLE]
     with _shifted_postgres(shift) as packages:
         return subprocess.run(
-            [*pytest, "--dist=loadgroup", "--no-loadscope-reorder", *tests],
+            [*pytest, "--dist=loadgroup", "--no-loadscope-reorder", *deselected, *tests],
             env=os.environ | shift | {"PYTHONPATH": str(packages)},
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
