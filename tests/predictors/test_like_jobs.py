@@ -5,10 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softwalltime.errors import SoftwalltimeError
-from softwalltime.jobs import CompletedJob
+from softwalltime.jobs import ColdStart, CompletedJob
 from softwalltime.predictors.last_jobs import LastJobs
 from softwalltime.predictors.like_jobs import RecentJobs
 from softwalltime.predictors.registry import make
+from softwalltime.reasons import Reason
 from tests.samples import job
 
 WINDOW = 5
@@ -64,7 +65,6 @@ tied = st.lists(
         st.sampled_from([9, 10, 11]), st.integers(0, 3), st.sampled_from(["", "[2]", "[10]"]), st.sampled_from("st")
     ),
     max_size=9,
-    unique_by=lambda entry: entry,
 )
 
 
@@ -137,7 +137,7 @@ def test_least_and_window_have_their_documented_defaults() -> None:
 def test_jobs_that_did_not_run_teach_nothing_and_one_second_does(spec: str) -> None:
     predictor = make(spec)
     predictor.learn(job(runtime=0, walltime=1000, end=100))
-    assert not hasattr(predictor.predict(job(walltime=1000).submission, 200), "seconds")
+    assert isinstance(predictor.predict(job(walltime=1000).submission, 200), ColdStart)
     predictor.learn(job(runtime=1, walltime=1000, end=100))
     assert predictor.predict(job(walltime=1000).submission, 200).seconds == {"v1": 1, "v3": 901, "v4": 901}.get(spec, 1)
 
@@ -180,3 +180,40 @@ def test_the_threshold_lifts_nothing_above_it() -> None:
         predictor = make("percentile:least=1,threshold=0.5")
         predictor.learn(job(runtime=runtime, walltime=1000, end=100))
         assert predictor.predict(job(walltime=1000).submission, 200).seconds == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ("v1", Reason.NO_COMPLETED_JOBS), ("v2", Reason.NO_COMPLETED_JOBS),
+        ("v3", Reason.NO_COMPLETED_JOBS_WITH_WALLTIME), ("v4", Reason.NO_COMPLETED_JOBS_WITH_WALLTIME),
+        ("percentile", Reason.TOO_FEW_JOBS),
+    ],
+)  # fmt: skip
+def test_without_jobs_there_is_a_cold_start_with_its_reason(spec: str, reason: Reason) -> None:
+    cold = make(spec).predict(job(walltime=1000).submission, 200)
+    assert isinstance(cold, ColdStart)
+    assert cold.reason is reason
+    assert cold.basis
+
+
+def test_a_share_needs_a_walltime() -> None:
+    for spec in ("v3", "v4", "percentile:least=1"):
+        predictor = make(spec)
+        predictor.learn(job(runtime=100, walltime=1000, end=100))
+        for walltime in (None, 0):
+            cold = predictor.predict(job(walltime=walltime).submission, 200)
+            assert isinstance(cold, ColdStart)
+            assert cold.reason is Reason.NO_WALLTIME
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("window=3y", "write 30d, 12h, 90m or plain seconds"),
+        ("keys=user+user", "keys are one or more of user, project"),
+    ],
+)
+def test_errors_of_options_say_what_to_write(option: str, message: str) -> None:
+    with pytest.raises(SoftwalltimeError, match=message):
+        make(f"percentile:{option}")
