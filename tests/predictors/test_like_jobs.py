@@ -211,7 +211,7 @@ def test_a_share_needs_a_walltime() -> None:
     ("option", "message"),
     [
         ("window=3y", "write 30d, 12h, 90m or plain seconds"),
-        ("keys=user+user", "keys are one or more of user, project"),
+        ("keys=user+user", "keys are one or more of user, group"),
     ],
 )
 def test_errors_of_options_say_what_to_write(option: str, message: str) -> None:
