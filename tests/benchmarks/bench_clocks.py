@@ -82,6 +82,8 @@ def main() -> None:
         print("libfaketime is missing: install the package libfaketime", file=sys.stderr)
         sys.exit(2)
     names = os.environ.get("SOFTWALLTIME_BENCH_CLOCKS", ",".join(clock.name for clock in CLOCKS)).split(",")
+    if unknown := set(names) - {clock.name for clock in CLOCKS}:
+        sys.exit(f"no clock is called {', '.join(unknown)}; there are {', '.join(clock.name for clock in CLOCKS)}")
     clocks = [clock for clock in CLOCKS if clock.name in names]
     tests = os.environ.get("SOFTWALLTIME_BENCH_TESTS", "tests").split()
     rows, failed = [], False

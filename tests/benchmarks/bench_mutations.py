@@ -114,6 +114,8 @@ class Checkout:
 def main() -> None:
     """Print the survivors and a table; the exit status is 1 if tests fail without a mutation."""
     names = os.environ.get("SOFTWALLTIME_BENCH_GROUPS", ",".join(GROUPS)).split(",")
+    if unknown := set(names) - GROUPS.keys():
+        sys.exit(f"no group is called {', '.join(unknown)}; there are {', '.join(GROUPS)}")
     rows = []
     with tempfile.TemporaryDirectory() as scratch, embedded_postgres(Path(scratch) / "data", durable=False) as dsn:
         checkouts: queue.SimpleQueue[Checkout] = queue.SimpleQueue()
