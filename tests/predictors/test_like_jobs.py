@@ -217,3 +217,12 @@ def test_a_share_needs_a_walltime() -> None:
 def test_errors_of_options_say_what_to_write(option: str, message: str) -> None:
     with pytest.raises(SoftwalltimeError, match=message):
         make(f"percentile:{option}")
+
+
+def test_a_waiting_job_has_not_run_yet() -> None:
+    predictor = make("percentile:p=0,least=1")
+    for runtime, end in ((1, 100), (900, 101)):
+        predictor.learn(job(runtime=runtime, walltime=1000, end=end))
+    asked = job(walltime=1000).submission
+    assert predictor.predict(asked, 200) == predictor.predict(asked, 200, 0)
+    assert predictor.predict(asked, 200).seconds == 1
