@@ -2,7 +2,9 @@
 
 ``$SOFTWALLTIME_TEST_PBS [-u USER] COMMAND...`` must run a command where PBS's commands are on the path, as root or as a
 user; the server must be there for tests only, have the users alice, bob and carol, the queues of :data:`QUEUES` with
-``default_queue = route_q``, and keep job history.  What it has of hooks called ``softwalltime`` is replaced.
+``default_queue = route_q``, and keep job history.  What it has of hooks called ``softwalltime`` is replaced.  While the
+tests run, its first vnode has :data:`PROCESSORS` processors, whatever the machine has, and other vnodes have none;
+tests that need promised starts set strict ordering in its ``sched_config``.
 """
 
 import json
@@ -11,7 +13,8 @@ import re
 import shlex
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +24,10 @@ from typing import Any
 from tests.samples import ROOT
 
 RUNNER = "SOFTWALLTIME_TEST_PBS"
+PROCESSORS = 16
+"""Processors of the server while the tests run; jobs sleep, so that the machine needs no more than one."""
+WHOLE = f"select=1:ncpus={PROCESSORS}"
+"""What a job requests that runs alone."""
 HOOK = ROOT / "hooks" / "softwalltime_hook.py"
 EVENTS = ("queuejob", "postqueuejob", "modifyjob", "runjob")
 """All of our hook's; servers before OpenPBS 23 lack postqueuejob."""
@@ -32,6 +39,7 @@ QUEUES = {
     },
     "long": {"queue_type": "Execution", "resources_default.walltime": "24:00:00", "resources_min.walltime": "02:00:01"},
     "nodefault": {"queue_type": "Execution"},
+    "workq": {"queue_type": "Execution"},
     "route_q": {"queue_type": "Route", "route_destinations": "short"},
 }
 """Queues that the tests count on, with what matters of each; route_q leads to short and to long."""
@@ -116,6 +124,22 @@ class Lab:
     def wait(self, job: str, state: str, timeout: float = 30) -> dict[str, Any]:
         """Wait until the job is in that state (one of several letters)."""
         return until(lambda: (found := self.job(job))["job_state"] in state and found, timeout, f"{job} in {state}")
+
+    @contextmanager
+    def virtual_processors(self, count: int) -> Iterator[None]:
+        """Give the server's first vnode this number of processors, and other vnodes none, inside the context."""
+        before = {
+            name: vnode["resources_available"]["ncpus"]
+            for name, vnode in self.json("pbsnodes", "-a", "-F", "json")["nodes"].items()
+        }
+        for name in before:
+            self.qmgr(f"set node {name} resources_available.ncpus = {count}")
+            count = 0
+        try:
+            yield
+        finally:
+            for name, ncpus in before.items():
+                self.qmgr(f"set node {name} resources_available.ncpus = {ncpus}")
 
     def delete_jobs(self) -> None:
         """Delete all jobs with their history."""

@@ -70,18 +70,6 @@ def preset(lab: Lab, name: str, folder: Path, dsn: str) -> Iterator[None]:
         daemon.end(signal.SIGTERM)
 
 
-@contextmanager
-def virtual_processors(lab: Lab, count: int) -> Iterator[None]:
-    """The server's only node with this number of processors."""
-    (node,) = json.loads(lab.must("pbsnodes", "-a", "-F", "json"))["nodes"].items()
-    name, before = node[0], node[1]["resources_available"]["ncpus"]
-    lab.qmgr(f"set node {name} resources_available.ncpus = {count}")
-    try:
-        yield
-    finally:
-        lab.qmgr(f"set node {name} resources_available.ncpus = {before}")
-
-
 @dataclass(frozen=True, slots=True)
 class Compared:
     """One workload under one policy, as pbs_sched scheduled it and as the simulator does.

@@ -15,7 +15,7 @@ from softwalltime.policy.site import SitePolicy
 from softwalltime.service.live_values import LiveCounts, LiveValues
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.promise_watch import PromiseWatch
-from tests.acceptance.lab import Lab, until
+from tests.acceptance.lab import PROCESSORS, WHOLE, Lab, until
 from tests.live.remembered import remembering
 from tests.samples import ROOT
 from tests.samples import job as completed
@@ -63,12 +63,12 @@ class Live:
         self.values.look(int(time.time()))
 
 
-def test_waiting_and_running_jobs_and_arrays_are_altered(lab: Lab, connection: PbsConnection) -> None:
+def test_waiting_and_running_jobs_and_arrays_are_altered(lab: Lab, strict: None, connection: PbsConnection) -> None:
     options = ("-q", "short", "-l", "walltime=600")
-    running = lab.qsub(*options, "-l", "select=1:ncpus=16")
+    running = lab.qsub(*options, "-l", WHOLE)
     lab.wait(running, "R")
-    waiting = lab.qsub(*options, "-l", "select=1:ncpus=16")
-    array = lab.qsub(*options, "-l", "select=1:ncpus=16", "-J", "1-3")
+    waiting = lab.qsub(*options, "-l", WHOLE)
+    array = lab.qsub(*options, "-l", WHOLE, "-J", "1-3")
     live = Live(connection)
     live.learn(200)
     live.look()
@@ -86,16 +86,17 @@ def test_waiting_and_running_jobs_and_arrays_are_altered(lab: Lab, connection: P
 
 
 def test_a_look_reads_what_qstat_says(lab: Lab, connection: PbsConnection) -> None:
+    select = f"2:ncpus={PROCESSORS // 2 + 1}:mem=1gb"
     job = lab.qsub(
-        "-q", "short", "-l", "walltime=600", "-l", "select=2:ncpus=9:mem=1gb",
+        "-q", "short", "-l", "walltime=600", "-l", f"select={select}",
         "-A", "grant 7", "-N", "name", "-P", "plan",
     )  # fmt: skip
     (found,) = QueueWatch(connection).look(int(time.time()))
     submission = found.submission
     assert (submission.job_id, submission.user, submission.group, submission.queue) == (job, "alice", "alice", "short")
     assert (submission.account, submission.job_name, submission.project) == ("grant 7", "name", "plan")
-    assert (submission.walltime, submission.ncpus, submission.mem) == (600, 18, 2 * 2**30)
-    assert (submission.select, found.waits, found.soft_walltime) == ("2:ncpus=9:mem=1gb", True, None)
+    assert (submission.walltime, submission.ncpus, submission.mem) == (600, PROCESSORS + 2, 2 * 2**30)
+    assert (submission.select, found.waits, found.soft_walltime) == (select, True, None)
 
 
 def test_what_pbs_refuses_has_its_code(lab: Lab, connection: PbsConnection) -> None:
@@ -127,15 +128,17 @@ def test_an_account_needs_to_be_a_manager(lab: Lab, connection: PbsConnection) -
     assert lab.soft(job) == 60
 
 
-def test_the_guard_stops_short_values_while_the_top_job_is_late(lab: Lab, connection: PbsConnection) -> None:
+def test_the_guard_stops_short_values_while_the_top_job_is_late(
+    lab: Lab, strict: None, connection: PbsConnection
+) -> None:
     options = ("-q", "short", "-l", "walltime=600")
-    running = lab.qsub(*options, "-l", "select=1:ncpus=15", command=("/bin/sleep", "90"))
+    running = lab.qsub(*options, "-l", f"select=1:ncpus={PROCESSORS - 1}", command=("/bin/sleep", "90"))
     lab.wait(running, "R")
     live = Live(connection, guard=0, change_seconds=1)
     live.learn(60)
     live.look()
     assert lab.soft(running) == 60
-    top = lab.qsub(*options, "-l", "select=1:ncpus=16")
+    top = lab.qsub(*options, "-l", WHOLE)
     until(lambda: lab.job(top).get("estimated", {}).get("start_time"), 30, "a promise")
     live.look()
     small = lab.qsub("-h", *options, "-l", "select=1:ncpus=1")

@@ -14,7 +14,7 @@ from sqlalchemy import Engine, text
 
 from softwalltime.service.client import ask
 from softwalltime.store.start_times import read_expected
-from tests.acceptance.lab import Lab, until
+from tests.acceptance.lab import WHOLE, Lab, until
 
 pytestmark = pytest.mark.postgres
 
@@ -76,7 +76,7 @@ def publishing(lab: Lab, tmp_path: Path, database: str, engine: Engine) -> Itera
 def test_the_daemon_publishes_starts_and_survives_what_may_happen(
     lab: Lab, publishing: Publishing, engine: Engine
 ) -> None:
-    options = ("-q", "short", "-l", "walltime=600", "-l", "select=1:ncpus=16")
+    options = ("-q", "short", "-l", "walltime=600", "-l", WHOLE)
     running = lab.qsub(*options, command=("/bin/sleep", "600"))
     lab.wait(running, "R")
     first, second = (lab.qsub(*options, command=("/bin/sleep", "1")) for _ in range(2))
@@ -116,7 +116,7 @@ def test_the_daemon_publishes_starts_and_survives_what_may_happen(
 def test_a_job_that_its_user_holds_is_judged_from_its_release_on(
     lab: Lab, publishing: Publishing, engine: Engine
 ) -> None:
-    options = ("-q", "short", "-l", "walltime=600", "-l", "select=1:ncpus=16")
+    options = ("-q", "short", "-l", "walltime=600", "-l", WHOLE)
     running = lab.qsub(*options, command=("/bin/sleep", "600"))
     lab.wait(running, "R")
     job = lab.qsub(*options, command=("/bin/sleep", "1"))

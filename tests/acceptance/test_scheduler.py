@@ -1,7 +1,6 @@
 """The simulator's PBS cycle against the real pbs_sched, decision by decision, with the same sleeping jobs."""
 
 import re
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,28 +24,8 @@ FORMULA = "-(soft_walltime or walltime)"
 
 
 @pytest.fixture
-def sched_config(lab: Lab) -> Iterator[Callable[[str, str], None]]:
-    """Replace a pattern in sched_config and let pbs_sched read it; undo this at the end."""
-    path = lab.home / "sched_priv" / "sched_config"
-    before = path.read_text()
-
-    def write(text: str) -> None:
-        path.write_text(text)
-        lab.must("kill", "-HUP", (lab.home / "sched_priv" / "sched.lock").read_text().strip())
-        time.sleep(1)
-
-    def replace(pattern: str, by: str) -> None:
-        after = re.sub(pattern, by, path.read_text(), flags=re.MULTILINE)
-        assert by in after, f"sched_config has no {pattern}"
-        write(after)
-
-    yield replace
-    write(before)
-
-
-@pytest.fixture
-def processors(lab: Lab) -> int:
-    """Processors of the server's only node, which only this test uses."""
+def processors(lab: Lab, strict: None) -> int:
+    """Processors of the server's only node, which only this test uses; the queue is in strict order."""
     found = re.findall(r"resources_available\.ncpus = (\d+)", lab.must("pbsnodes", "-a"))
     assert len(found) == 1, "the comparison needs a server with one node"
     assert not lab.must("qselect", "-s", "EHQRTW"), "the comparison needs a server without jobs"

@@ -17,7 +17,7 @@ DEPTH = 6
 
 
 @pytest.fixture
-def depth(lab: Lab) -> Iterator[int]:
+def depth(lab: Lab, strict: None) -> Iterator[int]:
     """Top jobs of the server."""
     before = lab.run("qmgr", "-c", "list server backfill_depth").output
     lab.qmgr(f"set server backfill_depth = {DEPTH}")

@@ -11,16 +11,16 @@ from sqlalchemy import text
 
 from softwalltime.policy.steering import GAIN
 from softwalltime.store.engine import connect
-from tests.acceptance.lab import Lab, until
+from tests.acceptance.lab import WHOLE, Lab, until
 from tests.service.running import Daemon
 
 LIVE = '[live]\nmode = "on"\nevery = 5\nchange_seconds = 1\nchange_share = 0.01\n'
 POLICY = f'mode = "on"\nwaiting = "factor:0.5"\nrunning = "keep"\nsteer = 0.2\n{LIVE}'
-WIDE = ("-q", "short", "-l", "walltime=600", "-l", "select=1:ncpus=16")
+WIDE = ("-q", "short", "-l", "walltime=600", "-l", WHOLE)
 
 
 @pytest.fixture
-def daemon(lab: Lab, tmp_path: Path, database: str) -> Iterator[Daemon]:
+def daemon(lab: Lab, strict: None, tmp_path: Path, database: str) -> Iterator[Daemon]:
     lab.uninstall()
     daemon = Daemon(tmp_path, database, POLICY)
     # Where PBS is, whose log it reads; the process that talks to PBS is its own.

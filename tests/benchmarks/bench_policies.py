@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from softwalltime.text_table import table
 from tests.acceptance.lab import RUNNER, Lab
-from tests.acceptance.presets import POLICIES, Compared, compared, preset, virtual_processors
+from tests.acceptance.presets import POLICIES, Compared, compared, preset
 from tests.acceptance.sleeping import overestimated
 from tests.benchmarks.workload import empty_store, scratch_folder
 
@@ -41,7 +41,7 @@ def main() -> None:
     sleepers = overestimated(count, PROCESSORS, LOAD, SEED)
     found: dict[str, Compared] = {}
     lab.uninstall()
-    with virtual_processors(lab, PROCESSORS):
+    with lab.virtual_processors(PROCESSORS):
         for name in names:
             with scratch_folder() as folder, empty_store(folder) as (dsn, _), preset(lab, name, folder, dsn):
                 found[name] = compared(lab, sleepers, PROCESSORS, POLICIES[name], TIMEOUT)

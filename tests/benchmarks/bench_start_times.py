@@ -34,7 +34,6 @@ from softwalltime.service.client import NoAnswerError, ask
 from softwalltime.store.start_times import PublishedStart, read_expected
 from softwalltime.text_table import table
 from tests.acceptance.lab import RUNNER, Lab
-from tests.acceptance.presets import virtual_processors
 from tests.acceptance.sleeping import Sleeper, half_early, recorded, run
 from tests.benchmarks.workload import empty_store, scratch_folder
 from tests.samples import job
@@ -87,7 +86,7 @@ def main() -> None:
     count = int(os.environ.get("SOFTWALLTIME_BENCH_JOBS", "200"))
     sleepers = half_early(count, PROCESSORS, LOAD, SEED)
     lab.uninstall()
-    with scratch_folder() as folder, empty_store(folder) as (dsn, engine), virtual_processors(lab, PROCESSORS):
+    with scratch_folder() as folder, empty_store(folder) as (dsn, engine), lab.virtual_processors(PROCESSORS):
         remember(engine, half_early(HISTORY, PROCESSORS, LOAD, SEED + 1))
         with depth(lab, DEPTH), forecasting(lab, folder, dsn) as socket, sampled(engine) as samples:
             begin = time.monotonic()

@@ -103,3 +103,39 @@ def test_the_guard_is_on_for_the_job_that_is_late_for_longest_until_it_starts() 
     assert late_job(ledger.waiting, 2701, 600) == "1"
     ledger.look([], now=2702)
     assert late_job(ledger.waiting, 2702, 600) == ""
+
+
+def test_a_promise_expires_after_two_hours_and_a_lost_job_after_a_day() -> None:
+    ledger = PromiseLedger()
+    ledger.look([waits("stays", 1000), waits("goes", 1000)], now=0)
+    assert len(ledger) == 2
+    assert not ledger.look([waits("stays", 1000)], now=8200)
+    assert outcomes(ledger.look([waits("stays", 1000)], now=8201)) == [("stays", Outcome.WITHDRAWN, 0)]
+    assert len(ledger) == 1
+    assert not ledger.look([], now=8200 + 86400)
+    assert outcomes(ledger.look([], now=8201 + 86400)) == [("goes", Outcome.WITHDRAWN, 0)]
+    assert len(ledger) == 0
+
+
+def test_a_start_at_the_second_of_the_promise_is_its_start() -> None:
+    ledger = PromiseLedger()
+    ledger.look([waits("1", 1000)], now=500)
+    ledger.look([], now=600)
+    assert ledger.found("1", 499) is None
+    found = ledger.found("1", 500)
+    assert found is not None
+    assert found.outcome == Outcome.KEPT
+    assert ledger.found("never seen", 500) is None
+
+
+def test_a_promise_for_this_very_second_is_past() -> None:
+    ledger = PromiseLedger()
+    assert not ledger.look([waits("1", 500)], now=500)
+    assert [promise.last for promise in ledger.look([waits("1", 501)], now=500)] == [501]
+
+
+def test_a_start_that_pbs_does_not_show_is_now() -> None:
+    ledger = PromiseLedger()
+    ledger.look([QueuedJob("1", True, 1000, None, "q", 7)], now=500)
+    (started,) = ledger.look([runs("1", None)], now=900)
+    assert (started.started, started.queue, started.ncpus, started.promised_at) == (900, "q", 7, 500)

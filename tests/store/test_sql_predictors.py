@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, text
 
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
@@ -106,3 +106,18 @@ def test_predict_finds_each_by_its_names(loaded: tuple[Engine, Workload]) -> Non
             different, rows = connection.execute(text(same)).one()
         assert different == 0
         assert rows > 0
+
+
+@pytest.mark.parametrize("keys", ["user", "user+project+walltime"])
+def test_the_window_of_sql_and_python_has_the_same_first_and_last_second(connection: Connection, keys: str) -> None:
+    # Another job is older than the window by one second, and only SQL knows one that ends after the request.
+    shares = {899: 100, 900: 200, 990: 300, 1000: 400, 1001: 800}
+    jobs = [job(job_id=f"{end}.srv", runtime=runtime, walltime=1000, end=end) for end, runtime in shares.items()]
+    add_jobs(connection, jobs)
+    predictor = make(f"percentile:p=0,keys={keys},window=100,least=1")
+    for completed in jobs[:3]:
+        predictor.learn(completed)
+    for p, expected in ((0, 200), (100, 400)):
+        call = f"softwalltime.percentile('alice', 'p', 1000, 1000, {p}, '{keys}', 100, 1)"
+        assert connection.execute(text(f"SELECT {call}")).scalar_one() == expected
+    assert predictor.predict(jobs[0].submission, 1000).seconds == 200

@@ -160,7 +160,7 @@ def write_logs(jobs: Iterable[CompletedJob], folder: Path, zone: tzinfo) -> tupl
                     if stream is not None:
                         stream.close()
                     # When summer time ends, an hour occurs twice, but no day does: records stay in day order.
-                    stream = (folder / day).open("a", encoding="utf-8", newline="\n")
+                    stream = (folder / day).open("x", encoding="utf-8", newline="\n")
                     files += 1
                     current = day
                 stream.write(record)

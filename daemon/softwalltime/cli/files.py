@@ -53,7 +53,8 @@ def _copy(root: Path, names: list[str], folder: Path) -> None:
         for name in names:
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes((root / name).read_bytes())
+            with target.open("xb") as stream:
+                stream.write((root / name).read_bytes())
     except OSError as error:
         raise SourceError(f"{error.filename}: cannot be written: {error.strerror}") from error
     click.echo(f"{folder}: {len(names)} file{'s' * (len(names) > 1)}")

@@ -1,8 +1,11 @@
 """The folder that the hook is imported from: its files and their permissions."""
 
+import errno
 import os
 import stat
+import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from softwalltime.deployment import configuration
@@ -72,14 +75,15 @@ def write(plan: InstallationPlan, folder: Path) -> list[Path]:
 
 def _replace(file: Path, content: str) -> None:
     """Write beside the file and rename: no reader gets half a file, and no symbolic link is followed."""
-    beside = _beside(file)
-    beside.unlink(missing_ok=True)
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _mode(file.name))
-    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+    # A name of its own: another command may write the same file at the same moment.
+    with tempfile.NamedTemporaryFile(
+        "w", dir=file.parent, prefix=_unfinished(file), encoding="utf-8", delete=False
+    ) as stream:
         stream.write(content)
         stream.flush()
+        os.fchmod(stream.fileno(), _mode(file.name))
         os.fsync(stream.fileno())
-    beside.rename(file)
+    Path(stream.name).rename(file)
 
 
 def read_state(folder: Path) -> str:
@@ -111,10 +115,10 @@ def write_state(folder: Path, text: str) -> None:
             folder.mkdir(mode=0o755, parents=True, exist_ok=True)
             _refuse_open_folder(folder)
             _replace(file, text + "\n")
-        elif file.exists():
-            file.unlink()
-            if not any(folder.iterdir()):
-                folder.rmdir()
+        else:
+            with suppress(FileNotFoundError):
+                file.unlink()
+                _remove_empty(folder)
     except OSError as error:
         raise SourceError(f"{error.filename or file}: cannot be written: {error.strerror}{_hint(error)}") from error
 
@@ -144,9 +148,9 @@ def _closed(file: Path, mode: int) -> bool:
     return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & ~mode
 
 
-def _beside(file: Path) -> Path:
-    """Return the path that a file is written to before it is renamed."""
-    return file.with_name(f".{file.name}.new")
+def _unfinished(file: Path) -> str:
+    """Return how the names begin that a file has while it is written."""
+    return f".{file.name}.new"
 
 
 def _refuse_open_folder(folder: Path) -> None:
@@ -160,10 +164,19 @@ def _refuse_open_folder(folder: Path) -> None:
         )
 
 
+def _remove_empty(folder: Path) -> None:
+    try:
+        folder.rmdir()
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
+            raise
+
+
 def files_in(folder: Path) -> list[Path]:
     """Return those of our files that exist, also half written ones and dangling links."""
     files = [folder / name for name in (SCRIPT, CONFIGURATION, STATEMENTS)]
-    return [each for file in files for each in (file, _beside(file)) if os.path.lexists(each)]
+    unfinished = [path for file in files for path in sorted(folder.glob(f"{_unfinished(file)}*"))]
+    return [file for file in files if os.path.lexists(file)] + unfinished
 
 
 def remove_files(folder: Path, more: Sequence[Path] = ()) -> list[Path]:
@@ -175,9 +188,9 @@ def remove_files(folder: Path, more: Sequence[Path] = ()) -> list[Path]:
     removed = files_in(folder)
     try:
         for file in (*removed, *more):
-            file.unlink()
-        if removed and not any(folder.iterdir()):
-            folder.rmdir()
+            file.unlink(missing_ok=True)
+        if removed:
+            _remove_empty(folder)
     except OSError as error:
         raise SourceError(f"{error.filename or folder}: cannot be removed: {error.strerror}{_hint(error)}") from error
     return [*removed, *more]

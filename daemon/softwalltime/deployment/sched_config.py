@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import stat
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,22 +137,25 @@ def rewrite(file: Path, before: str, after: str) -> None:
     refuse_open(file)
     # A link to the file stays a link.
     target = Path(os.path.realpath(file))
-    beside = target.with_name(f".{target.name}.softwalltime")
+    beside: Path | None = None
     try:
-        beside.unlink(missing_ok=True)
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        # A name of its own: another command may rewrite the same file at the same moment.
+        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.softwalltime.", dir=target.parent)
+        beside = Path(name)
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape", newline="") as stream:
             stream.write(after)
             stream.flush()
             _copy_attributes(target, stream.fileno())
             os.fsync(stream.fileno())
         if read(target) != before:
-            beside.unlink()
             raise SourceError(f"{file}: changed by somebody else meanwhile; run this again")
         beside.replace(target)
+        beside = None
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise SourceError(f"{file}: cannot be written: {error.strerror}; run this as root on its host") from error
+    finally:
+        if beside is not None:
+            beside.unlink()
 
 
 def refuse_open(file: Path) -> None:

@@ -70,8 +70,6 @@ class LikeJobs:
 
     def since(self, oldest: int) -> list[float]:
         """Return the values of the jobs that ended at ``oldest`` or later, in ascending order."""
-        if not self.by_end or self.by_end[0][0] >= oldest:
-            return self.sorted
         # Remove old values from a copy only: the next prediction may be for an earlier time.
         values = self.sorted.copy()
         for end, value in self.by_end:

@@ -5,8 +5,11 @@ key names cannot be found by trial.  The key is in a file, because all users of 
 """
 
 import hmac
+import os
 import secrets
 import stat
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from softwalltime.errors import SourceError
@@ -41,8 +44,7 @@ def read_key(file: Path) -> bytes:
     """
     try:
         if not file.exists():
-            file.touch(mode=0o600, exist_ok=False)
-            file.write_text(secrets.token_hex(32) + "\n", encoding="ascii")
+            _create(file)
         status = file.stat()
         problem = "" if stat.S_ISREG(status.st_mode) else "not a regular file"
         key = b"" if problem else file.read_bytes()[: LONGEST_KEY + 2].strip()
@@ -57,3 +59,13 @@ def read_key(file: Path) -> bytes:
     if problem:
         raise SourceError(f"{file}: no key for pseudonyms: {problem}; name a new file, which will be created")
     return key
+
+
+def _create(file: Path) -> None:
+    """Write a random key to a file, readable by its owner only; a file that another process creates first stays."""
+    with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=f".{file.name}.", encoding="ascii") as unfinished:
+        unfinished.write(secrets.token_hex(32) + "\n")
+        unfinished.flush()
+        # A link appears with the whole key, and never replaces a file.
+        with suppress(FileExistsError):
+            os.link(unfinished.name, file)

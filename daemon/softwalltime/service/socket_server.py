@@ -138,11 +138,12 @@ class SocketServer:
             return
         for connection in list(self._open.values()):
             self._close(connection)
+        # Before the listener is closed: from then on the path may be another daemon's.
+        with suppress(OSError):
+            self.path.unlink()
         self._epoll.close()
         for each in (self._listener, self._woken, self._wake):
             each.close()
-        with suppress(OSError):
-            self.path.unlink()
 
     def _accept(self) -> None:
         for _ in range(ROUND):

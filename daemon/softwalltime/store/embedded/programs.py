@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -85,7 +86,7 @@ def find_programs(account: pwd.struct_passwd) -> Programs:
     copy = _COPIES / f"postgresql-{version(_PACKAGE)}"
     programs = Programs(copy / _PROGRAMS, account)
     if not _works(programs):
-        _copy(site, copy)
+        _copy(site, copy, account)
     return programs
 
 
@@ -94,8 +95,10 @@ def server_account(home: Path) -> pwd.struct_passwd:
 
     :raises StoreError: if ``home`` is someone else's, or root finds no account to run it.
     """
+    owner = None
+    with suppress(FileNotFoundError):
+        owner = home.lstat().st_uid
     try:
-        owner = home.lstat().st_uid if home.exists() else None
         if os.geteuid() != 0:
             account = pwd.getpwuid(os.geteuid())
             if owner not in (None, account.pw_uid):
@@ -120,7 +123,7 @@ def _works(programs: Programs) -> bool:
         return False
 
 
-def _copy(site: Path, copy: Path) -> None:
+def _copy(site: Path, copy: Path, account: pwd.struct_passwd) -> None:
     _COPIES.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=_COPIES))
     try:
@@ -132,8 +135,14 @@ def _copy(site: Path, copy: Path) -> None:
         for path in (partial, *partial.rglob("*")):
             if not path.is_symlink():
                 path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
-        shutil.rmtree(copy, ignore_errors=True)
-        partial.rename(copy)
+        try:
+            partial.rename(copy)
+        except OSError:
+            # Another process has made a copy meanwhile, and may be using it; one that does not work is of no use.
+            if _works(Programs(copy / _PROGRAMS, account)):
+                return
+            shutil.rmtree(copy)
+            partial.rename(copy)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 

@@ -245,9 +245,11 @@ def _errors_translated(data_dir: Path) -> Iterator[None]:
 
 
 def _make_folder(data_dir: Path) -> None:
-    if not data_dir.exists():
-        data_dir.mkdir(parents=True)
-        data_dir.chmod(0o755 if os.geteuid() == 0 else 0o700)
+    # Another process may create it at the same moment.
+    with suppress(FileExistsError):
+        data_dir.mkdir(mode=0o700, parents=True)
+        if os.geteuid() == 0:
+            data_dir.chmod(0o755)
     if data_dir.stat().st_uid != os.geteuid():
         raise StoreError(f"{data_dir} belongs to another user: give a --data-dir of your own")
 
