@@ -231,6 +231,7 @@ class PredictionDaemon:
             exchange_times=handler.metrics.exchanges.histogram(),
             live=self.live.status(),
             notices=predictions.notices(),
+            failures=predictions.failures,
             shadows_skipped=self.shadows.skipped,
             starts=self.starts.status(),
         )

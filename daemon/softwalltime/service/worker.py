@@ -218,7 +218,6 @@ class Worker:
         begin = self._monotonic()
         # A fresh one for each attempt: the store may fail half-way, and no job must be learnt twice.
         predictions = wanted.fresh()
-        histories = [predictor.history for predictor in predictions.predictors]
         now = int(self._clock())
         with engine.begin() as connection:
             set_teaching(connection, predictions.teaching)
@@ -227,7 +226,8 @@ class Worker:
             engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection,
         ):
             newest = last_id(connection)
-            jobs = read_history(connection, *together(connection, histories, now), now, predictions.teaching)
+            wanted_jobs = together(connection, predictions.histories, now)
+            jobs = read_history(connection, *wanted_jobs, now, predictions.teaching)
             predictions.learn(self._until_stopped(jobs))
         self._last_id = newest
         if predictions.fit_seconds is not None:
@@ -351,15 +351,10 @@ class Worker:
 
 
 def _fit(predictions: PredictionService, now: int) -> None:
-    """Fit the predictors; they stay unchanged if that fails."""
+    """Fit the predictors; one that fails continues unchanged."""
     begin = time.monotonic()
-    try:
-        predictions.fit(now)
-    # A predictor of another package may fail in any way.
-    except Exception:
-        log.exception("a predictor cannot be fitted; it continues unchanged")
-    else:
-        log.info("fitted predictors in %.1f s", time.monotonic() - begin)
+    predictions.fit(now)
+    log.info("fitted predictors in %.1f s", time.monotonic() - begin)
 
 
 def together(connection: Connection, histories: Collection[History], now: int) -> tuple[int | None, int | None]:
