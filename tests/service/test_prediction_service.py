@@ -220,3 +220,17 @@ def test_decisions_wait_for_the_store_and_the_oldest_are_dropped_and_counted() -
     asked.decisions.extend([first] * (KEPT - 3))
     ask(asked)
     assert (len(asked.decisions), asked.dropped) == (KEPT, 1)
+
+
+def test_a_job_is_learnt_in_the_second_of_its_end_and_not_before() -> None:
+    now = 1000
+    predictions = PredictionService(SitePolicy(mode="on", waiting="v1"), clock=lambda: float(now))
+    predictions.learn([job(job_id="1.srv", end=1000), job(job_id="2.srv", end=1001), job(job_id="3.srv", end=1006)])
+    assert (predictions.learnt, predictions.from_the_future) == (1, 2)
+    now = 1001
+    predictions.learn([job(job_id="4.srv", end=900)])
+    assert (predictions.learnt, predictions.from_the_future) == (3, 1)
+    predictions.answering.predict("v1", job().submission, 1005)
+    assert predictions.from_the_future == 1
+    predictions.answering.predict("v1", job().submission, 1006)
+    assert (predictions.learnt, predictions.from_the_future) == (4, 0), "by the time of a question"
