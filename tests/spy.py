@@ -12,7 +12,7 @@ import pytest
 from softwalltime.events import Ended, Event
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.predictors import registry
-from softwalltime.predictors.base import Options, Predictor
+from softwalltime.predictors.base import History, Options, Predictor
 from softwalltime.replay.workload import Workload
 from tests.samples import ROOT
 
@@ -75,6 +75,41 @@ class FileSpy(ObservingSpy):
         self.entries = _File(Path(os.environ["SPY_FILE"]))
 
 
+class FailingSpy(FileSpy):
+    """Fails in the steps that the environment names, after it has written down what it was asked or told."""
+
+    name: ClassVar[str] = "failing-spy"
+
+    def _fail(self, step: str) -> None:
+        if step in os.environ["SPY_FAILS"].split(","):
+            raise ArithmeticError(f"no {step}")
+
+    @property
+    def history(self) -> History:
+        self._fail("history")
+        return super().history
+
+    @property
+    def notice(self) -> str:
+        self._fail("notice")
+        return ""
+
+    def learn(self, job: CompletedJob) -> None:
+        super().learn(job)
+        self._fail("learn")
+
+    def observe(self, event: Event) -> None:
+        super().observe(event)
+        self._fail("observe")
+
+    def fit(self, now: int) -> None:
+        self._fail("fit")
+
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+        self._fail("predict")
+        return super().predict(submission, now, elapsed)
+
+
 class _File(list[Entry]):
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -96,7 +131,9 @@ def file_spy_environment(folder: Path) -> dict[str, str]:
     metadata = folder / "spies" / "spies-1.dist-info"
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: spies\nVersion: 1\n")
-    (metadata / "entry_points.txt").write_text("[softwalltime.predictors]\nfile-spy = tests.spy:FileSpy\n")
+    (metadata / "entry_points.txt").write_text(
+        "[softwalltime.predictors]\nfile-spy = tests.spy:FileSpy\nfailing-spy = tests.spy:FailingSpy\n"
+    )
     (folder / "spied").touch()
     return {"PYTHONPATH": f"{metadata.parent}:{ROOT}", "SPY_FILE": str(folder / "spied")}
 

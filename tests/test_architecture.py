@@ -21,6 +21,7 @@ ALLOWED = {
     "reasons": set(),
     "jobs": {"quantiles", "reasons", "states"},
     "events": {"jobs"},
+    "drive": {"events", "jobs", "predictors", "reasons"},
     "resources": {"errors"},
     "validation": {"errors"},
     "settings": {"errors", "states", "validation"},
@@ -47,6 +48,7 @@ ALLOWED = {
     "live": {"accounting", "errors", "jobs", "pbs_conf", "policy", "reasons", "validation"},
     "service": {
         "accounting",
+        "drive",
         "errors",
         "events",
         "extras",

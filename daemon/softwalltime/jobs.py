@@ -249,6 +249,7 @@ class CurrentJob:
     """A job that waits or runs: its submission with all alters since, and how far it has come.
 
     ``start`` is ``None`` while it waits; ``etime`` is ``None`` while it may not run yet, being held for instance.
+    ``recorded_at`` is when it was queued, started or requeued by the record that says so; ``None``: it does not say.
     """
 
     submission: Submission
@@ -257,6 +258,7 @@ class CurrentJob:
     qtime: int | None = None
     etime: int | None = None
     soft_walltime: int | None = None
+    recorded_at: int | None = None
 
 
 UNSET = -1

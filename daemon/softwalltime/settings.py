@@ -53,11 +53,18 @@ class Settings(BaseSettings):
         default=tuple(state for state in State if state in TEACHING),
         description="states of completed jobs from which predictors learn",
     )
-    keep_days: int = Field(default=1096, ge=0, description="days to keep jobs and predictions in the store; 0: forever")
-    keep_jobs_per_user: int = Field(default=0, ge=0, description="greatest number of jobs to keep per user; 0: all")
+    keep_days: int = Field(
+        default=1096, ge=0, le=36_525, description="days to keep jobs and predictions in the store; 0: forever"
+    )
+    keep_jobs_per_user: int = Field(
+        default=0, ge=0, le=2**31 - 1, description="greatest number of jobs to keep per user; 0: all"
+    )
     server: str = Field(default="", description="name of the PBS server in the store; empty: from the job ids")
     refresh_seconds: int = Field(
-        default=3600, ge=1, description="seconds between refreshes of the figures behind the monitoring views"
+        default=3600,
+        ge=1,
+        le=366 * 86_400,
+        description="seconds between refreshes of the figures behind the monitoring views",
     )
     metrics: str | None = Field(
         default=None, description="address for Prometheus, such as 127.0.0.1:9105; default: no metrics"
@@ -88,6 +95,13 @@ class Settings(BaseSettings):
         if name and not SERVER_NAME.fullmatch(name):
             raise ValueError("not a server name: use letters, digits, '.', '-' and '_'")
         return name
+
+    @field_validator("data_dir", "socket", "accounting")
+    @classmethod
+    def _without_null(cls, path: Path | None) -> Path | None:
+        if path is not None and "\0" in str(path):
+            raise ValueError("must not contain a null character")
+        return path
 
     @field_validator("data_dir")
     @classmethod
@@ -157,32 +171,42 @@ def _another_users(file: Path) -> bool:
 
 
 def _read_file(file: Path) -> dict[str, Any]:
+    """Return the contents of a settings file.
+
+    :raises UsageError: if it cannot be read, is not TOML, or has an unknown key.
+    """
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        contents = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"settings file {file}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"settings file {file}: not UTF-8 at byte {error.start}") from error
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError as error:
+        raise UsageError(f"settings file {file}: not TOML: nested too deeply") from error
+    # tomllib raises a bare ValueError for a number of more than 4,300 digits.
+    except ValueError as error:
         raise UsageError(f"settings file {file}: not TOML: {error}") from error
+    for key in contents:
+        # pydantic-settings accepts a key in another case, and names the key of the model in its errors.
+        if key not in Settings.model_fields:
+            meant = hint(key.lower(), Settings.model_fields)
+            raise UsageError(f"settings file {file}: unknown key {repr(key)[1:-1]}; {meant}")
+    return contents
 
 
 def _explain(error: ValidationError, given: dict[str, object], files: dict[Path, dict[str, Any]]) -> str:
     """Return the first error in one line."""
     first = error.errors()[0]
     key = str(first["loc"][0])
-    variable = f"{_PREFIX}{key.upper()}"
+    file = next((file for file, content in files.items() if key in content), None)
     if key in given:
         where = f"--{key.replace('_', '-')}"
-    elif os.environ.get(variable):
-        where = variable
+    elif file is None or os.environ.get(f"{_PREFIX}{key.upper()}"):
+        where = f"{_PREFIX}{key.upper()}"
     else:
-        where = f"settings file {next(file for file, content in files.items() if key in content)}"
-    field = Settings.model_fields.get(key)
-    if field is None:
-        return f"{where}: unknown key {key}; {hint(key, Settings.model_fields)}"
+        where = f"settings file {file}"
     path = ".".join(map(str, first["loc"]))
-    value = f" = {first['input']!r}" if field.repr else ""
+    value = f" = {first['input']!r}" if Settings.model_fields[key].repr else ""
     return f"{where}: {path}{value}: {plain(first['msg'])}"
 
 

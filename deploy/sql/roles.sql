@@ -60,6 +60,7 @@ BEGIN
             ('live_states',       'SELECT, INSERT, DELETE',         NULL,                             NULL),
             ('predictions',       'SELECT, INSERT, DELETE',         NULL,                             NULL),
             ('promises',          'SELECT, INSERT, UPDATE, DELETE', NULL,                             NULL),
+            ('queue_changes',     'SELECT',                         NULL,                             NULL),
             ('submission_attributes', 'SELECT, INSERT, UPDATE, DELETE', 'SELECT, INSERT, UPDATE',     NULL),
             ('teaching_states',   'SELECT, INSERT, DELETE',         'SELECT, INSERT, DELETE',         'SELECT')
         ) AS rights (name, daemon, ingest, hook)

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from softwalltime.drive import PredictorFailure
 from softwalltime.service.metrics import MetricsEndpoint
 from softwalltime.service.status import DecisionCount, LiveStatus, StartsStatus
 from softwalltime.store.quality import Quality, WaitOfSize
@@ -41,6 +42,7 @@ def metrics() -> dict[str, set[str]]:
         waits=(WaitOfSize("65 or more", True, 30, 20_000.0, 300, 10_000.0),),
         live=LiveStatus("on", steer=0.2),
         starts=StartsStatus("on", taken=1),
+        failures=(PredictorFailure("v1", "learn", 1, "KeyError: 'x'"),),
     )
     endpoint = MetricsEndpoint(("127.0.0.1", 0), lambda: status)
     try:

@@ -50,6 +50,20 @@ def test_the_event_decides_which_predictor_is_asked(kind: Kind, spec: str, secon
 
 
 @pytest.mark.parametrize(
+    ("kind", "seconds", "reason"),
+    [
+        (Kind.SUBMITTED, None, Reason.GUARD),
+        (Kind.ALTERED, None, Reason.GUARD),
+        # A job that starts delays nobody by the value that it waited with.
+        (Kind.STARTED, 900, Reason.PREDICTED),
+    ],
+)
+def test_the_guard_is_for_waiting_jobs_only(kind: Kind, seconds: int | None, reason: Reason) -> None:
+    decision = decided(kind, of=terms()._replace(guarded=True), r=900)
+    assert (decision.soft_walltime, decision.reason) == (seconds, reason)
+
+
+@pytest.mark.parametrize(
     ("of", "walltime", "min_walltime", "reason"),
     [
         (terms("off"), 3600, None, Reason.POLICY_OFF),

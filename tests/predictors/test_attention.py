@@ -1,6 +1,7 @@
 """The learned attention: numpy and compiled alike, features known at submission, the file of weights."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -17,7 +18,7 @@ from softwalltime.predictors.learned.distribution import REACHES, SIZE, best_bin
 from softwalltime.predictors.learned.features import JOB_FEATURES, LARGEST, PAIR_FEATURES, WIDTHS
 from softwalltime.predictors.learned.gather import gather
 from softwalltime.predictors.learned.mixture import smears
-from softwalltime.predictors.learned.network import Weights, dump, load, parse, untrained
+from softwalltime.predictors.learned.network import MAX_BYTES, Weights, dump, load, parse, untrained
 from softwalltime.predictors.learned.options import CalibratedOptions
 from softwalltime.predictors.learned.similarity import Estimate, Known, estimate_runtime
 from softwalltime.predictors.learned.user_jobs import MOST, SUBMITTED
@@ -274,3 +275,21 @@ def test_an_estimate_is_a_distribution_without_any_past_job() -> None:
     estimate: Estimate = attention.estimate_runtime(known, random_weights())
     assert len(estimate.jobs) == 0
     assert estimate.shares.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "pipe", "."])
+def test_weights_that_are_no_regular_file_are_refused_at_once(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    with pytest.raises(OptionError, match=r"cannot be read: .*(not a regular file|directory)"):
+        load(name)
+
+
+def test_a_file_that_is_too_large_for_weights_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "large.json"
+    with file.open("wb") as stream:
+        stream.truncate(MAX_BYTES + 1)
+    with pytest.raises(OptionError, match="is larger than 16,777,216 bytes"):
+        load(str(file))

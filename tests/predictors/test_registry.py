@@ -132,3 +132,12 @@ def test_the_main_option_may_stand_without_its_name() -> None:
         make("factor:share=0.25,0.5")
     with pytest.raises(OptionError, match="share=2: should be less than or equal to 1"):
         make("factor:2")
+
+
+@pytest.mark.parametrize("predictor", registry.available(), ids=lambda predictor: predictor.name)
+def test_no_option_takes_a_number_that_is_not_finite(predictor: type[Predictor]) -> None:
+    for name, field in predictor.options_type.model_fields.items():
+        if field.annotation is float or field.annotation == float | None:
+            for value in ("inf", "-inf", "nan", "1e999"):
+                with pytest.raises(OptionError, match=name):
+                    registry.make(f"{predictor.name}:{name}={value}")

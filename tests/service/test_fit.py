@@ -75,15 +75,7 @@ def predicted(service: PredictionService) -> float | None:
 
 def test_answers_and_learning_continue_while_a_predictor_is_copied_and_fitted(service: PredictionService) -> None:
     service.learn([job(end=n) for n in range(500, 503)])
-    failed: list[Exception] = []
-
-    def fit() -> None:
-        try:
-            service.fit(1000)
-        except ArithmeticError as error:
-            failed.append(error)
-
-    thread = Thread(target=fit, daemon=True)
+    thread = Thread(target=service.fit, args=[1000], daemon=True)
     thread.start()
     for where in ("copy", "fit"):
         assert AT[where].wait(PATIENT)
@@ -94,8 +86,8 @@ def test_answers_and_learning_continue_while_a_predictor_is_copied_and_fitted(se
         GO[where].set()
     thread.join(PATIENT)
     if Slow.fails:
-        assert len(failed) == 1
-        (slow,) = service.predictors
+        assert [(failure.step, failure.count) for failure in service.failures] == [("fit", 1)]
+        (slow,) = service.answering.predictors
         assert isinstance(slow, Slow)
         assert slow.learnt == 5, "the original lacks nothing"
         assert predicted(service) is None

@@ -1,6 +1,7 @@
 """Follow accounting logs while they are written."""
 
 import gzip
+import logging
 import shutil
 import subprocess
 import sys
@@ -18,13 +19,13 @@ from sqlalchemy import Engine, event
 
 from softwalltime.accounting.writer import records
 from softwalltime.service import follow as following
-from softwalltime.service.follow import Follower, follow
+from softwalltime.service.follow import SUMS, Follower, follow
 from softwalltime.states import TEACHING
 from softwalltime.store.engine import connect
 from softwalltime.store.jobs import read_jobs as read_stored
 from softwalltime.store.logs import read_malformed
 from tests.samples import job
-from tests.service.log_helpers import RECORDED, append, command, count_stored, ended, logged_errors
+from tests.service.log_helpers import RECORDED, Clock, append, command, count_stored, ended, logged_errors
 from tests.service.running import until
 from tests.service.stored import assert_as_the_log
 
@@ -216,3 +217,26 @@ def test_a_poll_of_thousands_of_known_logs_needs_few_queries(tmp_path: Path, eng
     assert follower.poll(engine) == 1
     assert any(statement.startswith("INSERT INTO softwalltime.log_positions") for statement in statements)
     assert not any("FROM softwalltime.log_positions" in statement for statement in statements), "positions are cached"
+
+
+def test_stored_jobs_are_logged_once_an_hour_with_their_sums(
+    engine: Engine, folder: Path, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "softwalltime.service.follow")
+    follower = Follower(folder, clock=clock)
+    first = follower.poll(engine)
+    for number in range(1, 5):
+        clock.now += 60
+        append(folder / "20261120", ended(number))
+        follower.poll(engine)
+    clock.now += SUMS
+    follower.poll(engine)
+
+    def jobs(level: int) -> list[int]:
+        return [vars(record)["jobs"] for record in caplog.records if record.levelno == level]
+
+    assert jobs(logging.DEBUG) == [first, 1, 1, 1, 1]
+    assert jobs(logging.INFO) == [first, 4], "the first poll, and then the sum of an hour"
+    clock.now += SUMS
+    follower.poll(engine)
+    assert len(jobs(logging.INFO)) == 2, "nothing was stored"

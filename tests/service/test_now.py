@@ -34,6 +34,7 @@ def record(kind: str, message: str = "", job_id: str = "1.srv") -> str:
 
 Q = record("Q", f"{HEAD} {RESOURCES} ")
 S = record("S", f"{HEAD} start=200 {RESOURCES} ")
+S2 = record("S", f"{HEAD} start=300 {RESOURCES} ")
 R = record("R", f"{HEAD} start=200 {RESOURCES} end=250 Exit_status=-11 run_count=1")
 E = record("E", f"{HEAD} start=200 {RESOURCES} end=300 Exit_status=0 run_count=1")
 D = record("D", "requestor=root@srv")
@@ -271,6 +272,48 @@ def test_the_end_of_yesterdays_log_may_be_read_after_the_start_of_todays(engine:
     # The number of the third job was reused.
     store(engine, tmp_path / DAY, first + D + D.replace("1.srv", "3.srv"))
     assert current(engine).keys() == {"2.srv", "3.srv"}
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("records", "start"),
+    [
+        # As read: start after requeue, queued after start, start after deletion, all written in the other order.
+        ([Q, R, S], None),
+        ([S, Q], 200),
+        ([Q, R, S2, S], 300),
+        ([S2, R, S], 300),
+        ([Q, S2, Q], 300),
+    ],
+)
+def test_of_records_read_in_the_wrong_order_the_later_one_counts(
+    engine: Engine, tmp_path: Path, records: list[str], start: int | None, pieces: int
+) -> None:
+    content = ""
+    for first in range(0, len(records), -(-len(records) // pieces)):
+        content += "".join(records[first : first + -(-len(records) // pieces)])
+        store(engine, tmp_path / DAY, content)
+    assert current(engine) == {"1.srv": (start, 3600, None)}
+
+
+def test_a_start_read_after_the_deletion_that_was_written_later_is_ignored(engine: Engine, tmp_path: Path) -> None:
+    store(engine, tmp_path / DAY, Q + D.replace("10:00:00", "10:00:05") + S + SOFT)
+    assert current(engine) == {}
+
+
+def test_an_alter_after_a_record_that_came_too_late_still_counts(engine: Engine, tmp_path: Path) -> None:
+    store(engine, tmp_path / DAY, S2 + SOFT)
+    store(engine, tmp_path / DAY, S2 + SOFT + S + SOFT.replace("00:10:00", "00:20:00"))
+    assert current(engine) == {"1.srv": (300, 3600, 1200)}
+
+
+def test_the_rest_of_yesterdays_log_changes_jobs_that_are_known(engine: Engine, tmp_path: Path) -> None:
+    store(engine, tmp_path / DAY, Q)
+    store(engine, tmp_path / "20261119", Q.replace("1.srv", "2.srv"))
+    store(engine, tmp_path / DAY, Q + S)
+    assert current(engine)["1.srv"] == (200, 3600, None)
+    store(engine, tmp_path / DAY, Q + S + R)
+    assert current(engine)["1.srv"] == (None, 3600, None)
 
 
 def test_an_old_copy_of_todays_log_adds_no_current_job(engine: Engine, tmp_path: Path) -> None:

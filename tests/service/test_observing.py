@@ -28,19 +28,19 @@ def submission(job_id: str = "1.srv", walltime: int = 1000) -> Submission:
 
 def test_a_job_is_followed_from_its_submission_to_its_end() -> None:
     watch = JobWatch()
-    assert watch.poll([current()], NOW) == [Submitted(100, submission())]
-    assert watch.poll([current()], NOW) == []
-    assert watch.poll([current(walltime=500)], NOW) == [Altered(NOW, submission(walltime=500))]
-    assert watch.poll([current(start=300, walltime=500)], NOW) == [Started(300, submission(walltime=500))]
+    assert watch.load([current()], NOW) == [Submitted(100, submission())]
+    assert watch.load([current()], NOW) == []
+    assert watch.load([current(walltime=500)], NOW) == [Altered(NOW, submission(walltime=500))]
+    assert watch.load([current(start=300, walltime=500)], NOW) == [Started(300, submission(walltime=500))]
     ended = replace(job(submitted=100, walltime=500, end=400), start=300)
     assert watch.ended(ended) == [Ended(400, ended)]
-    assert watch.poll([], NOW) == []
+    assert watch.load([], NOW) == []
 
 
 def test_a_job_that_disappears_without_completing_was_deleted() -> None:
     watch = JobWatch()
-    watch.poll([current()], NOW)
-    assert watch.poll([], NOW) == [Deleted(NOW, submission())]
+    watch.load([current()], NOW)
+    assert watch.load([], NOW) == [Deleted(NOW, submission())]
 
 
 def test_a_job_within_one_poll_interval_is_observed_when_its_end_is_stored() -> None:
@@ -53,14 +53,14 @@ def test_a_job_within_one_poll_interval_is_observed_when_its_end_is_stored() -> 
 
 def test_a_job_that_was_requeued_starts_again() -> None:
     watch = JobWatch()
-    watch.poll([current(start=300)], NOW)
-    assert watch.poll([current()], NOW) == []
-    assert watch.poll([current(start=900)], NOW) == [Started(900, submission())]
+    watch.load([current(start=300)], NOW)
+    assert watch.load([current()], NOW) == []
+    assert watch.load([current(start=900)], NOW) == [Started(900, submission())]
 
 
 def test_events_are_in_order_of_time_and_arrays_are_their_subjobs() -> None:
     jobs = [current("2[].srv"), current("2[1].srv", start=200), current("1.srv", start=150)]
-    assert JobWatch().poll(jobs, NOW) == [
+    assert JobWatch().load(jobs, NOW) == [
         Submitted(100, submission("2[1].srv")), Submitted(100, submission("1.srv")),
         Started(150, submission("1.srv")), Started(200, submission("2[1].srv")),
     ]  # fmt: skip

@@ -7,6 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from softwalltime.policy.site import SitePolicy, user_rank
+from softwalltime.predictors.constant import Constant
 from softwalltime.reasons import Reason
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.request_handler import KEPT, RequestHandler
@@ -192,9 +193,21 @@ def test_status_requests_and_invalid_requests_get_a_response() -> None:
     assert json.loads(handler().answer(b"nonsense")) == {"v": 1, "error": "the request is not JSON"}
 
 
-def test_an_error_in_a_predictor_is_an_error_response() -> None:
+def test_a_predictor_that_fails_gives_nothing_and_the_ordering_value_of_another_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = handler(waiting="constant", ordering="v1")
+    monkeypatch.setattr(Constant, "predict", lambda *_: 1 / 0)
+    basis = "predictor constant failed: ZeroDivisionError, see softwalltime status"
+    assert ask(asked, accepts=2) == {"v": 2, "action": "none", "ordering": 600, "basis": basis}
+    assert ask(asked, "modifyjob", soft_walltime=60)["soft_walltime"] == 3600, "an old value stays on no job"
+    assert [decision.reason for decision in asked.decisions] == [Reason.OTHER] * 2
+    assert [(failure.step, failure.count) for failure in asked.predictions.failures] == [("predict", 2)]
+
+
+def test_an_error_outside_of_the_predictors_is_an_error_response(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = handler()
-    asked.predictions._predictors["v1"].predict = lambda *_: 1 / 0
+    monkeypatch.setattr(SitePolicy, "terms", lambda *_: 1 / 0)
     assert ask(asked) == {"v": 1, "error": "ZeroDivisionError: division by zero"}
     assert asked.counts["failed"] == 1
 
@@ -207,3 +220,17 @@ def test_decisions_wait_for_the_store_and_the_oldest_are_dropped_and_counted() -
     asked.decisions.extend([first] * (KEPT - 3))
     ask(asked)
     assert (len(asked.decisions), asked.dropped) == (KEPT, 1)
+
+
+def test_a_job_is_learnt_in_the_second_of_its_end_and_not_before() -> None:
+    now = 1000
+    predictions = PredictionService(SitePolicy(mode="on", waiting="v1"), clock=lambda: float(now))
+    predictions.learn([job(job_id="1.srv", end=1000), job(job_id="2.srv", end=1001), job(job_id="3.srv", end=1006)])
+    assert (predictions.learnt, predictions.from_the_future) == (1, 2)
+    now = 1001
+    predictions.learn([job(job_id="4.srv", end=900)])
+    assert (predictions.learnt, predictions.from_the_future) == (3, 1)
+    predictions.answering.predict("v1", job().submission, 1005)
+    assert predictions.from_the_future == 1
+    predictions.answering.predict("v1", job().submission, 1006)
+    assert (predictions.learnt, predictions.from_the_future) == (4, 0), "by the time of a question"

@@ -81,3 +81,17 @@ def test_a_log_is_recognised_by_its_head_of_any_length(engine: Engine) -> None:
     known.moved(Position("srv", moved.path, 2000, 1, LogHead.of(head_of(9)), TAIL))
     assert found(2) == position(0, 1, 1)
     assert found(9) == Position("srv", moved.path, 2000, 1, LogHead.of(head_of(9)), TAIL)
+
+
+@pytest.mark.postgres
+def test_a_log_is_late_if_one_of_a_later_day_was_read_before(engine: Engine) -> None:
+    known = KnownPositions(engine)
+
+    def late(name: str, server: str = "srv") -> bool:
+        return known.start_of(Path("/logs", name), server, f"{name}\n".encode() * HEAD_BYTES, None).late
+
+    days = ["20261119", "20261119", "20261120", "20261119.gz", "20261118", "20261120", "20261121", "other", "20261120"]
+    assert [late(day) for day in days] == [False, False, False, True, True, False, False, False, True]
+    assert not late("20261101", "another server")
+    begin = known.start_of(Path("/logs/20261118"), "srv", b"x", None)
+    assert begin.over == 1_795_132_800, "two days later: the day is over in every time zone"

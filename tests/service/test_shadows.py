@@ -80,7 +80,7 @@ def test_a_shadow_that_fails_costs_its_own_value_only(
     with caplog.at_level(logging.ERROR):
         records, _ = asked(service(shadows=("constant", "v2")), LINE)
     assert [record.shadows for record in records] == [{"constant": None, "v2": 1500}]
-    assert "the shadow predictor constant failed" in caplog.text
+    assert "predictor constant failed in predict" in caplog.text
 
 
 @pytest.mark.parametrize("method", ["learn", "fit", "notice"])
@@ -98,8 +98,10 @@ def test_a_shadow_that_fails_in_the_workers_thread_does_not_keep_the_others_from
         assert [spec for spec, _ in predictions.notices()] == ["champion:of=v1/v2"]
     assert predictions.shadows is not None
     assert predictions.learnt == predictions.shadows.learnt == 2
-    assert predictions.shadows.values(job("alice", walltime=3600).submission, 1000)["v2"] == 1500
-    assert caplog.text.count("a shadow predictor failed: Constant: ZeroDivisionError") == 1
+    assert predictions.shadow_values(job("alice", walltime=3600).submission, 1000)["v2"] == 1500
+    assert caplog.text.count(f"predictor constant failed in {method}") == 1
+    (failure,) = predictions.failures
+    assert (failure.predictor, failure.step) == ("constant", method)
 
 
 def test_the_status_does_not_wait_for_a_shadow_predictor_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +117,7 @@ def test_the_status_does_not_wait_for_a_shadow_predictor_at_work(monkeypatch: py
     monkeypatch.setattr(Constant, "predict", wait)
     shadows = predictions.shadows
     assert shadows is not None
-    at_work = Thread(target=shadows.values, args=(job().submission, 1000))
+    at_work = Thread(target=predictions.shadow_values, args=(job().submission, 1000))
     at_work.start()
     assert began.wait(PATIENT)
     found: list[object] = []
@@ -153,7 +155,7 @@ def test_shadows_learn_what_the_policys_predictors_learn() -> None:
     shadows = predictions.shadows
     assert shadows is not None
     assert predictions.learnt == shadows.learnt == 2
-    assert len(predictions.predictors) == 5
+    assert len(predictions.histories) == 5
     assert predictions.observes
     assert predictions.fit_seconds == 3600
     predictions.fit(1000)

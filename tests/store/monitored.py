@@ -81,7 +81,7 @@ def asked(workload: Workload, **policy: Any) -> tuple[list[DecisionRecord], np.n
         handler.note()
         decision = handler.decisions.pop()
         if predictions.shadows is not None:
-            decision = replace(decision, shadows=predictions.shadows.values(decision.submission, decision.at))
+            decision = replace(decision, shadows=predictions.shadow_values(decision.submission, decision.at))
         decisions.append(decision)
         if decision.soft_walltime is not None:
             soft_walltimes[number] = decision.soft_walltime

@@ -120,3 +120,28 @@ def test_a_file_that_is_not_utf8_is_named(home: Path) -> None:
 def test_a_named_file_must_exist(home: Path) -> None:
     with pytest.raises(UsageError, match=r"nothing\.toml: No such file or directory"):
         load_settings(home / "nothing.toml")
+
+
+@pytest.mark.parametrize(
+    ("contents", "message"),
+    [
+        ("Metrics = 5", "unknown key Metrics; is metrics meant?"),
+        ('DSN = "postgresql:///x"', "unknown key DSN; is dsn meant?"),
+        ('[Policy]\nmode = "on"', "unknown key Policy; is policy meant?"),
+        ("keep_days = " + "9" * 5000, "not TOML: Exceeds the limit"),
+        ("policy = " + "[" * 5000, "not TOML: nested too deeply"),
+        ('accounting = "\\u0000"', "must not contain a null character"),
+    ],
+)
+def test_a_settings_file_that_cannot_be_used_is_named_with_the_reason(home: Path, contents: str, message: str) -> None:
+    file = _write(home / "wrong.toml", contents)
+    with pytest.raises(UsageError) as raised:
+        load_settings(file)
+    assert str(raised.value).startswith(f"settings file {file}: ")
+    assert message in str(raised.value)
+
+
+def test_a_wrong_variable_in_lower_case_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("softwalltime_metrics", "5")
+    with pytest.raises(UsageError, match="SOFTWALLTIME_METRICS: metrics = '5': must be host and port"):
+        load_settings()

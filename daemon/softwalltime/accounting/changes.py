@@ -3,16 +3,17 @@
 Nearly every job in a part of a log has left the server at the end of that part.  So the records are only grouped by job
 first.  Only the records of the few jobs that remain are parsed, at the end of the part.
 
-The result does not depend on how a log is divided into parts.
+The result does not depend on how a log is divided into parts.  Of two records that are read in the wrong order the one
+with the later time counts.
 """
 
 from collections.abc import Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from softwalltime.accounting import pbs
 from softwalltime.accounting.fields import attributes
-from softwalltime.accounting.values import walltime
+from softwalltime.accounting.values import epoch, walltime
 from softwalltime.errors import RecordError
 from softwalltime.jobs import UNSET, Alter, CurrentJob
 
@@ -25,6 +26,8 @@ GOES = frozenset({b";D;", b";A;", b";M;"})
 
 A job that is deleted while it runs continues for some seconds.  It has no E record if its host is down.
 """
+_EVENT_TIMES = {b";Q;": "qtime", b";S;": "start", b";R;": "end"}
+"""Fields with the time of the event, by record type; the time stamp has no time zone, and jumps back once a year."""
 _ALTERABLE = ("Resource_List.walltime", "Resource_List.soft_walltime")
 
 
@@ -43,7 +46,8 @@ class ChangedJobs:
     """Changes in a part of a log: jobs on the server at its end, and jobs that left it (id and server).
 
     Completed jobs are in neither list: their E records already show that they ended.
-    For jobs from earlier parts: ``requeued`` wait again after an interrupted run, ``altered`` were altered.
+    For jobs from earlier parts: ``requeued`` wait again after an interrupted run.  ``altered`` were altered; those in
+    ``current`` have these values already.
     ``malformed`` are the required records that cannot be read, each with its error.
     """
 
@@ -56,12 +60,12 @@ class ChangedJobs:
 
 @dataclass(slots=True)
 class Changes:
-    """The relevant records of each job in a part of a log, by the id in the log; ``None``: the job left the server.
+    """The relevant records of each job in a part of a log, by the id in the log.
 
-    They are the last complete record, if there is one, and the records after it.
+    They are the last complete record, or the one after which the job is not on the server, and the records after it.
     """
 
-    records: dict[bytes, list[Record] | None] = field(default_factory=dict)
+    records: dict[bytes, list[Record]] = field(default_factory=dict)
     completed: set[bytes] = field(default_factory=set)
     """Jobs that completed in this part; their earlier records are not needed."""
 
@@ -71,9 +75,9 @@ class Changes:
         if record.kind != b";Q;" or _is_complete(record):
             self._follow(job_id, [record])
 
-    def remove(self, job_id: bytes) -> None:
+    def remove(self, job_id: bytes, record: Record) -> None:
         """Add a record of a type in ``GOES``, or an E record without a completed job, such as that of a job array."""
-        self.records[job_id] = None
+        self._follow(job_id, [record])
 
     def complete(self, job_ids: Set[bytes]) -> None:
         """Add the E records of completed jobs."""
@@ -85,15 +89,18 @@ class Changes:
         """Add the next part of the log."""
         self.complete(later.completed)
         for job_id, records in later.records.items():
-            if records is None:
-                self.records[job_id] = None
-            else:
-                self._follow(job_id, records)
+            self._follow(job_id, records)
 
     def _follow(self, job_id: bytes, records: list[Record]) -> None:
-        if _is_complete(records[0]) or job_id not in self.records:
+        known = self.records.get(job_id)
+        if known is None:
             self.records[job_id] = records
-        elif known := self.records[job_id]:
+        elif _is_gone(records[0]) or _is_complete(records[0]):
+            if _is_overtaken(records[0], known[0]):
+                known += records[1:]
+            else:
+                self.records[job_id] = records
+        elif not _is_gone(known[0]):
             known += records
 
     def outcome(self, server: str = "") -> ChangedJobs:
@@ -105,7 +112,7 @@ class Changes:
         for job_id, records in self.records.items():
             name = pbs.decoded(job_id)
             key = name, server or name.partition(".")[2]
-            if records is None:
+            if _is_gone(records[0]):
                 outcome.removed.append(key)
             else:
                 _parse(key, records, server, outcome)
@@ -115,6 +122,41 @@ class Changes:
 def _is_complete(record: Record) -> bool:
     """Return whether the record has all fields of the job: an alter has not, nor has TORQUE's R record."""
     return record.kind == b";S;" or (record.kind != ALTERED and b"user=" in record.line)
+
+
+def _is_gone(record: Record) -> bool:
+    """Return whether the job is not on the server after this record."""
+    return record.kind not in COMES and record.kind != ALTERED
+
+
+def _is_overtaken(record: Record, known: Record) -> bool:
+    """Return whether the record, which is read after the known one, was written before it.
+
+    Equal times leave the order as read, but a job is queued before it starts.
+    """
+    if known.kind == ALTERED or _is_gone(record):
+        return False
+    if _is_gone(known):
+        return _by_year(record.line) < _by_year(known.line)
+    written, before = event_time(record), event_time(known)
+    if written is None or before is None:
+        return False
+    return written < before or (written == before and (record.kind, known.kind) == (b";Q;", b";S;"))
+
+
+def event_time(record: Record) -> int | None:
+    """Return when a job was queued, started or requeued by this record, epoch seconds; ``None`` if it does not say."""
+    try:
+        fields = attributes(pbs.split(record.line)[2])
+        # A job that was submitted later may have the same number.
+        return max(epoch(fields[_EVENT_TIMES[record.kind]]), epoch(fields.get("ctime", "0"))) or None
+    except (RecordError, ValueError, KeyError):
+        return None
+
+
+def _by_year(line: bytes) -> bytes:
+    """Return the time stamp ``MM/DD/YYYY HH:MM:SS`` in an order that compares."""
+    return line[6:10] + line[:6] + line[10:19]
 
 
 def _parse(key: tuple[str, str], records: list[Record], server: str, outcome: ChangedJobs) -> None:
@@ -128,17 +170,19 @@ def _parse(key: tuple[str, str], records: list[Record], server: str, outcome: Ch
                 altered |= _alters(record)
             except RecordError as error:
                 outcome.malformed.append((record, error))
+    if altered:
+        # Also after a complete record: one of an earlier part may have been written later, and is then altered.
+        outcome.altered.append(Alter(*key, *(_seconds(altered.get(name)) for name in _ALTERABLE)))
     if base is None:
         if waits:
             outcome.requeued.append(key)
-        if altered:
-            outcome.altered.append(Alter(*key, *(_seconds(altered.get(name)) for name in _ALTERABLE)))
         return
     try:
         _, job_id, message = pbs.split(base.line)
         fields = {**attributes(message), **altered}
         fields = {name: text for name, text in fields.items() if name not in _ALTERABLE or text != "UNSET"}
-        outcome.current.append(pbs.current_job(job_id, fields, server, waits=waits))
+        current = pbs.current_job(job_id, fields, server, waits=waits)
+        outcome.current.append(replace(current, recorded_at=event_time(base)))
     except RecordError as error:
         # The reader of completed jobs has reported a malformed R record already.
         if base.kind != b";R;":

@@ -111,7 +111,7 @@ def _change(
         if kind in COMES or kind == ALTERED:
             changes.note(job_id, positions.record(kind, index))
         else:
-            changes.remove(job_id)
+            changes.remove(job_id, positions.record(kind, index))
 
 
 class _LinePositions:

@@ -119,6 +119,10 @@ def overview(status: Status, now: float) -> dict[str, dict[str, str]]:
             "minimum": f"{policy['minimum']} s",
             **({"shadows": _shadows(status)} if policy.get("shadows") else {}),
             **dict(status.notices),
+            **{
+                f"{failure.predictor} in {failure.step}": f"{plural(failure.count, 'error')}, the last: {failure.last}"
+                for failure in status.failures
+            },
         },
         "last seven days": {
             f"{each.predictor} ({each.mode})": (

@@ -94,6 +94,10 @@ def _learning(status: Status) -> Iterator[Finding]:
         yield problem(check, f"predictions continue from memory: {status.store}", "see the store")
     else:
         yield ok(check, f"{status.learnt:,} jobs learnt")
+    for failure in status.failures:
+        text = f"{failure.predictor} failed {failure.count:,} times in {failure.step}; the last: {failure.last}"
+        act = "journalctl -u softwalltime has the first error; report it to the predictor's author, or name another one"
+        yield warning("predictor", text, act)
     if status.followed and status.accounting != OK:
         act = "root: accounting in the settings; PBS_HOME elsewhere, or logs not readable by all: deploy/OPERATION.md"
         yield problem("accounting log", status.accounting, act)

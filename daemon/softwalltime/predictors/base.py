@@ -14,7 +14,7 @@ from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 class Options(BaseModel):
     """Options of a predictor: typed, validated, frozen; users read the description of each field."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -231,6 +231,7 @@ class PredictionDaemon:
             exchange_times=handler.metrics.exchanges.histogram(),
             live=self.live.status(),
             notices=predictions.notices(),
+            failures=predictions.failures,
             shadows_skipped=self.shadows.skipped,
             starts=self.starts.status(),
         )
@@ -281,9 +282,15 @@ class PredictionDaemon:
             policy = site_policy(settings.policy)
             live = live_options(settings.live, policy.preset)
             start_options(settings.starts)
+            predictions = PredictionService(policy, settings.teaching, self._clock)
         except SoftwalltimeError as error:
             self._refused = str(error)
             log.error("the configuration is wrong, the old policy stays: %s", error)
+            return
+        # Nothing in a settings file may end a running daemon; a predictor of another package may fail in any way.
+        except Exception as error:
+            self._refused = f"an unexpected error, see the log: {type(error).__name__}: {error}"
+            log.exception("the configuration cannot be used, the old policy stays")
             return
         self._refused = ""
         log.info("reloaded: %s", policy)
@@ -291,7 +298,7 @@ class PredictionDaemon:
         log_without_live(policy, live)
         self.live.change(live)
         self.starts.change(settings)
-        self.worker.change(PredictionService(policy, settings.teaching, self._clock))
+        self.worker.change(predictions)
 
 
 def log_unused(settings: Settings) -> None:

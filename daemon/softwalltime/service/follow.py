@@ -6,10 +6,12 @@ file (new, late, gzipped, truncated, replaced or copied back) is passed to
 """
 
 import logging
+import math
 import os
 import stat
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from threading import Event
@@ -34,6 +36,8 @@ MANY = 10_000
 """New jobs in one poll after which VACUUM ANALYZE is run."""
 RETRY = 60.0
 """Seconds until a log that could not be read is tried again though it has not changed."""
+SUMS = 3600.0
+"""Seconds between two log lines with the number of stored jobs."""
 UNKNOWN_AFTER = 10.0
 """Seconds since the last poll after which the lag is counted from it."""
 
@@ -61,6 +65,9 @@ class Follower:
         self._held = OpenLogs()
         self._behind_since: float | None = None
         self._measured: float | None = None
+        self._unlogged: Counter[str] = Counter()
+        """Jobs and lines since the sums were logged last."""
+        self._next_sums = -math.inf
 
     @property
     def behind_seconds(self) -> float:
@@ -116,6 +123,7 @@ class Follower:
         """
         changed = self.measure()
         if not changed:
+            self._log_stored({})
             return 0
         tally = Tally()
         known, self._known = self._known, None
@@ -136,12 +144,20 @@ class Follower:
         # Bytes written during this poll are a new lag.
         self._behind_since = None
         self.measure()
-        if stored:
-            counts = {"jobs": stored, "lines": tally.lines, "malformed": tally.malformed}
-            log.info("stored", extra={**counts, "behind_bytes": self.behind_bytes})
+        self._log_stored({"jobs": stored, "lines": tally.lines, "malformed": tally.malformed})
         if stored > MANY:
             vacuum_analyze(engine)
         return stored
+
+    def _log_stored(self, counts: Mapping[str, int]) -> None:
+        """Log what a poll has stored: each poll for debugging, and the sums once an hour, from the first poll on."""
+        if counts.get("jobs"):
+            log.debug("stored", extra={**counts, "behind_bytes": self.behind_bytes})
+        self._unlogged.update(counts)
+        if self._unlogged["jobs"] and self._clock() >= self._next_sums:
+            log.info("stored", extra={**self._unlogged, "behind_bytes": self.behind_bytes})
+            self._unlogged.clear()
+            self._next_sums = self._clock() + SUMS
 
     def _read(self, size: int) -> None:
         self.behind_bytes = max(0, self.behind_bytes - size)

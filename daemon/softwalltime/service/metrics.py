@@ -198,6 +198,14 @@ def families(status: Status) -> Iterator[Metric]:
         if " " not in operation:
             requests.add_metric([operation], count)
     yield requests
+    errors = CounterMetricFamily(
+        "softwalltime_predictor_errors",
+        "Errors of predictors since the history was loaded; the other predictors continue",
+        labels=["predictor", "step"],
+    )
+    for failure in status.failures:
+        errors.add_metric([failure.predictor, failure.step], failure.count)
+    yield errors
     labels = ["event", "mode", "action"]
     decisions = CounterMetricFamily("softwalltime_decisions", "Decisions about jobs", labels=labels)
     for each in status.decisions:

@@ -83,4 +83,4 @@ class ShadowThread:
         if late or self._queue.qsize() > BEHIND:
             self.skipped += 1
             return record
-        return replace(record, shadows=predictions.shadows.values(record.submission, record.at))
+        return replace(record, shadows=predictions.shadow_values(record.submission, record.at))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any
 
+from softwalltime.drive import PredictorFailure
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.service.latency import Histogram
 from softwalltime.store.quality import Quality, StartQuality, WaitOfSize
@@ -219,6 +220,8 @@ class Status:
     """Live values: alters of jobs that wait and run."""
     notices: tuple[tuple[str, str], ...] = ()
     """What predictors say about their own state, by specification."""
+    failures: tuple[PredictorFailure, ...] = ()
+    """Errors of predictors since the history was loaded, by predictor and step."""
     shadows_skipped: int = 0
     """Decisions stored without the shadow predictors, because too many waited."""
     starts: StartsStatus = StartsStatus()
@@ -256,6 +259,7 @@ class Status:
             for name in ("answer_times", "exchange_times"):
                 given[name] = Histogram(**given[name])
             given["notices"] = tuple((spec, notice) for spec, notice in given.get("notices", ()))
+            given["failures"] = tuple(PredictorFailure(**each) for each in given.get("failures", ()))
             given["live"] = LiveStatus(**given.get("live", {}))
             given["starts"] = StartsStatus.from_json(given.get("starts", {}))
         except (TypeError, ValueError) as error:

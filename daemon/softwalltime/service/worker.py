@@ -18,13 +18,14 @@ from typing import TypeVar
 from sqlalchemy import Connection, Engine
 
 from softwalltime.errors import SoftwalltimeError, SourceError
+from softwalltime.events import Event as JobEvent
 from softwalltime.predictors.base import History
 from softwalltime.service.follow import INTERVAL, LONGEST_PAUSE, Follower
 from softwalltime.service.observing import JobWatch
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
-from softwalltime.store.current import read_current
+from softwalltime.store.current import last_change, read_changes, read_current
 from softwalltime.store.daily import recent_quality, recent_waits, refresh
 from softwalltime.store.history import last_ended_since, last_id, read_history, read_new, set_teaching
 from softwalltime.store.quality import Quality, WaitOfSize
@@ -46,8 +47,6 @@ LONG_STATEMENT_TIMEOUT = 1800.0
 CLOCK_JUMP = 3600.0
 """Seconds by which the host's clock must have been set for the history to be loaded anew."""
 NOT_REACHED = "not reached yet"
-POLL = 10.0
-"""Seconds after which waiting and running jobs are polled even if nothing was read here: another process may have."""
 UNLIMITED = Retention(days=0, jobs_per_user=0)
 
 T = TypeVar("T")
@@ -121,8 +120,9 @@ class Worker:
         self._next: PredictionService | None = None
         self._notices: dict[str, str] = {}
         self._watch = JobWatch()
-        self._lines_seen: int | None = -1
-        self._next_poll = self._next_fit = monotonic()
+        self._last_change: int | None = None
+        """The last change of the current jobs that was observed; ``None``: the jobs were not read yet."""
+        self._next_fit = monotonic()
         self._fitting: Thread | None = None
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="worker", daemon=True)
@@ -218,7 +218,6 @@ class Worker:
         begin = self._monotonic()
         # A fresh one for each attempt: the store may fail half-way, and no job must be learnt twice.
         predictions = wanted.fresh()
-        histories = [predictor.history for predictor in predictions.predictors]
         now = int(self._clock())
         with engine.begin() as connection:
             set_teaching(connection, predictions.teaching)
@@ -227,14 +226,15 @@ class Worker:
             engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection,
         ):
             newest = last_id(connection)
-            jobs = read_history(connection, *together(connection, histories, now), now, predictions.teaching)
+            wanted_jobs = together(connection, predictions.histories, now)
+            jobs = read_history(connection, *wanted_jobs, now, predictions.teaching)
             predictions.learn(self._until_stopped(jobs))
         self._last_id = newest
         if predictions.fit_seconds is not None:
             # This copy does not answer yet.
             _fit(predictions, now)
             self._next_fit = self._monotonic() + predictions.fit_seconds
-        self._watch, self._lines_seen = JobWatch(), -1
+        self._watch, self._last_change = JobWatch(), None
         predictions.ready = True
         predictions.guarded = self._handler.predictions.guarded
         if predictions.policy.steer is not None:
@@ -271,8 +271,19 @@ class Worker:
                     predictions.observe(self._watch.ended(job))
                 predictions.learn([job])
                 self._last_id = number
-            if predictions.observes and self._has_changed():
-                predictions.observe(self._watch.poll(read_current(connection), int(self._clock())))
+            if predictions.observes:
+                predictions.observe(self._changes(connection))
+
+    def _changes(self, connection: Connection) -> list[JobEvent]:
+        """Return what happened to waiting and running jobs since the last call, by any process that reads logs."""
+        now = int(self._clock())
+        changes = None if self._last_change is None else read_changes(connection, self._last_change)
+        if changes is None:
+            newest, current = last_change(connection), list(read_current(connection))
+            self._last_change = newest
+            return self._watch.load(current, now)
+        self._last_change = changes.last
+        return self._watch.change(changes.jobs, now)
 
     def _log_notices(self) -> None:
         """Log what predictors say about their own state when it has changed."""
@@ -281,15 +292,6 @@ class Worker:
             if self._notices.get(spec) != notice:
                 log.info("%s: %s", spec, notice)
         self._notices = notices
-
-    def _has_changed(self) -> bool:
-        """Whether the list of waiting and running jobs may have changed since the last poll."""
-        lines = None if self._follower is None else self._follower.tally.lines
-        now = self._monotonic()
-        if lines == self._lines_seen and now < self._next_poll:
-            return False
-        self._lines_seen, self._next_poll = lines, now + POLL
-        return True
 
     def _fit(self) -> None:
         """Start the thread that fits predictors, if it is time."""
@@ -351,15 +353,10 @@ class Worker:
 
 
 def _fit(predictions: PredictionService, now: int) -> None:
-    """Fit the predictors; they stay unchanged if that fails."""
+    """Fit the predictors; one that fails continues unchanged."""
     begin = time.monotonic()
-    try:
-        predictions.fit(now)
-    # A predictor of another package may fail in any way.
-    except Exception:
-        log.exception("a predictor cannot be fitted; it continues unchanged")
-    else:
-        log.info("fitted predictors in %.1f s", time.monotonic() - begin)
+    predictions.fit(now)
+    log.info("fitted predictors in %.1f s", time.monotonic() - begin)
 
 
 def together(connection: Connection, histories: Collection[History], now: int) -> tuple[int | None, int | None]:

@@ -1,10 +1,11 @@
 """Waiting and running jobs, as of the last accounting record read."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Text, cast, func, select
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from softwalltime.jobs import (
     ATTRIBUTES,
@@ -26,7 +27,9 @@ from softwalltime.store.tables import current_jobs
 _columns = current_jobs.columns
 _submission = [_columns[name] for name in submission_names]
 # In the order of CurrentJob's fields after the submission.
-_progress = (_columns.server, _columns.start_time, _columns.qtime, _columns.etime, _columns.soft_walltime)
+_progress = (
+    _columns.server, _columns.start_time, _columns.qtime, _columns.etime, _columns.soft_walltime, _columns.recorded_at,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +64,11 @@ def delete_completed(connection: Connection, after: int) -> None:
 def set_current(connection: Connection, there: Collection[CurrentJob], *, late: bool = False) -> None:
     """Insert or update jobs that wait or run; jobs that are known to have completed are ignored.
 
-    :param late: later records have been read before.  Known jobs stay as they are, and only running jobs are added: the
-        completion of a job would be known, but not its deletion while it waited.
+    A known job is not changed by what was recorded before.
+
+    :param late: later records have been read before.  Only running jobs are added: the completion of a job would be
+        known, but not its deletion while it waited.
     """
-    if late:
-        there = [job for job in there if job.start is not None and "[]" not in job.submission.job_id]
     rows = map(_row, there)
     unique = {(row["job_id"], row["server"]): row for row in rows}
     _execute(connection, "set_current", list(unique.values()), late=late)
@@ -95,13 +98,54 @@ def read_current(connection: Connection) -> Iterator[CurrentJob]:
     yield from _read(connection)
 
 
-def _read(connection: Connection, since: int | None = None) -> Iterator[CurrentJob]:
+@dataclass(frozen=True, slots=True)
+class QueueChanges:
+    """Jobs that were added, changed or deleted: their state, ``None`` for jobs that neither wait nor run now."""
+
+    jobs: Mapping[tuple[str, str], CurrentJob | None]
+    """By job id and server, in the order of the jobs' submissions."""
+    last: int
+    """Number of the last change."""
+
+
+def last_change(connection: Connection) -> int:
+    """Return the number of the last change of the current jobs, 0 if there was none."""
+    return connection.execute(query("first_queue_change")).one().last or 0
+
+
+def read_changes(connection: Connection, after: int) -> QueueChanges | None:
+    """Return the jobs that changed since change ``after``; ``None`` if older changes are no longer kept.
+
+    The work depends on the number of changes, not of jobs.  The transaction must see one snapshot.
+    """
+    changed = connection.execute(query("queue_changes"), {"after": after}).all()
+    if not changed:
+        return QueueChanges({}, after)
+    if connection.execute(query("first_queue_change")).one().first > after + 1:
+        return None
+    jobs: dict[tuple[str, str], CurrentJob | None] = {}
+    for job in _read(connection, keys=[(row.job_id, row.server) for row in changed]):
+        jobs[job.submission.job_id, job.server] = job
+    return QueueChanges(
+        {**jobs, **{(row.job_id, row.server): None for row in changed if (row.job_id, row.server) not in jobs}},
+        max(row.number for row in changed),
+    )
+
+
+def _read(
+    connection: Connection, since: int | None = None, keys: Sequence[tuple[str, str]] | None = None
+) -> Iterator[CurrentJob]:
     source = current_jobs.outerjoin(submission_attributes, of_jobs(current_jobs))
     wanted = select(*_submission, *map(attribute, ATTRIBUTES), *_progress).select_from(source)
     # Numbers of jobs have no leading zeros, so the shorter id is the lower number.
     wanted = wanted.order_by(_columns.ctime, func.length(_columns.job_id), _columns.job_id)
     if since is not None:
         wanted = wanted.where(_columns.ctime >= since)
+    if keys is not None:
+        # Arrays: the planner knows their length, and looks few jobs up by the primary key.
+        texts = (cast([key[place] for key in keys], ARRAY(Text)) for place in (0, 1))
+        chosen = func.unnest(*texts).table_valued("job_id", "server", name="chosen").render_derived()
+        wanted = wanted.where(_columns.job_id == chosen.c.job_id, _columns.server == chosen.c.server)
     for row in connection.execute(wanted):
         yield CurrentJob(Submission(*row[:OF_SUBMISSION]), *row[OF_SUBMISSION:])
 
@@ -139,7 +183,7 @@ def _execute(connection: Connection, name: str, rows: list[dict[str, Any]], **va
 
 def _row(job: CurrentJob) -> dict[str, Any]:
     submission = submission_values(job.submission)[: -len(ATTRIBUTES)]
-    values = (*submission, job.server, job.start, job.qtime, job.etime, job.soft_walltime)
+    values = (*submission, job.server, job.start, job.qtime, job.etime, job.soft_walltime, job.recorded_at)
     row = {
         column.name: storable_text(value) if isinstance(value, str) else value
         for column, value in zip((*_submission, *_progress), values, strict=True)

@@ -209,7 +209,20 @@ current_jobs = Table(
     _text("select_spec", "select specification: chunks requested"),
     _text("place", "placement requested for the chunks"),
     PrimaryKeyConstraint("job_id", "server"),
+    _seconds(
+        "recorded_at",
+        "time at which it was queued, started or requeued, by the record that says so, epoch seconds; null: unknown",
+    ),
     comment="Waiting and running jobs, as of the last accounting record read.",
+)
+
+queue_changes = Table(
+    "queue_changes",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True, comment="order of the changes"),
+    _key_text("server", "PBS server"),
+    _key_text("job_id", "job id with the array index, such as 3[1].srv"),
+    comment="Jobs that were added to current_jobs, changed there or deleted from it, the newest 100,000 changes.",
 )
 
 log_positions = Table(

@@ -5,6 +5,8 @@ two hidden layers (ReLU), eight outputs.  A second one gives the masses of the p
 """
 
 import json
+import os
+import stat
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from collections.abc import Mapping
@@ -28,6 +30,8 @@ VERSION = 1
 """Version of the file, which changes with the features and the network."""
 SHIPPED = "learned"
 """Name of the weights in the package."""
+MAX_BYTES = 16 << 20
+"""Bytes of a file of weights; that of the package has 32 kB."""
 OUTPUTS = 8
 """Of each pair: change of its log weight, three scalings, four smears."""
 PRIOR_OUTPUTS = len(PRIORS)
@@ -116,10 +120,25 @@ def load(name: str) -> Weights:
         if name == SHIPPED:
             text = (files("softwalltime.predictors.learned") / "attention.json").read_text("utf-8")
         else:
-            text = Path(name).read_text("utf-8")
+            text = _read(Path(name))
     except (OSError, ValueError) as error:
         raise OptionError(f"{where}: cannot be read: {error}. Name a file that softwalltime train wrote.") from error
     return parse(text, where)
+
+
+def _read(path: Path) -> str:
+    """Return the contents of a file of weights.
+
+    :raises OSError: if it cannot be read, is no regular file, or is larger than any file of weights.
+    """
+    # O_NONBLOCK: opening a pipe would wait for its writer.
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(f"{path} is not a regular file")
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise OSError(f"{path} is larger than {MAX_BYTES:,} bytes")
+    return content.decode("utf-8")
 
 
 @lru_cache(8)
