@@ -52,7 +52,8 @@ class Tally:
     disagreeing: int = 0
     """Jobs whose resources_used.walltime is not end - start, as after a suspension."""
     blank: int = 0
-    unfinished: int = 0
+    unfinished: list[str] = field(default_factory=list)
+    """Files whose last line has no line end, and is not read."""
     malformed: int = 0
     other: Counter[str] = field(default_factory=Counter)
     """Records that are not of completed jobs, by type."""
@@ -75,6 +76,7 @@ class Tally:
         self.left_out += other.left_out
         self.kept += other.kept[: KEPT - len(self.kept)]
         self.broken += other.broken
+        self.unfinished += other.unfinished
 
     def keep(self, malformed: Malformed) -> None:
         """Count a malformed line; keep it if fewer than ``KEPT`` are kept."""
@@ -84,6 +86,5 @@ class Tally:
 
 
 _COUNTS = (
-    "files", "lines", "jobs", "stored", "array_parents", "interrupted", "disagreeing", "blank", "unfinished",
-    "malformed",
+    "files", "lines", "jobs", "stored", "array_parents", "interrupted", "disagreeing", "blank", "malformed",
 )  # fmt: skip

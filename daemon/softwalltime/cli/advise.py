@@ -8,6 +8,7 @@ import click
 from softwalltime.cli.completing import complete_source
 from softwalltime.cli.options import Seeds, site_order_option, store_options
 from softwalltime.cli.output import output_options
+from softwalltime.cli.queue_walltimes import walltimes_option
 from softwalltime.cli.selection import Instant
 
 
@@ -39,6 +40,7 @@ from softwalltime.cli.selection import Instant
     "--simulated-jobs", type=click.IntRange(1), default=50_000, show_default=True, metavar="N",
     help="Use the newest N jobs.",
 )  # fmt: skip
+@walltimes_option
 @output_options
 @store_options
 def advise(**given: Any) -> int:

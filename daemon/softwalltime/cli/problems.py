@@ -22,8 +22,10 @@ def problems(tally: Tally) -> Iterator[str]:
     if tally.left_out:
         fields = ", ".join(f"{name} ({count:,})" for name, count in tally.left_out.most_common(SHOWN))
         yield f"{tally.left_out.total():,} values of optional fields cannot be read and were left out: {fields}"
-    if tally.unfinished:
-        yield f"{tally.unfinished} last line without a line end, left alone"
+    for path in tally.unfinished[:SHOWN]:
+        yield f"{path}: the last line has no line end and was not read: PBS may still be writing it"
+    if len(tally.unfinished) > SHOWN:
+        yield f"... and the last lines of {len(tally.unfinished) - SHOWN:,} more files"
 
 
 def require_folder(file: Path) -> None:

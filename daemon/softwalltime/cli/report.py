@@ -19,6 +19,7 @@ from softwalltime.cli.options import (
 from softwalltime.cli.output import Output, output_options
 from softwalltime.cli.problems import problems, require_folder
 from softwalltime.cli.progress import progress_bar
+from softwalltime.cli.queue_walltimes import walltimes_option
 from softwalltime.cli.selection import JobSelection, Period, selection_options
 from softwalltime.cli.sources import STORE, load_columns
 from softwalltime.errors import SourceError
@@ -93,6 +94,7 @@ TITLE = "Report on soft walltimes"
 )
 @click.option("--pseudonymous-queues", is_flag=True, help="With --pseudonyms: also replace the names of queues.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Use only the first N submitted jobs.")
+@walltimes_option
 @selection_options
 @minimum_option
 @output_options
@@ -103,8 +105,8 @@ def report(
     no_simulation: bool, processors: int | None, order: str, seeds: tuple[int, ...], simulated_jobs: int,
     processes: int | None, split: datetime | None, compare: tuple[tuple[int, int], tuple[int, int]] | None,
     title: str, pseudonyms: Path | None,
-    pseudonymous_queues: bool, limit: int | None, minimum: int, selection: JobSelection, output: Output,
-    settings: LazySettings,
+    pseudonymous_queues: bool, limit: int | None, minimum: int, walltimes: dict[str, int], selection: JobSelection,
+    output: Output, settings: LazySettings,
 ) -> int:  # fmt: skip
     """Write a page that recommends soft walltimes, or not.
 
@@ -144,7 +146,7 @@ def report(
     from softwalltime.reports.simulation import SimulationOptions
 
     rename = Pseudonyms(read_key(pseudonyms), queues=pseudonymous_queues) if pseudonyms is not None else None
-    jobs, tally = load_columns(sources, settings, selection=selection)
+    jobs, tally = load_columns(sources, settings, selection=selection, walltimes=walltimes)
     decisions = _decisions(settings) if STORE in sources else []
     workload = Workload(jobs, limit)
     options = reports.ReportOptions(

@@ -1,6 +1,6 @@
 """Read jobs from accounting logs, traces or the store."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
@@ -28,24 +28,28 @@ _RUN = ("server", "job_id", "start")
 
 
 def load_jobs(
-    sources: tuple[str, ...], settings: LazySettings, server: str = "", selection: JobSelection = ALL_JOBS
-) -> tuple[list[CompletedJob], Tally]:
+    sources: tuple[str, ...], settings: LazySettings, server: str = "", selection: JobSelection = ALL_JOBS,
+    walltimes: Mapping[str, int] | None = None,
+) -> tuple[list[CompletedJob], Tally]:  # fmt: skip
     """The completed jobs of the sources as objects, which need much memory; otherwise as :func:`load_columns`."""
-    columns, tally = load_columns(sources, settings, server, selection)
+    columns, tally = load_columns(sources, settings, server, selection, walltimes)
     return list(columns), tally
 
 
 def load_columns(
-    sources: tuple[str, ...], settings: LazySettings, server: str = "", selection: JobSelection = ALL_JOBS
-) -> "tuple[JobColumns, Tally]":
+    sources: tuple[str, ...], settings: LazySettings, server: str = "", selection: JobSelection = ALL_JOBS,
+    walltimes: Mapping[str, int] | None = None,
+) -> "tuple[JobColumns, Tally]":  # fmt: skip
     """The completed jobs of the sources, each run of a job once however many sources hold it.
 
     :param selection: which of them.
+    :param walltimes: of jobs that have none, in seconds by queue.
     :raises SourceError: if a source is not there or there is no job in any of them.
     :raises SoftwalltimeError: if there is no job, and a file cannot be read.
     """
     # The help of a command does not need numpy, which takes long to import.
     from softwalltime.replay.job_columns import JobColumns
+    from softwalltime.replay.queue_walltimes import with_queue_walltimes
 
     tally = Tally()
     paths = expand(Path(source) for source in sources if source != STORE)
@@ -66,6 +70,8 @@ def load_columns(
             click.echo(line, err=True)
         message = f"no completed job in {' '.join(sources)}"
         raise SoftwalltimeError(message) if tally.broken else SourceError(message)
+    if walltimes:
+        jobs = with_queue_walltimes(jobs, walltimes)
     return selection.of(jobs, " ".join(sources)), tally
 
 

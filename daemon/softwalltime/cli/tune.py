@@ -8,6 +8,7 @@ import click
 from softwalltime.cli.completing import complete_source
 from softwalltime.cli.options import Seeds, list_of_predictors, minimum_option, store_options
 from softwalltime.cli.output import output_options
+from softwalltime.cli.queue_walltimes import walltimes_option
 from softwalltime.cli.selection import selection_options
 
 SIMULATED = 10_000
@@ -92,6 +93,7 @@ TIMEOUT = 600
     metavar="FILE",
     help="With --train: write the weights to this file.  Default: weights-*.json beside the file of --write, or here.",
 )
+@walltimes_option
 @selection_options
 @minimum_option
 @output_options

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from softwalltime.forecast.arrivals import ArrivalModel
 from softwalltime.forecast.calibration import POINT, Corrections, WaitForecast
 from softwalltime.forecast.like_waits import LikeWaits
-from softwalltime.forecast.queue_model import UNLIMITED, ModelledQueue, limit
+from softwalltime.forecast.queue_model import ModelledQueue, limit
 from softwalltime.forecast.runtimes import RuntimeDistribution, RuntimeModel
 from softwalltime.forecast.self_calibration import RawForecast
 from softwalltime.forecast.snapshot import LiveJob
 from softwalltime.forecast.start_times import StartForecast, forecast
 from softwalltime.forecast.waits_for import waits_for
 from softwalltime.formatting import plural
+from softwalltime.simulation.jobs import UNLIMITED
 
 Floats = NDArray[np.float64]
 

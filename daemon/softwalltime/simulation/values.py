@@ -74,7 +74,7 @@ class Values:
         self.waiting_array = np.array(self.waiting, np.int64)
         known: Sequence[int] = jobs.walltime
         if policy.ordering in (RUNTIME, SOFT_WALLTIME):
-            known = self._unless_off(duration if policy.ordering == RUNTIME else self._soft_walltimes())
+            known = self._unless_off(self._runtimes() if policy.ordering == RUNTIME else self._soft_walltimes())
         self.ordering = np.maximum(np.minimum(np.array(known, np.float64), self.limit_array), 1.0)
 
     @property
@@ -149,7 +149,7 @@ class Values:
         if self._policy.running in FIXED:
             return None
         limit = self.limit[job]
-        if self._off[job]:
+        if self._off[job] or not self._jobs.completed[job].submission.walltime:
             return limit
         answer = self._predicted(self._policy.running, job, now, elapsed)
         return limit if isinstance(answer, ColdStart) else clamped(answer.seconds, limit, self._policy.minimum)
@@ -182,8 +182,16 @@ class Values:
         if spec not in (RUNTIME, SOFT_WALLTIME):
             return list(self.limit)
         minimum = self._policy.minimum
-        known = self._unless_off(self._duration if spec == RUNTIME else self._soft_walltimes())
+        known = self._unless_off(self._runtimes() if spec == RUNTIME else self._soft_walltimes())
         return [clamped(seconds, limit, minimum) for seconds, limit in zip(known, self.limit, strict=True)]
+
+    def _runtimes(self) -> list[int]:
+        """The runtimes; the limit of a job without a walltime, which gets no soft walltime."""
+        scored = self._jobs.scored.tolist()
+        return [
+            known if limited else limit
+            for known, limit, limited in zip(self._duration, self.limit, scored, strict=True)
+        ]
 
     def _soft_walltimes(self) -> list[int]:
         """The recorded soft walltimes, the walltime of a job without one."""
