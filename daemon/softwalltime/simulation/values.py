@@ -6,6 +6,7 @@ This module is the only one of the simulator that asks predictors and teaches th
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 
@@ -33,10 +34,14 @@ class Values:
     Where a predictor is asked, the value is what :func:`~softwalltime.policy.decide.decide` would set in production.
     """
 
-    def __init__(self, jobs: Jobs, policy: Policy, duration: Sequence[int], steering: Steering | None) -> None:
+    def __init__(
+        self, jobs: Jobs, policy: Policy, duration: Sequence[int], steering: Steering | None,
+        predictors: Mapping[str, Predictor] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
         """
         :param duration: how long each job will run in this simulation, in seconds.
         :param steering: scales the waiting values, if given.
+        :param predictors: new predictors by specification, of those that are not to be made from it.
         """
         self._jobs = jobs
         self._policy = policy
@@ -49,7 +54,7 @@ class Values:
             "on", policy.waiting, running, policy.minimum, ordering, exclusive=policy.exclusive == WALLTIME
         )
         specs = (policy.waiting, policy.running, policy.ordering)
-        made = {spec: make(spec) for spec in specs if spec not in FIXED}
+        made = {spec: predictors[spec] if spec in predictors else make(spec) for spec in specs if spec not in FIXED}
         self._sources = sources(made)
         self._restating = {spec: made[spec] for spec in self._sources}
         self._predictors = {spec: each for spec, each in made.items() if spec not in self._sources}
