@@ -111,7 +111,7 @@ def test_a_file_of_policies_makes_a_schedule_for_each(
     policies = tmp_path / "policies.toml"
     policies.write_text('[today]\n["short first"]\nbackfill = "sjbf"\nwaiting = "v3"\n')
     jobs = tmp_path / "jobs.csv"
-    found = document(capsys, logs, "--policies", str(policies), "--jobs", str(jobs))
+    found = document(capsys, logs, "--policies", str(policies), "--schedule", str(jobs))
     assert list(found["policies"]) == ["today", "short first"]
     for name, file in (("today", "jobs-today.csv"), ("short first", "jobs-short_first.csv")):
         with (tmp_path / file).open(newline="") as stream:
@@ -129,7 +129,7 @@ def test_one_schedule_is_written_byte_for_byte_the_same(
 ) -> None:
     files = [tmp_path / "a.csv", tmp_path / "b.csv"]
     for file in files:
-        assert run(["simulate", logs, *HALF, "--order", "wfp", "--jobs", str(file)]) == 0
+        assert run(["simulate", logs, *HALF, "--order", "wfp", "--schedule", str(file)]) == 0
     assert files[0].read_bytes() == files[1].read_bytes()
     assert "COMPLETED_WALLTIME_REACHED" in files[0].read_text()
 
@@ -148,10 +148,10 @@ def test_jobs_that_are_too_large_are_refused_and_counted(logs: str, capsys: pyte
         (["--steer", "1"], "1.0 is not in the range 0<x<1"),
         (["--seeds", "1"], "--seeds is for shaken workloads"),
         (["--shake", "week", "--seeds", "9-1"], "'9-1' is neither a number nor a range"),
-        (["--shake", "week", "--jobs", "/tmp/x.csv"], "--jobs writes the schedule of the recorded workload"),
+        (["--shake", "week", "--schedule", "/tmp/x.csv"], "--schedule writes the schedule of the recorded workload"),
         (["--processes", "2", "--scheduler", "tcp://x:1"], "--processes is for this machine"),
         (["--policies", "/nowhere.toml"], "/nowhere.toml: No such file or directory"),
-        (["--jobs", "/nowhere/x.csv"], "/nowhere/x.csv: cannot be written"),
+        (["--schedule", "/nowhere/x.csv"], "/nowhere/x.csv: cannot be written"),
         (["--keep", "/nowhere/x"], "/nowhere: cannot be written"),
         (["--processors", "0"], "0 is not in the range x>=1"),
     ],
@@ -305,7 +305,7 @@ def test_intervals_of_few_users_have_a_width_and_a_caution(tmp_path: Path, capsy
     # The user's own choice is not changed, and the caution stands.
     assert run(["simulate", folder, *HALF, "--shake", "week", "--seeds", "1,2", "--processes", "1"]) == 0
     assert "fewer than 10 users" in " ".join(capsys.readouterr().out.split())
-    arguments = ["--predictors", "v3", "--simulate", "200", "--seeds", "1-3", "--processes", "1"]
+    arguments = ["--predictors", "v3", "--simulated-jobs", "200", "--seeds", "1-3", "--processes", "1"]
     assert run(["tune", folder, *arguments, "--processors", "128", "--format", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["advice"]["name"] is None

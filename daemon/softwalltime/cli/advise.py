@@ -20,7 +20,7 @@ from softwalltime.cli.selection import Instant
     multiple=True,
     metavar="SOURCE",
     shell_complete=complete_source,
-    help="A log, folder or trace.  Default: the store.",
+    help="A log, folder or trace; repeatable.  Default: the store, which must exist.",
 )
 @click.option(
     "--mail-merge",
@@ -38,7 +38,7 @@ from softwalltime.cli.selection import Instant
 )
 @click.option(
     "--simulated-jobs", type=click.IntRange(1), default=50_000, show_default=True, metavar="N",
-    help="Use the newest N jobs.",
+    help="Simulate the newest N jobs.",
 )  # fmt: skip
 @walltimes_option
 @output_options

@@ -16,7 +16,7 @@ from softwalltime.experiments.names import PAPERS
 @click.argument("traces", nargs=-1, metavar="[TRACE...]", shell_complete=complete_source)
 @click.option("--processors", type=click.IntRange(1), metavar="N", help="Machine size.  Default: the most in use.")
 @click.option("--seeds", type=Seeds(), metavar="LIST", help="Simulate workloads shaken by weeks, one for each.")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N jobs submitted.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N submitted jobs.")
 @click.option("--months", type=Seeds(), metavar="LIST", help="Only these months of the trace, counted from 1: 1-12.")
 @click.option(
     "--predictor",

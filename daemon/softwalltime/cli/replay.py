@@ -22,7 +22,7 @@ from softwalltime.predictors.keys import SIGNATURE
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write every job and its soft walltimes to this CSV file.",
 )
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Replay only the first N submitted jobs.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N submitted jobs.")
 @walltimes_option
 @selection_options
 @click.option(

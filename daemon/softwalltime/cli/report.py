@@ -41,7 +41,8 @@ TITLE = "Report on soft walltimes"
 )
 @predictors_options
 @click.option(
-    "--target",
+    "--max-broken",
+    "target",
     type=click.FloatRange(0, 50),
     default=5.0,
     show_default=True,
@@ -51,9 +52,7 @@ TITLE = "Report on soft walltimes"
 )
 @click.option("--no-settings", is_flag=True, help="Do not compare settings of the percentile predictor; much faster.")
 @click.option("--no-simulation", is_flag=True, help="Do not simulate waits; faster, but nothing can be switched on.")
-@click.option(
-    "--processors", type=click.IntRange(1), metavar="N", help="Machine size.  Default: the most in use at one time."
-)
+@click.option("--processors", type=click.IntRange(1), metavar="N", help="Machine size.  Default: the most in use.")
 @site_order_option
 @click.option(
     "--seeds",
@@ -71,9 +70,10 @@ TITLE = "Report on soft walltimes"
     metavar="N",
     help="Simulate the newest N jobs.",
 )
-@click.option("--processes", type=click.IntRange(1), metavar="N", help="Processes to simulate.  Default: one per core.")
+@click.option("--processes", type=click.IntRange(1), metavar="N", help="Processes.  Default: one a core.")
 @click.option(
-    "--split",
+    "--change-date",
+    "split",
     type=click.DateTime(["%Y-%m-%d"]),
     metavar="DATE",
     help="Compare waits before and from this day on (UTC).  Default: the first soft walltime.",
@@ -93,7 +93,7 @@ TITLE = "Report on soft walltimes"
     help="Replace the names of users and projects, with the key in this file.  A missing file is created.",
 )
 @click.option("--pseudonymous-queues", is_flag=True, help="With --pseudonyms: also replace the names of queues.")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Use only the first N submitted jobs.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N submitted jobs.")
 @walltimes_option
 @selection_options
 @minimum_option
@@ -119,7 +119,7 @@ def report(
     Example:
       softwalltime report accounting -o report.html
       softwalltime report /var/spool/pbs/server_priv/accounting -o report.html
-      softwalltime report store --pseudonyms ~/report.key --split 2026-10-01
+      softwalltime report store --pseudonyms ~/report.key --change-date 2026-10-01
       softwalltime report store --queue batch --compare 2026-01-01..2026-03-31 2026-04-01..2026-06-30
     """
     if pseudonymous_queues and pseudonyms is None:
@@ -127,7 +127,7 @@ def report(
     if len(seeds) < 2:
         raise click.UsageError("--seeds needs at least two: a single schedule says nothing about a policy")
     if compare is not None and split is not None:
-        raise click.UsageError("--compare and --split both name the periods to compare: give one of them")
+        raise click.UsageError("--compare and --change-date both name the periods to compare: give one of them")
     if compare is not None and compare[0][1] > compare[1][0]:
         raise click.UsageError("--compare: the first period must end before the second one begins")
     # Fail before minutes of work.
@@ -180,7 +180,7 @@ def _decisions(settings: LazySettings) -> list[DecisionRecord]:
     from softwalltime.store.opening import open_store
     from softwalltime.store.predictions import read_decisions
 
-    with open_store(settings()) as engine, engine.connect() as connection:
+    with open_store(settings(), create=False) as engine, engine.connect() as connection:
         return list(read_decisions(connection))
 
 

@@ -83,7 +83,7 @@ def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--seeds", type=Seeds(), metavar="LIST", help="A shaken workload for each.  Default: 31-40.")
 @click.option("--by", multiple=True, type=click.Choice(CLASSES), help="Figures by class too; may be given again.")
 @click.option(
-    "--jobs",
+    "--schedule",
     "jobs_file",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the schedule as CSV with Batsim's columns; with --policies, a file for each.",

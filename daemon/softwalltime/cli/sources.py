@@ -60,7 +60,7 @@ def load_columns(
             from softwalltime.store.jobs import read_jobs as read_stored_jobs
             from softwalltime.store.opening import open_store
 
-            connection = stack.enter_context(stack.enter_context(open_store(settings())).connect())
+            connection = stack.enter_context(stack.enter_context(open_store(settings(), create=False)).connect())
             rows = chain(rows, read_stored_jobs(connection))
         jobs = JobColumns.of(rows)
     if len(paths) + (STORE in sources) > 1:

@@ -47,7 +47,8 @@ TIMEOUT = 600
     help="Save figures in this file as they are computed; the same command continues from there.",
 )
 @click.option(
-    "--timeout",
+    "--time-limit",
+    "timeout",
     type=click.FloatRange(0, min_open=True),
     default=TIMEOUT,
     show_default=True,
@@ -57,7 +58,7 @@ TIMEOUT = 600
 @click.option("--processes", type=click.IntRange(1), metavar="N", help="Processes.  Default: one a core.")
 @click.option("--processors", type=click.IntRange(1), metavar="N", help="Machine size.  Default: the most in use.")
 @click.option(
-    "--simulate",
+    "--simulated-jobs",
     "newest",
     type=click.IntRange(0),
     default=SIMULATED,
@@ -112,7 +113,7 @@ def tune(**given: Any) -> int:
 
     \b
     Example:
-      softwalltime tune accounting --predictors v1,v3,percentile --simulate 1000
+      softwalltime tune accounting --predictors v1,v3,percentile --simulated-jobs 1000
       softwalltime tune /var/spool/pbs/server_priv/accounting --keep tune.jsonl
       softwalltime tune accounting --train --train-with other-site.swf.gz --write softwalltime.toml
       softwalltime tune KTH-SP2.swf.gz --predictors v1,v3,calibrated:target=0.02|0.05 --write softwalltime.toml

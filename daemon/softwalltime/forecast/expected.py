@@ -62,8 +62,8 @@ def expected_starts(
 
     There is no forecast of a job whose start depends on a job of unknown runtime.
 
-    :param runs: with drawn runtimes, for the ranges and the expected start, their median; 0: the
-        expected start is that with median runtimes, and the ranges are that start.
+    :param runs: with drawn runtimes, for the ranges and the expected start, their median; 0: the expected start is that
+        with median runtimes, and there are no ranges, as where nothing is known of runtimes but walltimes.
     """
     model = queue.model
     first = model.running
@@ -74,6 +74,10 @@ def expected_starts(
             for index, job in enumerate(queue.live)
         ]
         later = None if learnt.arrivals is None else learnt.arrivals.drawn_from(model.now)
+        if later is None and all(each.values.min() == each.values.max() for each in distributions):
+            # All runs would be the same: their ranges would have no width.
+            progress(runs)
+            runs = 0
         found = forecast(model, distributions, runs, seed, until, progress, later)
         unknown = [index for index, each in enumerate(distributions) if not each.known]
         depending = _depending(queue, distributions, found, until) if unknown else []
@@ -89,8 +93,8 @@ def expected_starts(
             low, lower, expected, upper, high = (round(each) for each in rows[:, index - first].tolist())
             sentence = waits_for(queue, found, index)
             yield ExpectedStart(
-                queue.live[index], sentence, expected, (lower, upper), (low, high), _known(distributions[index]),
-                raw.get(index),
+                queue.live[index], sentence, expected, (lower, upper) if runs else None, (low, high) if runs else None,
+                _known(distributions[index]), raw.get(index),
             )  # fmt: skip
         for index in depending:
             others = f" and {plural(len(unknown) - 1, 'other')}" if len(unknown) > 1 else ""

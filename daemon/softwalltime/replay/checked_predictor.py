@@ -18,8 +18,8 @@ _driven: WeakValueDictionary[int, Predictor] = WeakValueDictionary()
 class CheckedPredictor(Predictor):
     """A predictor whose calls are checked.
 
-    ``name`` is that of the predictor, for messages.  An answer must be a :class:`Prediction` of seconds, neither negative
-    nor NaN, or a :class:`ColdStart`.
+    ``name`` is that of the predictor, for messages.  An answer must be a :class:`Prediction` of seconds, not
+    negative and not NaN, or a :class:`ColdStart`.
     """
 
     name, summary, source = "checked", "", ""

@@ -71,7 +71,7 @@ def simulate_sources(
     if seeds is not None and shake is None:
         raise UsageError("--seeds is for shaken workloads: add --shake week, or omit it")
     if jobs_file is not None and (shake is not None or scheduler is not None):
-        raise UsageError("--jobs writes the schedule of the recorded workload: omit --shake and --scheduler")
+        raise UsageError("--schedule writes the schedule of the recorded workload: omit --shake and --scheduler")
     if processes is not None and scheduler is not None:
         raise UsageError("--processes is for this machine; with --scheduler the cluster's workers do it")
     if jobs_file is not None and not os.access(jobs_file.parent, os.W_OK):

@@ -196,7 +196,7 @@ def _explained() -> Iterator[None]:
         raise
     except BrokenProcessPool as error:
         raise SoftwalltimeError(
-            f"a process was killed, perhaps because memory ran out: try fewer --jobs; {advice}"
+            f"a process was killed, perhaps because memory ran out: try fewer --processes; {advice}"
         ) from error
     except (Exception, CancelledError) as error:
         if type(error).__name__ == "KilledWorker":
