@@ -74,8 +74,9 @@ def expected_starts(
             for index, job in enumerate(queue.live)
         ]
         later = None if learnt.arrivals is None else learnt.arrivals.drawn_from(model.now)
-        if later is None and all(each.values.min() == each.values.max() for each in distributions):
-            # All runs would be the same: their ranges would have no width.
+        plain = later is None and learnt.corrections is None and not learnt.keeps_raw
+        if plain and all(each.values.min() == each.values.max() for each in distributions):
+            # All runs would be the same: their ranges would have no width, and no correction gives them one.
             progress(runs)
             runs = 0
         found = forecast(model, distributions, runs, seed, until, progress, later)
