@@ -18,11 +18,11 @@ def test_the_files_are_listed_and_printed(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_the_files_are_copied_and_never_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["files", "--to", str(tmp_path)]) == 0
+    assert run(["files", "--copy-to", str(tmp_path)]) == 0
     assert (tmp_path / "sql/roles.sql").read_bytes() == (ROOT / "deploy/sql/roles.sql").read_bytes()
     (tmp_path / "softwalltime.toml").write_text("dsn = 'ours'\n")
     capsys.readouterr()
-    assert run(["files", "softwalltime.toml", "--to", str(tmp_path)]) == 2
+    assert run(["files", "softwalltime.toml", "--copy-to", str(tmp_path)]) == 2
     assert "exists already" in capsys.readouterr().err
     assert (tmp_path / "softwalltime.toml").read_text() == "dsn = 'ours'\n"
 
@@ -34,7 +34,7 @@ def test_another_file_is_refused(name: str, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_folder_that_cannot_be_looked_into_gets_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["files", "--to", 300 * "x"]) == 2
+    assert run(["files", "--copy-to", 300 * "x"]) == 2
     err = capsys.readouterr().err
     assert "cannot be written: File name too long" in err
     assert err.count("\n") == 1

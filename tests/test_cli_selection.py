@@ -101,7 +101,7 @@ def test_each_command_uses_the_same_jobs(
     assert simulated["jobs"] + sum(simulated["left_out"].values()) == len(kept) == document["jobs"]
     assert simulated["selection"] == selection
     table = tmp_path / "sweep.csv"
-    assert run(["sweep", *options, "-o", str(table), "--predictor", "v1", "--jobs", "1"]) == 0
+    assert run(["sweep", *options, "-o", str(table), "--predictor", "v1", "--processes", "1"]) == 0
     with table.open(newline="") as stream:
         assert {int(row["jobs"]) for row in csv.DictReader(stream)} == {document["scored"]}
 
@@ -168,7 +168,7 @@ def test_two_periods_are_compared(
         (["--compare", days[2], days[5]], "is not a period, such as 2026-01-01..2026-03-31"),
         (["--compare", f"{days[5]}..{days[2]}", "x..y"], "ends before it begins"),
         (["--compare", f"{days[2]}..{days[5]}", f"{days[5]}..{days[6]}"], "the first period must end before"),
-        (["--compare", *("..".join(span) for span in spans), "--split", days[5]], "give one of them"),
+        (["--compare", *("..".join(span) for span in spans), "--change-date", days[5]], "give one of them"),
     )
     for options, message in wrong:
         capsys.readouterr()

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from softwalltime.cli import run
+from softwalltime.forecast.snapshot import QueueSettings, SchedulerSettings, ServerSnapshot
+from softwalltime.simulation.jobs import UNLIMITED
 from softwalltime.simulation.metrics import Metrics
 from tests.dask_cluster import cluster
 
@@ -109,7 +111,7 @@ def test_a_file_of_policies_makes_a_schedule_for_each(
     policies = tmp_path / "policies.toml"
     policies.write_text('[today]\n["short first"]\nbackfill = "sjbf"\nwaiting = "v3"\n')
     jobs = tmp_path / "jobs.csv"
-    found = document(capsys, logs, "--policies", str(policies), "--jobs", str(jobs))
+    found = document(capsys, logs, "--policies", str(policies), "--schedule", str(jobs))
     assert list(found["policies"]) == ["today", "short first"]
     for name, file in (("today", "jobs-today.csv"), ("short first", "jobs-short_first.csv")):
         with (tmp_path / file).open(newline="") as stream:
@@ -118,7 +120,8 @@ def test_a_file_of_policies_makes_a_schedule_for_each(
         assert {row["workload_name"] for row in rows} == {name}
         waits = [int(row["starting_time"]) - int(row["submission_time"]) for row in rows]
         assert waits == [int(row["waiting_time"]) for row in rows]
-        assert sum(waits) / len(waits) == pytest.approx(found["policies"][name]["wait_mean"])
+        scored = [wait for wait, row in zip(waits, rows, strict=True) if int(row["requested_time"]) < UNLIMITED]
+        assert sum(scored) / found["scored"] == pytest.approx(found["policies"][name]["wait_mean"])
 
 
 def test_one_schedule_is_written_byte_for_byte_the_same(
@@ -126,7 +129,7 @@ def test_one_schedule_is_written_byte_for_byte_the_same(
 ) -> None:
     files = [tmp_path / "a.csv", tmp_path / "b.csv"]
     for file in files:
-        assert run(["simulate", logs, *HALF, "--order", "wfp", "--jobs", str(file)]) == 0
+        assert run(["simulate", logs, *HALF, "--order", "wfp", "--schedule", str(file)]) == 0
     assert files[0].read_bytes() == files[1].read_bytes()
     assert "COMPLETED_WALLTIME_REACHED" in files[0].read_text()
 
@@ -155,10 +158,10 @@ def test_jobs_that_are_too_large_are_refused_and_counted(logs: str, capsys: pyte
         (["--steer", "1"], "1.0 is not in the range 0<x<1"),
         (["--seeds", "1"], "--seeds is for shaken workloads"),
         (["--shake", "week", "--seeds", "9-1"], "'9-1' is neither a number nor a range"),
-        (["--shake", "week", "--jobs", "/tmp/x.csv"], "--jobs writes the schedule of the recorded workload"),
+        (["--shake", "week", "--schedule", "/tmp/x.csv"], "--schedule writes the schedule of the recorded workload"),
         (["--processes", "2", "--scheduler", "tcp://x:1"], "--processes is for this machine"),
         (["--policies", "/nowhere.toml"], "/nowhere.toml: No such file or directory"),
-        (["--jobs", "/nowhere/x.csv"], "/nowhere/x.csv: cannot be written"),
+        (["--schedule", "/nowhere/x.csv"], "/nowhere/x.csv: cannot be written"),
         (["--keep", "/nowhere/x"], "/nowhere: cannot be written"),
         (["--processors", "0"], "0 is not in the range x>=1"),
     ],
@@ -202,6 +205,57 @@ def test_a_predictor_that_fails_is_named_in_one_line(
     assert run(["simulate", logs, "--waiting", "v1"]) == 1
     error = capsys.readouterr().err
     assert error == "softwalltime: policy fcfs+easy waiting=v1: ZeroDivisionError: division by zero\n"
+
+
+def test_each_policy_is_saved_when_it_is_done(
+    logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: object, *_: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr("softwalltime.predictors.last2.Last2.predict", fail)
+    keep = tmp_path / "figures.jsonl"
+    assert run(["simulate", logs, "--waiting", "v1", "--keep", str(keep), "--processes", "1"]) == 1
+    assert [json.loads(line)["policy"] for line in keep.read_text().splitlines()] == ["fcfs+easy"]
+
+
+def test_a_dask_scheduler_without_workers_is_said(logs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with cluster(workers=0) as address:
+        assert run(["simulate", logs, *HALF, "--scheduler", address]) == 1
+    assert capsys.readouterr().err == (
+        f"softwalltime: the Dask scheduler at {address} has no workers: start some with dask worker {address}\n"
+    )
+
+
+def test_jobs_without_a_walltime_hold_processors_and_are_counted(
+    logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = [
+        *(f"{n} {n * 50} 0 600 4 -1 -1 4 -1 -1 1 u 1 1 1 -1 -1 -1\n" for n in range(20)),
+        *(f"{n} {n * 50} 0 60 1 -1 -1 1 120 -1 1 u 1 1 2 -1 -1 -1\n" for n in range(20, 50)),
+    ]
+    trace = tmp_path / "unlimited.swf"
+    trace.write_text("".join(records))
+    found = document(capsys, str(trace), "--processors", "8")
+    assert (found["jobs"], found["scored"], found["left_out"]) == (50, 30, {})
+    assert found["scored_processor_time"] == 30 * 60 / (30 * 60 + 20 * 600 * 4)
+    assert found["policies"]["fcfs+easy"]["wait_mean"] > 0, "processors are held"
+    (tmp_path / "queues.json").write_text(snapshot_with_default())
+    for given in ("queue1=0:20:00", str(tmp_path / "queues.json")):
+        found = document(capsys, str(trace), "--processors", "8", "--walltime-from", given)
+        assert (found["jobs"], found["scored"], found["scored_processor_time"]) == (50, 50, 1)
+    assert run(["simulate", str(trace), "--processors", "8"]) == 0
+    assert "20 of the jobs have no walltime." in capsys.readouterr().out
+    trace.write_text("".join(records[:20]))
+    assert run(["simulate", str(trace)]) == 2
+    assert "none of the 20 jobs" in (error := capsys.readouterr().err)
+    assert "--walltime-from queue=HH:MM:SS" in error
+
+
+def snapshot_with_default() -> str:
+    """A snapshot of a server whose queue queue1 has a default walltime."""
+    queues = (QueueSettings("queue1", execution=True, enabled=True, started=True, default_walltime=1200),)
+    return ServerSnapshot(0, "pbs", "23.06", (), (), queues, (), SchedulerSettings()).to_json()
 
 
 def test_a_machine_of_vnodes_is_scheduled_by_pbs(logs: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -261,7 +315,7 @@ def test_intervals_of_few_users_have_a_width_and_a_caution(tmp_path: Path, capsy
     # The user's own choice is not changed, and the caution stands.
     assert run(["simulate", folder, *HALF, "--shake", "week", "--seeds", "1,2", "--processes", "1"]) == 0
     assert "fewer than 10 users" in " ".join(capsys.readouterr().out.split())
-    arguments = ["--predictors", "v3", "--simulate", "200", "--seeds", "1-3", "--processes", "1"]
+    arguments = ["--predictors", "v3", "--simulated-jobs", "200", "--seeds", "1-3", "--processes", "1"]
     assert run(["tune", folder, *arguments, "--processors", "128", "--format", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["advice"]["name"] is None

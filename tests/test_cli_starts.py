@@ -41,7 +41,10 @@ def test_each_waiting_job_has_an_expected_start_ranges_and_a_reason(
     monkeypatch.setenv("TZ", "UTC")
     assert run(["starts", "--snapshot", queue, "--runs", "20"]) == 0
     captured = capsys.readouterr()
-    assert "2 running jobs, 9 waiting, 16 processors\nruntimes: walltimes, as neither a store nor --log" in captured.out
+    assert (
+        "2 running jobs, 9 waiting, 16 processors\nruntimes: walltimes, without ranges: give a history with --log"
+        in captured.out
+    )
     assert re.search(r"\| 3\.pbs1 +\| bob +\| long +\| +16 \| +2 h \| +16:00 \|", captured.out)
     assert "reservation R71.pbs1 ends at 16:00" in captured.out
     assert "| it is held by its user (Hold_Types = u) and cannot start before it is released" in captured.out
@@ -51,6 +54,15 @@ def test_each_waiting_job_has_an_expected_start_ranges_and_a_reason(
     assert run(["starts", "--snapshot", queue, "--runs", "20", "--color"]) == 0
     text = re.sub("\x1b[^m]+m", "", capsys.readouterr().out)
     assert "without walltime, 50% range: the terminal is too narrow" in text
+
+
+def test_without_history_there_are_no_ranges_and_no_probability(queue: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["starts", "--snapshot", queue, "--runs", "20", "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    expected = [row for row in found["jobs"] if row["expected"] is not None]
+    assert expected
+    assert {(row["range50"], row["range90"]) for row in expected} == {(None, None)}
+    assert not [row for row in expected if "probability" in row["waits_for"]]
 
 
 def test_json_has_all_that_the_table_has_and_what_it_rests_on(

@@ -78,7 +78,7 @@ def test_each_row_equals_the_figures_of_replay(
     sources: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "results.csv"
-    assert run(["sweep", *sources, "-o", str(path), "--predictors", GRID, "--jobs", "2"]) == 0
+    assert run(["sweep", *sources, "-o", str(path), "--predictors", GRID, "--processes", "2"]) == 0
     captured = capsys.readouterr()
     assert captured.err == ""
     printed = captured.out.splitlines()
@@ -102,7 +102,7 @@ def test_a_recorded_trace_gives_what_replay_gives(tmp_path: Path, capsys: pytest
 
 def test_without_a_grid_the_published_predictors_are_tried(tmp_path: Path) -> None:
     path = tmp_path / "results.csv"
-    assert run(["sweep", str(RECORDED_LOG), "-o", str(path), "--jobs", "1"]) == 0
+    assert run(["sweep", str(RECORDED_LOG), "-o", str(path), "--processes", "1"]) == 0
     names = [row["name"] for row in rows(path)]
     assert names == ["request", "last2", "last2+900", "usage", "usage-long", *["percentile"] * 36]
     assert len({(row["option_p"], row["option_keys"], row["option_window"]) for row in rows(path)[5:]}) == 36
@@ -112,7 +112,7 @@ def test_a_repeated_sweep_computes_only_new_rows(
     sources: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "results.csv"
-    command = ["sweep", sources[0], "-o", str(path), "--jobs", "1", "--predictor", "v1"]
+    command = ["sweep", sources[0], "-o", str(path), "--processes", "1", "--predictor", "v1"]
     assert run(command) == 0
     before = path.read_bytes()
     capsys.readouterr()
@@ -121,7 +121,7 @@ def test_a_repeated_sweep_computes_only_new_rows(
     assert path.read_bytes() == before
     assert run([*command, "--predictor", "percentile:p=50|75", sources[1]]) == 0
     assert "6 of 8 rows to do" in capsys.readouterr().out
-    assert run([*command, "--again"]) == 0
+    assert run([*command, "--discard"]) == 0
     assert [row["predictor"] for row in rows(path)] == ["request", "v1"]
 
 
@@ -129,7 +129,7 @@ def test_a_changed_log_is_computed_again(tmp_path: Path, capsys: pytest.CaptureF
     log, path = tmp_path / "20261120", tmp_path / "results.csv"
     lines = RECORDED_LOG.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join(lines[: len(lines) // 2]))
-    command = ["sweep", str(log), str(RECORDED_LOG), "-o", str(path), "--jobs", "1", "--predictor", "v1"]
+    command = ["sweep", str(log), str(RECORDED_LOG), "-o", str(path), "--processes", "1", "--predictor", "v1"]
     assert run(command) == 0
     log.write_bytes(b"".join(lines))
     capsys.readouterr()
@@ -152,7 +152,7 @@ def test_the_teaching_setting_applies(
     sources: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "results.csv"
-    command = ["sweep", sources[0], "-o", str(path), "--jobs", "1", "--predictor", "v1"]
+    command = ["sweep", sources[0], "-o", str(path), "--processes", "1", "--predictor", "v1"]
     assert run(command) == 0
     everything = without_seconds(path)
     monkeypatch.setenv("SOFTWALLTIME_TEACHING", '["failed"]')
@@ -201,7 +201,7 @@ def test_an_interrupted_sweep_continues(
     sources: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], end: signal.Signals
 ) -> None:
     path, whole = tmp_path / "results.csv", tmp_path / "whole.csv"
-    command = [*sources, "--predictors", MANY, "--jobs", "2", "-o"]
+    command = [*sources, "--predictors", MANY, "--processes", "2", "-o"]
     with start(*command, str(path)) as process:
         wait_for_rows(process, path, 20)
         os.killpg(process.pid, end)
@@ -232,14 +232,14 @@ def test_an_error_in_a_predictor_does_not_end_the_sweep(
     command = ["sweep", sources[0], "-o", str(path), "--predictors", "usage:last=" + "|".join(map(str, range(1, 13)))]
     with monkeypatch.context() as patched:
         patched.setattr(type(make("usage")), "predict", raising)
-        assert run([*command, "--predictor", "v1", "--jobs", "1"]) == 1
+        assert run([*command, "--predictor", "v1", "--processes", "1"]) == 1
     captured = capsys.readouterr()
     lines = captured.err.splitlines()
     assert lines[0] == f"usage:last=1 on {sources[0]}: ZeroDivisionError: division by zero"
     assert lines[10:] == ["... and 2 more predictors that failed"]
     assert [row["predictor"] for row in rows(path)] == ["request", "v1"]
     # They are not among the results, so they are tried again.
-    assert run([*command, "--jobs", "1"]) == 0
+    assert run([*command, "--processes", "1"]) == 0
     assert "12 of 13 rows to do" in capsys.readouterr().out
 
 
@@ -249,7 +249,7 @@ def test_a_damaged_file_is_read_up_to_the_damage(tmp_path: Path, capsys: pytest.
     log = RECORDED_LOG.read_bytes()
     packed = gzip.compress(log * (3 * 2**20 // len(log)), 0)
     broken.write_bytes(packed[: 2 * 2**20])
-    command = ["sweep", str(broken), str(RECORDED_LOG), "-o", str(path), "--predictor", "v1", "--jobs", "1"]
+    command = ["sweep", str(broken), str(RECORDED_LOG), "-o", str(path), "--predictor", "v1", "--processes", "1"]
     assert run(command) == 1
     assert "damaged gzip file" in capsys.readouterr().err
     assert len(rows(path)) == 4
@@ -260,7 +260,7 @@ def test_parquet_is_written_at_the_end_beside_the_csv_file(
 ) -> None:
     duckdb = pytest.importorskip("duckdb", reason="DuckDB, which writes Parquet, is not installed")
     output = tmp_path / "results.parquet"
-    command = ["sweep", sources[0], "-o", str(output), "--jobs", "1", "--predictor", "v1"]
+    command = ["sweep", sources[0], "-o", str(output), "--processes", "1", "--predictor", "v1"]
     assert run(command) == 0
     assert run([*command, "--predictor", "v2"]) == 0
     assert "1 of 3 rows to do" in capsys.readouterr().out
@@ -279,8 +279,11 @@ def test_parquet_is_written_at_the_end_beside_the_csv_file(
         (["/nowhere", "-o", "x.csv"], "/nowhere: No such file or directory"),
         (["/nowhere", "-o", "x.csv", "--predictor", "percentile:p=75|x"], "p=x: should be a valid number"),
         (["/nowhere", "-o", "x.csv", "--predictors", "v1,v9"], "no predictor is called 'v9'"),
-        (["/nowhere", "-o", "x.csv", "--jobs", "0"], "0 is not in the range"),
-        (["/nowhere", "-o", "x.csv", "--jobs", "2", "--scheduler", "tcp://h:1"], "--jobs sets the processes on"),
+        (["/nowhere", "-o", "x.csv", "--processes", "0"], "0 is not in the range"),
+        (
+            ["/nowhere", "-o", "x.csv", "--processes", "2", "--scheduler", "tcp://h:1"],
+            "--processes sets the processes on",
+        ),
     ],
 )
 def test_wrong_use_is_reported_before_reading(

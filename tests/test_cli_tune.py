@@ -123,7 +123,7 @@ def test_training_refuses_what_would_learn_the_later_part_or_cannot_be_named(
 
 @pytest.mark.usefixtures("torch_found")
 def test_a_log_too_small_to_train_is_tuned_without_weights(logs: str, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["tune", logs, "--predictors", "v1", "--simulate", "0", "--processes", "1"]
+    arguments = ["tune", logs, "--predictors", "v1", "--simulated-jobs", "0", "--processes", "1"]
     capsys.readouterr()
     assert run(arguments) == 0
     without = capsys.readouterr().out
@@ -145,7 +145,7 @@ def test_weights_of_the_earlier_part_are_tried_kept_and_named(
     other, settings, keep = tmp_path / "other", tmp_path / "softwalltime.toml", tmp_path / "kept"
     assert run(["generate", str(other), "--jobs", "300", "--seed", "9"]) == 0
     arguments = [
-        "tune", logs, "--train", "--train-with", str(other), "--predictors", "calibrated", "--simulate", "0",
+        "tune", logs, "--train", "--train-with", str(other), "--predictors", "calibrated", "--simulated-jobs", "0",
         "--processes", "1", "--keep", str(keep), "--write", str(settings), "--format", "json",
     ]  # fmt: skip
     capsys.readouterr()
@@ -195,7 +195,18 @@ def test_trained_weights_depend_on_nothing_that_came_later(tmp_path: Path, monke
 def test_the_walltimes_are_reported_where_every_predictor_is_too_slow(
     logs: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["tune", logs, "--predictors", "v1", "--simulate", "0", "--processes", "1", "--timeout", "0.000001"]
+    arguments = [
+        "tune",
+        logs,
+        "--predictors",
+        "v1",
+        "--simulated-jobs",
+        "0",
+        "--processes",
+        "1",
+        "--time-limit",
+        "0.000001",
+    ]
     capsys.readouterr()
     assert run(arguments) == 0
     text = capsys.readouterr().out

@@ -15,6 +15,7 @@ Input causes no other exception.  A command prints the message in one line, with
 """
 
 from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from typing import ClassVar
 
@@ -90,3 +91,13 @@ class RecordError(SoftwalltimeError):
         shown = self.value if len(self.value) <= 60 else self.value[:57] + "..."
         value = f" ({shown!r})" if self.value else ""
         return f"{where}{what}{self.reason}{value}"
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """Return a question for the known name that is most like a wrong one; empty if none is.
+
+    >>> meant("percentil", ["percentile", "last2"]), meant("x", ["percentile"])
+    ('is percentile meant?', '')
+    """
+    near = get_close_matches(name, list(known), n=1)
+    return f"is {near[0]} meant?" if near else ""

@@ -1,12 +1,11 @@
 """What is wrong with a value of the settings: pydantic's errors in the words of all commands."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from softwalltime.errors import UsageError
+from softwalltime.errors import UsageError, meant
 
 Place = tuple[str | int, ...]
 """Keys and positions that lead to a value: ``("policy", "rules", 0, "queue")``."""
@@ -48,8 +47,7 @@ def plain(message: str) -> str:
 def hint(key: str, known: Iterable[str]) -> str:
     """Return which of the known keys may be meant, else all of them."""
     known = list(known)
-    near = get_close_matches(key, known, n=1)
-    return f"is {near[0]} meant?" if near else f"there are {', '.join(known)}"
+    return meant(key, known) or f"there are {', '.join(known)}"
 
 
 def written(place: Place) -> str:

@@ -44,7 +44,17 @@ class Administrator:
 
     def proof(self, *options: str) -> tuple[str, str]:
         """Verdict and text of the proof."""
-        asked = ("doctor", "--prove", "--user", "alice", "--format", "json", "--config", str(self.config), *options)
+        asked = (
+            "doctor",
+            "--prove",
+            "--submit-as",
+            "alice",
+            "--format",
+            "json",
+            "--config",
+            str(self.config),
+            *options,
+        )
         done = self.lab.run(sys.executable, "-m", "softwalltime", *asked, timeout=300)
         (found,) = [finding for finding in json.loads(done.output) if finding["check"] == CHECK]
         assert found["verdict"] != "problem" or done.status == 1
@@ -107,7 +117,7 @@ def test_the_proof_refuses_a_busy_server_and_survives_an_interruption(administra
     assert "the server has 1 running or waiting jobs" in said
     lab.delete_jobs()
     until(lambda: not lab.must("qselect", "-s", "EQRS"), 30, f"{job} is gone")
-    command = [*lab.runner, sys.executable, "-m", "softwalltime", "doctor", "--prove", "--user", "alice"]
+    command = [*lab.runner, sys.executable, "-m", "softwalltime", "doctor", "--prove", "--submit-as", "alice"]
     with subprocess.Popen([*command, "--config", str(administrator.config)], stdout=subprocess.DEVNULL) as process:
         until(lambda: lab.run("qselect", "-q", QUEUE, "-s", "R").output, 60, "the proof has a running job")
         process.send_signal(signal.SIGINT)

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.accounting.queue_limits import read_queue_limits, with_queue_limits
+from softwalltime.accounting.queue_limits import read_queue_limits
 from softwalltime.cli import run
 from softwalltime.errors import SourceError, UsageError
-from tests.samples import job
 
 
 def test_limits_are_pairs_or_a_file_of_them(tmp_path: Path) -> None:
@@ -30,12 +29,6 @@ def test_a_file_that_cannot_be_read_or_is_empty_is_an_error(tmp_path: Path) -> N
     (tmp_path / "empty").touch()
     with pytest.raises(UsageError, match="no line of the form"):
         read_queue_limits(str(tmp_path / "empty"))
-
-
-def test_only_jobs_without_a_walltime_get_a_limit() -> None:
-    jobs = [job(walltime=None, queue="short"), job(walltime=50, queue="short"), job(walltime=None, queue="other")]
-    assert [each.submission.walltime for each in with_queue_limits(jobs, {"short": 60})] == [60, 50, None]
-    assert [each.submission.walltime for each in with_queue_limits(jobs, {"short": 60, "*": 9})] == [60, 50, 9]
 
 
 def test_replay_reports_that_a_log_without_walltimes_cannot_be_scored(

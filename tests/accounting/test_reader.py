@@ -72,7 +72,7 @@ def test_a_last_line_without_a_line_end_is_not_read(tmp_path: Path) -> None:
     log = tmp_path / "20261120"
     log.write_bytes(RECORDED_LOG.read_bytes().rstrip(b"\n"))
     jobs, tally = read(log)
-    assert (len(jobs), tally.unfinished, tally.malformed) == (41, 1, 0)
+    assert (len(jobs), tally.unfinished, tally.malformed) == (41, [str(log)], 0)
 
 
 def test_a_damaged_gzip_file_is_reported_and_the_next_file_is_read(tmp_path: Path) -> None:

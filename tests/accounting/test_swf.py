@@ -113,7 +113,7 @@ def test_a_trace_is_read_with_header_blank_lines_bad_lines_and_no_last_line_end(
     tally = Tally()
     jobs = list(read_jobs([trace], tally))
     assert [job.submission.submitted for job in jobs] == [1500, 1500]
-    assert (tally.jobs, tally.malformed, tally.blank, tally.unfinished) == (2, 1, 1, 0)
+    assert (tally.jobs, tally.malformed, tally.blank, tally.unfinished) == (2, 1, 1, [])
     assert str(tally.kept[0]).startswith(f"{trace}:5: not a line of 18 columns (job number, submit time, ")
     assert str(tally.kept[0]).endswith("think time) ('bad line')")
 

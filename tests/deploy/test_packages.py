@@ -187,5 +187,5 @@ def test_no_command_needs_the_removed_parts_of_libraries(packages: Packages, bar
     bare.install(packages["deb-report"])
     bare.run("softwalltime generate /tmp/logs --jobs 500 --seed 1")
     assert "500 jobs" in bare.run("softwalltime replay /tmp/logs")
-    assert "2 of them new" in bare.run("softwalltime sweep /tmp/logs -o /tmp/results.csv --predictors v1 --jobs 2")
+    assert "2 of them new" in bare.run("softwalltime sweep /tmp/logs -o /tmp/results.csv --predictors v1 --processes 2")
     assert "500 jobs" in bare.run("softwalltime report /tmp/logs -o /tmp/report.html")

@@ -158,7 +158,7 @@ def test_without_pbs_the_files_are_written(
     assert f"to write: {folder}/softwalltime_hook.py" in captured.out
     assert "nothing was changed; run softwalltime install --apply" in captured.err
     assert not folder.exists(), "without --apply nothing is written"
-    assert run(["install", str(folder), "--write"]) == 0
+    assert run(["install", str(folder), "--files-only"]) == 0
     captured = capsys.readouterr()
     assert f"written: {folder}/softwalltime_hook.py" in captured.out
     assert f"to do: import hook softwalltime application/x-python default {folder}/softwalltime_hook.py" in captured.out

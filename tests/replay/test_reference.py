@@ -54,7 +54,7 @@ def test_a_trace_written_as_accounting_logs_replays_alike(kth: list[CompletedJob
     tally = Tally()
     from_logs = Workload(list(read_jobs(log_files(tmp_path / "accounting"), tally)))
     ran = Workload([job for job in kth[:8000] if job.start is not None])
-    assert (tally.malformed, tally.unfinished) == (0, 0)
+    assert (tally.malformed, tally.unfinished) == (0, [])
     assert [job.submission.job_id.removesuffix(".kth") for job in from_logs.jobs] != []
     for spec in ("v1", "v3", "percentile"):
         by_id = {

@@ -147,7 +147,7 @@ def test_a_row_that_somebody_broke_is_named(task: SweepTask, tmp_path: Path) -> 
     sweep(path, task, with_spec(task, "v1"))
     header, first, second = path.read_text().splitlines()
     path.write_text("\n".join([header, first + ",x", second, ""]))
-    with pytest.raises(SourceError, match=r"results.csv: row 1 has \d+ fields, not \d+: mend it, or give --again"):
+    with pytest.raises(SourceError, match=r"results.csv: row 1 has \d+ fields, not \d+: mend it, or give --discard"):
         Results(path)
     path.write_text("\n".join([header.replace(",seconds", ",minutes"), first, ""]))
     with pytest.raises(SourceError, match="its columns are those of another version"):

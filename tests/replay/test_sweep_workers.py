@@ -44,7 +44,7 @@ def test_an_error_on_a_worker_ends_the_run_as_it_is(task: SweepTask) -> None:
 
 
 def test_a_process_that_is_killed_ends_the_run_with_advice() -> None:
-    with pytest.raises(SoftwalltimeError, match="perhaps because memory ran out: try fewer --jobs; finished"):
+    with pytest.raises(SoftwalltimeError, match="perhaps because memory ran out: try fewer --processes; finished"):
         list(local_workers(2).do(os._exit, [1, 1]))
 
 

@@ -43,8 +43,8 @@ def test_report_writes_the_page_and_prints_the_recommendation(
 
 def test_predictors_target_and_settings_follow_the_options(accounting: Path, tmp_path: Path) -> None:
     output = tmp_path / "report.html"
-    arguments = ["--predictors", "v1,percentile:p=95,keys=user", "--predictor", "v3", "--target", "2.5"]
-    arguments += ["--no-settings", "--no-simulation", "--split", "2026-02-01"]
+    arguments = ["--predictors", "v1,percentile:p=95,keys=user", "--predictor", "v3", "--max-broken", "2.5"]
+    arguments += ["--no-settings", "--no-simulation", "--change-date", "2026-02-01"]
     assert run(["report", str(accounting), "-o", str(output), *arguments]) == 0
     document = numbers(output.read_text())
     assert list(document["scores"]) == ["request", "v1", "percentile:p=95,keys=user", "v3"]
@@ -76,9 +76,9 @@ def test_with_pseudonyms_the_page_has_no_names_and_no_source_folder(accounting: 
     [
         (["-o", "/nowhere/report.html"], "/nowhere/report.html: cannot be written"),
         (["--predictors", "v9"], "no predictor is called 'v9'"),
-        (["--target", "60"], "60.0 is not in the range"),
+        (["--max-broken", "60"], "60.0 is not in the range"),
         (["--seeds", "31"], "--seeds needs at least two"),
-        (["--split", "soon"], "'soon' does not match the format '%Y-%m-%d'"),
+        (["--change-date", "soon"], "'soon' does not match the format '%Y-%m-%d'"),
         (["--pseudonymous-queues"], "--pseudonymous-queues needs --pseudonyms KEYFILE"),
         (["--pseudonyms", "/nowhere/key"], "/nowhere/key: the key for pseudonyms cannot be read or created"),
     ],

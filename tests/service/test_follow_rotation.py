@@ -157,7 +157,7 @@ def test_a_log_that_grows_and_is_renamed_while_it_is_read_is_read_to_its_end(
     read += blocks
     content = b"".join(line + b"\n" for task in read for line in task.block.lines)
     assert content == RECORDED + ended(101)
-    assert (tally.files, tally.broken, tally.unfinished) == (1, [], 0)
+    assert (tally.files, tally.broken, tally.unfinished) == (1, [], [])
 
 
 def test_a_log_that_is_deleted_before_it_is_read_is_reported_without_an_error(engine: Engine, folder: Path) -> None:

@@ -65,10 +65,10 @@ def test_only_appended_lines_are_read_and_a_last_line_once_it_is_complete(engine
     lines = content.splitlines(keepends=True)
     log.write_bytes(b"".join(lines[:100]) + lines[100][:30])
     first, _, tally = ingest(engine, log)
-    assert tally.unfinished == 1
+    assert tally.unfinished == [str(log)]
     log.write_bytes(content)
     second, known, tally = ingest(engine, log)
-    assert (first + second, known, tally.unfinished) == (RECORDED, 0, 0)
+    assert (first + second, known, tally.unfinished) == (RECORDED, 0, [])
     assert tally.lines == len(lines) - 100
 
 

@@ -27,7 +27,7 @@ FIGURES = [
 
 @cache
 def jobs(name: str) -> Jobs:
-    found, refused = jobs_of(list(read_jobs([trace(name)], Tally()))).that_fit(MACHINES[name])
+    found, refused = jobs_of(list(read_jobs([trace(name)], Tally())), limited_only=True).that_fit(MACHINES[name])
     assert refused == 0
     return found
 

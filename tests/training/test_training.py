@@ -130,7 +130,7 @@ def test_the_command_writes_weights_that_the_predictor_reads(
 ) -> None:
     pytest.importorskip("torch", reason=NO_TORCH)
     file = tmp_path / "weights.json"
-    assert run(["train", *logs, "--leave-out", "site2", "--out", str(file), "--epochs", "1"]) == 0
+    assert run(["train", *logs, "--leave-out", "site2", "--output", str(file), "--epochs", "1"]) == 0
     printed = capsys.readouterr().out
     assert "| site1 |  trained |" in printed
     assert "| site2 | left out |" in printed
@@ -145,16 +145,16 @@ def test_without_pytorch_the_command_says_what_to_install(
     logs: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "find_spec", lambda _: None)
-    assert run(["train", *logs, "--out", str(tmp_path / "x")]) == 1
+    assert run(["train", *logs, "--output", str(tmp_path / "x")]) == 1
     assert "torch is missing: run pip install 'pbs-softwalltime[train]'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--out", "/nowhere/x"], "/nowhere/x: cannot be written"),
-        (["--out", "x", "--leave-out", "elsewhere"], "no source has this in its name"),
-        (["--out", "x", "--leave-out", "site"], "leaves no source to train on"),
+        (["--output", "/nowhere/x"], "/nowhere/x: cannot be written"),
+        (["--output", "x", "--leave-out", "elsewhere"], "no source has this in its name"),
+        (["--output", "x", "--leave-out", "site"], "leaves no source to train on"),
     ],
 )
 def test_wrong_use_of_the_command_gets_one_line(
@@ -181,7 +181,7 @@ def test_a_damaged_source_is_named_and_fails(
     shutil.copytree(logs[0], folder)
     (folder / "20991231.gz").write_bytes(b"\x1f\x8b no gzip")
     capsys.readouterr()
-    assert run(["train", str(folder), "--out", str(tmp_path / "weights.json"), "--epochs", "1"]) == 1
+    assert run(["train", str(folder), "--output", str(tmp_path / "weights.json"), "--epochs", "1"]) == 1
     assert "20991231.gz" in capsys.readouterr().err
 
 

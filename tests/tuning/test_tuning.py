@@ -75,7 +75,7 @@ def test_an_interrupted_command_continues_from_its_file(tmp_path: Path) -> None:
     assert new == 1
     assert {spec: again[spec] for spec in first} == first
     slow, new = tried("calibrated", timeout=0.001)
-    assert slow["calibrated"].failure == "took longer than 0 s: raise --timeout"
+    assert slow["calibrated"].failure == "took longer than 0 s: raise --time-limit"
     assert tried("calibrated", timeout=0.001)[1] == 0
     enough, new = tried("calibrated")
     assert new == 1

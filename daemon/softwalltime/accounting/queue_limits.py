@@ -1,4 +1,4 @@
-"""Set the queue's limit as the walltime of jobs that have none.
+"""Walltimes by queue, for jobs that have none.
 
 A file has a line ``queue=HH:MM:SS`` for each queue; ``*`` is every other queue, ``#`` begins a comment::
 
@@ -7,13 +7,10 @@ A file has a line ``queue=HH:MM:SS`` for each queue; ``*`` is every other queue,
     *=48:00:00
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from softwalltime.accounting.values import duration
 from softwalltime.errors import SourceError, UsageError
-from softwalltime.jobs import CompletedJob
 
 OTHERS = "*"
 """Name for all queues that are not listed."""
@@ -50,10 +47,3 @@ def read_queue_limits(text: str) -> dict[str, int]:
     if not limits:
         raise UsageError(f"queue limits: {text}: no line of the form queue=HH:MM:SS")
     return limits
-
-
-def with_queue_limits(jobs: Iterable[CompletedJob], limits: Mapping[str, int]) -> Iterator[CompletedJob]:
-    """Yield the jobs, with their queue's limit, if any, in place of a missing walltime."""
-    for job in jobs:
-        limit = None if job.submission.walltime else limits.get(job.submission.queue, limits.get(OTHERS))
-        yield job if limit is None else replace(job, submission=replace(job.submission, walltime=limit))

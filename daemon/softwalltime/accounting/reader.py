@@ -273,4 +273,4 @@ def _read_file(
             last = Block(rest, position, number, position + len(rest))
             yield from _swf_jobs(last, path, tally, header, server)
         else:
-            tally.unfinished += 1
+            tally.unfinished.append(path)

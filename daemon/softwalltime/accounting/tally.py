@@ -52,7 +52,8 @@ class Tally:
     disagreeing: int = 0
     """Jobs whose resources_used.walltime is not end - start, as after a suspension."""
     blank: int = 0
-    unfinished: int = 0
+    unfinished: list[str] = field(default_factory=list)
+    """Files whose last line has no line end, and is not read."""
     malformed: int = 0
     repeated: int = 0
     """Records of runs that other records describe too."""
@@ -82,6 +83,7 @@ class Tally:
         self.kept += other.kept[: KEPT - len(self.kept)]
         self.broken += other.broken
         self.left_out_files += other.left_out_files
+        self.unfinished += other.unfinished
 
     def keep(self, malformed: Malformed) -> None:
         """Count a malformed line; keep it if fewer than ``KEPT`` are kept."""
@@ -91,6 +93,6 @@ class Tally:
 
 
 _COUNTS = (
-    "files", "lines", "jobs", "stored", "array_parents", "interrupted", "disagreeing", "blank", "unfinished",
-    "malformed", "repeated",
+    "files", "lines", "jobs", "stored", "array_parents", "interrupted", "disagreeing", "blank", "malformed",
+    "repeated",
 )  # fmt: skip

@@ -8,6 +8,7 @@ import click
 from softwalltime.cli.completing import complete_source
 from softwalltime.cli.options import Seeds, site_order_option, store_options
 from softwalltime.cli.output import output_options
+from softwalltime.cli.queue_walltimes import walltimes_option
 from softwalltime.cli.selection import Instant
 
 
@@ -19,7 +20,7 @@ from softwalltime.cli.selection import Instant
     multiple=True,
     metavar="SOURCE",
     shell_complete=complete_source,
-    help="A log, folder or trace.  Default: the store.",
+    help="A log, folder or trace; repeatable.  Default: the store, which must exist.",
 )
 @click.option(
     "--mail-merge",
@@ -42,8 +43,9 @@ from softwalltime.cli.selection import Instant
 )
 @click.option(
     "--simulated-jobs", type=click.IntRange(1), default=50_000, show_default=True, metavar="N",
-    help="Use the newest N jobs.",
+    help="Simulate the newest N jobs.",
 )  # fmt: skip
+@walltimes_option
 @output_options
 @store_options
 def advise(**given: Any) -> int:

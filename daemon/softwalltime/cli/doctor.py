@@ -26,7 +26,11 @@ _MEANINGS: dict[str, Meaning] = {"ok": "good", "warning": "warning", "problem": 
 @click.option("--config", type=click.Path(dir_okay=False, path_type=Path), help="Settings file of the daemon.")
 @click.option("--prove", is_flag=True, help="Prove with five short jobs that the scheduler uses soft walltimes.")
 @click.option(
-    "--user", default="", metavar="NAME", help="With --prove: who submits the jobs.  Default: who called sudo."
+    "--submit-as",
+    "user",
+    default="",
+    metavar="NAME",
+    help="With --prove: who submits the jobs.  Default: who called sudo.",
 )
 @click.option("--force", is_flag=True, help="With --prove: run although jobs run or wait.")
 @output_options
@@ -43,14 +47,14 @@ def doctor(config: Path | None, output: Output, prove: bool, user: str, force: b
     \b
     Example:
       softwalltime doctor
-      softwalltime doctor --prove --user alice
+      softwalltime doctor --prove --submit-as alice
     """
     from softwalltime.deployment.doctor import Doctor
     from softwalltime.deployment.finding import Finding
     from softwalltime.deployment.prove import prove as run_proof
 
     if (user or force) and not prove:
-        raise UsageError("--user and --force are for --prove")
+        raise UsageError("--submit-as and --force are for --prove")
     checks = Doctor(config, __version__)
 
     def examined() -> Iterator[Finding]:

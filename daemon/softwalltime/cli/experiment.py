@@ -7,6 +7,7 @@ import click
 from softwalltime.cli.completing import complete_predictor, complete_source
 from softwalltime.cli.options import Seeds, store_options
 from softwalltime.cli.output import output_options
+from softwalltime.cli.queue_walltimes import walltimes_option
 from softwalltime.experiments.names import PAPERS
 
 
@@ -20,7 +21,7 @@ from softwalltime.experiments.names import PAPERS
     help="Machine size.  Default: that in the header of a trace, else the most in use.",
 )
 @click.option("--seeds", type=Seeds(), metavar="LIST", help="Simulate workloads shaken by weeks, one for each.")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N jobs submitted.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N submitted jobs.")
 @click.option("--months", type=Seeds(), metavar="LIST", help="Only these months of the trace, counted from 1: 1-12.")
 @click.option(
     "--predictor",
@@ -31,6 +32,7 @@ from softwalltime.experiments.names import PAPERS
     help="One more predictor to compare, in papers that compare predictors; may be given again.",
 )
 @click.option("--details", is_flag=True, help="Print the long tables as well.")
+@walltimes_option
 @output_options
 @click.option("-j", "--processes", type=click.IntRange(1), metavar="N", help="Processes.  Default: one a core.")
 @store_options

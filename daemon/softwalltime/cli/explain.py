@@ -95,7 +95,7 @@ def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--job-name", default="", help="Name of the job.")
     @click.option("--script", default="", metavar="PATH", help="Script that it runs, where the hook records scripts.")
     @click.option("--ncpus", type=click.IntRange(1), help="Number of processors.")
-    @click.option("--running", is_flag=True, help="Predict as at job start instead of at submission.")
+    @click.option("--at-start", "running", is_flag=True, help="Predict as at job start instead of at submission.")
     @output_options
     @client_options
     @wraps(command)

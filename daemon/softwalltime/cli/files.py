@@ -13,7 +13,7 @@ _LISTED = ("*.toml", "grafana/*.json", "prometheus/*.yml", "sql/*.sql", "systemd
 @click.command()
 @click.argument("name", required=False)
 @click.option(
-    "--to",
+    "--copy-to",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="FOLDER",
@@ -30,7 +30,7 @@ def files(name: str | None, folder: Path | None) -> None:
     Example:
       softwalltime files
       softwalltime files grafana/softwalltime.json > dashboard.json
-      softwalltime files --to softwalltime-files
+      softwalltime files --copy-to softwalltime-files
     """
     root = deploy()
     known = sorted(path.relative_to(root).as_posix() for pattern in _LISTED for path in root.glob(pattern))

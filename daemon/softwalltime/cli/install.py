@@ -34,9 +34,11 @@ def folder_argument(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command()
 @folder_argument
 @click.option("--apply", "do", is_flag=True, help="Write the files and change PBS.")
-@click.option("--write", "files_only", is_flag=True, help="Write the files only; then run qmgr yourself.")
+@click.option("--files-only", is_flag=True, help="Write the files only; then run qmgr yourself.")
 @click.option("--enable", is_flag=True, help="Enable the hook if it is disabled in PBS.")
-@click.option("--order", type=click.IntRange(1, 1000), help="Order of the hook.  Default: as in PBS, else 900.")
+@click.option(
+    "--hook-order", "order", type=click.IntRange(1, 1000), help="Order of the hook.  Default: as in PBS, else 900."
+)
 @click.option("--alarm", type=click.IntRange(1), help="Alarm of the hook in seconds.  Default: as in PBS, else 5.")
 @click.option(
     "--preset",

@@ -13,7 +13,7 @@ from softwalltime.cli.completing import complete_predictor
 from softwalltime.errors import UsageError
 from softwalltime.forecast.defaults import PREDICTOR
 from softwalltime.policy.clamp import MINIMUM
-from softwalltime.predictors.keys import KEYS
+from softwalltime.predictors.keys import KEYS, wrong_keys
 
 if TYPE_CHECKING:
     from softwalltime.settings import Settings
@@ -73,7 +73,7 @@ class Keys(click.ParamType[tuple[str, ...]]):
             return value
         keys = tuple(str(value).split("+"))
         if len(set(keys)) != len(keys) or not set(keys) <= set(KEYS):
-            self.fail(f"{value!r}: keys are one or more of {', '.join(KEYS)}, joined by +, each once", param, ctx)
+            self.fail(f"{value!r}: {wrong_keys(keys)}", param, ctx)
         return keys
 
 

@@ -9,6 +9,7 @@ from softwalltime.cli.completing import complete_source
 from softwalltime.cli.install import FOLDER, HookOptions, install_hook
 from softwalltime.cli.options import LazySettings, Seeds, minimum_option, store_options
 from softwalltime.cli.output import Output, output_options
+from softwalltime.cli.queue_walltimes import walltimes_option
 from softwalltime.errors import UsageError
 
 _NAMES = ("off", "shadow", "safe", "order")
@@ -113,12 +114,13 @@ def set_policy(name: str, do: bool, formula: str, folder: Path, config: Path | N
     help="Save figures in this file as they are computed; the same command continues from there.",
 )
 @click.option("--processes", type=click.IntRange(1), metavar="N", help="Processes.  Default: one a core.")
+@walltimes_option
 @minimum_option
 @output_options
 @store_options
 def compare(
     sources: tuple[str, ...], processors: int | None, seeds: tuple[int, ...] | None, output: Output, keep: Path | None,
-    processes: int | None, minimum: int, settings: LazySettings,
+    processes: int | None, walltimes: dict[str, int], minimum: int, settings: LazySettings,
 ) -> int:  # fmt: skip
     """Compare today's waits with those under safe and order, on recorded jobs.
 
@@ -138,5 +140,7 @@ def compare(
     if output.form == "table":
         for name in ("safe", "order"):
             output.paragraph(f"{name}: {PRESETS[name].summary}")
-    run = SimulationRun(processors, shake=SUITABLE, seeds=seeds, output=output, keep=keep, processes=processes)
+    run = SimulationRun(
+        processors, shake=SUITABLE, seeds=seeds, output=output, keep=keep, processes=processes, walltimes=walltimes
+    )
     return simulate_policies(sources, preset_policies(minimum), run, settings)

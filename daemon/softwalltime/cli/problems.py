@@ -26,8 +26,10 @@ def problems(tally: Tally) -> Iterator[str]:
         yield f"{tally.left_out.total():,} values of optional fields cannot be read and were left out: {fields}"
     if tally.repeated:
         yield f"{plural(tally.repeated, 'record')} of runs that other records describe too: each run counts once"
-    if tally.unfinished:
-        yield f"{tally.unfinished} last line without a line end, left alone"
+    for path in tally.unfinished[:SHOWN]:
+        yield f"{path}: the last line has no line end and was not read: PBS may still be writing it"
+    if len(tally.unfinished) > SHOWN:
+        yield f"... and the last lines of {len(tally.unfinished) - SHOWN:,} more files"
 
 
 def require_folder(file: Path) -> None:

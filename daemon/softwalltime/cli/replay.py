@@ -8,6 +8,7 @@ import click
 from softwalltime.cli.completing import complete_source
 from softwalltime.cli.options import Keys, minimum_option, policy_options, store_options
 from softwalltime.cli.output import output_options
+from softwalltime.cli.queue_walltimes import walltimes_option
 from softwalltime.cli.selection import Period, selection_options
 from softwalltime.cli.through_hooks import hooks_options
 from softwalltime.predictors.keys import SIGNATURE
@@ -21,13 +22,8 @@ from softwalltime.predictors.keys import SIGNATURE
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write every job and its soft walltimes to this file, .csv or .parquet.",
 )
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Replay only the first N submitted jobs.")
-@click.option(
-    "--walltime-from",
-    "limits",
-    metavar="PAIRS|FILE",
-    help="Walltimes of jobs that have none, by queue: queue=HH:MM:SS,...; * for other queues; or a file of such lines.",
-)
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N submitted jobs.")
+@walltimes_option
 @selection_options
 @click.option(
     "--score",

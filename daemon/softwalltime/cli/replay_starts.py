@@ -8,6 +8,7 @@ import click
 from softwalltime.cli.completing import complete_source
 from softwalltime.cli.options import runtimes_option, store_options
 from softwalltime.cli.output import output_options
+from softwalltime.cli.queue_walltimes import walltimes_option
 from softwalltime.cli.selection import selection_options
 from softwalltime.forecast.defaults import KINDS
 
@@ -53,6 +54,7 @@ from softwalltime.forecast.defaults import KINDS
     "--save-calibration", "file", type=click.Path(dir_okay=False, path_type=Path),
     help="Write what the errors teach to this file, for softwalltime starts --calibration.",
 )  # fmt: skip
+@walltimes_option
 @selection_options
 @output_options
 @store_options

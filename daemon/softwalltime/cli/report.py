@@ -19,6 +19,7 @@ from softwalltime.cli.options import (
 from softwalltime.cli.output import Output, output_options
 from softwalltime.cli.problems import problems, require_folder
 from softwalltime.cli.progress import progress_bar
+from softwalltime.cli.queue_walltimes import walltimes_option
 from softwalltime.cli.selection import JobSelection, Period, selection_options
 from softwalltime.cli.sources import STORE, load_columns
 from softwalltime.errors import SourceError
@@ -40,7 +41,8 @@ TITLE = "Report on soft walltimes"
 )
 @predictors_options
 @click.option(
-    "--target",
+    "--max-broken",
+    "target",
     type=click.FloatRange(0, 50),
     default=5.0,
     show_default=True,
@@ -73,9 +75,10 @@ TITLE = "Report on soft walltimes"
     metavar="N",
     help="Simulate the newest N jobs.",
 )
-@click.option("--processes", type=click.IntRange(1), metavar="N", help="Processes to simulate.  Default: one per core.")
+@click.option("--processes", type=click.IntRange(1), metavar="N", help="Processes.  Default: one a core.")
 @click.option(
-    "--split",
+    "--change-date",
+    "split",
     type=click.DateTime(["%Y-%m-%d"]),
     metavar="DATE",
     help="Compare waits before and from this day on (UTC).  Default: the first soft walltime.",
@@ -95,7 +98,8 @@ TITLE = "Report on soft walltimes"
     help="Replace the names of users and projects, with the key in this file.  A missing file is created.",
 )
 @click.option("--pseudonymous-queues", is_flag=True, help="With --pseudonyms: also replace the names of queues.")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Use only the first N submitted jobs.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N submitted jobs.")
+@walltimes_option
 @selection_options
 @minimum_option
 @output_options
@@ -106,8 +110,8 @@ def report(
     no_simulation: bool, processors: int | None, order: str, seeds: tuple[int, ...], simulated_jobs: int,
     processes: int | None, split: datetime | None, compare: tuple[tuple[int, int], tuple[int, int]] | None,
     title: str, pseudonyms: Path | None,
-    pseudonymous_queues: bool, limit: int | None, minimum: int, selection: JobSelection, output: Output,
-    settings: LazySettings,
+    pseudonymous_queues: bool, limit: int | None, minimum: int, walltimes: dict[str, int], selection: JobSelection,
+    output: Output, settings: LazySettings,
 ) -> int:  # fmt: skip
     """Write a page that recommends soft walltimes, or not.
 
@@ -120,7 +124,7 @@ def report(
     Example:
       softwalltime report accounting -o report.html
       softwalltime report /var/spool/pbs/server_priv/accounting -o report.html
-      softwalltime report store --pseudonyms ~/report.key --split 2026-10-01
+      softwalltime report store --pseudonyms ~/report.key --change-date 2026-10-01
       softwalltime report store --queue batch --compare 2026-01-01..2026-03-31 2026-04-01..2026-06-30
     """
     if pseudonymous_queues and pseudonyms is None:
@@ -128,7 +132,7 @@ def report(
     if len(seeds) < 2:
         raise click.UsageError("--seeds needs at least two: a single schedule says nothing about a policy")
     if compare is not None and split is not None:
-        raise click.UsageError("--compare and --split both name the periods to compare: give one of them")
+        raise click.UsageError("--compare and --change-date both name the periods to compare: give one of them")
     if compare is not None and compare[0][1] > compare[1][0]:
         raise click.UsageError("--compare: the first period must end before the second one begins")
     # Fail before minutes of work.
@@ -147,7 +151,7 @@ def report(
     from softwalltime.reports.simulation import SimulationOptions
 
     rename = Pseudonyms(read_key(pseudonyms), queues=pseudonymous_queues) if pseudonyms is not None else None
-    jobs, tally = load_columns(sources, settings, selection=selection)
+    jobs, tally = load_columns(sources, settings, selection=selection, walltimes=walltimes)
     decisions = _decisions(settings) if STORE in sources else []
     workload = Workload(jobs, limit)
     options = reports.ReportOptions(
@@ -183,7 +187,7 @@ def _decisions(settings: LazySettings) -> list[DecisionRecord]:
     from softwalltime.store.opening import open_store
     from softwalltime.store.predictions import read_decisions
 
-    with open_store(settings()) as engine, engine.connect() as connection:
+    with open_store(settings(), create=False) as engine, engine.connect() as connection:
         return list(read_decisions(connection))
 
 

@@ -9,6 +9,7 @@ import click
 from softwalltime.cli.completing import complete_predictor, complete_source
 from softwalltime.cli.options import Seeds, minimum_option, store_options
 from softwalltime.cli.output import output_options
+from softwalltime.cli.queue_walltimes import walltimes_option
 from softwalltime.cli.selection import selection_options
 from softwalltime.simulation.corrections import CORRECTIONS
 from softwalltime.simulation.names import BACKFILLS, CLASSES, ORDERS, SHAKES
@@ -87,7 +88,7 @@ def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--seeds", type=Seeds(), metavar="LIST", help="A shaken workload for each.  Default: 31-40.")
 @click.option("--by", multiple=True, type=click.Choice(CLASSES), help="Figures by class too; may be given again.")
 @click.option(
-    "--jobs",
+    "--schedule",
     "jobs_file",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the schedule as CSV with Batsim's columns; with --policies, a file for each.",
@@ -99,6 +100,7 @@ def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.option("--processes", type=click.IntRange(1), metavar="N", help="Processes.  Default: one a core.")
 @click.option("--scheduler", metavar="ADDRESS", help="Simulate on a Dask cluster: its scheduler, as tcp://host:8786.")
+@walltimes_option
 @selection_options
 @minimum_option
 @output_options

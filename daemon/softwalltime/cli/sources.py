@@ -1,6 +1,6 @@
 """Read jobs from accounting logs, traces or the store."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
@@ -26,24 +26,28 @@ STORE = "store"
 
 
 def load_jobs(
-    sources: tuple[str, ...], settings: LazySettings, server: str = "", selection: JobSelection = ALL_JOBS
-) -> tuple[list[CompletedJob], Tally]:
+    sources: tuple[str, ...], settings: LazySettings, server: str = "", selection: JobSelection = ALL_JOBS,
+    walltimes: Mapping[str, int] | None = None,
+) -> tuple[list[CompletedJob], Tally]:  # fmt: skip
     """The completed jobs of the sources as objects, which need much memory; otherwise as :func:`load_columns`."""
-    columns, tally = load_columns(sources, settings, server, selection)
+    columns, tally = load_columns(sources, settings, server, selection, walltimes)
     return list(columns), tally
 
 
 def load_columns(
-    sources: tuple[str, ...], settings: LazySettings, server: str = "", selection: JobSelection = ALL_JOBS
-) -> "tuple[JobColumns, Tally]":
+    sources: tuple[str, ...], settings: LazySettings, server: str = "", selection: JobSelection = ALL_JOBS,
+    walltimes: Mapping[str, int] | None = None,
+) -> "tuple[JobColumns, Tally]":  # fmt: skip
     """The completed jobs of the sources, each run of a job once however many records describe it.
 
     :param selection: which of them.
+    :param walltimes: of jobs that have none, in seconds by queue.
     :raises SourceError: if a source is not there or there is no job in any of them.
     :raises SoftwalltimeError: if there is no job, and a file cannot be read.
     """
     # The help of a command does not need numpy, which takes long to import.
     from softwalltime.replay.job_columns import JobColumns
+    from softwalltime.replay.queue_walltimes import with_queue_walltimes
 
     tally = Tally()
     found = find_logs(Path(source) for source in sources if source != STORE)
@@ -55,7 +59,7 @@ def load_columns(
             from softwalltime.store.jobs import read_jobs as read_stored_jobs
             from softwalltime.store.opening import open_store
 
-            connection = stack.enter_context(stack.enter_context(open_store(settings())).connect())
+            connection = stack.enter_context(stack.enter_context(open_store(settings(), create=False)).connect())
             rows = chain(rows, read_stored_jobs(connection))
         jobs = JobColumns.of(rows)
     jobs, tally.repeated = jobs.each_run_once()
@@ -66,4 +70,6 @@ def load_columns(
             click.echo(line, err=True)
         message = f"no completed job in {' '.join(sources)}"
         raise SoftwalltimeError(message) if tally.broken else SourceError(message)
+    if walltimes:
+        jobs = with_queue_walltimes(jobs, walltimes)
     return selection.of(jobs, " ".join(sources)), tally

@@ -21,13 +21,11 @@ from softwalltime.cli.selection import selection_options
     "Predictors or grids, separated by commas.",
     "One predictor or grid",
 )
-@click.option(
-    "--jobs", "processes", type=click.IntRange(1), metavar="N", help="Number of processes.  Default: one per core."
-)
+@click.option("--processes", type=click.IntRange(1), metavar="N", help="Processes.  Default: one a core.")
 @click.option(
     "--scheduler", metavar="ADDRESS", help="Run on a Dask cluster: address of its scheduler, such as tcp://host:8786."
 )
-@click.option("--again", is_flag=True, help="Discard the results in the file.")
+@click.option("--discard", "again", is_flag=True, help="Discard the results in the file.")
 @selection_options
 @minimum_option
 @output_options

@@ -17,7 +17,7 @@ JOBS, EPOCHS, SEED = 80_000, 3, 1
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=complete_source)
 @click.option(
     "-o",
-    "--out",
+    "--output",
     "file",
     type=click.Path(dir_okay=False, path_type=Path),
     required=True,
@@ -31,7 +31,8 @@ JOBS, EPOCHS, SEED = 80_000, 3, 1
     help="Do not train on sources whose name contains this; print their loss.  Repeatable.",
 )
 @click.option(
-    "--jobs",
+    "--max-jobs",
+    "jobs",
     type=click.IntRange(100),
     default=JOBS,
     show_default=True,
@@ -61,8 +62,8 @@ def train(**given: Any) -> int:
 
     \b
     Example:
-      softwalltime train accounting --out weights.json
-      softwalltime train *.swf.gz --leave-out KTH --out without-kth.json
+      softwalltime train accounting --output weights.json
+      softwalltime train *.swf.gz --leave-out KTH --output without-kth.json
       softwalltime replay KTH-SP2.swf.gz --predictors calibrated:weights=without-kth.json
     """
     from softwalltime.cli.measure.train import train_weights

@@ -8,6 +8,7 @@ import click
 from softwalltime.cli.completing import complete_source
 from softwalltime.cli.options import Seeds, list_of_predictors, minimum_option, store_options
 from softwalltime.cli.output import output_options
+from softwalltime.cli.queue_walltimes import walltimes_option
 from softwalltime.cli.selection import selection_options
 
 SIMULATED = 10_000
@@ -46,7 +47,8 @@ TIMEOUT = 600
     help="Save figures in this file as they are computed; the same command continues from there.",
 )
 @click.option(
-    "--timeout",
+    "--time-limit",
+    "timeout",
     type=click.FloatRange(0, min_open=True),
     default=TIMEOUT,
     show_default=True,
@@ -61,7 +63,7 @@ TIMEOUT = 600
     help="Machine size.  Default: that in the header of a trace, else the most in use.",
 )
 @click.option(
-    "--simulate",
+    "--simulated-jobs",
     "newest",
     type=click.IntRange(0),
     default=SIMULATED,
@@ -97,6 +99,7 @@ TIMEOUT = 600
     metavar="FILE",
     help="With --train: write the weights to this file.  Default: weights-*.json beside the file of --write, or here.",
 )
+@walltimes_option
 @selection_options
 @minimum_option
 @output_options
@@ -115,7 +118,7 @@ def tune(**given: Any) -> int:
 
     \b
     Example:
-      softwalltime tune accounting --predictors v1,v3,percentile --simulate 1000
+      softwalltime tune accounting --predictors v1,v3,percentile --simulated-jobs 1000
       softwalltime tune /var/spool/pbs/server_priv/accounting --keep tune.jsonl
       softwalltime tune accounting --train --train-with other-site.swf.gz --write softwalltime.toml
       softwalltime tune KTH-SP2.swf.gz --predictors v1,v3,calibrated:target=0.02|0.05 --write softwalltime.toml

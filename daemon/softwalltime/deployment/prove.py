@@ -56,7 +56,7 @@ class Proof:
         try:
             yield self._finding()
         except PbsError as error:
-            yield problem(CHECK, f"{error}", "who runs this: a PBS manager must, with --user of an ordinary user")
+            yield problem(CHECK, f"{error}", "who runs this: a PBS manager must, with --submit-as of an ordinary user")
 
     def _finding(self) -> Finding:
         others = len(self._call("qselect", "-s", _ALIVE).split())

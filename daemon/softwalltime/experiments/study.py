@@ -68,6 +68,8 @@ def study_of(
     :param limit: only the first so many jobs, in order of submission, of those months.
     :param months: calendar months of the trace (UTC) to use, counted from 1; all by default.
     :param seeds: a workload shaken by weeks for each; the recorded one if there are none.
+    Jobs without a walltime are left out, as the papers do.
+
     :raises SourceError: if no job can be simulated.
     """
     records = sorted(completed, key=lambda job: job.submission.submitted)
@@ -80,7 +82,7 @@ def study_of(
         wanted = {names[month - 1] for month in months}
         records = [job for job, label in zip(records, labels, strict=True) if label in wanted]
     records = records[:limit]
-    jobs = jobs_of(records, tuple(teaching))
+    jobs = jobs_of(records, tuple(teaching), limited_only=True)
     if not len(jobs):
         raise SourceError(f"no job in {source} has a runtime, a walltime and processors")
     size = processors or jobs.peak()

@@ -206,7 +206,7 @@ def _evaluate(task: _Task) -> _Cells:
     global _recent
     key = (task.path, task.seed)
     if _recent is None or _recent[0] != key:
-        jobs = jobs_of(load(task.path).jobs, task.teaching)
+        jobs = jobs_of(load(task.path).jobs, task.teaching, limited_only=True)
         _recent = key, shaken(jobs, task.shake, task.seed) if task.shake else jobs
     part = part_of(_recent[1], task.part, task.count)
     return _cells(part, task.policies, task.processors, task.seed, task.measure)

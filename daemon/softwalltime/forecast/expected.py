@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from softwalltime.forecast.arrivals import ArrivalModel
 from softwalltime.forecast.calibration import POINT, Corrections, WaitForecast
 from softwalltime.forecast.like_waits import LikeWaits
-from softwalltime.forecast.queue_model import UNLIMITED, ModelledQueue, limit
+from softwalltime.forecast.queue_model import ModelledQueue, limit
 from softwalltime.forecast.runtimes import RuntimeDistribution, RuntimeModel
 from softwalltime.forecast.self_calibration import RawForecast
 from softwalltime.forecast.snapshot import LiveJob
 from softwalltime.forecast.start_times import StartForecast, forecast
 from softwalltime.forecast.waits_for import waits_for
 from softwalltime.formatting import plural
+from softwalltime.simulation.jobs import UNLIMITED
 
 Floats = NDArray[np.float64]
 
@@ -61,8 +62,8 @@ def expected_starts(
 
     There is no forecast of a job whose start depends on a job of unknown runtime.
 
-    :param runs: with drawn runtimes, for the ranges and the expected start, their median; 0: the
-        expected start is that with median runtimes, and the ranges are that start.
+    :param runs: with drawn runtimes, for the ranges and the expected start, their median; 0: the expected start is that
+        with median runtimes, and there are no ranges, as where nothing is known of runtimes but walltimes.
     """
     model = queue.model
     first = model.running
@@ -73,6 +74,11 @@ def expected_starts(
             for index, job in enumerate(queue.live)
         ]
         later = None if learnt.arrivals is None else learnt.arrivals.drawn_from(model.now)
+        plain = later is None and learnt.corrections is None and not learnt.keeps_raw
+        if plain and all(each.values.min() == each.values.max() for each in distributions):
+            # All runs would be the same: their ranges would have no width, and no correction gives them one.
+            progress(runs)
+            runs = 0
         found = forecast(model, distributions, runs, seed, until, progress, later)
         unknown = [index for index, each in enumerate(distributions) if not each.known]
         depending = _depending(queue, distributions, found, until) if unknown else []
@@ -88,8 +94,8 @@ def expected_starts(
             low, lower, expected, upper, high = (round(each) for each in rows[:, index - first].tolist())
             sentence = waits_for(queue, found, index)
             yield ExpectedStart(
-                queue.live[index], sentence, expected, (lower, upper), (low, high), _known(distributions[index]),
-                raw.get(index),
+                queue.live[index], sentence, expected, (lower, upper) if runs else None, (low, high) if runs else None,
+                _known(distributions[index]), raw.get(index),
             )  # fmt: skip
         for index in depending:
             others = f" and {plural(len(unknown) - 1, 'other')}" if len(unknown) > 1 else ""

@@ -10,13 +10,11 @@ from softwalltime.forecast.snapshot import DELAYED, QUEUED, SUSPENDED, LiveJob, 
 from softwalltime.jobs import CompletedJob, Submission
 from softwalltime.replay.job_columns import JobColumns
 from softwalltime.simulation.engine import Engine, ScheduleOutcome
-from softwalltime.simulation.jobs import Jobs
+from softwalltime.simulation.jobs import UNLIMITED, Jobs
 from softwalltime.simulation.machine import Machine, Processors
 from softwalltime.simulation.policies import SOFT_WALLTIME, Policy
 from softwalltime.simulation.pools import Shares
 
-UNLIMITED = 5 * 365 * 86400
-"""What PBS's scheduler takes for the walltime of a job without one, in seconds."""
 MANY = 300
 """Jobs from which several reservations are too expensive for hundreds of runs."""
 EXPENSIVE = 1000

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from softwalltime.jobs import ColdStart, Submission
 from softwalltime.predictors.base import History, Options, Predictor
-from softwalltime.predictors.keys import KEYS
+from softwalltime.predictors.keys import KEYS, wrong_keys
 from softwalltime.reasons import Reason
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -24,7 +24,7 @@ def _split_keys(value: object) -> object:
 
 def _check_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
     if not keys or len(set(keys)) != len(keys) or not set(keys) <= set(KEYS):
-        raise ValueError(f"keys are one or more of {', '.join(KEYS)}, joined by +, each once")
+        raise ValueError(wrong_keys(keys))
     return keys
 
 

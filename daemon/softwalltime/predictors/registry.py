@@ -15,7 +15,7 @@ from importlib.metadata import entry_points
 from pydantic import ValidationError
 
 import softwalltime.predictors as package
-from softwalltime.errors import OptionError
+from softwalltime.errors import OptionError, meant
 from softwalltime.extras import what_to_install
 from softwalltime.predictors.base import Options, Predictor
 from softwalltime.predictors.request import RequestedWalltime
@@ -72,8 +72,9 @@ def find(name: str) -> type[Predictor]:
     for entry in entries():
         if name == entry.name:
             raise OptionError(f"predictor {name!r} of {entry.origin} cannot be used: {entry.problem}")
-    names = ", ".join(name for entry in entries() if entry.predictor for name in entry.names)
-    raise OptionError(f"no predictor is called {name!r}; there are {names}")
+    names = [name for entry in entries() if entry.predictor for name in entry.names]
+    known = meant(name, names) or f"there are {', '.join(names)}"
+    raise OptionError(f"no predictor is called {name!r}; {known}")
 
 
 def make(spec: str) -> Predictor:
@@ -137,7 +138,7 @@ def _options(predictor: type[Predictor], spec: str, given: dict[str, str]) -> Op
     fields = predictor.options_type.model_fields
     for option in given:
         if option not in fields:
-            known = f"it takes {', '.join(fields)}" if fields else "it takes none"
+            known = meant(option, fields) or (f"it takes {', '.join(fields)}" if fields else "it takes none")
             raise OptionError(f"{spec!r}: {predictor.name} has no option {option!r}; {known}")
     try:
         return predictor.options_type.model_validate(given)

@@ -73,8 +73,10 @@ class UserAdvice:
 def advise_users(jobs: Jobs) -> dict[str, UserAdvice]:
     """Return the advice for each user by name."""
     groups: dict[str, dict[int, list[int]]] = {}
-    for index, (user,) in enumerate(jobs.completed.rows("user")):
-        groups.setdefault(user, {}).setdefault(jobs.walltime[index], []).append(index)
+    for index, (user, walltime) in enumerate(jobs.completed.rows("user", "walltime")):
+        # Nothing shorter can be advised to who requests no walltime.
+        if walltime:
+            groups.setdefault(user, {}).setdefault(walltime, []).append(index)
     runtime = np.minimum(jobs.runtime, jobs.walltime).astype(np.int64)
     size = np.array(jobs.processors, np.float64)
     found = {}

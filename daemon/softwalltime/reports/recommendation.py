@@ -318,7 +318,7 @@ def _fails(waits: SettingWaits, target: float) -> str:
     if not keeps_promises(waits, target):
         said += (
             f"; {percent(waits.broken.mean)} of the promised starts are broken, up to {percent(_upper(waits.broken))} "
-            f"by the interval, and the limit is {exact_percent(target)} (--target)"
+            f"by the interval, and the limit is {exact_percent(target)} (--max-broken)"
         )
     return f"{waits.setting.name}: {said}."
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from softwalltime.formatting import MISSING, duration, number, percent, printable
 from softwalltime.simulation.differences import Interval
+from softwalltime.simulation.jobs import Jobs
 from softwalltime.simulation.metrics import Metrics
 from softwalltime.text_table import Cell, Meaning, TextColumn, TextTable, sentence_column
 
@@ -18,6 +19,10 @@ less than under the first policy."""
 CHANGES_LEGEND = """\
 Change against the first policy, workload by workload; in brackets the 95% confidence interval of the mean, which needs
 shaken workloads (--shake).  pp: percentage points."""
+_UNSCORED = """\
+{unscored:,} of the jobs have no walltime.  They hold their processors and are planned without an end, as PBS does.  The
+figures are of the {scored:,} other jobs, which are {share} of the processor time (--walltime-from gives walltimes by
+queue)."""
 _CHANGES = ("wait_mean", "wait_p95", "bsld10_mean", "weighted_wait", "wide_wait_p99")
 _INTERVAL = 14
 """Width of an interval such as [-40.6, -38.2]."""
@@ -44,6 +49,14 @@ _CHANGED = (
     TextColumn("wide p99", 4, least=_INTERVAL),
     TextColumn("broken", 3, least=_INTERVAL),
 )
+
+
+def unscored_line(jobs: Jobs) -> str:
+    """Say how much of the processor time the scored jobs are; empty if all jobs are scored."""
+    scored = int(jobs.scored.sum())
+    if scored == len(jobs):
+        return ""
+    return _UNSCORED.format(unscored=len(jobs) - scored, scored=scored, share=percent(jobs.scored_share()))
 
 
 def schedules_table(metrics: Mapping[str, Metrics], title: str = "policy") -> TextTable:

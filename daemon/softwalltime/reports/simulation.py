@@ -136,7 +136,8 @@ class SimulationFigures:
 
     ``since`` and ``until`` are the first and last submission simulated, in epoch seconds.  ``classes``: the classes of
     jobs and their waits today, by what makes the class.  ``shake``: how the workloads differ
-    (:func:`softwalltime.simulation.shaking.shaken`).  ``usual``: as in :class:`SimulationInput`.
+    (:func:`softwalltime.simulation.shaking.shaken`).  ``usual``: as in :class:`SimulationInput`.  ``unscored`` jobs
+    have no walltime and only hold processors; the others used ``scored_share`` of the processor time.
     """
 
     order: str
@@ -154,6 +155,8 @@ class SimulationFigures:
     classes: dict[str, tuple[JobClass, ...]] = field(default_factory=dict)
     shake: str = "week"
     usual: int | None = None
+    unscored: int = 0
+    scored_share: float = 1.0
 
 
 def prepare(workload: Workload, options: SimulationOptions) -> SimulationInput | SimulationSkipped:
@@ -163,9 +166,9 @@ def prepare(workload: Workload, options: SimulationOptions) -> SimulationInput |
     if lacking > len(jobs):
         return SimulationSkipped(
             f"the records of {'all ' if not len(jobs) else f'{lacking:,} of the '}{lacking + len(jobs):,} jobs that "
-            "ran and had a walltime hold no number of processors"
+            "ran hold no number of processors"
         )
-    if not len(jobs):
+    if not jobs.scored.any():
         return SimulationSkipped("no job has a runtime, a walltime and processors")
     known = int((jobs.completed.numbers("start") != -1).sum())
     if options.processors is None and 2 * known < len(jobs):
@@ -258,7 +261,7 @@ def simulate_settings(
         options.order, processors, recorded.estimated, len(jobs), recorded.of, recorded.refused, jobs.submitted[0],
         jobs.submitted[-1], options.seeds, recorded.wait, _means([one.metrics for one in today]),
         tuple(map(compared, settings)), classes_today(members, classes_of_today, rename), suitable_shake(jobs),
-        recorded.usual,
+        recorded.usual, len(jobs) - int(jobs.scored.sum()), jobs.scored_share(),
     )  # fmt: skip
 
 

@@ -222,7 +222,8 @@ def _of_log(
             yield ParseTask(block, bool(server), reached, since, moves, block.end <= known_to, late, file.consumed())
             since = reached if moves else since
         progress.reach(str(path), _size(file))
-        tally.unfinished += bool(unfinished.content)
+        if unfinished.content:
+            tally.unfinished.append(str(path))
 
 
 def _size(file: OpenFile) -> int:

@@ -83,9 +83,9 @@ class ShownStarts:
 
     def _text(self, found: ExpectedStart, has: str) -> str:
         """What to show; empty if what is shown is good enough."""
-        if found.expected is None or found.range90 is None:
+        if found.expected is None:
             return UNKNOWN if has not in ("", UNKNOWN) else ""
-        now = (found.expected, *found.range90)
+        now = (found.expected, *(found.range90 or (found.expected, found.expected)))
         before = shown_times(has)
         least = max(self._least, abs(found.expected - int(time.time())) // 5)
         if before and all(abs(one - other) < least for one, other in zip(now, before, strict=True)):

@@ -199,8 +199,10 @@ def _judged(starts: Sequence[JudgedStart], server: str) -> Iterator[JudgedForeca
 
 def _stored(found: ExpectedStart) -> StoredStart:
     job = found.job.submission
-    low90, high90 = found.range90 or (None, None)
-    low50, high50 = found.range50 or (None, None)
+    # The tables have a range for each expected start: without one it is the start itself.
+    point = (found.expected, found.expected)
+    low90, high90 = found.range90 or point
+    low50, high50 = found.range50 or point
     return StoredStart(
         job.job_id, job.submitted, found.expected, low90, low50, high50, high90, found.job.estimated_start,
         job.walltime, job.ncpus, job.user, job.group, job.project, job.queue, found.waits_for,

@@ -4,15 +4,17 @@ At one instant all ends come first (predictors learn), then all submissions (val
 pass.  A job runs over the half-open interval [start, end).  Only the engine knows runtimes.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop
 from time import perf_counter
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.errors import OptionError
+from softwalltime.predictors.base import Predictor
 from softwalltime.simulation.backfilling import DISCIPLINES
 from softwalltime.simulation.jobs import Integers, Jobs, jobs_of
 from softwalltime.simulation.machine import Machine, Processors
@@ -44,12 +46,16 @@ class ScheduleOutcome:
 class Engine:
     """One simulation, for a single run.  ``system`` is its state."""
 
-    def __init__(self, jobs: Jobs, machine: Machine, policy: Policy) -> None:
+    def __init__(
+        self, jobs: Jobs, machine: Machine, policy: Policy,
+        predictors: Mapping[str, Predictor] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
         """
         :param jobs: jobs that each fit the machine.
+        :param predictors: new predictors by specification, of those that are not to be made from it.
         :raises UsageError: if the policy names something that does not exist, or does not suit the machine.
         """
-        self.system = SystemState(jobs, machine, policy)
+        self.system = SystemState(jobs, machine, policy, predictors)
         self._discipline = named(DISCIPLINES, policy.backfill, "backfilling")(self.system, policy)
         self._live = policy.live
         self._running_already = 0
@@ -155,12 +161,12 @@ class Engine:
         )
 
 
-def check(policy: Policy) -> None:
+def check(policy: Policy, predictors: Mapping[str, Predictor] = MappingProxyType({})) -> None:
     """Check that a policy can be simulated.
 
     :raises UsageError: if it names something that does not exist, or has a setting that its kind does not use.
     """
-    Engine(jobs_of([]), Processors(1, ()), policy)
+    Engine(jobs_of([]), Processors(1, ()), policy, predictors)
     if policy.formula and policy.order != "formula":
         raise OptionError(f"a formula is for the order formula, and the order is {policy.order}")
     if policy.depth > 1 and policy.backfill != "pbs":
@@ -170,14 +176,16 @@ def check(policy: Policy) -> None:
 
 
 def simulate(
-    jobs: Jobs, machine: int | Machine, policy: Policy, progress: Callable[[int], None] = lambda _: None
-) -> ScheduleOutcome:
+    jobs: Jobs, machine: int | Machine, policy: Policy, progress: Callable[[int], None] = lambda _: None,
+    predictors: Mapping[str, Predictor] = MappingProxyType({}),
+) -> ScheduleOutcome:  # fmt: skip
     """Schedule the jobs on a machine under a policy.
 
     :param jobs: jobs that each fit the empty machine (:meth:`Jobs.that_fit`).
     :param machine: how many processors there are, or an empty machine.
     :param progress: called with the number of jobs submitted since the last call.
+    :param predictors: new predictors by specification, of those that are not to be made from it.
     :raises UsageError: if the policy names something that does not exist, or does not suit the machine.
     """
     made = Processors(machine, jobs.processors) if isinstance(machine, int) else machine
-    return Engine(jobs, made, policy).run(progress)
+    return Engine(jobs, made, policy, predictors).run(progress)

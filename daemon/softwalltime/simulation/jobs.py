@@ -15,6 +15,8 @@ from softwalltime.states import TEACHING, State, state_of
 NO_RUNTIME = "no runtime"
 NO_WALLTIME = "no walltime"
 NO_PROCESSORS = "no processors"
+UNLIMITED = 5 * 365 * 86400
+"""What PBS's scheduler takes for the walltime of a job without one, in seconds: five years."""
 _UNKNOWN = -(2**62)
 """In place of a time that is not recorded."""
 
@@ -30,8 +32,9 @@ class Jobs:
 
     ``completed`` holds the records.  ``submitted`` is when the job could run for the first time, in epoch seconds: the
     submission, or ``etime`` where it was held or depended on other jobs, which no scheduler can change.  ``walltime``
-    and ``runtime`` are in seconds; ``processors`` is what the job requested, or was allocated where the request is
-    unknown.  ``left_out`` counts the records that cannot be simulated, by reason.  ``teaches``: whether predictors
+    and ``runtime`` are in seconds; the walltime is :data:`UNLIMITED` for a job without one, which holds its processors
+    and is not scored.  ``processors`` is what the job requested, or was allocated where the request is unknown.
+    ``left_out`` counts the records that cannot be simulated, by reason.  ``teaches``: whether predictors
     learn from the job's end.  ``priorities`` are those of each job's queue and of the job itself, where they are known.
     """
 
@@ -46,6 +49,18 @@ class Jobs:
 
     def __len__(self) -> int:
         return len(self.completed)
+
+    @property
+    def scored(self) -> NDArray[np.bool_]:
+        """Which jobs the metrics are of: those with a walltime."""
+        found: NDArray[np.bool_] = self.completed.numbers("walltime") > 0
+        return found
+
+    def scored_share(self) -> float:
+        """The share of the processor time that the scored jobs used, by their recorded runtimes; 1 without jobs."""
+        # As floats: a damaged record may hold more processor-seconds than an integer of 64 bits.
+        used = np.array(self.processors, np.float64) * np.array(self.runtime, np.float64)
+        return float(used[self.scored].sum() / used.sum()) if len(self) else 1.0
 
     def largest(self) -> int:
         """The processors of the largest job; 0 without jobs."""
@@ -107,15 +122,18 @@ class Jobs:
         )
 
 
-def jobs_of(completed: Sequence[CompletedJob], teaching: Collection[State] = TEACHING) -> Jobs:
-    """The jobs of these records that can be simulated: those with a runtime, a walltime and processors.
+def jobs_of(
+    completed: Sequence[CompletedJob], teaching: Collection[State] = TEACHING, *, limited_only: bool = False
+) -> Jobs:
+    """The jobs of these records that can be simulated: those with a runtime and processors.
 
     :param teaching: how jobs must have ended to teach.
+    :param limited_only: leave out the jobs without a walltime.
     """
     records = completed if isinstance(completed, JobColumns) else JobColumns.of(completed)
     lacking = {
         NO_RUNTIME: records.numbers("runtime") <= 0,
-        NO_WALLTIME: records.numbers("walltime") <= 0,
+        NO_WALLTIME: limited_only & (records.numbers("walltime") <= 0),
         NO_PROCESSORS: records.numbers("ncpus") <= 0,
     }
     left_out: dict[str, int] = {}
@@ -129,11 +147,12 @@ def jobs_of(completed: Sequence[CompletedJob], teaching: Collection[State] = TEA
     order = np.argsort(eligible, kind="stable")
     records = records.select(order)
     states = starmap(state_of, records.rows("exit_status", "runtime", "walltime", "start"))
+    walltime = records.numbers("walltime")
     return Jobs(
         records,
         tuple(eligible[order].tolist()),
         tuple(records.numbers("ncpus").tolist()),
-        tuple(records.numbers("walltime").tolist()),
+        tuple(np.where(walltime > 0, walltime, UNLIMITED).tolist()),
         tuple(records.numbers("runtime").tolist()),
         tuple(state in teaching for state in states),
         left_out,

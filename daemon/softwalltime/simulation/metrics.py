@@ -110,13 +110,16 @@ def measure(
 
     :param processors: size of the machine.
     :param baseline: the schedule of the same jobs under the first policy.
-    :param chosen: which jobs count; all by default.
+    :param chosen: which jobs count; by default those with a walltime.  Utilisation and makespan are then of all jobs.
     """
     columns = _columns(jobs, outcome, baseline)
     if chosen is not None:
         return _measured(columns.part(np.flatnonzero(chosen)), processors)
+    whole = found = _measured(columns, processors)
+    if not jobs.scored.all():
+        found = _measured(columns.part(np.flatnonzero(jobs.scored)), processors)
     speed = len(jobs) / outcome.seconds if len(jobs) and outcome.seconds else None
-    return replace(_measured(columns, processors), jobs_per_second=speed)
+    return replace(found, utilisation=whole.utilisation, makespan=whole.makespan, jobs_per_second=speed)
 
 
 def measure_classes(
@@ -178,7 +181,7 @@ def _measured(of: _Columns, processors: int) -> Metrics:
 
 
 def classes(jobs: Jobs, by: str, processors: int, largest: int | None = None) -> dict[str, Integers]:
-    """The indexes of the jobs of each class, by the class's name, in ascending order of what makes the class.
+    """The indexes of the scored jobs of each class, by the class's name, in ascending order of what makes the class.
 
     Runtimes and sizes do not depend on the policy: the runtime is the recorded one.
 
@@ -187,15 +190,23 @@ def classes(jobs: Jobs, by: str, processors: int, largest: int | None = None) ->
         the class :data:`OTHERS`.
     :raises UsageError: for another one.
     """
+    scored = jobs.scored
+    members = {name: which[scored[which]] for name, which in _members(jobs, by, processors).items()}
+    members = {name: which for name, which in members.items() if len(which)}
+    return _largest(members, largest) if by in ("queue", "user") else members
+
+
+def _members(jobs: Jobs, by: str, processors: int) -> dict[str, Integers]:
+    """The indexes of all jobs of each class."""
     if by == "runtime":
         return _grouped([_runtime(seconds) for seconds in jobs.runtime], [name for _, name in _RUNTIMES])
     if by == "size":
         names = ["1 processor", "up to 1/8 of the machine", "up to 1/2 of the machine", "more than 1/2 of the machine"]
         return _grouped([names[_size(size, processors)] for size in jobs.processors], names)
     if by == "queue":
-        return _largest(_grouped([queue or NAMELESS for queue in jobs.completed.values("queue")]), largest)
+        return _grouped([queue or NAMELESS for queue in jobs.completed.values("queue")])
     if by == "user":
-        return _largest(_grouped([user or NAMELESS for user in jobs.completed.values("user")]), largest)
+        return _grouped([user or NAMELESS for user in jobs.completed.values("user")])
     if by == "month":
         return _grouped([datetime.fromtimestamp(time, UTC).strftime("%Y-%m") for time in jobs.submitted])
     raise UsageError(f"no class is called {by!r}; there are {', '.join(CLASSES)}")

@@ -1,6 +1,7 @@
 """Scheduling policies: the settings that may differ between two simulations of the same jobs."""
 
 import tomllib
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -92,9 +93,10 @@ class Policy:
 _ADAPTER = TypeAdapter(Policy)
 
 
-def policy_of(values: dict[str, Any], where: str) -> Policy:
+def policy_of(values: dict[str, Any], where: str, predictors: Collection[str] = ()) -> Policy:
     """A policy from plain values.
 
+    :param predictors: names that need not be in the registry.
     :param where: what the message of an error begins with.
     :raises OptionError: names the key, its value and what is allowed.
     """
@@ -107,7 +109,7 @@ def policy_of(values: dict[str, Any], where: str) -> Policy:
             raise OptionError(f"{where}: unknown key {key}; {hint(key, asdict(Policy()))}") from error
         raise OptionError(f"{where}: {key} = {values.get(key)!r}: {plain(first['msg'])}") from error
     for spec in (policy.waiting, policy.running, policy.ordering):
-        if spec not in FIXED:
+        if spec not in FIXED and spec not in predictors:
             make(spec)
     return policy
 

@@ -1,10 +1,13 @@
 """The simulated system at one instant: what waits, what runs, and what has become of each job so far."""
 
+from collections.abc import Mapping
 from heapq import heappush
+from types import MappingProxyType
 from typing import TypeVar
 
 from softwalltime.errors import UsageError
 from softwalltime.policy.steering import Steering
+from softwalltime.predictors.base import Predictor
 from softwalltime.simulation.corrections import CORRECTIONS, Estimates
 from softwalltime.simulation.jobs import Jobs
 from softwalltime.simulation.machine import Machine
@@ -31,9 +34,13 @@ class SystemState:
         "promise", "queue", "running", "started", "values",
     )  # fmt: skip
 
-    def __init__(self, jobs: Jobs, machine: Machine, policy: Policy) -> None:
+    def __init__(
+        self, jobs: Jobs, machine: Machine, policy: Policy,
+        predictors: Mapping[str, Predictor] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
         """
         :param jobs: jobs that each fit the machine.
+        :param predictors: new predictors by specification, of those that are not to be made from it.
         :raises UsageError: if the policy names something that does not exist.
         """
         count = len(jobs)
@@ -44,7 +51,7 @@ class SystemState:
         else:
             self.duration = list(jobs.runtime)
         self._steering = None if policy.steer is None else Steering(policy.steer)
-        self.values = Values(jobs, policy, self.duration, self._steering)
+        self.values = Values(jobs, policy, self.duration, self._steering, predictors)
         self._change_at_start = self.values.change_at_start
         self.started = [-1] * count
         self.promise = [-1] * count

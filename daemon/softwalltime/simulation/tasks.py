@@ -1,6 +1,6 @@
 """Simulations as independent tasks, for any process: one workload, several policies."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from hashlib import sha256
 from json import dumps
@@ -106,14 +106,14 @@ def evaluate(task: SimulationTask) -> list[SimulationResult]:
         )
     jobs = _jobs(task.path, task.teaching)
     workload = shaken(jobs, task.experiment.shake, task.seed) if task.experiment.shake else jobs
-    return results(workload, task.experiment, task.policies, task.seed)
+    return list(results(workload, task.experiment, task.policies, task.seed))
 
 
 def results(
     workload: Jobs, experiment: Experiment, policies: Sequence[Policy], seed: int, progress: Progress = lambda _: None,
     outcomes: Callable[[Policy, ScheduleOutcome], None] = lambda *_: None,
-) -> list[SimulationResult]:  # fmt: skip
-    """The figures of each policy on a workload, compared with the baseline.
+) -> Iterator[SimulationResult]:  # fmt: skip
+    """Yield the figures of each policy on a workload, compared with the baseline, as soon as it is simulated.
 
     :param progress: called with the number of jobs submitted since the last call.
     :param outcomes: given each policy's schedule.
@@ -122,7 +122,6 @@ def results(
     baseline = run(workload, experiment.machine(workload), first, progress if first in policies else lambda _: None)
     processors = experiment.processors
     members = {by: classes(workload, by, processors, experiment.largest) for by in experiment.by}
-    found = []
     for policy in policies:
         own = policy == first
         outcome = baseline if own else run(workload, experiment.machine(workload), policy, progress)
@@ -130,10 +129,7 @@ def results(
         # The baseline's own figures have nothing to be compared with.
         other = None if own else baseline
         figures = measure(workload, outcome, processors, other)
-        found.append(
-            SimulationResult(policy, seed, figures, measure_classes(workload, outcome, processors, members, other))
-        )
-    return found
+        yield SimulationResult(policy, seed, figures, measure_classes(workload, outcome, processors, members, other))
 
 
 def run(workload: Jobs, machine: int | Machine, policy: Policy, progress: Progress = lambda _: None) -> ScheduleOutcome:

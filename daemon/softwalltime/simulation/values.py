@@ -6,6 +6,7 @@ This module is the only one of the simulator that asks predictors and teaches th
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 
@@ -33,10 +34,14 @@ class Values:
     Where a predictor is asked, the value is what :func:`~softwalltime.policy.decide.decide` would set in production.
     """
 
-    def __init__(self, jobs: Jobs, policy: Policy, duration: Sequence[int], steering: Steering | None) -> None:
+    def __init__(
+        self, jobs: Jobs, policy: Policy, duration: Sequence[int], steering: Steering | None,
+        predictors: Mapping[str, Predictor] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
         """
         :param duration: how long each job will run in this simulation, in seconds.
         :param steering: scales the waiting values, if given.
+        :param predictors: new predictors by specification, of those that are not to be made from it.
         """
         self._jobs = jobs
         self._policy = policy
@@ -49,7 +54,7 @@ class Values:
             "on", policy.waiting, running, policy.minimum, ordering, exclusive=policy.exclusive == WALLTIME
         )
         specs = (policy.waiting, policy.running, policy.ordering)
-        made = {spec: make(spec) for spec in specs if spec not in FIXED}
+        made = {spec: predictors[spec] if spec in predictors else make(spec) for spec in specs if spec not in FIXED}
         self._sources = sources(made)
         self._restating = {spec: made[spec] for spec in self._sources}
         self._predictors = {spec: each for spec, each in made.items() if spec not in self._sources}
@@ -74,7 +79,7 @@ class Values:
         self.waiting_array = np.array(self.waiting, np.int64)
         known: Sequence[int] = jobs.walltime
         if policy.ordering in (RUNTIME, SOFT_WALLTIME):
-            known = self._unless_off(duration if policy.ordering == RUNTIME else self._soft_walltimes())
+            known = self._unless_off(self._runtimes() if policy.ordering == RUNTIME else self._soft_walltimes())
         self.ordering = np.maximum(np.minimum(np.array(known, np.float64), self.limit_array), 1.0)
 
     @property
@@ -149,7 +154,7 @@ class Values:
         if self._policy.running in FIXED:
             return None
         limit = self.limit[job]
-        if self._off[job]:
+        if self._off[job] or not self._jobs.completed[job].submission.walltime:
             return limit
         answer = self._predicted(self._policy.running, job, now, elapsed)
         return limit if isinstance(answer, ColdStart) else clamped(answer.seconds, limit, self._policy.minimum)
@@ -182,8 +187,16 @@ class Values:
         if spec not in (RUNTIME, SOFT_WALLTIME):
             return list(self.limit)
         minimum = self._policy.minimum
-        known = self._unless_off(self._duration if spec == RUNTIME else self._soft_walltimes())
+        known = self._unless_off(self._runtimes() if spec == RUNTIME else self._soft_walltimes())
         return [clamped(seconds, limit, minimum) for seconds, limit in zip(known, self.limit, strict=True)]
+
+    def _runtimes(self) -> list[int]:
+        """The runtimes; the limit of a job without a walltime, which gets no soft walltime."""
+        scored = self._jobs.scored.tolist()
+        return [
+            known if limited else limit
+            for known, limit, limited in zip(self._duration, self.limit, scored, strict=True)
+        ]
 
     def _soft_walltimes(self) -> list[int]:
         """The recorded soft walltimes, the walltime of a job without one."""

@@ -5,8 +5,9 @@ from contextlib import ExitStack, contextmanager, nullcontext
 
 from sqlalchemy import Engine
 
+from softwalltime.errors import SourceError
 from softwalltime.settings import Settings
-from softwalltime.store.embedded.server import embedded_postgres
+from softwalltime.store.embedded.server import embedded_postgres, has_data
 from softwalltime.store.engine import connect
 from softwalltime.store.migrations import require_head, upgrade
 from softwalltime.store.statement_timeout import StatementMonitor
@@ -30,15 +31,22 @@ def open_engine(settings: Settings, monitor: StatementMonitor | None = None) -> 
 
 @contextmanager
 def open_store(
-    settings: Settings, *, migrate: bool = False, monitor: StatementMonitor | None = None
+    settings: Settings, *, migrate: bool = False, monitor: StatementMonitor | None = None, create: bool = True
 ) -> Iterator[Engine]:
     """Open the database with all tables and functions that this version needs.
 
     The embedded PostgreSQL is always upgraded; a database with a DSN is upgraded only with ``migrate``.
 
     :param monitor: limits how long statements may take, but those of an upgrade.
+    :param create: make an embedded PostgreSQL where there is none; a command that only reads would find nothing in it.
     :raises StoreError: if it cannot be reached or started, or needs an upgrade that was not asked for.
+    :raises SourceError: if there is none, and none is to be made.
     """
+    if not create and settings.dsn is None and not has_data(settings.data_dir):
+        raise SourceError(
+            f"{settings.data_dir}: no store is there.  Give accounting logs or a trace instead (as --log SOURCE or "
+            "SOURCE), a PostgreSQL with --dsn, or make a store with softwalltime ingest LOGS"
+        )
     with open_engine(settings, monitor) as engine:
         if migrate or settings.dsn is None:
             with monitor.patient(None) if monitor is not None else nullcontext():

@@ -111,7 +111,7 @@ def run_trial(task: TrialTask) -> Trial:
     try:
         recorded = record(workload, make(task.spec), timeout=task.timeout, medians=task.medians)
     except _TooSlowError:
-        return Trial(task.spec, (), task.timeout, f"took longer than {task.timeout:.0f} s: raise --timeout")
+        return Trial(task.spec, (), task.timeout, f"took longer than {task.timeout:.0f} s: raise --time-limit")
     # A predictor of another package may fail in any way; the others go on.
     except Exception as error:
         return Trial(task.spec, (), 0.0, " ".join(f"{type(error).__name__}: {error}".split()))

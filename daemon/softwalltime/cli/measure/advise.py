@@ -75,8 +75,8 @@ class AdviseDocument:
 
 def suggest_walltimes(
     user: str | None, sources: tuple[str, ...], merge: Path | None, since: int | None, until: int | None,
-    processors: int | None, order: str, seeds: tuple[int, ...], simulated_jobs: int, output: Output,
-    settings: LazySettings,
+    processors: int | None, order: str, seeds: tuple[int, ...], simulated_jobs: int, walltimes: dict[str, int],
+    output: Output, settings: LazySettings,
 ) -> int:  # fmt: skip
     """Suggest walltimes, to one user or to all; return the exit status."""
     if (user is None) == (merge is None):
@@ -84,7 +84,7 @@ def suggest_walltimes(
     if merge is not None:
         require_folder(merge)
     sources = sources or (STORE,)
-    columns, tally = load_columns(sources, settings, selection=JobSelection(since, until))
+    columns, tally = load_columns(sources, settings, selection=JobSelection(since, until), walltimes=walltimes)
     options = SimulationOptions(order, processors or tally.machine or None, seeds, simulated_jobs)
     prepared = prepare(Workload(columns), options)
     if isinstance(prepared, SimulationSkipped):

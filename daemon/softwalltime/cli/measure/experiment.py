@@ -72,8 +72,8 @@ class ExperimentDocument:
 
 def repeat_experiment(
     paper: str, traces: tuple[str, ...], processors: int | None, seeds: tuple[int, ...] | None, limit: int | None,
-    months: tuple[int, ...] | None, more: tuple[str, ...], details: bool, output: Output, processes: int | None,
-    settings: LazySettings,
+    months: tuple[int, ...] | None, more: tuple[str, ...], details: bool, walltimes: dict[str, int], output: Output,
+    processes: int | None, settings: LazySettings,
 ) -> int:  # fmt: skip
     """Repeat the experiment on each trace; return the exit status."""
     if more and not PAPERS[paper].compares:
@@ -84,7 +84,7 @@ def repeat_experiment(
     status = 0
     for source in traces or ("",):
         if source:
-            jobs, tally = load_jobs((source,), settings)
+            jobs, tally = load_jobs((source,), settings, walltimes=walltimes)
             size = processors or tally.machine or None
         else:
             jobs, tally = generate(SYNTHETIC, processors=processors or PROCESSORS), None

@@ -9,7 +9,6 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.accounting.queue_limits import OTHERS, read_queue_limits, with_queue_limits
 from softwalltime.cli.garbage import rare_collections
 from softwalltime.cli.measure.dump import require_dump, write_dump
 from softwalltime.cli.measure.through_hooks import replay_through_hooks
@@ -25,8 +24,8 @@ from softwalltime.predictors.keys import SIGNATURE
 from softwalltime.predictors.registry import BASELINE
 from softwalltime.replay.drive import drive_specs
 from softwalltime.replay.floor import Floor, find_floor
-from softwalltime.replay.job_columns import JobColumns
 from softwalltime.replay.metrics import WARM_UP, Scores, score
+from softwalltime.replay.queue_walltimes import OTHERS
 from softwalltime.replay.workload import NO_WALLTIME, OTHER_DAYS, Scoring, Workload
 from softwalltime.reports.table import LEGEND, floor_line, scores_table
 
@@ -86,17 +85,14 @@ class ReplayDocument:
 @rare_collections()
 def replay_sources(
     sources: tuple[str, ...], specs: tuple[str, ...], running: str | None, output: Output, dump: Path | None,
-    limit: int | None, limits: str | None, minimum: int, hooks: HooksOptions | None, selection: JobSelection,
+    limit: int | None, walltimes: dict[str, int], minimum: int, hooks: HooksOptions | None, selection: JobSelection,
     scored: tuple[int, int] | None, never_ran: bool, with_floor: bool, keys: tuple[str, ...], settings: LazySettings,
 ) -> int:  # fmt: skip
     """Replay the sources and print the figures; return the exit status."""
     # Fail before minutes of work.
     if dump is not None:
         require_dump(dump)
-    by_queue = {} if limits is None else read_queue_limits(limits)
-    jobs, tally = load_columns(sources, settings, selection=selection)
-    if by_queue:
-        jobs = JobColumns.of(with_queue_limits(jobs, by_queue))
+    jobs, tally = load_columns(sources, settings, selection=selection, walltimes=walltimes)
     if with_floor:
         memorizer = "memorizer" if keys == SIGNATURE else f"memorizer:keys={'+'.join(keys)}"
         specs = tuple(dict.fromkeys((*specs, memorizer)))

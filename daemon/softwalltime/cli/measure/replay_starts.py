@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 import numpy as np
 
+from softwalltime.cli.measure.simulate import require_scored
 from softwalltime.cli.options import LazySettings
 from softwalltime.cli.output import Output
 from softwalltime.cli.problems import problems
@@ -81,17 +82,16 @@ COLUMNS = ("time", "method", *(field.name for field in fields(StartScores)))
 
 def judge_forecasts(
     sources: tuple[str, ...], processors: int | None, recorded: bool, spec: str, sample: int, every: int, runs: int,
-    seed: int, arriving: bool, by: tuple[str, ...], file: Path | None, selection: JobSelection, output: Output,
-    settings: LazySettings,
+    seed: int, arriving: bool, by: tuple[str, ...], file: Path | None, walltimes: dict[str, int],
+    selection: JobSelection, output: Output, settings: LazySettings,
 ) -> int:  # fmt: skip
     """Forecast, compare and print; return the exit status."""
     predictor = make(spec)
     if file is not None and not os.access(file.parent, os.W_OK):
         raise SourceError(f"{file}: cannot be written: its folder does not exist, or is not writable")
-    completed, tally = load_columns(sources, settings, selection=selection)
+    completed, tally = load_columns(sources, settings, selection=selection, walltimes=walltimes)
     jobs = jobs_of(completed, settings().teaching)
-    if not len(jobs):
-        raise SourceError(f"no job in {' '.join(sources)} has a runtime, a walltime and processors")
+    require_scored(jobs, sources)
     size = processors or tally.machine or jobs.peak()
     jobs, refused = jobs.that_fit(size)
     schedule = as_recorded(jobs, size) if recorded else as_simulated(jobs, size)

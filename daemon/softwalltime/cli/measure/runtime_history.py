@@ -33,7 +33,7 @@ def learn(
     """
     waits = LikeWaits()
     if not sources and settings().dsn is None:
-        sentence = "runtimes: walltimes, as neither a store nor --log is given"
+        sentence = "runtimes: walltimes, without ranges: give a history with --log, or a store with --dsn"
         unforeseen = ("no later jobs are drawn: neither a store nor --log is given",) if arriving else ()
         return Learnt(RuntimeModel(None), waits), sentence, (*why_not_corrected(calibration, spec, 0), *unforeseen)
     predictor = make(spec)
@@ -60,6 +60,6 @@ def _stored(settings: LazySettings, history: History, now: int) -> Sequence[Comp
     from softwalltime.store.history import last_ended_since, read_history
     from softwalltime.store.opening import open_store
 
-    with open_store(settings()) as engine, engine.connect() as connection:
+    with open_store(settings(), create=False) as engine, engine.connect() as connection:
         per_user, since = needed(history, now, partial(last_ended_since, connection, now=now))
         return list(read_history(connection, per_user, since, now, settings().teaching))

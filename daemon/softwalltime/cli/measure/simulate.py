@@ -3,7 +3,7 @@
 import os
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +23,7 @@ from softwalltime.formatting import plural
 from softwalltime.simulation.batsim import write_jobs
 from softwalltime.simulation.differences import means
 from softwalltime.simulation.engine import ScheduleOutcome, check
-from softwalltime.simulation.jobs import jobs_of
+from softwalltime.simulation.jobs import Jobs, jobs_of
 from softwalltime.simulation.metrics import Metrics
 from softwalltime.simulation.policies import Policy, policy_of, read_policies
 from softwalltime.simulation.result_cache import ResultCache
@@ -57,6 +57,7 @@ class SimulationRun:
     processes: int | None = None
     scheduler: str | None = None
     selection: JobSelection = ALL_JOBS
+    walltimes: Mapping[str, int] = field(default_factory=dict)
 
 
 def simulate_sources(
@@ -64,13 +65,13 @@ def simulate_sources(
     run_as_recorded: bool, shake: str | None,
     seeds: tuple[int, ...] | None, by: tuple[str, ...], output: Output, jobs_file: Path | None, keep: Path | None,
     processes: int | None, scheduler: str | None, minimum: int, selection: JobSelection,
-    settings: LazySettings, **policy: Any,
+    walltimes: dict[str, int], settings: LazySettings, **policy: Any,
 ) -> int:  # fmt: skip
     """Simulate the policies that the options name; return the exit status."""
     if seeds is not None and shake is None:
         raise UsageError("--seeds is for shaken workloads: add --shake week, or omit it")
     if jobs_file is not None and (shake is not None or scheduler is not None):
-        raise UsageError("--jobs writes the schedule of the recorded workload: omit --shake and --scheduler")
+        raise UsageError("--schedule writes the schedule of the recorded workload: omit --shake and --scheduler")
     if processes is not None and scheduler is not None:
         raise UsageError("--processes is for this machine; with --scheduler the cluster's workers do it")
     if jobs_file is not None and not os.access(jobs_file.parent, os.W_OK):
@@ -87,7 +88,7 @@ def simulate_sources(
     policies = _policies(file, given, machine)
     options = SimulationRun(
         processors, machine, shake, seeds, tuple(dict.fromkeys(by)), output, jobs_file, file is not None, keep,
-        processes, scheduler, selection,
+        processes, scheduler, selection, walltimes,
     )  # fmt: skip
     return simulate_policies(sources, policies, options, settings)
 
@@ -97,11 +98,10 @@ def simulate_policies(
 ) -> int:
     """Simulate the policies on the jobs of the sources, print figures and changes; return the exit status."""
     machine, processors = options.vnodes, options.processors
-    completed, tally = load_columns(sources, settings, selection=options.selection)
+    completed, tally = load_columns(sources, settings, selection=options.selection, walltimes=options.walltimes)
     teaching = settings().teaching
     jobs = jobs_of(completed, teaching)
-    if not len(jobs):
-        raise SourceError(f"no job in {' '.join(sources)} has a runtime, a walltime and processors")
+    require_scored(jobs, sources)
     size = sum(vnode.resources[0] for vnode in machine) or processors or tally.machine or jobs.peak()
     jobs, refused = that_fit(machine, jobs) if machine else jobs.that_fit(size)
     if not len(jobs) and machine:
@@ -112,7 +112,7 @@ def simulate_policies(
     by = options.by
     experiment = Experiment("", size, next(iter(policies.values())), shake, by, machine)
     seeds = (options.seeds or tuple(range(31, 41))) if shake else (0,)
-    plan = SimulationPlan(experiment, policies, seeds, jobs, completed)
+    plan = SimulationPlan(experiment, policies, seeds, jobs)
     found = run_simulations(plan, options, tuple(sorted(teaching)))
     metrics = {name: [found[policy, seed].metrics for seed in plan.seeds] for name, policy in policies.items()}
     classes: Classes = {
@@ -126,6 +126,20 @@ def simulate_policies(
     for line in problems(tally):
         click.echo(line, err=True)
     return 1 if tally.broken else 0
+
+
+def require_scored(jobs: Jobs, sources: tuple[str, ...]) -> None:
+    """Check that there is a job to measure.
+
+    :raises SourceError: if no job can be simulated, or none has a walltime.
+    """
+    if not len(jobs):
+        raise SourceError(f"no job in {' '.join(sources)} has a runtime and processors")
+    if not jobs.scored.any():
+        raise SourceError(
+            f"none of the {len(jobs):,} jobs in {' '.join(sources)} that ran has a walltime: give those of the queues, "
+            "--walltime-from queue=HH:MM:SS,..."
+        )
 
 
 def _policies(file: Path | None, given: dict[str, Any], machine: tuple[Vnode, ...]) -> dict[str, Policy]:
@@ -171,7 +185,7 @@ def run_simulations(
             except OSError as error:
                 raise SourceError(f"{parent}: cannot be written: {error.strerror}") from error
             path = Path(folder) / "jobs.json"
-            snapshot = take(plan.completed, teaching, path)
+            snapshot = take(plan.jobs.completed, teaching, path)
             experiment = Experiment(**{**_shallow(experiment), "digest": snapshot.digest})
         kept = stack.enter_context(ResultCache(keep, experiment)) if keep is not None else None
         for policy, seed in wanted if kept is not None and jobs_file is None else ():

@@ -7,8 +7,7 @@ from typing import Any
 from softwalltime.cli.output import Output, prefixed
 from softwalltime.cli.selection import JobSelection
 from softwalltime.formatting import plural
-from softwalltime.replay.job_columns import JobColumns
-from softwalltime.reports.schedule_table import CHANGES_LEGEND, LEGEND, changes_table, schedules_table
+from softwalltime.reports.schedule_table import CHANGES_LEGEND, LEGEND, changes_table, schedules_table, unscored_line
 from softwalltime.simulation.differences import RELATIVE, Interval, differences, means, relative_changes
 from softwalltime.simulation.jobs import Jobs
 from softwalltime.simulation.metrics import Metrics
@@ -34,7 +33,6 @@ class SimulationPlan:
     policies: dict[str, Policy]
     seeds: tuple[int, ...]
     jobs: Jobs
-    completed: JobColumns
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +45,10 @@ class SimulationDocument:
     """Size of the machine."""
     jobs: int
     """Number of simulated jobs."""
+    scored: int
+    """Number of them with a walltime: the metrics are of these."""
+    scored_processor_time: float
+    """Share of the processor time that the scored jobs used, by recorded runtimes."""
     refused: int
     """Number of jobs that are larger than the machine."""
     left_out: Mapping[str, int]
@@ -82,6 +84,8 @@ def print_simulation(
         source=" ".join(sources),
         processors=experiment.processors,
         jobs=len(plan.jobs),
+        scored=int(plan.jobs.scored.sum()),
+        scored_processor_time=plan.jobs.scored_share(),
         refused=refused,
         left_out=plan.jobs.left_out,
         shake=experiment.shake or None,
@@ -99,7 +103,7 @@ def print_simulation(
     elif output.form == "csv":
         output.rows(COLUMNS, _rows(document))
     else:
-        _print(output, document, selection.label(sources))
+        _print(output, document, selection.label(sources), unscored_line(plan.jobs))
 
 
 def _rows(document: SimulationDocument) -> Iterator[dict[str, Any]]:
@@ -114,11 +118,13 @@ def _rows(document: SimulationDocument) -> Iterator[dict[str, Any]]:
                 yield {"policy": name, "kind": kind, "class": label, **asdict(found)}
 
 
-def _print(output: Output, document: SimulationDocument, label: str) -> None:
+def _print(output: Output, document: SimulationDocument, label: str, unscored: str) -> None:
     counts = [f"{count:,} left out ({reason})" for reason, count in document.left_out.items()]
     counts += [f"{document.refused:,} refused (larger than the machine)"] if document.refused else []
     size = plural(document.processors, "processor")
     output.paragraph(", ".join([f"{label}: {document.jobs:,} jobs on {size}", *counts]))
+    if unscored:
+        output.paragraph(unscored)
     if document.shake:
         output.paragraph(f"means over {len(document.seeds)} shaken workloads ({document.shake})")
     output.line()

@@ -61,7 +61,7 @@ def print_stored(jobs: Collection[str], of: StartSelection, output: Output, sett
     from softwalltime.store.opening import open_store
     from softwalltime.store.start_times import read_expected
 
-    with open_store(settings()) as engine, engine.connect() as connection:
+    with open_store(settings(), create=False) as engine, engine.connect() as connection:
         every = read_expected(connection)
         found = read_expected(connection, of.user, of.group, of.project, of.queue) if of != StartSelection() else every
     if not every and not jobs:

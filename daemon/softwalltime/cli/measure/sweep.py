@@ -46,7 +46,7 @@ def sweep_sources(
     table = _table(file)
     if processes is not None and scheduler is not None:
         raise UsageError(
-            "--jobs sets the processes on this host; with --scheduler the workers of the cluster run the sweep"
+            "--processes sets the processes on this host; with --scheduler the workers of the cluster run the sweep"
         )
 
     from softwalltime.replay.sweep.results import Results

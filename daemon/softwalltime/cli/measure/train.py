@@ -94,7 +94,7 @@ def train_weights(
         "logs": {names[source]: len(examples[source]) for source in trained},
         "options": {"jobs": jobs, "epochs": epochs, "seed": seed},
         "command": f"softwalltime train {' '.join(names[source] for source in trained)} "
-        f"--jobs {jobs} --epochs {epochs} --seed {seed}",
+        f"--max-jobs {jobs} --epochs {epochs} --seed {seed}",
     }
     logs = []
     for source in sources:

@@ -27,7 +27,7 @@ from softwalltime.replay.job_columns import JobColumns
 from softwalltime.replay.sweep.grid import expand_all
 from softwalltime.replay.workload import Scoring, Workload
 from softwalltime.reports.presets import FORMULA
-from softwalltime.reports.schedule_table import CHANGES_LEGEND, LEGEND, changes_table, schedules_table
+from softwalltime.reports.schedule_table import CHANGES_LEGEND, LEGEND, changes_table, schedules_table, unscored_line
 from softwalltime.reports.table import floor_line
 from softwalltime.reports.tuning import TRIALS_LEGEND, trials_table
 from softwalltime.simulation.differences import differences, means, relative_changes
@@ -82,7 +82,8 @@ def choose_predictor(
     sources: tuple[str, ...], listed: str | None, single: tuple[str, ...], target: float, share: float,
     keep: Path | None, timeout: float, processes: int | None, processors: int | None, newest: int,
     seeds: tuple[int, ...] | None, target_file: Path | None, train: bool, train_logs: tuple[str, ...],
-    weights_file: Path | None, output: Output, minimum: int, selection: JobSelection, settings: LazySettings,
+    weights_file: Path | None, output: Output, minimum: int, walltimes: dict[str, int],
+    selection: JobSelection, settings: LazySettings,
 ) -> int:  # fmt: skip
     """Choose, simulate, print and write; return the exit status."""
     wanted = named_specs(listed, single)
@@ -96,7 +97,7 @@ def choose_predictor(
         # Weights are trained for minutes before the file is needed.
         with TrialFile(keep):
             pass
-    jobs, tally = load_columns(sources, settings, selection=selection)
+    jobs, tally = load_columns(sources, settings, selection=selection, walltimes=walltimes)
     teaching = settings().teaching
     workload = Workload(jobs, teaching=teaching)
     split = split_at(workload, share, WARM_UP if training is None else TRAINED)
@@ -130,8 +131,9 @@ def choose_predictor(
     floor = find_floor(Workload(jobs, teaching=teaching, scoring=Scoring(split.cut)))
     candidate_settings, simulated, caution = settings_of(chosen), 0, ""
     metrics: dict[str, list[Metrics]] = {}
+    unscored = ""
     if newest:
-        metrics, simulated, caution = _simulated(
+        metrics, simulated, caution, unscored = _simulated(
             newest_jobs(jobs, split.cut, newest), candidate_settings, processors or tally.machine or None,
             seeds or SEEDS, keep, processes, minimum, settings,
         )  # fmt: skip
@@ -164,7 +166,7 @@ def choose_predictor(
             output.line()
             output.paragraph(floor_line(floor))
         if metrics:
-            _print_simulations(output, metrics, len(seeds or SEEDS), simulated)
+            _print_simulations(output, metrics, len(seeds or SEEDS), simulated, unscored)
         output.line()
         for reason in advice.reasons:
             output.paragraph(reason, "strong" if reason.startswith(RECOMMENDED) else "")
@@ -193,8 +195,11 @@ def newest_jobs(jobs: JobColumns, since: int, count: int) -> JobColumns:
 def _simulated(
     jobs: JobColumns, candidate_settings: dict[str, Setting], processors: int | None, seeds: tuple[int, ...],
     keep: Path | None, processes: int | None, minimum: int, settings: LazySettings,
-) -> tuple[dict[str, list[Metrics]], int, str]:  # fmt: skip
-    """The metrics of each setting, workload by workload, the number of jobs and a caution; none without such jobs."""
+) -> tuple[dict[str, list[Metrics]], int, str, str]:  # fmt: skip
+    """The metrics of each setting by workload, the number of jobs, a caution, and a line on jobs without a walltime.
+
+    There are none without such jobs.
+    """
     from softwalltime.cli.measure.simulate import SimulationRun, run_simulations
     from softwalltime.cli.measure.simulated import SimulationPlan
     from softwalltime.simulation.jobs import jobs_of
@@ -203,18 +208,18 @@ def _simulated(
 
     teaching = settings().teaching
     simulated = jobs_of(jobs, teaching)
-    if not len(simulated):
-        return {}, 0, ""
+    if not simulated.scored.any():
+        return {}, 0, "", ""
     size = processors or simulated.peak()
     simulated, _ = simulated.that_fit(size)
-    if not len(simulated):
-        return {}, 0, ""
+    if not simulated.scored.any():
+        return {}, 0, "", ""
     policies = {name: setting.policy(FORMULA, minimum) for name, setting in candidate_settings.items()}
     experiment = Experiment("", size, policies[TODAY], suitable_shake(simulated))
-    plan = SimulationPlan(experiment, policies, seeds, simulated, jobs)
+    plan = SimulationPlan(experiment, policies, seeds, simulated)
     found = run_simulations(plan, SimulationRun(size, keep=keep, processes=processes), tuple(sorted(teaching)))
     metrics = {name: [found[policy, seed].metrics for seed in seeds] for name, policy in policies.items()}
-    return metrics, len(simulated), FEW_USERS if few_users(simulated) else ""
+    return metrics, len(simulated), FEW_USERS if few_users(simulated) else "", unscored_line(simulated)
 
 
 def _rows(trials: Mapping[str, Trial]) -> Iterator[dict[str, Any]]:
@@ -257,7 +262,9 @@ def _print_weights(output: Output, weights: SiteWeights, split: Split, chosen: C
         output.paragraph(f"No chosen predictor uses {weights.file}.")
 
 
-def _print_simulations(output: Output, metrics: dict[str, list[Metrics]], seeds: int, newest: int) -> None:
+def _print_simulations(
+    output: Output, metrics: dict[str, list[Metrics]], seeds: int, newest: int, unscored: str
+) -> None:
     others = [name for name in metrics if name != TODAY]
     relative = {name: relative_changes(metrics[name], metrics[TODAY]) for name in others}
     absolute = {name: differences(metrics[name], metrics[TODAY]) for name in others}
@@ -266,6 +273,8 @@ def _print_simulations(output: Output, metrics: dict[str, list[Metrics]], seeds:
         f"The newest {newest:,} jobs, PBS's scheduling cycle, means over {seeds} shaken workloads; predictors begin "
         "without history:"
     )
+    if unscored:
+        output.paragraph(unscored)
     output.line()
     output.table(schedules_table({name: means(found) for name, found in metrics.items()}))
     output.line()

@@ -158,14 +158,14 @@ class Results:
             return [], []
         if header[-len(_AFTER) :] != _AFTER:
             raise SourceError(
-                f"{self._path}: its columns are those of another version: name another file, or give --again"
+                f"{self._path}: its columns are those of another version: name another file, or give --discard"
             )
         if lines and len(lines[-1]) < len(header):
             lines.pop()
         for number, line in enumerate(lines, 1):
             if len(line) != len(header):
                 raise SourceError(
-                    f"{self._path}: row {number} has {len(line)} fields, not {len(header)}: mend it, or give --again"
+                    f"{self._path}: row {number} has {len(line)} fields, not {len(header)}: mend it, or give --discard"
                 )
         rows = [dict(zip(header, line, strict=True)) for line in lines]
         return header[len(_BEFORE) : -len(_AFTER)], rows

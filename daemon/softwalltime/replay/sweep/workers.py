@@ -31,6 +31,8 @@ LOCAL = "loky"
 _PACKAGE = "pbs-softwalltime"
 _PATIENCE = 10.0
 """Seconds to wait for a scheduler to answer."""
+_WORKER_TIMEOUT_S = 5.0
+"""Seconds to wait for the first worker of a cluster."""
 _IDLE = 10
 """Seconds after which a process without a task ends, as it must by itself if this one was killed."""
 
@@ -83,7 +85,8 @@ def dask_workers(address: str) -> Iterator[Workers]:
 
     :param address: of its scheduler, such as ``tcp://host:8786``.
     :raises UsageError: if Dask is not installed, or the address is none.
-    :raises SoftwalltimeError: if no scheduler answers there, or a worker has another version of softwalltime, or none.
+    :raises SoftwalltimeError: if no scheduler answers there, it has no workers, or a worker has another version of
+        softwalltime, or none.
     """
     try:
         from distributed import Client
@@ -102,10 +105,24 @@ def dask_workers(address: str) -> Iterator[Workers]:
     except OSError as error:
         raise SoftwalltimeError(f"no Dask scheduler answers at {address}: start one, or correct the address") from error
     with client:
+        _await_worker(client, address)
         _check_versions(client)
         threads = client.nthreads()
         number = f"{plural(len(threads), 'worker')} and {plural(sum(threads.values()), 'thread')}"
         yield Workers(_Dask(client), 2, f"the cluster at {address}, which has {number} now")
+
+
+def _await_worker(client: "Client", address: str) -> None:
+    """Wait for the first worker of a cluster that has none.
+
+    :raises SoftwalltimeError: if none comes in time; tasks would wait for ever.
+    """
+    try:
+        client.wait_for_workers(1, timeout=_WORKER_TIMEOUT_S)
+    except TimeoutError as error:
+        raise SoftwalltimeError(
+            f"the Dask scheduler at {address} has no workers: start some with dask worker {address}"
+        ) from error
 
 
 def _check_versions(client: "Client") -> None:
@@ -179,7 +196,7 @@ def _explained() -> Iterator[None]:
         raise
     except BrokenProcessPool as error:
         raise SoftwalltimeError(
-            f"a process was killed, perhaps because memory ran out: try fewer --jobs; {advice}"
+            f"a process was killed, perhaps because memory ran out: try fewer --processes; {advice}"
         ) from error
     except (Exception, CancelledError) as error:
         if type(error).__name__ == "KilledWorker":

@@ -55,6 +55,12 @@ def embedded_postgres(data_dir: Path, *, durable: bool = True) -> AbstractContex
     return _Server(data_dir, durable=durable)
 
 
+def has_data(data_dir: Path) -> bool:
+    """Return whether an embedded PostgreSQL was made in this folder."""
+    # Only the account that runs the server may look into its own folder.
+    return (data_dir / "postgres").exists()
+
+
 class _Server(AbstractContextManager[str]):
     def __init__(self, data_dir: Path, *, durable: bool) -> None:
         self._data_dir = data_dir.absolute()

@@ -1,0 +1,55 @@
+"""The option ``--walltime-from``: walltimes of jobs that have none."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from softwalltime.accounting.queue_limits import read_queue_limits
+from softwalltime.errors import UsageError
+
+
+class QueueWalltimes(click.ParamType[dict[str, int]]):
+    """Walltimes in seconds by queue: pairs, a file of pairs, or a snapshot of the PBS server."""
+
+    name = "walltimes"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, int]:
+        """Return the walltimes.
+
+        :raises UsageError: if a pair is malformed, or a snapshot has no default.
+        :raises SourceError: if the file cannot be read.
+        """
+        if isinstance(value, dict):
+            return value
+        text = str(value)
+        return _of_snapshot(Path(text)) if "=" not in text and _is_json(Path(text)) else read_queue_limits(text)
+
+
+def walltimes_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--walltime-from``; pass it as ``walltimes``, empty without the option."""
+    return click.option(
+        "--walltime-from", "walltimes", type=QueueWalltimes(), metavar="PAIRS|FILE", default={}, show_default=False,
+        help="Walltimes of jobs that have none, by queue: queue=HH:MM:SS,...; * for other queues; or a file of such "
+        "lines; or the queue defaults in a file of softwalltime snapshot.",
+    )(command)  # fmt: skip
+
+
+def _is_json(path: Path) -> bool:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(64).lstrip().startswith(b"{")
+    except OSError:
+        return False
+
+
+def _of_snapshot(path: Path) -> dict[str, int]:
+    # The help of a command does not need pydantic, which takes long to import.
+    from softwalltime.forecast.queue_defaults import default_walltimes
+    from softwalltime.forecast.snapshot import load_snapshot
+
+    found = default_walltimes(load_snapshot(path))
+    if not found:
+        raise UsageError(f"{path}: no queue of this snapshot has a default or maximum walltime: give queue=HH:MM:SS")
+    return found

@@ -1,0 +1,67 @@
+"""An option name has one meaning in all commands."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import click
+
+from softwalltime.cli import cli
+
+MEANINGS = {
+    "--apply": "make the changes instead of printing them",
+    "--arrivals": "draw jobs that come later",
+    "--by": "figures by class",
+    "--config": "the settings file",
+    "--force": "go on although a check speaks against it",
+    "--formula": "job_sort_formula",
+    "--group": "the jobs' group",
+    "--log": "a source of recorded jobs",
+    "--order": "the order of the queue",
+    "--ordering": "what gives the ordering value",
+    "--output": "the file that the command writes",
+    "--predictor": "a predictor",
+    "--predictors": "predictors, separated by commas",
+    "--processors": "size of the machine",
+    "--project": "the jobs' project",
+    "--queue": "the jobs' queue",
+    "--running": "what gives the value of running jobs",
+    "--runs": "number of runs for the ranges",
+    "--scheduler": "address of a Dask scheduler",
+    "--seed": "seed of all random choices",
+    "--seeds": "seeds of shaken workloads",
+    "--server": "name of the PBS server",
+    "--simulated-jobs": "number of the newest jobs to simulate",
+    "--socket": "the daemon's socket",
+    "--user": "the jobs' user",
+    "--waiting": "what gives the value of waiting jobs",
+}
+"""The meaning of the names that commands describe in different words, reviewed by a person."""
+
+
+def options(group: click.Group, path: str = "") -> Iterator[tuple[str, str, click.Option]]:
+    """Each name of an option, the command, and the option."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from options(command, f"{path} {name}".strip())
+            continue
+        assert command is not None
+        for option in command.params:
+            if isinstance(option, click.Option):
+                for written in option.opts:
+                    if written.startswith("--"):
+                        yield written, f"{path} {name}".strip(), option
+
+
+def test_an_option_name_has_one_type_and_one_meaning_in_all_commands() -> None:
+    kinds: dict[str, set[object]] = defaultdict(set)
+    words: dict[str, set[str]] = defaultdict(set)
+    used: dict[str, list[str]] = defaultdict(list)
+    for name, command, option in options(cli):
+        kinds[name].add((option.is_flag, option.type.name.removesuffix(" range")))
+        words[name].add(option.help or "")
+        used[name].append(command)
+    assert {name: used[name] for name, found in kinds.items() if len(found) > 1} == {}
+    different = {name for name, found in words.items() if len(found) > 1}
+    assert different == set(MEANINGS), "give the option another name, the same help, or its meaning here"
