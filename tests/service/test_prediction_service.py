@@ -192,6 +192,15 @@ def test_status_requests_and_invalid_requests_get_a_response() -> None:
     assert json.loads(handler().answer(b"nonsense")) == {"v": 1, "error": "the request is not JSON"}
 
 
+def test_a_users_odd_walltime_is_not_counted_as_an_invalid_request() -> None:
+    asked = handler()
+    job = {"user": "eve", "job_id": "7.srv", "walltime": 10**12 + 1}
+    response = json.loads(asked.answer(json.dumps({"v": 1, "op": "predict", "job": job}).encode()))
+    assert response["error"] == asked.unusable
+    asked.note()
+    assert asked.counts == {"unusable": 1}
+
+
 def test_an_error_in_a_predictor_is_an_error_response() -> None:
     asked = handler()
     asked.predictions._predictors["v1"].predict = lambda *_: 1 / 0
