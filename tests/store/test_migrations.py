@@ -245,12 +245,15 @@ def test_a_revision_that_does_not_exist_is_a_wrong_argument(engine: Engine, revi
         upgrade(engine, revision)
 
 
-def test_an_upgrade_that_another_blocks_gives_up(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("softwalltime.store.migrations.PATIENCE", "100ms")
+def test_an_upgrade_that_another_blocks_gives_up_and_names_it(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("softwalltime.store.engine.LOCK_TIMEOUT", "100ms")
+    engine = connect(database)
     with engine.begin() as other:
-        other.execute(text("LOCK TABLE softwalltime.alembic_version"))
-        with pytest.raises(StoreError, match="another softwalltime works on the same tables"):
-            upgrade(engine)
+        other.execute(text("SELECT FROM softwalltime.scores"))
+        process = other.execute(text("SELECT pg_backend_pid()")).scalar_one()
+        with pytest.raises(StoreError, match=rf"lock timeout; .*; blocked by process {process} of role \w+ \(softwall"):
+            downgrade(engine, "-1")
+    engine.dispose()
 
 
 def test_a_store_by_its_dsn_is_migrated_only_when_asked(empty_database: str) -> None:

@@ -13,12 +13,14 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine, func, select, text
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.schema import CreateSchema, SchemaItem
 
 from softwalltime import resources
 from softwalltime.errors import StoreError, UsageError
 from softwalltime.store import attributes, daily, promises  # noqa: F401 - they add their tables to metadata
+from softwalltime.store.blockers import blockers_named
 from softwalltime.store.definitions import (
     install_functions,
     install_views,
@@ -27,7 +29,6 @@ from softwalltime.store.definitions import (
     remove_functions,
     remove_views,
 )
-from softwalltime.store.engine import Lock, lock
 from softwalltime.store.tables import SCHEMA, metadata
 
 
@@ -43,22 +44,17 @@ COMPARISON: dict[str, Any] = {
     "compare_server_default": True,
 }
 """Alembic's options for comparing the database; migrations/env.py uses them too."""
-
-
-PATIENCE = "60s"
-"""Time for which an upgrade waits for locks."""
+_COMMENT = "Jobs, predictions and monitoring figures of softwalltime"
 
 
 def upgrade(engine: Engine, revision: str = "head") -> None:
     """Upgrade the schema to ``revision``, creating it if needed, and install functions and views at the head.
 
     :raises UsageError: if there is no such revision.
-    :raises StoreError: if a newer version of this package was here, a privilege is missing, or another upgrade lasts
-        longer than a minute.
+    :raises StoreError: if a newer version of this package was here, a privilege is missing, or another session holds
+        locks on the tables for a minute.
     """
-    with _changing(engine) as connection:
-        if not connection.execute(text("SELECT to_regnamespace(:schema) IS NOT NULL"), {"schema": SCHEMA}).scalar_one():
-            connection.execute(CreateSchema(SCHEMA))
+    with _changing(engine, create=True) as connection:
         before = _current(connection)
         require_known(before)
         if before != head():
@@ -115,8 +111,8 @@ def check(engine: Engine) -> list[str]:
 
     :raises StoreError: if a newer version of this package upgraded the database.
     """
-    with engine.connect() as connection, connection.begin() as transaction:
-        lock(connection, Lock.MIGRATE)
+    with engine.connect() as connection, connection.begin() as transaction, blockers_named(connection):
+        _lock_schema(connection)
         found = []
         revision = _current(connection)
         # Differences to the tables of a newer version say nothing.
@@ -150,12 +146,38 @@ def _outdated(
 
 
 @contextmanager
-def _changing(engine: Engine) -> Iterator[Connection]:
-    with engine.begin() as connection:
-        # Wait for readers and other upgrades, with a limit.
-        connection.execute(text("SELECT set_config('lock_timeout', :patience, true)"), {"patience": PATIENCE})
-        lock(connection, Lock.MIGRATE)
+def _changing(engine: Engine, *, create: bool = False) -> Iterator[Connection]:
+    with engine.begin() as connection, blockers_named(connection):
+        if create:
+            _create_schema(connection)
+        _lock_schema(connection)
         yield connection
+
+
+def _create_schema(connection: Connection) -> None:
+    """Create the schema if it does not exist; wait for another transaction that is creating it."""
+    if _has_schema(connection):
+        return
+    try:
+        with connection.begin_nested():
+            connection.execute(CreateSchema(SCHEMA, if_not_exists=True))
+    except IntegrityError:
+        # The other transaction was first, and has ended.
+        if not _has_schema(connection):
+            raise
+
+
+def _has_schema(connection: Connection) -> bool:
+    return bool(connection.execute(select(func.to_regnamespace(SCHEMA).is_not(None))).scalar_one())
+
+
+def _lock_schema(connection: Connection) -> None:
+    """Wait for other upgrades; those that come later wait until the transaction ends.
+
+    COMMENT is the weakest statement that locks a schema, and only the schema's owner may run it.
+    """
+    if _has_schema(connection):
+        connection.execute(text(f"COMMENT ON SCHEMA {SCHEMA} IS '{_COMMENT}'"))
 
 
 def _config() -> Config:
