@@ -30,11 +30,7 @@ $$
 
 
 def upgrade() -> None:
-    op.create_table(
-        "write_lock",
-        schema=SCHEMA,
-        comment="Without rows: who writes locks this table, so that there is one writer at a time.",
-    )
+    op.create_table("write_lock", schema=SCHEMA)
     op.execute(_GRANT)
 
 

@@ -82,8 +82,8 @@ def test_the_ingest_role_can_ingest(as_role: As, capsys: pytest.CaptureFixture[s
 
 def test_after_an_upgrade_jobs_are_stored_and_read_before_the_roles_are_granted_again(as_role: As) -> None:
     with open_store(load_settings(dsn=as_role("softwalltime_owner"))) as engine:
-        # Deletes the table of 0015 and its rights.
-        downgrade(engine, "0014")
+        # Deletes the table of 0016 and its rights.
+        downgrade(engine, "0015")
         upgrade(engine)
     assert run(["ingest", str(RECORDED_LOG), "--dsn", as_role("softwalltime_ingest")]) == 0
     with open_store(load_settings(dsn=as_role("softwalltime"))) as engine, engine.begin() as connection:

@@ -1,6 +1,6 @@
 """Upgrade, downgrade and check the tables, functions and views of the database.
 
-An upgrade is one transaction with all migrations, functions and views.  Concurrent upgrades wait for each other.
+An upgrade is one transaction with all migrations, comments, functions and views.  Concurrent ones wait for each other.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,6 +21,7 @@ from softwalltime import resources
 from softwalltime.errors import StoreError, UsageError
 from softwalltime.store import attributes, daily, promises  # noqa: F401 - they add their tables to metadata
 from softwalltime.store.blockers import blockers_named
+from softwalltime.store.comments import install_comments
 from softwalltime.store.definitions import (
     install_functions,
     install_views,
@@ -60,9 +61,7 @@ def upgrade(engine: Engine, revision: str = "head") -> None:
         if before != head():
             remove_views(connection)
         _alembic(command.upgrade, connection, revision)
-        if _current(connection) == head():
-            install_functions(connection)
-            install_views(connection)
+        _complete(connection)
 
 
 def downgrade(engine: Engine, revision: str) -> None:
@@ -76,9 +75,15 @@ def downgrade(engine: Engine, revision: str) -> None:
         remove_views(connection)
         remove_functions(connection)
         _alembic(command.downgrade, connection, revision)
-        if _current(connection) == head():
-            install_functions(connection)
-            install_views(connection)
+        _complete(connection)
+
+
+def _complete(connection: Connection) -> None:
+    """Install what changes without a migration, at the head: comments, functions and views."""
+    if _current(connection) == head():
+        install_comments(connection)
+        install_functions(connection)
+        install_views(connection)
 
 
 def head() -> str:
@@ -206,15 +211,23 @@ def _current(connection: Connection) -> str:
 
 
 def require_known(revision: str) -> None:
-    """Refuse a revision of a newer version.
+    """Refuse a revision of a newer version, or from before the baseline.
 
     :raises StoreError: says what to do.
     """
-    if revision and revision not in {script.revision for script in _script().walk_revisions()}:
+    script = _script()
+    if not revision or revision in {known.revision for known in script.walk_revisions()}:
+        return
+    baseline = script.get_base() or ""
+    if revision < baseline:
         raise StoreError(
-            f"the database is at revision {revision}, which this version of softwalltime does not know, because a "
-            f"newer version upgraded it: install that version, or run its softwalltime db downgrade {head()}"
+            f"the database is at revision {revision}, from before the first release: upgrade it to {baseline} with the "
+            f"last commit that has migration {revision}, or create another database and ingest the logs again"
         )
+    raise StoreError(
+        f"the database is at revision {revision}, which this version of softwalltime does not know, because a "
+        f"newer version upgraded it: install that version, or run its softwalltime db downgrade {head()}"
+    )
 
 
 def _lines(difference: Any) -> Iterator[str]:
