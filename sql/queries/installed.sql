@@ -41,3 +41,10 @@ JOIN pg_description AS described ON described.objoid = relation.oid AND describe
 LEFT JOIN pg_attribute AS number ON number.attrelid = relation.oid AND number.attnum = described.objsubid
     AND described.objsubid > 0
 WHERE relation.relnamespace = to_regnamespace(:schema) AND relation.relkind = 'r';
+
+-- name: view_columns
+-- Return the columns of the views of a schema and their comments; null: none.
+SELECT relation.relname AS view, number.attname AS column, col_description(relation.oid, number.attnum) AS comment
+FROM pg_class AS relation
+JOIN pg_attribute AS number ON number.attrelid = relation.oid AND number.attnum > 0
+WHERE relation.relnamespace = to_regnamespace(:schema) AND relation.relkind = 'v';
