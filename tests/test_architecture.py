@@ -29,7 +29,7 @@ ALLOWED = {
     "api": {"accounting", "errors", "jobs", "policy", "predictors", "replay", "simulation", "workloads"},
     "predictors": {"errors", "events", "extras", "jobs", "quantiles", "reasons"},
     "policy": {"errors", "events", "jobs", "predictors", "promises", "reasons", "validation"},
-    "store": {"errors", "jobs", "promises", "reasons", "resources", "settings", "states"},
+    "store": {"errors", "formatting", "jobs", "promises", "reasons", "resources", "settings", "states"},
     "workloads": {"errors", "jobs"},
     "replay": {"errors", "events", "formatting", "jobs", "policy", "predictors", "states"},
     "simulation": {"accounting", "errors", "events", "jobs", "policy", "predictors", "replay", "states", "validation"},
@@ -68,6 +68,7 @@ ALLOWED = {
     "deployment": {
         "accounting",
         "errors",
+        "formatting",
         "live",
         "pbs_conf",
         "policy",

@@ -1,6 +1,7 @@
 """Settings from the command line, the environment (``SOFTWALLTIME_DSN``) and TOML files, in this order."""
 
 import os
+import pwd
 import re
 import tomllib
 from pathlib import Path
@@ -17,6 +18,10 @@ SYSTEM_FILE = Path("/etc/softwalltime/softwalltime.toml")
 SERVER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}", re.ASCII)
 """A PBS server's name: the host part of its job ids."""
 _PREFIX = "SOFTWALLTIME_"
+
+
+ACCOUNT = "softwalltime"
+"""The daemon's user, where no socket names another."""
 
 
 def user_file() -> Path:
@@ -219,3 +224,17 @@ def _xdg(variable: str, default: str) -> Path:
         return Path.home() / default
     except RuntimeError as error:
         raise UsageError(f"no home folder: set HOME or {variable}") from error
+
+
+def service_user(settings: Settings) -> str:
+    """Return the daemon's user, the owner of its socket; empty where this user is not root, or it has no other user.
+
+    PostgreSQL and PBS may know the daemon's user only, and not root.
+    """
+    if os.geteuid() != 0:
+        return ""
+    try:
+        owner = settings.socket.stat().st_uid
+        return pwd.getpwuid(owner).pw_name if owner else ""
+    except (OSError, KeyError):
+        return ACCOUNT if ACCOUNT in (account.pw_name for account in pwd.getpwall()) else ""

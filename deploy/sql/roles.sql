@@ -5,6 +5,9 @@
 --   softwalltime_ingest   softwalltime ingest --follow, at sites without the daemon: ingests logs
 --   softwalltime_hook     hooks that query PostgreSQL themselves: reads what a prediction needs
 --
+-- Every other role loses the privileges to connect and to create temporary tables that PostgreSQL gives to all; GRANT CONNECT
+-- ON DATABASE to roles that may connect for another purpose.
+--
 -- Run this file as a superuser in the database, before the first softwalltime db upgrade and after every upgrade; it can be
 -- repeated.  The roles can log in and have no password: set one, or configure pg_hba.conf.
 --
@@ -18,6 +21,8 @@ DO $$
 DECLARE
     role text;
 BEGIN
+    -- A session can take locks, fill the disk with temporary tables and use up the connections.
+    EXECUTE format('REVOKE CONNECT, TEMPORARY ON DATABASE %I FROM PUBLIC', current_database());
     FOREACH role IN ARRAY ARRAY['softwalltime_owner', 'softwalltime', 'softwalltime_ingest', 'softwalltime_hook'] LOOP
         IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role) THEN
             EXECUTE format('CREATE ROLE %I LOGIN', role);
@@ -62,7 +67,8 @@ BEGIN
             ('promises',          'SELECT, INSERT, UPDATE, DELETE', NULL,                             NULL),
             ('queue_changes',     'SELECT',                         NULL,                             NULL),
             ('submission_attributes', 'SELECT, INSERT, UPDATE, DELETE', 'SELECT, INSERT, UPDATE',     NULL),
-            ('teaching_states',   'SELECT, INSERT, DELETE',         'SELECT, INSERT, DELETE',         'SELECT')
+            ('teaching_states',   'SELECT, INSERT, DELETE',         'SELECT, INSERT, DELETE',         'SELECT'),
+            ('write_lock',        'UPDATE',                         'UPDATE',                         NULL)
         ) AS rights (name, daemon, ingest, hook)
         WHERE rights.name = relation.name;
         IF NOT FOUND THEN

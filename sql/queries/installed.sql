@@ -32,3 +32,19 @@ SELECT
     ) AS definition
 FROM pg_class AS relation
 WHERE relation.relnamespace = to_regnamespace(:schema) AND relation.relkind = 'v';
+
+-- name: installed_comments
+-- Return the comments of the tables of a schema and of their columns; column is null for the table's own.
+SELECT relation.relname AS table, number.attname AS column, described.description AS comment
+FROM pg_class AS relation
+JOIN pg_description AS described ON described.objoid = relation.oid AND described.classoid = 'pg_class'::regclass
+LEFT JOIN pg_attribute AS number ON number.attrelid = relation.oid AND number.attnum = described.objsubid
+    AND described.objsubid > 0
+WHERE relation.relnamespace = to_regnamespace(:schema) AND relation.relkind = 'r';
+
+-- name: view_columns
+-- Return the columns of the views of a schema and their comments; null: none.
+SELECT relation.relname AS view, number.attname AS column, col_description(relation.oid, number.attnum) AS comment
+FROM pg_class AS relation
+JOIN pg_attribute AS number ON number.attrelid = relation.oid AND number.attnum > 0
+WHERE relation.relnamespace = to_regnamespace(:schema) AND relation.relkind = 'v';

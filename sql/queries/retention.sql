@@ -2,10 +2,12 @@
 -- they are never updated; to find each again by its key the planner may read the whole table.
 
 -- name: newest_end
--- Return the end of the newest job that ended by :latest, and the number of jobs that ended later by their records.
+-- Return the end of the newest job that ended by :latest; of the jobs that ended later by their records the number and
+-- the last end.
 SELECT
     (SELECT max(end_time) FROM softwalltime.completed_jobs WHERE end_time <= :latest) AS newest,
-    (SELECT count(*) FROM softwalltime.completed_jobs WHERE end_time > :latest) AS later;
+    (SELECT count(*) FROM softwalltime.completed_jobs WHERE end_time > :latest) AS later,
+    (SELECT max(end_time) FROM softwalltime.completed_jobs WHERE end_time > :latest) AS last;
 
 -- name: count_old_jobs
 -- Count the jobs that ended before :before.

@@ -22,25 +22,7 @@ WHERE score.mode IN ('shadow', 'on')
 GROUP BY 1, 2, 3;
 
 COMMENT ON VIEW softwalltime.scores_by_day IS 'Predictions compared with runtimes by day and predictor.';
-COMMENT ON COLUMN softwalltime.scores_by_day.day IS 'day of the jobs'' end, in UTC';
-COMMENT ON COLUMN softwalltime.scores_by_day.mode IS 'shadow or on';
-COMMENT ON COLUMN softwalltime.scores_by_day.predictor IS 'predictor with its options';
-COMMENT ON COLUMN softwalltime.scores_by_day.jobs IS 'scored jobs: they ran and had a walltime';
-COMMENT ON COLUMN softwalltime.scores_by_day.accuracy IS
-'mean of min(p, t) / max(p, t), 0 to 1; t: runtime, at most the walltime; p: soft walltime, else the walltime';
 COMMENT ON COLUMN softwalltime.scores_by_day.accuracy_median IS 'median of the same';
-COMMENT ON COLUMN softwalltime.scores_by_day.underestimated IS
-'share with p < t: the scheduler extends their soft walltime (UE and BE)';
-COMMENT ON COLUMN softwalltime.scores_by_day.badly_underestimated IS 'share underestimated by more than 30 minutes (BE)';
-COMMENT ON COLUMN softwalltime.scores_by_day.overestimated IS 'share with a soft walltime of at least t (OE)';
-COMMENT ON COLUMN softwalltime.scores_by_day.not_adjusted IS
-'share without a soft walltime below the walltime (NA)';
-COMMENT ON COLUMN softwalltime.scores_by_day.mean_absolute_error IS 'mean of |p - t|, seconds';
-COMMENT ON COLUMN softwalltime.scores_by_day.mean_request_error IS
-'mean of walltime - t, seconds: error of the users'' walltimes';
-COMMENT ON COLUMN softwalltime.scores_by_day.extensions IS
-'extensions of the soft walltime by the scheduler, per job';
-COMMENT ON COLUMN softwalltime.scores_by_day.request_accuracy IS 'accuracy of the users'' walltimes';
 
 -- name: coverage
 -- Jobs without a known prediction: submitted before the daemon was installed, or while it was down.
@@ -55,8 +37,6 @@ FROM softwalltime.daily_scores
 GROUP BY 1;
 
 COMMENT ON VIEW softwalltime.coverage IS 'Share of jobs for which the daemon was asked, by day.';
-COMMENT ON COLUMN softwalltime.coverage.day IS 'day of the jobs'' end, in UTC';
-COMMENT ON COLUMN softwalltime.coverage.jobs IS 'scored jobs: they ran and had a walltime';
 COMMENT ON COLUMN softwalltime.coverage.asked IS 'share with a recorded request of the hook';
 COMMENT ON COLUMN softwalltime.coverage.would_have IS 'share with a soft walltime predicted in mode shadow, not set';
 COMMENT ON COLUMN softwalltime.coverage.had IS 'share with a soft walltime in mode on';
@@ -79,9 +59,7 @@ GROUP BY 1, 2, 3;
 
 COMMENT ON VIEW softwalltime.extensions IS
 'Extensions by the scheduler of soft walltimes that jobs exceed, by day and predictor.';
-COMMENT ON COLUMN softwalltime.extensions.day IS 'day of the jobs'' end, in UTC';
 COMMENT ON COLUMN softwalltime.extensions.mode IS 'shadow (hypothetical) or on';
-COMMENT ON COLUMN softwalltime.extensions.predictor IS 'predictor with its options';
 COMMENT ON COLUMN softwalltime.extensions.jobs IS 'jobs with a soft walltime below the walltime';
 COMMENT ON COLUMN softwalltime.extensions.extended_jobs IS 'number of them that exceeded it';
 COMMENT ON COLUMN softwalltime.extensions.extensions IS
@@ -106,7 +84,6 @@ GROUP BY day, mode, predictor, reason;
 COMMENT ON VIEW softwalltime.cold_starts IS 'Requests for waiting jobs by reason code.';
 COMMENT ON COLUMN softwalltime.cold_starts.day IS 'day of the request, in UTC';
 COMMENT ON COLUMN softwalltime.cold_starts.mode IS 'off, shadow or on';
-COMMENT ON COLUMN softwalltime.cold_starts.predictor IS 'predictor with its options';
 COMMENT ON COLUMN softwalltime.cold_starts.reason IS
 'reason code; predicted: there was a prediction below the walltime';
 COMMENT ON COLUMN softwalltime.cold_starts.requests IS 'number';
@@ -153,8 +130,6 @@ GROUP BY mode, predictor;
 
 COMMENT ON VIEW softwalltime.drift IS
 'Accuracy of each predictor in the last seven days and in the eight weeks before.';
-COMMENT ON COLUMN softwalltime.drift.mode IS 'shadow or on';
-COMMENT ON COLUMN softwalltime.drift.predictor IS 'predictor with its options';
 COMMENT ON COLUMN softwalltime.drift.jobs IS 'scored jobs that ended in the last seven days, including today (UTC)';
 COMMENT ON COLUMN softwalltime.drift.accuracy IS 'their mean accuracy; null: no jobs';
 COMMENT ON COLUMN softwalltime.drift.underestimated IS 'share of underestimated jobs';
@@ -199,7 +174,6 @@ GROUP BY phases.processors, phases.walltime;
 
 COMMENT ON VIEW softwalltime.waits IS
 'Waits by size and walltime: jobs submitted in the three months before a soft walltime was first set, and since.';
-COMMENT ON COLUMN softwalltime.waits.processors IS 'class of the processors requested';
 COMMENT ON COLUMN softwalltime.waits.walltime IS 'class of the walltime';
 COMMENT ON COLUMN softwalltime.waits.jobs_before IS 'scored jobs submitted before; all jobs if none was ever set';
 COMMENT ON COLUMN softwalltime.waits.jobs_after IS 'scored jobs submitted since';

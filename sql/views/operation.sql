@@ -87,17 +87,6 @@ GROUP BY hour;
 
 COMMENT ON VIEW softwalltime.hook_latency IS 'Latency of the hook in the last 24 hours, by hour.';
 COMMENT ON COLUMN softwalltime.hook_latency.hour IS 'start of the hour';
-COMMENT ON COLUMN softwalltime.hook_latency.requests IS 'recorded requests of the hook';
-COMMENT ON COLUMN softwalltime.hook_latency.answer_p50 IS 'median response time of the daemon, milliseconds';
-COMMENT ON COLUMN softwalltime.hook_latency.answer_p99 IS '99th percentile, milliseconds';
-COMMENT ON COLUMN softwalltime.hook_latency.answer_most IS 'maximum, milliseconds';
-COMMENT ON COLUMN softwalltime.hook_latency.exchange_p50 IS
-'median round trip of the hook, milliseconds, reported with its next request; null: not known';
-COMMENT ON COLUMN softwalltime.hook_latency.exchange_p99 IS '99th percentile, milliseconds';
-COMMENT ON COLUMN softwalltime.hook_latency.exchange_most IS 'maximum, milliseconds';
-COMMENT ON COLUMN softwalltime.hook_latency.timeouts IS
-'requests that timed out, lower bound, reported with later requests';
-COMMENT ON COLUMN softwalltime.hook_latency.most_timeouts IS 'maximum of consecutive timeouts';
 
 -- name: hook_latency_by_day
 -- For all days whose figures are stored.
@@ -119,20 +108,8 @@ FROM softwalltime.daily_hook;
 
 COMMENT ON VIEW softwalltime.hook_latency_by_day IS 'Latency of the hook, by day.';
 COMMENT ON COLUMN softwalltime.hook_latency_by_day.day IS 'day of the requests, in UTC';
-COMMENT ON COLUMN softwalltime.hook_latency_by_day.requests IS 'recorded requests of the hook';
-COMMENT ON COLUMN softwalltime.hook_latency_by_day.answer_p50 IS
-'median response time of the daemon, milliseconds';
 COMMENT ON COLUMN softwalltime.hook_latency_by_day.answer_p95 IS '95th percentile, milliseconds';
-COMMENT ON COLUMN softwalltime.hook_latency_by_day.answer_p99 IS '99th percentile, milliseconds';
-COMMENT ON COLUMN softwalltime.hook_latency_by_day.answer_most IS 'maximum, milliseconds';
-COMMENT ON COLUMN softwalltime.hook_latency_by_day.exchange_p50 IS
-'median round trip of the hook, milliseconds, reported with its next request; null: not known';
 COMMENT ON COLUMN softwalltime.hook_latency_by_day.exchange_p95 IS '95th percentile, milliseconds';
-COMMENT ON COLUMN softwalltime.hook_latency_by_day.exchange_p99 IS '99th percentile, milliseconds';
-COMMENT ON COLUMN softwalltime.hook_latency_by_day.exchange_most IS 'maximum, milliseconds';
-COMMENT ON COLUMN softwalltime.hook_latency_by_day.timeouts IS
-'requests that timed out, lower bound, reported with later requests';
-COMMENT ON COLUMN softwalltime.hook_latency_by_day.most_timeouts IS 'maximum of consecutive timeouts';
 
 -- name: queues_to_leave
 -- PBS routes by walltime, not by soft walltime: a job predicted to be short waits in the queue for long jobs (Chlumský &

@@ -20,7 +20,6 @@ GROUP BY 1, 2;
 COMMENT ON VIEW softwalltime.promises_by_day IS
 'Starts that the scheduler had promised, kept and broken, by day and size; recorded with live values.';
 COMMENT ON COLUMN softwalltime.promises_by_day.day IS 'day of the start, in UTC';
-COMMENT ON COLUMN softwalltime.promises_by_day.processors IS 'class of the processors requested';
 COMMENT ON COLUMN softwalltime.promises_by_day.promises IS 'started jobs that had a promised start';
 COMMENT ON COLUMN softwalltime.promises_by_day.kept IS 'those that started at most 60 s after the first promise';
 COMMENT ON COLUMN softwalltime.promises_by_day.broken IS 'those that started later';
@@ -42,7 +41,6 @@ SELECT
 FROM softwalltime.live_states;
 
 COMMENT ON VIEW softwalltime.guard_and_steering IS 'State of guard and steering over time.';
-COMMENT ON COLUMN softwalltime.guard_and_steering.server IS 'PBS server';
 COMMENT ON COLUMN softwalltime.guard_and_steering.since IS 'begin';
 COMMENT ON COLUMN softwalltime.guard_and_steering.until IS 'end; null: now';
 COMMENT ON COLUMN softwalltime.guard_and_steering.guard IS
@@ -66,9 +64,6 @@ FROM softwalltime.daily_waits
 GROUP BY day, daily_waits.processors;
 
 COMMENT ON VIEW softwalltime.waits_by_day IS 'Waits by day and size.';
-COMMENT ON COLUMN softwalltime.waits_by_day.day IS 'day of the jobs'' end, in UTC';
-COMMENT ON COLUMN softwalltime.waits_by_day.processors IS 'class of the processors requested';
-COMMENT ON COLUMN softwalltime.waits_by_day.jobs IS 'scored jobs: they ran and had a walltime';
 COMMENT ON COLUMN softwalltime.waits_by_day.mean_wait IS 'mean wait from eligible to start, seconds';
 COMMENT ON COLUMN softwalltime.waits_by_day.slowdown IS
 'mean bounded slowdown: (wait + runtime) / max(runtime, 10 s), at least 1';
@@ -92,8 +87,6 @@ GROUP BY day, mode;
 
 COMMENT ON VIEW softwalltime.ordering_by_day IS
 'Ordering values (for job_sort_formula) compared with runtimes, by day.';
-COMMENT ON COLUMN softwalltime.ordering_by_day.day IS 'day of the jobs'' end, in UTC';
-COMMENT ON COLUMN softwalltime.ordering_by_day.mode IS 'shadow or on';
 COMMENT ON COLUMN softwalltime.ordering_by_day.jobs IS 'scored jobs with an ordering value';
 COMMENT ON COLUMN softwalltime.ordering_by_day.accuracy IS
 'mean of min(o, t) / max(o, t), 0 to 1; o: ordering value; t: runtime, at most the walltime';

@@ -24,25 +24,9 @@ SELECT
 FROM softwalltime.expected_starts AS job;
 
 COMMENT ON VIEW softwalltime.starts_now IS 'Newest forecast of the start of each waiting job.';
-COMMENT ON COLUMN softwalltime.starts_now.server IS 'PBS server';
-COMMENT ON COLUMN softwalltime.starts_now.job_id IS 'job id with the array index, such as 3[1].srv';
-COMMENT ON COLUMN softwalltime.starts_now.user_name IS 'user';
-COMMENT ON COLUMN softwalltime.starts_now.group_name IS 'group';
-COMMENT ON COLUMN softwalltime.starts_now.project IS 'PBS project';
-COMMENT ON COLUMN softwalltime.starts_now.queue IS 'queue';
-COMMENT ON COLUMN softwalltime.starts_now.ncpus IS 'processors requested';
 COMMENT ON COLUMN softwalltime.starts_now.walltime IS 'walltime; null: no limit';
-COMMENT ON COLUMN softwalltime.starts_now.submitted IS 'submission time';
 COMMENT ON COLUMN softwalltime.starts_now.expected IS 'expected start; null: no forecast, see waits_for';
-COMMENT ON COLUMN softwalltime.starts_now.low50 IS 'begin of the range that holds the start with probability 0.5';
-COMMENT ON COLUMN softwalltime.starts_now.high50 IS 'end of that range';
-COMMENT ON COLUMN softwalltime.starts_now.low90 IS 'begin of the range that holds the start with probability 0.9';
-COMMENT ON COLUMN softwalltime.starts_now.high90 IS 'end of that range';
-COMMENT ON COLUMN softwalltime.starts_now.pbs_estimate IS 'estimated.start_time of PBS; null: none';
 COMMENT ON COLUMN softwalltime.starts_now.waits_for IS 'what it waits for, or the reason that there is no forecast';
-COMMENT ON COLUMN softwalltime.starts_now.forecast_at IS 'time of the forecast';
-COMMENT ON COLUMN softwalltime.starts_now.range_factor IS
-'width of the 90% range divided by what it was before the correction by judged forecasts; null: not known, or it was 0';
 
 -- name: starts_now_anonymous
 -- Without what names users and jobs.
@@ -53,23 +37,8 @@ SELECT
 FROM softwalltime.starts_now;
 
 COMMENT ON VIEW softwalltime.starts_now_anonymous IS 'starts_now without users, groups, job ids and reasons.';
-COMMENT ON COLUMN softwalltime.starts_now_anonymous.server IS 'PBS server';
-COMMENT ON COLUMN softwalltime.starts_now_anonymous.queue IS 'queue';
-COMMENT ON COLUMN softwalltime.starts_now_anonymous.project IS 'PBS project';
-COMMENT ON COLUMN softwalltime.starts_now_anonymous.ncpus IS 'processors requested';
 COMMENT ON COLUMN softwalltime.starts_now_anonymous.walltime IS 'walltime; null: no limit';
-COMMENT ON COLUMN softwalltime.starts_now_anonymous.submitted IS 'submission time';
 COMMENT ON COLUMN softwalltime.starts_now_anonymous.expected IS 'expected start; null: no forecast';
-COMMENT ON COLUMN softwalltime.starts_now_anonymous.low50 IS
-'begin of the range that holds the start with probability 0.5';
-COMMENT ON COLUMN softwalltime.starts_now_anonymous.high50 IS 'end of that range';
-COMMENT ON COLUMN softwalltime.starts_now_anonymous.low90 IS
-'begin of the range that holds the start with probability 0.9';
-COMMENT ON COLUMN softwalltime.starts_now_anonymous.high90 IS 'end of that range';
-COMMENT ON COLUMN softwalltime.starts_now_anonymous.pbs_estimate IS 'estimated.start_time of PBS; null: none';
-COMMENT ON COLUMN softwalltime.starts_now_anonymous.forecast_at IS 'time of the forecast';
-COMMENT ON COLUMN softwalltime.starts_now_anonymous.range_factor IS
-'width of the 90% range divided by what it was before the correction by judged forecasts; null: not known, or it was 0';
 
 -- name: starts_by_queue
 -- How long jobs that wait now are expected to wait still.
@@ -91,14 +60,11 @@ FROM softwalltime.expected_starts
 GROUP BY server, queue;
 
 COMMENT ON VIEW softwalltime.starts_by_queue IS 'Expected waits of the jobs that wait now, by queue.';
-COMMENT ON COLUMN softwalltime.starts_by_queue.server IS 'PBS server';
-COMMENT ON COLUMN softwalltime.starts_by_queue.queue IS 'queue';
 COMMENT ON COLUMN softwalltime.starts_by_queue.waiting IS 'waiting jobs';
 COMMENT ON COLUMN softwalltime.starts_by_queue.forecast IS 'of these, jobs with an expected start';
 COMMENT ON COLUMN softwalltime.starts_by_queue.mean_wait IS 'mean time until they start, from the forecast on';
 COMMENT ON COLUMN softwalltime.starts_by_queue.longest_wait IS 'longest time until one of them starts';
 COMMENT ON COLUMN softwalltime.starts_by_queue.next_start IS 'earliest expected start';
-COMMENT ON COLUMN softwalltime.starts_by_queue.forecast_at IS 'time of the forecast';
 COMMENT ON COLUMN softwalltime.starts_by_queue.range_factor IS
 'mean width of the 90% ranges divided by what it was before the correction by judged forecasts; null: not known';
 
@@ -127,16 +93,11 @@ GROUP BY 1, 2, 3, 4;
 COMMENT ON VIEW softwalltime.start_scores IS
 'Forecasts of starts compared with what happened, as sums by day and queue; start_accuracy has the means.';
 COMMENT ON COLUMN softwalltime.start_scores.day IS 'day of the start, in UTC';
-COMMENT ON COLUMN softwalltime.start_scores.server IS 'PBS server';
-COMMENT ON COLUMN softwalltime.start_scores.queue IS 'queue';
-COMMENT ON COLUMN softwalltime.start_scores.is_first IS 'made at submission; false: made while the job waited';
-COMMENT ON COLUMN softwalltime.start_scores.forecasts IS 'forecasts of jobs that have started';
 COMMENT ON COLUMN softwalltime.start_scores.wait IS 'waits after the forecasts, seconds';
 COMMENT ON COLUMN softwalltime.start_scores.error IS 'absolute errors of the expected starts, seconds';
 COMMENT ON COLUMN softwalltime.start_scores.bias IS 'expected minus actual starts, seconds';
 COMMENT ON COLUMN softwalltime.start_scores.within50 IS 'starts within the 50% range';
 COMMENT ON COLUMN softwalltime.start_scores.within90 IS 'starts within the 90% range';
-COMMENT ON COLUMN softwalltime.start_scores.pbs_forecasts IS 'forecasts of jobs that PBS had an estimate for, too';
 COMMENT ON COLUMN softwalltime.start_scores.pbs_wait IS 'waits of these, seconds';
 COMMENT ON COLUMN softwalltime.start_scores.pbs_error IS 'absolute errors of PBS''s estimates, seconds';
 COMMENT ON COLUMN softwalltime.start_scores.error_of_these IS 'absolute errors of our forecasts of the same jobs, seconds';
@@ -163,10 +124,6 @@ GROUP BY server, queue, is_first;
 
 COMMENT ON VIEW softwalltime.start_accuracy IS
 'How good forecasts of starts were in the last 28 days, by queue.';
-COMMENT ON COLUMN softwalltime.start_accuracy.server IS 'PBS server';
-COMMENT ON COLUMN softwalltime.start_accuracy.queue IS 'queue';
-COMMENT ON COLUMN softwalltime.start_accuracy.is_first IS 'made at submission; false: made while the job waited';
-COMMENT ON COLUMN softwalltime.start_accuracy.forecasts IS 'forecasts of jobs that have started';
 COMMENT ON COLUMN softwalltime.start_accuracy.mean_wait IS 'mean wait after the forecast, seconds';
 COMMENT ON COLUMN softwalltime.start_accuracy.relative_error IS
 'mean absolute error of the expected start, divided by the mean wait';
@@ -174,7 +131,6 @@ COMMENT ON COLUMN softwalltime.start_accuracy.bias IS
 'mean of expected minus actual start, seconds; below 0: expected too early';
 COMMENT ON COLUMN softwalltime.start_accuracy.within50 IS 'share of the starts within the 50% range';
 COMMENT ON COLUMN softwalltime.start_accuracy.within90 IS 'share of the starts within the 90% range';
-COMMENT ON COLUMN softwalltime.start_accuracy.pbs_forecasts IS 'forecasts of jobs that PBS had an estimate for, too';
 COMMENT ON COLUMN softwalltime.start_accuracy.pbs_relative_error IS
 'mean absolute error of PBS''s estimates, divided by the mean wait of these jobs';
 COMMENT ON COLUMN softwalltime.start_accuracy.relative_error_of_these IS 'the same for our forecasts of these jobs';

@@ -20,13 +20,9 @@ GROUP BY user_name, mode;
 
 COMMENT ON VIEW softwalltime.users_helped IS
 'Users whose jobs are planned better with predictions than with their walltimes, in the last 28 days.';
-COMMENT ON COLUMN softwalltime.users_helped.user_name IS 'user';
-COMMENT ON COLUMN softwalltime.users_helped.mode IS 'shadow or on';
-COMMENT ON COLUMN softwalltime.users_helped.jobs IS 'scored jobs: they ran and had a walltime';
 COMMENT ON COLUMN softwalltime.users_helped.mean_request_error IS 'mean of walltime - runtime, seconds';
 COMMENT ON COLUMN softwalltime.users_helped.mean_absolute_error IS
 'mean of |p - runtime|, seconds; p: soft walltime, else the walltime';
-COMMENT ON COLUMN softwalltime.users_helped.gain IS 'mean reduction of the error, seconds; below 0: the error grew';
 COMMENT ON COLUMN softwalltime.users_helped.outcome IS 'helped, hurt or neither, for example without predictions';
 COMMENT ON COLUMN softwalltime.users_helped.underestimated IS 'share of the jobs that exceeded their soft walltime';
 
@@ -45,12 +41,9 @@ GROUP BY mode, outcome;
 
 COMMENT ON VIEW softwalltime.users_helped_anonymous IS
 'Number of users planned better or worse with predictions than with their walltimes, in the last 28 days.';
-COMMENT ON COLUMN softwalltime.users_helped_anonymous.mode IS 'shadow or on';
 COMMENT ON COLUMN softwalltime.users_helped_anonymous.outcome IS 'helped, hurt or neither';
 COMMENT ON COLUMN softwalltime.users_helped_anonymous.users IS 'number';
 COMMENT ON COLUMN softwalltime.users_helped_anonymous.jobs IS 'their scored jobs';
-COMMENT ON COLUMN softwalltime.users_helped_anonymous.gain IS
-'mean reduction of the error, seconds; below 0: the error grew';
 COMMENT ON COLUMN softwalltime.users_helped_anonymous.underestimated IS
 'share of their jobs that exceeded their soft walltime';
 
@@ -73,10 +66,6 @@ GROUP BY month, mode, predictor;
 
 COMMENT ON VIEW softwalltime.scores_by_user_anonymous IS
 'Distribution of accuracy over users, by month and predictor: percentiles of the users'' figures.';
-COMMENT ON COLUMN softwalltime.scores_by_user_anonymous.month IS 'first day of the month of the jobs'' end, in UTC';
-COMMENT ON COLUMN softwalltime.scores_by_user_anonymous.mode IS 'shadow or on';
-COMMENT ON COLUMN softwalltime.scores_by_user_anonymous.predictor IS 'predictor with its options';
-COMMENT ON COLUMN softwalltime.scores_by_user_anonymous.users IS 'number of users';
 COMMENT ON COLUMN softwalltime.scores_by_user_anonymous.jobs IS 'their scored jobs';
 COMMENT ON COLUMN softwalltime.scores_by_user_anonymous.accuracy_p10 IS
 '10th percentile of the users'' accuracy';
@@ -103,9 +92,6 @@ FROM softwalltime.monthly_scores
 GROUP BY 1, 2;
 
 COMMENT ON VIEW softwalltime.walltime_honesty IS 'Runtime as a share of the requested walltime, by month and user.';
-COMMENT ON COLUMN softwalltime.walltime_honesty.month IS 'first day of the month of the jobs'' end, in UTC';
-COMMENT ON COLUMN softwalltime.walltime_honesty.user_name IS 'user';
-COMMENT ON COLUMN softwalltime.walltime_honesty.jobs IS 'scored jobs: they ran and had a walltime';
 COMMENT ON COLUMN softwalltime.walltime_honesty.honesty IS
 'mean of runtime / walltime, 0 to 1; runtime counts up to the walltime';
 COMMENT ON COLUMN softwalltime.walltime_honesty.time_used IS 'total runtime / total walltime: long jobs weigh more';
@@ -130,8 +116,6 @@ GROUP BY month;
 
 COMMENT ON VIEW softwalltime.walltime_honesty_anonymous IS
 'Runtime as a share of the requested walltime, by month: percentiles over users.';
-COMMENT ON COLUMN softwalltime.walltime_honesty_anonymous.month IS 'first day of the month of the jobs'' end, in UTC';
-COMMENT ON COLUMN softwalltime.walltime_honesty_anonymous.users IS 'number of users';
 COMMENT ON COLUMN softwalltime.walltime_honesty_anonymous.jobs IS 'their scored jobs';
 COMMENT ON COLUMN softwalltime.walltime_honesty_anonymous.honesty_p10 IS
 '10th percentile of the users'' honesty';
@@ -148,19 +132,6 @@ FROM softwalltime.jobs_now;
 
 COMMENT ON VIEW softwalltime.jobs_now_anonymous IS
 'Waiting and running jobs, as of the last accounting record read.';
-COMMENT ON COLUMN softwalltime.jobs_now_anonymous.server IS 'PBS server';
-COMMENT ON COLUMN softwalltime.jobs_now_anonymous.state IS 'waits or runs';
-COMMENT ON COLUMN softwalltime.jobs_now_anonymous.project IS 'PBS project';
-COMMENT ON COLUMN softwalltime.jobs_now_anonymous.queue IS 'queue';
-COMMENT ON COLUMN softwalltime.jobs_now_anonymous.ncpus IS 'processors requested';
-COMMENT ON COLUMN softwalltime.jobs_now_anonymous.submitted IS 'submission time';
-COMMENT ON COLUMN softwalltime.jobs_now_anonymous.started IS 'start time; null: waiting';
-COMMENT ON COLUMN softwalltime.jobs_now_anonymous.walltime IS 'runtime after which it is killed; null: no limit';
-COMMENT ON COLUMN softwalltime.jobs_now_anonymous.soft_walltime IS
-'soft walltime; null: none, the scheduler plans with the walltime';
-COMMENT ON COLUMN softwalltime.jobs_now_anonymous.expected_end IS
-'start plus soft walltime; null: waiting, or no soft walltime';
-COMMENT ON COLUMN softwalltime.jobs_now_anonymous.latest_end IS 'start plus walltime; null: waiting, or no limit';
 
 -- name: jobs_overdue_anonymous
 -- Like jobs_overdue, without user names and without job ids, because qstat shows the user of a job id.
@@ -169,13 +140,6 @@ SELECT server, project, queue, ncpus, started, soft_walltime, walltime, overdue,
 FROM softwalltime.jobs_overdue;
 
 COMMENT ON VIEW softwalltime.jobs_overdue_anonymous IS 'Running jobs beyond their soft walltime.';
-COMMENT ON COLUMN softwalltime.jobs_overdue_anonymous.server IS 'PBS server';
-COMMENT ON COLUMN softwalltime.jobs_overdue_anonymous.project IS 'PBS project';
 COMMENT ON COLUMN softwalltime.jobs_overdue_anonymous.queue IS 'queue from which it runs';
-COMMENT ON COLUMN softwalltime.jobs_overdue_anonymous.ncpus IS 'processors requested';
 COMMENT ON COLUMN softwalltime.jobs_overdue_anonymous.started IS 'start time';
 COMMENT ON COLUMN softwalltime.jobs_overdue_anonymous.soft_walltime IS 'soft walltime';
-COMMENT ON COLUMN softwalltime.jobs_overdue_anonymous.walltime IS 'runtime after which it is killed; null: no limit';
-COMMENT ON COLUMN softwalltime.jobs_overdue_anonymous.overdue IS 'time since its soft walltime passed';
-COMMENT ON COLUMN softwalltime.jobs_overdue_anonymous.killed_in IS
-'time until its walltime; null: no limit';

@@ -63,6 +63,28 @@ class Live:
         self.values.look(int(time.time()))
 
 
+def test_the_manager_right_is_tried_without_a_job(lab: Lab) -> None:
+    def manager(user: str | None = None) -> tuple[bool, str]:
+        connection = connected(lab, user)
+        try:
+            return connection.manager()
+        finally:
+            connection.close()
+
+    assert manager() == (True, "root")
+    assert manager("alice") == (False, "alice")
+    lab.qmgr("set server managers = alice@*")
+    try:
+        assert manager("alice") == (True, "alice")
+        lab.qmgr("set server operators = alice@*")
+        lab.qmgr("unset server managers")
+        # An operator may not set soft walltimes either.
+        assert manager("alice") == (False, "alice")
+    finally:
+        lab.qmgr("unset server managers")
+        lab.qmgr("unset server operators")
+
+
 def test_waiting_and_running_jobs_and_arrays_are_altered(lab: Lab, strict: None, connection: PbsConnection) -> None:
     options = ("-q", "short", "-l", "walltime=600")
     running = lab.qsub(*options, "-l", WHOLE)

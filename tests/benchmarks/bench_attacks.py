@@ -132,7 +132,9 @@ def overtaken(starts: Mapping[str, tuple[int, int]], job_id: str) -> int:
     )
 
 
-def gains(jobs: Sequence[CompletedJob], processors: int, policy: Policy, attacks: Iterable[Attack]) -> dict[Attack, Gain]:
+def gains(
+    jobs: Sequence[CompletedJob], processors: int, policy: Policy, attacks: Iterable[Attack]
+) -> dict[Attack, Gain]:
     """Return what each attack buys under a policy."""
     chosen = targets(jobs)
     ids = [job.submission.job_id for job in chosen]
@@ -158,7 +160,9 @@ def main() -> None:
     policies = read_policies(ROOT / "deploy" / "policies.toml")
     columns = {name: gains(jobs, 100, policies[name], ATTACKS) for name in PRESETS}
     honest = ", ".join(f"{name} {next(iter(found.values())).honest / HOUR:.1f} h" for name, found in columns.items())
-    print(f"KTH-SP2, first {count} jobs, {len(targets(jobs))} attackers; mean wait of their jobs without fakes: {honest}\n")
+    print(
+        f"KTH-SP2, first {count} jobs, {len(targets(jobs))} attackers; mean wait of their jobs without fakes: {honest}\n"
+    )
     rows = [
         [str(attack), *(f"{found[attack].places:+.1f}; {(found[attack].attacking - found[attack].honest) / HOUR:+.1f} h"
                         for found in columns.values())]

@@ -38,7 +38,7 @@ def test_the_hook_is_skipped_on_the_passive_failover_server(
 ) -> None:
     monkeypatch.setattr(doctor, "find", lambda: find(qmgr(tmp_path, HIDDEN)))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(doctor, "daemon_user", lambda _settings: "")
+    monkeypatch.setattr(doctor, "service_user", lambda _settings: "")
     _, found = findings(capsys)
     assert found["PBS"]["verdict"] == "ok"
     assert found["manager rights"]["verdict"] == "skipped"

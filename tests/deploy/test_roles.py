@@ -3,6 +3,8 @@
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import product
 from pathlib import Path
 
 import psycopg
@@ -80,8 +82,8 @@ def test_the_ingest_role_can_ingest(as_role: As, capsys: pytest.CaptureFixture[s
 
 def test_after_an_upgrade_jobs_are_stored_and_read_before_the_roles_are_granted_again(as_role: As) -> None:
     with open_store(load_settings(dsn=as_role("softwalltime_owner"))) as engine:
-        # Deletes the table of 0015 and its rights.
-        downgrade(engine, "0014")
+        # Deletes the table of 0016 and its rights.
+        downgrade(engine, "0015")
         upgrade(engine)
     assert run(["ingest", str(RECORDED_LOG), "--dsn", as_role("softwalltime_ingest")]) == 0
     with open_store(load_settings(dsn=as_role("softwalltime"))) as engine, engine.begin() as connection:
@@ -98,6 +100,77 @@ def test_the_hooks_role_can_predict(as_role: As) -> None:
         asked = "SELECT softwalltime.soft_walltime(softwalltime.predict(%s, 'alice', 'p', 3600, 5000), 3600, 60)"
         for predictor in ("usage", "last2", "percentile"):
             assert connection.execute(asked, [predictor]).fetchone() == (None,)
+
+
+def test_roles_that_were_granted_nothing_cannot_connect(as_role: As, empty_database: str) -> None:
+    with psycopg.connect(empty_database, autocommit=True) as connection:
+        connection.execute("CREATE ROLE softwalltime_test_stranger LOGIN")
+        try:
+            for privilege in ("CONNECT", "TEMPORARY"):
+                asked = "SELECT has_database_privilege('softwalltime_test_stranger', current_database(), %s)"
+                assert connection.execute(asked, [privilege]).fetchone() == (False,), privilege
+        finally:
+            connection.execute("DROP ROLE softwalltime_test_stranger")
+
+
+MODES = ("ACCESS SHARE", "ROW SHARE", "ROW EXCLUSIVE", "SHARE UPDATE EXCLUSIVE", "SHARE", "SHARE ROW EXCLUSIVE",
+         "EXCLUSIVE", "ACCESS EXCLUSIVE")  # fmt: skip
+RELATIONS = """
+    SELECT relname FROM pg_class
+    WHERE relnamespace = 'softwalltime'::regnamespace AND relkind IN ('r', 'v') ORDER BY relname
+"""
+
+
+@pytest.fixture
+def reader(as_role: As, empty_database: str) -> Iterator[str]:
+    """DSN of a login role that may read everything a hook, a monitor and a person with SELECT may read."""
+    with psycopg.connect(empty_database, autocommit=True) as connection:
+        if connection.execute("SELECT FROM pg_roles WHERE rolname = 'softwalltime_monitor'").fetchone() is not None:
+            pytest.skip("this PostgreSQL has a role softwalltime_monitor, which is somebody's")
+        connection.execute((ROOT / "deploy" / "sql" / "monitoring-role.sql").read_text())
+        connection.execute("CREATE ROLE softwalltime_test_reader LOGIN IN ROLE softwalltime_monitor, softwalltime_hook")
+        connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA softwalltime TO softwalltime_test_reader")
+        yield as_role("softwalltime_test_reader")
+        for role in ("softwalltime_test_reader", "softwalltime_monitor", "softwalltime_monitor_anonymous"):
+            connection.execute(sql.SQL("DROP OWNED BY {0}").format(sql.Identifier(role)))
+            connection.execute(sql.SQL("DROP ROLE {0}").format(sql.Identifier(role)))
+
+
+def test_no_reader_can_stop_a_writer_or_an_upgrade(
+    as_role: As, reader: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("softwalltime.store.engine.LOCK_TIMEOUT", "2s")
+    with psycopg.connect(reader) as connection:
+        relations = [name for (name,) in connection.execute(RELATIONS)]
+        taken = set()
+        for relation, mode in product(relations, MODES):
+            with suppress(errors.InsufficientPrivilege), connection.transaction():
+                statement = "LOCK TABLE softwalltime.{} IN {} MODE NOWAIT"
+                connection.execute(sql.SQL(statement).format(sql.Identifier(relation), sql.SQL(mode)))
+                taken.add(mode)
+        assert taken == {"ACCESS SHARE"}
+        # Advisory locks are open to every role; nothing may depend on them.
+        advisory = "SELECT pg_advisory_lock(%s, number) FROM generate_series(0, 9) AS number"
+        for class_ in (0, 0x50425353):
+            connection.execute(advisory, [class_])
+        assert run(["ingest", str(RECORDED_LOG), "--dsn", as_role("softwalltime_ingest")]) == 0
+        # A check creates views, for which nobody may read them; the advisory locks stay.
+        connection.commit()
+        assert run(["db", "check", "--dsn", as_role("softwalltime_owner")]) == 0
+        capsys.readouterr()
+
+
+def test_a_writer_that_waits_long_names_the_session_that_blocks_it(
+    as_role: As, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("softwalltime.store.engine.LOCK_TIMEOUT", "100ms")
+    with psycopg.connect(as_role("softwalltime"), application_name="night job") as blocker:
+        blocker.execute("LOCK TABLE softwalltime.write_lock IN EXCLUSIVE MODE")
+        assert run(["ingest", str(RECORDED_LOG), "--dsn", as_role("softwalltime_ingest")]) == 1
+        said = capsys.readouterr().err
+        assert f"blocked by process {blocker.info.backend_pid} of role " in said
+        assert "(night job" in said
+        assert "SELECT pg_terminate_backend(PROCESS)" in said
 
 
 OVERRIDING = """

@@ -224,6 +224,9 @@ def setup(tmp_path: Path) -> Setup:
     formula = "(eligible_time + 3600.0) / (predicted or walltime or 1e9)"
     (tmp_path / "sched_config").write_text(DELIVERED)
     qmgr(tmp_path, SAID.format(folder=tmp_path, formula=formula))
+    qselect = tmp_path / "exec" / "bin" / "qselect"
+    qselect.write_text('#!/bin/sh\ncase $1 in -x) echo 3.srv ;; *) printf "1.srv\\n2[].srv\\n" ;; esac\n')
+    qselect.chmod(0o755)
     return Setup(Qmgr(tmp_path / "exec" / "bin" / "qmgr", tmp_path), tmp_path / "hook")
 
 
@@ -247,7 +250,9 @@ def test_changes_are_written_down_made_and_taken_back(setup: Setup, tmp_path: Pa
     said = list(setup.apply(back))
     # PBS lets no resource go that jobs have; the next uninstall tries again.
     (line,) = [line for line in said if line.startswith("stays: ")]
-    assert line.startswith("stays: resource predicted: type=long,flag=r -> no such resource: jobs still have it")
+    assert line.startswith("stays: resource predicted: type=long,flag=r -> no such resource: PBS needs it for ")
+    assert "2 jobs not ended yet and 1 job of PBS's job history, which keeps jobs for job_history_duration" in line
+    assert "(qselect -x -s FM -l predicted.ge.0 | xargs -r -n 100 qdel -x removes them at once); repeat this" in line
     assert [change.name for change in setup.kept()] == ["predicted"]
     assert (tmp_path / "sched_config").read_text() == DELIVERED
     assert given(tmp_path)[-2:] == ["unset server job_sort_formula", "delete resource predicted"]

@@ -39,6 +39,8 @@ def answer(path: Path, request: dict) -> dict:
         if request["kind"] == "server" and changed.exists():
             objects = {name: values | json.loads(changed.read_text()) for name, values in objects.items()}
         return {"objects": objects}
+    if request["op"] == "manager":
+        return {"manager": not path.with_suffix(".unauthorized").exists(), "user": "softwalltime-live"}
     if request["op"] == "ids":
         listed = [job_id for job_id, job in jobs.items() if job["job_state"] != "F" and not _SUBJOB.search(job_id)]
         return {"ids": sorted(listed, key=lambda job_id: int(jobs[job_id].get("queue_rank", "1000000")))}

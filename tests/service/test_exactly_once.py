@@ -47,7 +47,9 @@ BLOCKED = text("""
     SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = database AND datname = current_database()
     WHERE relation = 'softwalltime.log_positions'::regclass AND NOT granted
 """)
-WAITING_TO_WRITE = text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+WAITING_TO_WRITE = text(
+    "SELECT count(*) FROM pg_locks WHERE relation = 'softwalltime.write_lock'::regclass AND NOT granted"
+)
 
 
 def write_logs(folder: Path, lines: list[bytes]) -> Path:

@@ -205,6 +205,15 @@ def test_a_predictor_that_fails_gives_nothing_and_the_ordering_value_of_another_
     assert [(failure.step, failure.count) for failure in asked.predictions.failures] == [("predict", 2)]
 
 
+def test_a_users_odd_value_is_not_counted_as_an_invalid_request() -> None:
+    asked = handler()
+    job = {"user": "eve", "job_id": "7.srv", "walltime": 3600, "ncpus": 10**12 + 1}
+    response = json.loads(asked.answer(json.dumps({"v": 1, "op": "predict", "job": job}).encode()))
+    assert response["error"] == asked.unusable
+    asked.note()
+    assert asked.counts == {"unusable": 1}
+
+
 def test_an_error_outside_of_the_predictors_is_an_error_response(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = handler()
     monkeypatch.setattr(SitePolicy, "terms", lambda *_: 1 / 0)

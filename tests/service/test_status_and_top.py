@@ -265,6 +265,10 @@ def test_the_status_of_another_version_is_refused(command: str, tmp_path: Path) 
         ({"timeouts": 3, "requests": {"predict": 2000}}, "hook: 3 requests timed out"),
         ({"requests": {"failed": 1}}, "predictors: 1 request "),
         ({"requests": {"refused": 2}}, "requests: 2 invalid lines"),
+        (
+            {"requests": {"unusable": 1}, "unusable": "walltime: 9; job 7.srv of user eve"},
+            "requests: 1 job without a prediction, because of a value outside the limits; the last: walltime: 9;",
+        ),
         ({"retention": "retention deletes nothing by age: why"}, "store: retention deletes nothing by age: why"),
         ({"unstorable": 2}, "predictions: 2 refused by PostgreSQL"),
         ({"dropped": 1}, "predictions: 1 lost"),

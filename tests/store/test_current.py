@@ -22,7 +22,6 @@ from softwalltime.store.current import (
     set_current,
 )
 from softwalltime.store.history import last_id
-from softwalltime.store.migrations import downgrade, upgrade
 from tests.samples import completed_jobs, job
 from tests.store.stored import add_jobs
 
@@ -99,21 +98,6 @@ def test_a_shrink_to_fit_job_is_known_as_one(engine: Engine, tmp_path: Path) -> 
         known = {found.submission.job_id: found.submission for found in read_current(connection)}
     assert {job_id: submission.shrink_to_fit for job_id, submission in known.items()} == {"1.srv": False, "2.srv": True}
     assert (known["2.srv"].min_walltime, known["2.srv"].max_walltime) == (600, 7200)
-
-
-def test_the_migration_keeps_the_jobs_both_ways(engine: Engine) -> None:
-    jobs = [CurrentJob(full, "srv", None), current("1.srv", 150, soft=60)]
-    with engine.begin() as connection:
-        set_current(connection, jobs)
-    downgrade(engine, "0004")
-    upgrade(engine)
-    with engine.connect() as connection:
-        found = {each.submission.job_id: each for each in read_current(connection)}
-    assert found["1.srv"] == jobs[1]
-    assert found[full.job_id].submission == replace(
-        full, group="", account="", min_walltime=None, max_walltime=None, mem=None, ngpus=None, interactive=None,
-        select="", place="",
-    )  # fmt: skip
 
 
 def test_a_daemon_of_the_version_before_may_still_write(connection: Connection) -> None:

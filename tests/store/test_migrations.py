@@ -171,7 +171,8 @@ def test_what_differs_is_found(engine: Engine, statement: str, found: str) -> No
     assert check(engine) == [found]
     # Looking has repaired nothing.
     assert check(engine) == [found]
-    if found.startswith("function"):
+    # They need no migration.
+    if found.startswith(("function", "comment")):
         upgrade(engine)
         assert check(engine) == []
 
@@ -203,6 +204,13 @@ def test_a_database_of_a_newer_version_is_left_alone(engine: Engine) -> None:
             use(engine)
 
 
+def test_a_database_from_before_the_baseline_is_left_alone(engine: Engine) -> None:
+    _run(engine, "UPDATE softwalltime.alembic_version SET version_num = '0014'")
+    for use in (upgrade, require_head, check, lambda engine: downgrade(engine, "base")):
+        with pytest.raises(StoreError, match=r"0014, from before the first release: upgrade it to 0015 with the last"):
+            use(engine)
+
+
 def test_db_check_advises_no_upgrade_of_a_newer_store(
     database: str, engine: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -230,8 +238,8 @@ def test_db_commands_print_what_is_documented(
     document, rows = printed("db check", status=1)
     assert document["differences"] == [row["difference"] for row in rows]
     assert any("log_positions.ours: not wanted" in difference for difference in document["differences"])
-    older = {"revision": "0009", "needed": head(), "current": False}
-    assert printed("db downgrade", "0009") == (older, [{**older, "current": "false"}])
+    older = {"revision": "0015", "needed": head(), "current": False}
+    assert printed("db downgrade", "0015") == (older, [{**older, "current": "false"}])
     assert printed("db current")[0] == older
     assert printed("db upgrade")[0] == {"revision": head(), "needed": head(), "current": True}
     pruned, rows = printed("db prune")
@@ -245,12 +253,15 @@ def test_a_revision_that_does_not_exist_is_a_wrong_argument(engine: Engine, revi
         upgrade(engine, revision)
 
 
-def test_an_upgrade_that_another_blocks_gives_up(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("softwalltime.store.migrations.PATIENCE", "100ms")
+def test_an_upgrade_that_another_blocks_gives_up_and_names_it(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("softwalltime.store.engine.LOCK_TIMEOUT", "100ms")
+    engine = connect(database)
     with engine.begin() as other:
-        other.execute(text("LOCK TABLE softwalltime.alembic_version"))
-        with pytest.raises(StoreError, match="another softwalltime works on the same tables"):
-            upgrade(engine)
+        other.execute(text("SELECT FROM softwalltime.scores"))
+        process = other.execute(text("SELECT pg_backend_pid()")).scalar_one()
+        with pytest.raises(StoreError, match=rf"lock timeout; .*; blocked by process {process} of role \w+ \(softwall"):
+            downgrade(engine, "-1")
+    engine.dispose()
 
 
 def test_a_store_by_its_dsn_is_migrated_only_when_asked(empty_database: str) -> None:

@@ -1,5 +1,6 @@
 """Rows of each monitoring view, in cases computed by hand."""
 
+import re
 import time
 from datetime import timedelta
 from typing import Any
@@ -11,6 +12,7 @@ from softwalltime.jobs import DecisionRecord
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.analysis import periods
 from softwalltime.reports.columns import make_columns
+from softwalltime.store.comments import column_comments
 from softwalltime.store.definitions import views
 from softwalltime.store.logs import MalformedLine, record_malformed
 from softwalltime.store.predictions import add_decisions, read_decisions
@@ -217,6 +219,13 @@ def test_ingest_lag(engine: Engine) -> None:
     since = timedelta(seconds=time.time() - now + 20)
     assert since - timedelta(minutes=1) < row["since_last_read"] < since + timedelta(minutes=1)
     assert (by_server["srv2"]["newest_job"], by_server["srv2"]["malformed_lines"]) == (None, 0)
+
+
+def test_no_view_repeats_the_comment_that_its_column_has_by_its_name() -> None:
+    comment = re.compile(r"COMMENT ON COLUMN softwalltime\.\w+\.(\w+) IS\s+'((?:[^']|'')*)'")
+    own = [pair for view in views() for pair in comment.findall(view.statements)]
+    assert len(own) > 100
+    assert [name for name, text in own if column_comments().get(name) == text.replace("''", "'")] == []
 
 
 def test_each_view_and_column_is_described_and_names_no_user_without_an_anonymous_one(connection: Connection) -> None:

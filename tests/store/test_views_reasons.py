@@ -10,7 +10,6 @@ from softwalltime.reasons import Reason
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.request_handler import RequestHandler
 from softwalltime.states import State
-from softwalltime.store.migrations import check, downgrade, upgrade
 from softwalltime.store.predictions import read_decisions
 from tests.samples import job
 from tests.store.monitored import HOUR, NOW, found, fresh, store
@@ -96,62 +95,3 @@ def test_a_daemon_of_the_version_before_may_still_record(engine: Engine) -> None
     assert {(row["reason"], row["requests"]) for row in found(engine, "cold_starts")} == {
         ("predicted", 1), ("other", 1),
     }  # fmt: skip
-
-
-OLD_SENTENCES = {
-    "user bob has no completed job": Reason.NO_COMPLETED_JOBS,
-    "user bob has no completed job with a walltime": Reason.NO_COMPLETED_JOBS_WITH_WALLTIME,
-    "only 3 jobs with the same user ended in the last 30 days; 10 are needed": Reason.TOO_FEW_JOBS,
-    "the job has no walltime, so no share of it can be predicted": Reason.NO_WALLTIME,
-    "the job has no walltime": Reason.NO_WALLTIME,
-    "a shrink-to-fit job may have no soft walltime": Reason.SHRINK_TO_FIT,
-    "the history is still being loaded": Reason.HISTORY_LOADING,
-    "the site's policy is off for this job": Reason.POLICY_OFF,
-    "the site's policy keeps a running job's soft walltime as it is": Reason.POLICY_KEEP,
-    "a running job is planned with its walltime": Reason.POLICY_WALLTIME,
-    "the user's walltime stands": Reason.BASELINE,
-    "another package's words": Reason.OTHER,
-}
-
-
-def test_the_migration_converts_sentences_and_figures_and_goes_back(engine: Engine) -> None:
-    before = "SELECT basis, reason::text FROM softwalltime.predictions WHERE predicted IS NULL"
-    figures = "SELECT reason::text, requests FROM softwalltime.daily_decisions"
-    downgrade(engine, "0005")
-    with engine.begin() as connection:
-        add = text("""
-            INSERT INTO softwalltime.predictions (predicted_at, event, basis, predicted, walltime, soft_walltime)
-            VALUES (1, 'queuejob', :basis, :predicted, 3600, :soft)
-        """)
-        for basis in OLD_SENTENCES:
-            connection.execute(add, {"basis": basis, "predicted": None, "soft": None})
-        for soft in (60, 3600, None):
-            connection.execute(add, {"basis": "mean", "predicted": 60, "soft": soft})
-        connection.execute(
-            text("""
-                INSERT INTO softwalltime.daily_decisions (day, requests, event, mode, predictor, action, reason)
-                VALUES ('2026-01-01', 5, 'queuejob', 'on', 'v1', 'set', ''),
-                    ('2026-01-01', 3, 'queuejob', 'on', 'v1', 'none', 'unknown user')
-            """)
-        )
-    upgrade(engine)
-    assert {row["basis"]: row["reason"] for row in found(engine, before)} == OLD_SENTENCES
-    predicted = "SELECT reason::text FROM softwalltime.predictions WHERE predicted IS NOT NULL ORDER BY id"
-    assert [row["reason"] for row in found(engine, predicted)] == [
-        "predicted", "not_below_walltime", "not_below_walltime",
-    ]  # fmt: skip
-    assert {row["reason"]: row["requests"] for row in found(engine, figures)} == {
-        "predicted": 5, "no_completed_jobs": 3,
-    }  # fmt: skip
-    with engine.begin() as connection:
-        connection.execute(
-            text("""
-                INSERT INTO softwalltime.daily_decisions (day, requests, event, mode, predictor, action, reason)
-                VALUES ('2026-01-01', 4, 'queuejob', 'on', 'v1', 'none', 'no_completed_jobs_with_walltime')
-            """)
-        )
-    downgrade(engine, "0005")
-    # The version before does not tell them apart.
-    assert {row["reason"]: row["requests"] for row in found(engine, figures)} == {"": 5, "unknown user": 7}
-    upgrade(engine)
-    assert check(engine) == []

@@ -19,8 +19,8 @@ def downgrade(revision: str, output: Output, settings: LazySettings) -> None:
 
     \b
     Example:
-      softwalltime db downgrade 0009 --config softwalltime.toml
-      softwalltime db downgrade 0002 --dsn postgresql:///softwalltime
+      softwalltime db downgrade 0015 --config softwalltime.toml
+      softwalltime db downgrade 0015 --dsn postgresql:///softwalltime
     """
     from softwalltime.store.migrations import current
     from softwalltime.store.migrations import downgrade as go_back

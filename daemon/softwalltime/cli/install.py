@@ -183,7 +183,8 @@ def uninstall(folder: Path, do: bool, output: Output) -> None:
     """Remove the hook from PBS, and its files from FOLDER.
 
     The command restores the settings of PBS that install changed for a preset, except those that the site has changed
-    since.  Without --apply it prints the necessary changes only.
+    since.  It names the manager right that was given for live values, and the jobs for which PBS keeps a resource.
+    Without --apply it prints the necessary changes only.
 
     \b
     Example:
@@ -191,23 +192,27 @@ def uninstall(folder: Path, do: bool, output: Output) -> None:
       softwalltime uninstall --apply
     """
     from softwalltime.cli.presets import set_up
-    from softwalltime.deployment import hook
+    from softwalltime.deployment import configuration, hook
     from softwalltime.deployment.files import files_in, remove_files
-    from softwalltime.deployment.pbs import find
+    from softwalltime.deployment.live_right import remaining_rights
+    from softwalltime.deployment.pbs import QmgrObject, find
 
     with printed_changes(output) as changes:
         folder = folder.absolute()
         pbs = find()
         statement = f"delete hook {hook.NAME}"
-        there = hook.installed(pbs) is not None
-        if there and do:
+        present = hook.installed(pbs)
+        if present is not None and do:
             pbs.execute(statement)
-        if there:
+        if present is not None:
             changes.line(f"{'done' if do else 'to do'}: {statement}")
         else:
             changes.line("PBS does not have the hook")
         # After the hook, which sets the custom resource that is deleted here.
         set_up(changes, pbs, folder, "none", "", "", do=do)
+        accounts = (hook.configuration_of(present) or configuration.shipped())["daemon_users"]
+        for right in remaining_rights(pbs.objects("server").get(("server", ""), QmgrObject()), accounts):
+            changes.line(f"note: uninstall does not run: {right}")
         kept = hook.own_files(pbs.home)
         for file in remove_files(folder, kept) if do else [*files_in(folder), *kept]:
             changes.line(f"{'removed' if do else 'to remove'}: {file}")

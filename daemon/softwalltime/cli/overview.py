@@ -48,6 +48,11 @@ def problems(status: Status) -> Iterator[str]:
         yield f"predictors: {plural(failed, 'request')} failed with an error in a predictor: report it to the author"
     if refused := status.requests.get("refused", 0):
         yield f"requests: {plural(refused, 'invalid line')}: check that hook and daemon have the same version"
+    if unusable := status.requests.get("unusable", 0):
+        yield (
+            f"requests: {plural(unusable, 'job')} without a prediction, because of a value outside the limits; "
+            f"the last: {status.unusable}"
+        )
     if dropped := status.dropped:
         yield f"predictions: {dropped:,} lost: the store was unreachable too long"
     if unstorable := status.unstorable:

@@ -22,6 +22,7 @@ from softwalltime.deployment.check_service import (
 )
 from softwalltime.deployment.check_setup import check_setup
 from softwalltime.deployment.finding import Finding, advice, ok, problem, skipped
+from softwalltime.deployment.live_right import check_right
 from softwalltime.deployment.ownership import settings_writable_by_others
 from softwalltime.deployment.pbs import HooksHiddenError, PbsError, Qmgr, QmgrObjects, find
 from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe
@@ -32,11 +33,10 @@ from softwalltime.deployment.subprocess_call import SubprocessError
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.live.options import live_options, reads_promises, without_live
 from softwalltime.policy.site import SitePolicy, site_policy
+from softwalltime.service.start_options import start_options
 from softwalltime.service.status import OK
-from softwalltime.settings import Settings, hidden_file, load_settings
+from softwalltime.settings import ACCOUNT, Settings, hidden_file, load_settings, service_user
 
-ACCOUNT = "softwalltime"
-"""The daemon's user, where no socket names another."""
 TRIAL_WALLTIME = 86400
 CORRECT = "root: correct the settings, then systemctl restart softwalltime, or reload where only [policy] was wrong"
 
@@ -58,6 +58,8 @@ class Doctor:
     policy: SitePolicy | None = None
     promises: bool = False
     """Whether guard or steering is on."""
+    alters: tuple[str, Path | None] | None = None
+    """Server and agent of live values, or of expected starts shown on the jobs; ``None``: neither is on."""
     resource: str = RESOURCE
     """Custom resource with the prediction, as the hook's configuration names it."""
     unknown: str = ""
@@ -73,6 +75,9 @@ class Doctor:
         yield from _lag(settings, store)
         if self.asks_daemon:
             yield from _trial(settings, daemon, store)
+        if self.alters is not None:
+            server, agent = self.alters
+            yield check_right(_or_why(lambda: probes.probe_manager(server, agent, service_user(settings))))
 
     def _settings(self) -> Generator[Finding, None, Settings]:
         try:
@@ -92,10 +97,15 @@ class Doctor:
         try:
             self.policy = site_policy(settings.policy) if settings.policy else None
             live = live_options(settings.live, settings.policy.get("preset"))
+            starts = start_options(settings.starts)
         except SoftwalltimeError as error:
             yield problem("settings", str(error), CORRECT)
             return settings
         yield ok("settings", f"valid; socket {settings.socket}, accounting {settings.accounting or 'not followed'}")
+        if live.mode == "on":
+            self.alters = live.server, live.agent
+        elif shows_starts(settings):
+            self.alters = starts.server or live.server, starts.agent or live.agent
         if self.policy is not None:
             self.promises = reads_promises(self.policy, live)
             if text := without_live(self.policy, live):
@@ -176,7 +186,7 @@ class Doctor:
             yield skipped("store", self.unknown)
             return store
         if settings.dsn is not None:
-            store = _or_why(lambda: probes.probe_store(settings, daemon_user(settings)))
+            store = _or_why(lambda: probes.probe_store(settings, service_user(settings)))
         if isinstance(store, StoreProbe) and isinstance(daemon, DaemonProbe) and daemon.status.retention != OK:
             # The daemon has reported it already.
             store = replace(store, retention="")
@@ -233,14 +243,3 @@ def _or_why(work: Callable[[], T]) -> T | str:
 def _owners() -> set[int]:
     """Return who may own the settings: root, this user, and the daemon's."""
     return {0, os.geteuid(), *(account.pw_uid for account in pwd.getpwall() if account.pw_name == ACCOUNT)}
-
-
-def daemon_user(settings: Settings) -> str:
-    """Return the user to connect to the store as, because PostgreSQL may know only that one; empty: this user."""
-    if os.geteuid() != 0 or settings.dsn is None:
-        return ""
-    try:
-        owner, _ = probes.socket_mode(settings.socket)
-        return "" if owner == 0 else pwd.getpwuid(owner).pw_name
-    except (SubprocessError, KeyError):
-        return ACCOUNT if ACCOUNT in (account.pw_name for account in pwd.getpwall()) else ""

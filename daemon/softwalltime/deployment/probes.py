@@ -11,6 +11,7 @@ from softwalltime.accounting.files import log_files
 from softwalltime.accounting.opening import opened
 from softwalltime.deployment.subprocess_call import SubprocessError, call_in_subprocess
 from softwalltime.errors import SoftwalltimeError
+from softwalltime.live.connection import PbsConnection
 from softwalltime.service.client import ask
 from softwalltime.service.status import Status, StatusError
 from softwalltime.settings import Settings
@@ -142,6 +143,25 @@ def trial(socket: Path, user: str, walltime: int, project: str) -> dict[str, Any
     request = {"op": "explain", "event": "queuejob", "job": job}
     found: dict[str, Any] = call_in_subprocess(lambda: ask(socket, request, 2.0), 5.0)
     return found
+
+
+def probe_manager(server: str, agent: Path | None, user: str) -> tuple[bool, str]:
+    """Try as the daemon's user whether the account that alters jobs is a manager of PBS; return its name too.
+
+    :param server: host of the PBS server; empty: that of /etc/pbs.conf.
+    :param agent: socket of the process that alters jobs; ``None``: one is started.
+    :raises SubprocessError: if PBS cannot be reached in time.
+    """
+
+    def manager() -> list[Any]:
+        connection = PbsConnection(server, agent, SLOW)
+        try:
+            return list(connection.manager())
+        finally:
+            connection.close()
+
+    is_manager, account = call_in_subprocess(manager, SLOW + 1, user)
+    return is_manager, account
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from softwalltime.deployment.files import read_state, write_state
 from softwalltime.deployment.pbs import PbsError, Qmgr
 from softwalltime.deployment.scheduler_setup import Change, PbsSettings, Requirement, definition
 from softwalltime.errors import SourceError, UsageError
+from softwalltime.formatting import plural
 
 BACK = "as it was before softwalltime"
 _IN_USE = "busy"
@@ -142,7 +143,7 @@ class Setup:
                 self._make(change)
             except PbsError as error:
                 if change.place == "resource" and not change.after and _IN_USE in str(error):
-                    yield f"stays: {change}: jobs still have it; repeat this when they have ended"
+                    yield f"stays: {change}: {self._holders(change.name)}"
                     continue
                 raise
             del kept[change.key]
@@ -176,6 +177,23 @@ class Setup:
                 yield f"to do: send SIGHUP to the scheduler of {folder}: {failure}"
             else:
                 yield f"done: SIGHUP to the scheduler of {folder}  # it reads its sched_config again"
+
+    def _holders(self, resource: str) -> str:
+        """Return which jobs have a resource, for which PBS does not delete it, and what to do."""
+        having = ("-l", f"{resource}.ge.0")
+        try:
+            present = len(self.pbs.select(*having))
+            past = len(self.pbs.select("-x", "-s", "FM", *having))
+        except PbsError as error:
+            return f"jobs have it ({error}); repeat this when they have ended and left PBS's job history"
+        users = [f"{plural(present, 'job')} not ended yet"] if present else []
+        if past:
+            forget = f"qselect -x -s FM {' '.join(having)} | xargs -r -n 100 qdel -x"
+            users.append(
+                f"{plural(past, 'job')} of PBS's job history, which keeps jobs for job_history_duration ({forget} "
+                "removes them at once)"
+            )
+        return f"PBS needs it for {' and '.join(users) or 'a reservation'}; repeat this afterwards"
 
     def _write(self, kept: dict[tuple[str, str, str], Change]) -> None:
         write_state(self.folder, json.dumps([asdict(change) for change in kept.values()], indent=2) if kept else "")

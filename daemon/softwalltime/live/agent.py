@@ -6,6 +6,7 @@
     {"op": "alter", "id": "7.pbs1", "soft_walltime": 600}                ->  {}
     {"op": "alter", "id": "7.pbs1", "predicted": 600}                    ->  {}
     {"op": "alter", "id": "7.pbs1", "predicted_start": "2026-11-22T..."} ->  {}
+    {"op": "manager"}                                                    ->  {"manager": true, "user": "..."}
     any                                                                  ->  {"error": "...", "code": 15007}
 
 ``server`` in a request names the PBS server; without it that of ``/etc/pbs.conf`` is asked.
@@ -13,11 +14,13 @@
 It is a process of its own for two reasons.  A call of PBS's library cannot be interrupted, and a fault in it ends the
 process.  And PBS lets a user in through a setuid program, which the sandbox of the daemon forbids: systemd starts this
 process outside that sandbox (softwalltime-live.socket).  It does nothing for the daemon but read the server's state,
-set soft walltimes of a minute or more, set the resource that orders jobs to seconds, and set the one resource that
-shows expected starts, in the one form it has.
+try whether it is a manager, set soft walltimes of a minute or more, set the resource that orders jobs to seconds, and
+set the one resource that shows expected starts, in the one form it has.
 """
 
 import json
+import os
+import pwd
 import re
 import signal
 import sys
@@ -55,6 +58,9 @@ class Agent:
                 if kind not in KINDS:
                     return {"error": f"there are no {kind!r} to read", "code": 0}
                 return {"objects": dict(self._connected(request).objects(kind))}
+            if request["op"] == "manager":
+                user = pwd.getpwuid(os.geteuid()).pw_name
+                return {"manager": self._connected(request).is_manager(), "user": user}
             if request["op"] == "ids":
                 return {"ids": self._connected(request).ids()}
             names, ids, subjobs = request["names"], request.get("ids", ()), bool(request.get("subjobs"))

@@ -117,6 +117,14 @@ class PbsConnection:
         objects: dict[str, Attributes] = self._ask({"op": "objects", "kind": kind})["objects"]
         return objects
 
+    def manager(self) -> tuple[bool, str]:
+        """Return whether the agent's account is a manager of PBS, and its name.
+
+        :raises IflError: if PBS cannot be reached, or does not answer in time.
+        """
+        answer = self._ask({"op": "manager"})
+        return bool(answer["manager"]), str(answer["user"])
+
     def alter(self, job_id: str, soft_walltime: int) -> None:
         """Set the soft walltime of a job, in seconds.
 

@@ -20,6 +20,12 @@ NO_PERMISSION = frozenset({15003, 15007})
 REFUSED = frozenset({15004, 15014, 15015, 15180})
 """PBSE_IVALREQ, PBSE_BADATVAL, PBSE_MODATRRUN and PBSE_SOFTWT_STF: PBS refuses this value for this job."""
 
+_DELETE, _RESOURCE = 1, 5
+"""MGR_CMD_DELETE and MGR_OBJ_RSC of ``pbs_ifl.h``."""
+_IMPOSSIBLE_RESOURCE = b"?"
+"""No resource can have this name."""
+_UNKNOWN_RESOURCE = 15035
+
 
 class IflError(SoftwalltimeError):
     """A call to PBS failed.
@@ -155,6 +161,21 @@ class Ifl:
         if code := self._library.pbs_alterjob(self._connection, job_id.encode(), given, None):
             raise self._error(f"{job_id} cannot be altered", code)
 
+    def is_manager(self) -> bool:
+        """Return whether PBS takes this user for a manager.
+
+        Tries to delete a resource that cannot exist: PBS checks the right first.  Its list of managers has patterns,
+        so that reading it proves nothing.
+
+        :raises IflError: if PBS answers anything else or the connection is lost.
+        """
+        code = self._library.pbs_manager(self._connection, _DELETE, _RESOURCE, _IMPOSSIBLE_RESOURCE, None, None)
+        if code in NO_PERMISSION:
+            return False
+        if code != _UNKNOWN_RESOURCE:
+            raise self._error("the manager right cannot be tried", code)
+        return True
+
     def _errno(self) -> int:
         return int(self._errno_location().contents.value)
 
@@ -198,6 +219,9 @@ def _load(path: Path) -> ctypes.CDLL:
         call.restype = ctypes.POINTER(_Status)
     library.pbs_statfree.argtypes = [ctypes.POINTER(_Status)]
     library.pbs_alterjob.argtypes = [ctypes.c_int, ctypes.c_char_p, attributes, ctypes.c_char_p]
+    library.pbs_manager.argtypes = [
+        ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_char_p,
+    ]  # fmt: skip
     library.pbs_geterrmsg.argtypes = [ctypes.c_int]
     library.pbs_geterrmsg.restype = ctypes.c_char_p
     return library

@@ -224,6 +224,7 @@ class PredictionDaemon:
             behind_seconds=round(follower.behind_seconds, 1) if follower else 0,
             answered=self.server.answered,
             requests=dict(sorted(requests.items())),
+            unusable=handler.unusable,
             refused_users=self.server.refused,
             decisions=tuple(DecisionCount(*kind, count) for kind, count in sorted(decisions.items())),
             timeouts=handler.metrics.timeouts,

@@ -193,7 +193,7 @@ def families(status: Status) -> Iterator[Metric]:
         yield GaugeMetricFamily("softwalltime_accounting_up", "Whether the accounting log can be read", int(readable))
     requests = CounterMetricFamily("softwalltime_requests", "Requests, by operation", labels=["operation"])
     # Errors start at 0: for Prometheus, a counter that begins at 1 has not increased.
-    for operation, count in {"failed": 0, "refused": 0, **status.requests}.items():
+    for operation, count in {"failed": 0, "refused": 0, "unusable": 0, **status.requests}.items():
         # Keys with a blank are decisions, which have a metric with more labels.
         if " " not in operation:
             requests.add_metric([operation], count)

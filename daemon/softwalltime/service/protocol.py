@@ -41,6 +41,10 @@ class ProtocolError(SoftwalltimeError):
     """A request is invalid; the message is the response."""
 
 
+class JobValueError(ProtocolError):
+    """A value of the job is outside the limits, which only its user can have caused; the message names both."""
+
+
 class Request(NamedTuple):
     """A request: operation, event, time (epoch seconds) and job.
 
@@ -64,6 +68,7 @@ class Request(NamedTuple):
 def read_request(line: bytes) -> Request:
     """Read a request line.
 
+    :raises JobValueError: if a value of the job is outside the limits.
     :raises ProtocolError: names the field that is wrong.
     """
     if len(line) >= LONGEST:
@@ -153,7 +158,7 @@ def _texts(fields: dict[str, Any], names: Sequence[str]) -> list[str]:
         elif not isinstance(value, str):
             raise ProtocolError(f"{name}: a string is expected")
         elif len(value) > LONGEST_TEXT and name not in _UNBOUNDED:
-            raise ProtocolError(f"{name}: longer than {LONGEST_TEXT} characters")
+            raise _job_value_error(fields, f"{name}: longer than {LONGEST_TEXT} characters")
         values.append(value)
     return values
 
@@ -162,8 +167,10 @@ def _numbers(fields: dict[str, Any], names: Sequence[str]) -> list[int | None]:
     values = []
     for name in names:
         value = fields.get(name)
-        if value is not None and (type(value) is not int or not 0 <= value < _LARGEST):
+        if value is not None and (type(value) is not int or value < 0):
             raise ProtocolError(f"{name}: a whole number from 0 is expected")
+        if value is not None and value >= _LARGEST:
+            raise _job_value_error(fields, f"{name}: {value} is not below {_LARGEST}")
         values.append(value)
     return values
 
@@ -179,6 +186,13 @@ def _walltimes(job: dict[str, Any]) -> list[int | None]:
             value = min(value, MAX_WALLTIME)
         values.append(value)
     return values
+
+
+def _job_value_error(fields: dict[str, Any], message: str) -> ProtocolError:
+    if "user" not in fields:
+        return ProtocolError(message)
+    job = f"job {fields.get('job_id') or '(new)'} of user {fields['user']}"
+    return JobValueError(f"{message}; {job}"[:LONGEST_TEXT])
 
 
 def _size(job: dict[str, Any], name: str) -> int | None:

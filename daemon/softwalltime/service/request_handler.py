@@ -10,6 +10,7 @@ from softwalltime.service.latency import RequestMetrics
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.protocol import (
     VERSION,
+    JobValueError,
     ProtocolError,
     Request,
     answer,
@@ -31,6 +32,8 @@ class RequestHandler:
         self.predictions = predictions
         self.decisions: deque[DecisionRecord] = deque(maxlen=KEPT)
         self.dropped = 0
+        self.unusable = ""
+        """What was outside the limits in the last job that was refused for it."""
         self.counts: Counter[str] = Counter()
         self.metrics = RequestMetrics()
         self.attributes = RecentAttributes()
@@ -57,6 +60,9 @@ class RequestHandler:
                 return answer(self._status())
             at, decision = self.predictions.decide(request)
             basis = decision.basis
+        except JobValueError as error:
+            self._counted, self.unusable = "unusable", str(error)
+            return answer_error(str(error))
         except ProtocolError as error:
             self._counted = "refused"
             return answer_error(str(error))

@@ -205,6 +205,8 @@ class Status:
     """Requests answered."""
     requests: Mapping[str, int]
     """Requests by operation, and decisions by event and action."""
+    unusable: str = ""
+    """What was outside the limits in the last job that got no prediction for it; empty: none."""
     refused_users: int
     """Connections of users that may not connect."""
     decisions: tuple[DecisionCount, ...]

@@ -12,6 +12,7 @@ from itertools import starmap
 from psycopg import errors
 from sqlalchemy import Connection
 
+from softwalltime.store.comments import install_view_comments
 from softwalltime.store.engine import run_script
 from softwalltime.store.queries import named, query
 from softwalltime.store.tables import SCHEMA
@@ -71,7 +72,7 @@ def _drop_functions(connection: Connection, names: Collection[str], but: Collect
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A view: name, CREATE and COMMENT statements."""
+    """A view: name, CREATE statement, and COMMENT statements of what :mod:`softwalltime.store.comments` lacks."""
 
     name: str
     statements: str
@@ -118,3 +119,4 @@ def _drop_views(connection: Connection, names: Iterable[str], how: str = "RESTRI
 def _create_views(connection: Connection) -> None:
     for view in views():
         run_script(connection, view.statements)
+    install_view_comments(connection, (view.statements for view in views()))

@@ -1,22 +1,26 @@
 """Connections to PostgreSQL, its errors with instructions for the administrator, and the locks of writers."""
 
 import os
+import pwd
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import IntEnum
 from functools import partial
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
-from sqlalchemy import Connection, Engine, create_engine, event, extract, func, select
+from sqlalchemy import Connection, Engine, create_engine, event, extract, func, select, text
 from sqlalchemy.engine import ExceptionContext
-from sqlalchemy.exc import DBAPIError
 
 from softwalltime.errors import StoreError, UsageError
+from softwalltime.store.blockers import LOCK_NOT_AVAILABLE, blockers_named, sqlstate
 from softwalltime.store.statement_timeout import MonitoredConnection, StatementMonitor
+from softwalltime.store.tables import write_lock
 
 OLDEST = 14
 """Oldest supported major version of PostgreSQL."""
+LOCK_TIMEOUT = "50s"
+"""Time for which a statement waits for a lock: less than the daemon's limit of a statement, so that PostgreSQL's error
+comes first."""
 
 _DEFAULTS = {
     "connect_timeout": "5",
@@ -40,23 +44,24 @@ _ADVICE = {
     "42P01": _UPGRADE,
     "53100": "free some space on its disk",
     "53300": "raise its max_connections, or close some",
-    "55P03": "another softwalltime works on the same tables: wait for it, then run this again",
+    LOCK_NOT_AVAILABLE: "another softwalltime works on the same tables: wait for it, then run this again",
     "57014": "it cancelled the statement: see its statement_timeout",
 }
 
 
-def connect(dsn: str, monitor: StatementMonitor | None = None) -> Engine:
+def connect(dsn: str, monitor: StatementMonitor | None = None, instead_of_root: str = "") -> Engine:
     """Return an engine for a DSN: a ``postgresql://`` URL or libpq's ``key=value`` pairs.
 
     Opens one connection at once.  Later errors of PostgreSQL on this engine's connections (it stops, its disk is full,
     tables are missing) are raised as :class:`StoreError` too.
 
     :param monitor: limits how long statements may take; without it they may take for ever.
+    :param instead_of_root: user of this host to connect as where PostgreSQL refuses root and the DSN names no role.
     :raises UsageError: if the DSN cannot be read.
     :raises StoreError: if PostgreSQL cannot be reached or is not fit; says where and what to do, never the password.
     """
     parameters = parse_dsn(dsn)
-    creator = partial(_open, parameters, monitor)
+    creator = partial(_open, parameters, monitor, instead_of_root)
     engine = create_engine("postgresql+psycopg://", creator=creator, use_native_hstore=False)
     event.listen(engine, "handle_error", partial(_translate, _describe(parameters)))
     try:
@@ -96,12 +101,8 @@ def run_script(connection: Connection, statements: str) -> None:
 def rejects_data(error: Exception) -> bool:
     """Whether PostgreSQL, or the conversion for it, refused a value, so that the same rows would fail again."""
     cause = error.__cause__ if isinstance(error, StoreError) else error
-    if isinstance(cause, DBAPIError):
-        cause = cause.orig
-    if isinstance(cause, psycopg.Error):
-        # 22: data exception; 23: constraint violation; 54: limit exceeded, as the size of an index row.
-        return (cause.sqlstate or "")[:2] in ("22", "23", "54")
-    return isinstance(cause, (ValueError, TypeError, OverflowError))
+    # 22: data exception; 23: constraint violation; 54: limit exceeded, as the size of an index row.
+    return sqlstate(error)[:2] in ("22", "23", "54") or isinstance(cause, (ValueError, TypeError, OverflowError))
 
 
 def store_error(error: psycopg.Error, where: str) -> StoreError | None:
@@ -142,10 +143,12 @@ def parse_dsn(dsn: str) -> dict[str, str]:
     return {**_DEFAULTS, **given, "client_encoding": "utf8"}
 
 
-def _open(parameters: dict[str, str], monitor: StatementMonitor | None) -> psycopg.Connection:
+def _open(
+    parameters: dict[str, str], monitor: StatementMonitor | None, instead_of_root: str = ""
+) -> psycopg.Connection:
     where = _describe(parameters)
     try:
-        connection = MonitoredConnection.connect(**parameters)  # type: ignore[arg-type]  # all of libpq's parameters are texts
+        connection = _connected(parameters, instead_of_root)
     except psycopg.Error as error:
         # Further lines are about other addresses of the same host, and libpq's advice.
         reason = str(error).partition("\n")[0]
@@ -154,6 +157,7 @@ def _open(parameters: dict[str, str], monitor: StatementMonitor | None) -> psyco
     connection.where, connection.monitor = where, monitor
     # No name is resolved in a schema that other users can write, or in the schema named like the user.
     connection.execute("SET search_path TO pg_catalog")
+    connection.execute(f"SET lock_timeout TO '{LOCK_TIMEOUT}'")
     connection.commit()
     problem = ""
     if connection.info.server_version < OLDEST * 10000:
@@ -167,6 +171,37 @@ def _open(parameters: dict[str, str], monitor: StatementMonitor | None) -> psyco
     return connection
 
 
+def _connected(parameters: dict[str, str], instead_of_root: str) -> MonitoredConnection:
+    connected = partial(MonitoredConnection.connect, **parameters)  # type: ignore[arg-type]  # all are texts
+    try:
+        return connected()
+    except psycopg.OperationalError as error:
+        named = parameters.keys() & {"user", "service"} or os.environ.keys() & {"PGUSER", "PGSERVICE"}
+        if not instead_of_root or named or not _refuses_user(str(error)):
+            raise
+    with _effective_user(instead_of_root):
+        return connected()
+
+
+@contextmanager
+def _effective_user(name: str) -> Iterator[None]:
+    """Act as another user: PostgreSQL asks the kernel who connects, and libpq reads the password file of that user."""
+    account, home = pwd.getpwnam(name), os.environ.get("HOME")
+    os.environ["HOME"] = account.pw_dir
+    os.seteuid(account.pw_uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        del os.environ["HOME"]
+        if home is not None:
+            os.environ["HOME"] = home
+
+
+def _refuses_user(reason: str) -> bool:
+    return any(word in reason for word in ("authentication", "password", "pg_hba.conf", 'role "'))
+
+
 def _describe(parameters: dict[str, str]) -> str:
     if service := parameters.get("service"):
         return f"PostgreSQL service {service}"
@@ -177,7 +212,7 @@ def _describe(parameters: dict[str, str]) -> str:
 
 
 def _connect_advice(reason: str) -> str:
-    if "authentication" in reason or "password" in reason or "pg_hba.conf" in reason or 'role "' in reason:
+    if _refuses_user(reason):
         advice = "check the user in the DSN, and the password there or in ~/.pgpass"
         # As the guide sets it up, PostgreSQL accepts only the daemon's user, by its name.
         other = ", or run this as the daemon's user: runuser -u softwalltime -- softwalltime ..."
@@ -192,21 +227,14 @@ def _translate(where: str, context: ExceptionContext) -> StoreError | None:
     return store_error(error, where) if isinstance(error, psycopg.Error) else None
 
 
-# The class of our advisory locks: any number that nothing else in the same database uses.
-_OURS = 0x50425353
-
-
-class Lock(IntEnum):
-    """Operations that only one connection at a time may run."""
-
-    WRITE = 1
-    MIGRATE = 2
-
-
-def lock(connection: Connection, turn: Lock = Lock.WRITE) -> None:
-    """Wait for this lock, and keep it until the transaction ends.
+def lock(connection: Connection) -> None:
+    """Wait until no other session writes, and keep others from writing until the transaction ends.
 
     With one writer at a time ids are in the order of commits: a reader that has seen an id has seen all before it.  Two
-    writers of the same jobs in different orders cannot deadlock.
+    writers of the same jobs in different orders cannot deadlock.  Only a role with UPDATE on this table can hold the
+    lock, unlike an advisory lock, which every role that can connect could hold for ever.
+
+    :raises StoreError: after ``LOCK_TIMEOUT``; names the session that writes.
     """
-    connection.execute(select(func.pg_advisory_xact_lock(_OURS, int(turn))))
+    with blockers_named(connection, write_lock.name):
+        connection.execute(text(f"LOCK TABLE {write_lock.fullname} IN EXCLUSIVE MODE"))

@@ -1,6 +1,6 @@
 """Upgrade, downgrade and check the tables, functions and views of the database.
 
-An upgrade is one transaction with all migrations, functions and views.  Concurrent upgrades wait for each other.
+An upgrade is one transaction with all migrations, comments, functions and views.  Concurrent ones wait for each other.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,12 +13,15 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine, func, select, text
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.schema import CreateSchema, SchemaItem
 
 from softwalltime import resources
 from softwalltime.errors import StoreError, UsageError
 from softwalltime.store import attributes, daily, promises  # noqa: F401 - they add their tables to metadata
+from softwalltime.store.blockers import blockers_named
+from softwalltime.store.comments import install_comments
 from softwalltime.store.definitions import (
     install_functions,
     install_views,
@@ -27,7 +30,6 @@ from softwalltime.store.definitions import (
     remove_functions,
     remove_views,
 )
-from softwalltime.store.engine import Lock, lock
 from softwalltime.store.tables import SCHEMA, metadata
 
 
@@ -43,30 +45,23 @@ COMPARISON: dict[str, Any] = {
     "compare_server_default": True,
 }
 """Alembic's options for comparing the database; migrations/env.py uses them too."""
-
-
-PATIENCE = "60s"
-"""Time for which an upgrade waits for locks."""
+_COMMENT = "Jobs, predictions and monitoring figures of softwalltime"
 
 
 def upgrade(engine: Engine, revision: str = "head") -> None:
     """Upgrade the schema to ``revision``, creating it if needed, and install functions and views at the head.
 
     :raises UsageError: if there is no such revision.
-    :raises StoreError: if a newer version of this package was here, a privilege is missing, or another upgrade lasts
-        longer than a minute.
+    :raises StoreError: if a newer version of this package was here, a privilege is missing, or another session holds
+        locks on the tables for a minute.
     """
-    with _changing(engine) as connection:
-        if not connection.execute(text("SELECT to_regnamespace(:schema) IS NOT NULL"), {"schema": SCHEMA}).scalar_one():
-            connection.execute(CreateSchema(SCHEMA))
+    with _changing(engine, create=True) as connection:
         before = _current(connection)
         require_known(before)
         if before != head():
             remove_views(connection)
         _alembic(command.upgrade, connection, revision)
-        if _current(connection) == head():
-            install_functions(connection)
-            install_views(connection)
+        _complete(connection)
 
 
 def downgrade(engine: Engine, revision: str) -> None:
@@ -80,9 +75,15 @@ def downgrade(engine: Engine, revision: str) -> None:
         remove_views(connection)
         remove_functions(connection)
         _alembic(command.downgrade, connection, revision)
-        if _current(connection) == head():
-            install_functions(connection)
-            install_views(connection)
+        _complete(connection)
+
+
+def _complete(connection: Connection) -> None:
+    """Install what changes without a migration, at the head: comments, functions and views."""
+    if _current(connection) == head():
+        install_comments(connection)
+        install_functions(connection)
+        install_views(connection)
 
 
 def head() -> str:
@@ -115,8 +116,8 @@ def check(engine: Engine) -> list[str]:
 
     :raises StoreError: if a newer version of this package upgraded the database.
     """
-    with engine.connect() as connection, connection.begin() as transaction:
-        lock(connection, Lock.MIGRATE)
+    with engine.connect() as connection, connection.begin() as transaction, blockers_named(connection):
+        _lock_schema(connection)
         found = []
         revision = _current(connection)
         # Differences to the tables of a newer version say nothing.
@@ -150,12 +151,38 @@ def _outdated(
 
 
 @contextmanager
-def _changing(engine: Engine) -> Iterator[Connection]:
-    with engine.begin() as connection:
-        # Wait for readers and other upgrades, with a limit.
-        connection.execute(text("SELECT set_config('lock_timeout', :patience, true)"), {"patience": PATIENCE})
-        lock(connection, Lock.MIGRATE)
+def _changing(engine: Engine, *, create: bool = False) -> Iterator[Connection]:
+    with engine.begin() as connection, blockers_named(connection):
+        if create:
+            _create_schema(connection)
+        _lock_schema(connection)
         yield connection
+
+
+def _create_schema(connection: Connection) -> None:
+    """Create the schema if it does not exist; wait for another transaction that is creating it."""
+    if _has_schema(connection):
+        return
+    try:
+        with connection.begin_nested():
+            connection.execute(CreateSchema(SCHEMA, if_not_exists=True))
+    except IntegrityError:
+        # The other transaction was first, and has ended.
+        if not _has_schema(connection):
+            raise
+
+
+def _has_schema(connection: Connection) -> bool:
+    return bool(connection.execute(select(func.to_regnamespace(SCHEMA).is_not(None))).scalar_one())
+
+
+def _lock_schema(connection: Connection) -> None:
+    """Wait for other upgrades; those that come later wait until the transaction ends.
+
+    COMMENT is the weakest statement that locks a schema, and only the schema's owner may run it.
+    """
+    if _has_schema(connection):
+        connection.execute(text(f"COMMENT ON SCHEMA {SCHEMA} IS '{_COMMENT}'"))
 
 
 def _config() -> Config:
@@ -184,15 +211,23 @@ def _current(connection: Connection) -> str:
 
 
 def require_known(revision: str) -> None:
-    """Refuse a revision of a newer version.
+    """Refuse a revision of a newer version, or from before the baseline.
 
     :raises StoreError: says what to do.
     """
-    if revision and revision not in {script.revision for script in _script().walk_revisions()}:
+    script = _script()
+    if not revision or revision in {known.revision for known in script.walk_revisions()}:
+        return
+    baseline = script.get_base() or ""
+    if revision < baseline:
         raise StoreError(
-            f"the database is at revision {revision}, which this version of softwalltime does not know, because a "
-            f"newer version upgraded it: install that version, or run its softwalltime db downgrade {head()}"
+            f"the database is at revision {revision}, from before the first release: upgrade it to {baseline} with the "
+            f"last commit that has migration {revision}, or create another database and ingest the logs again"
         )
+    raise StoreError(
+        f"the database is at revision {revision}, which this version of softwalltime does not know, because a "
+        f"newer version upgraded it: install that version, or run its softwalltime db downgrade {head()}"
+    )
 
 
 def _lines(difference: Any) -> Iterator[str]:

@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from sqlalchemy import Engine
 
 from softwalltime.errors import SourceError
-from softwalltime.settings import Settings
+from softwalltime.settings import Settings, service_user
 from softwalltime.store.embedded.server import embedded_postgres, has_data
 from softwalltime.store.engine import connect
 from softwalltime.store.migrations import require_head, upgrade
@@ -17,14 +17,17 @@ from softwalltime.store.statement_timeout import StatementMonitor
 def open_engine(settings: Settings, monitor: StatementMonitor | None = None) -> Iterator[Engine]:
     """Open the database without checking its tables; without a DSN, start the embedded PostgreSQL.
 
-    :param monitor: limits how long statements may take.
+    A command of root connects as the daemon's user, where PostgreSQL refuses root.
+
+    :param monitor: limits how long statements may take.  With it, as in the daemon, this user connects in any case: a
+        process with threads cannot be another user for a moment.
     :raises StoreError: if it cannot be reached or started.
     """
     with ExitStack() as stack:
         dsn = settings.dsn
         if dsn is None:
             dsn = stack.enter_context(embedded_postgres(settings.data_dir))
-        engine = connect(dsn, monitor)
+        engine = connect(dsn, monitor, service_user(settings) if monitor is None else "")
         stack.callback(engine.dispose)
         yield engine
 

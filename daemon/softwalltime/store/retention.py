@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from sqlalchemy import Connection, Engine, delete
 
+from softwalltime.formatting import plural
 from softwalltime.store.daily import DAILY, monthly_scores
 from softwalltime.store.engine import lock
 from softwalltime.store.queries import query
@@ -63,14 +64,14 @@ class Refusal:
     """Rows that retention refuses to delete by age, and the reason; ``str()`` is a sentence with the action to take.
 
     ``table`` names the rows, ``old`` is how many of them are older than the site keeps them.  ``kept`` is how many
-    are not, for ``SHARE`` only.  ``newest`` is the end of the newest stored job and ``now`` the clock (epoch seconds).
+    are not, for ``SHARE`` only.  ``reference`` has the newest jobs and ``now`` is the clock (epoch seconds).
     """
 
     reason: RefusalReason
     table: str
     old: int
     now: int
-    newest: int | None
+    reference: "Reference"
     kept: int = 0
 
     def __str__(self) -> str:
@@ -80,10 +81,16 @@ class Refusal:
                 f"{self.old / (self.old + self.kept):.0%} of them, are older than keep_days; if that is right, run "
                 "softwalltime db prune --force once"
             )
-        newest = "most jobs ended later" if self.newest is None else f"the newest job ended {_time(self.newest)}"
+        reference = self.reference
+        newest = "" if reference.newest is None else f"the newest job ended {_time(reference.newest)}"
+        remedy = "wait until a job ends"
+        if reference.future:
+            newest = f"{reference.future:,} of {plural(reference.jobs, 'job')} ended later by their records, the last "
+            newest += _time(reference.last)
+            remedy = "run softwalltime db prune --force"
         return (
             f"retention deletes nothing by age: the clock says {_time(self.now)}, but {newest}; correct the clock; if "
-            "it is right, wait until a job ends"
+            f"it is right, {remedy}"
         )
 
 
@@ -102,7 +109,7 @@ class RetentionRun(Iterator[tuple[str, int]]):
 
     def _run(self, engine: Engine, retention: Retention, now: int, force: bool) -> Iterator[tuple[str, int]]:
         with engine.connect() as connection:
-            as_of = _Reference.read(connection, now).as_of
+            as_of = Reference.read(connection, now).as_of
             if not force:
                 self.refused = refusals(connection, retention, now)
         if retention.days and not self.refused:
@@ -145,7 +152,7 @@ def refusals(connection: Connection, retention: Retention, now: int) -> list[Ref
     """
     if not retention.days:
         return []
-    reference = _Reference.read(connection, now)
+    reference = Reference.read(connection, now)
     # With an untrusted clock: the rows that it would have deleted.
     values = {"before": (reference.as_of if reference.trusted else now) - retention.days * _DAY}
     found = []
@@ -155,35 +162,41 @@ def refusals(connection: Connection, retention: Retention, now: int) -> list[Ref
     ):
         old = connection.execute(query(old_of), values).scalar_one()
         if old and not reference.trusted:
-            found.append(Refusal(RefusalReason.CLOCK, table, old, now, reference.newest))
+            found.append(Refusal(RefusalReason.CLOCK, table, old, now, reference))
         elif old > FEW:
             enough = int(old / retention.greatest_share) - old + 1
             kept = connection.execute(query(kept_of), {**values, "enough": enough}).scalar_one()
             if kept < enough:
-                found.append(Refusal(RefusalReason.SHARE, table, old, now, reference.newest, kept))
+                found.append(Refusal(RefusalReason.SHARE, table, old, now, reference, kept))
     return found
 
 
 @dataclass(frozen=True, slots=True)
-class _Reference:
-    """Reference time for the age of rows."""
+class Reference:
+    """Reference time for the age of rows, and whether clock and records agree."""
 
     as_of: int
     """Epoch seconds: the end of the newest job, or the clock if that is earlier or there is no job."""
     newest: int | None
+    """End of the newest job that did not end in the future; ``None``: there is none."""
     trusted: bool
-    """Whether clock and records agree."""
+    future: int = 0
+    """Jobs that ended in the future by their records, where they are too many to be ignored."""
+    jobs: int = 0
+    """All jobs, and ``last`` the last end, where ``future`` is not 0."""
+    last: int = 0
 
     @classmethod
     def read(cls, connection: Connection, now: int) -> Self:
         latest = now + TOLERANCE
-        newest, later = connection.execute(query("newest_end"), {"latest": latest}).one()
+        newest, later, last = connection.execute(query("newest_end"), {"latest": latest}).one()
         if later:
             # A few jobs that ended in the future are passed over: a clock was wrong for a while, or a record is.
             enough = int(later / FUTURE_SHARE)
             values = {"latest": latest, "enough": enough}
-            if connection.execute(query("count_earlier_jobs"), values).scalar_one() < enough:
-                return cls(now, None, trusted=False)
+            earlier = connection.execute(query("count_earlier_jobs"), values).scalar_one()
+            if earlier < enough:
+                return cls(now, newest, trusted=False, future=later, jobs=earlier + later, last=last)
         if newest is None:
             return cls(now, None, trusted=True)
         return cls(min(now, newest), newest, trusted=now - newest <= TOLERANCE)

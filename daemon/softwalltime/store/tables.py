@@ -289,6 +289,12 @@ malformed_dropped = Table(
     comment="Number of malformed lines that were deleted because newer ones arrived.",
 )
 
+write_lock = Table(
+    "write_lock",
+    metadata,
+    comment="Without rows: who writes locks this table, so that there is one writer at a time.",
+)
+
 predictions = Table(
     "predictions",
     metadata,

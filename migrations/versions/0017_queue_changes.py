@@ -3,8 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0016"
-down_revision = "0015"
+revision = "0017"
+down_revision = "0016"
 branch_labels = None
 depends_on = None
 
@@ -53,28 +53,13 @@ $$
 
 
 def upgrade() -> None:
-    op.add_column(
-        "current_jobs",
-        sa.Column(
-            "recorded_at",
-            sa.BigInteger,
-            comment="time at which it was queued, started or requeued, by the record that says so, epoch seconds; "
-            "null: unknown",
-        ),
-        schema=SCHEMA,
-    )
+    op.add_column("current_jobs", sa.Column("recorded_at", sa.BigInteger), schema=SCHEMA)
     op.create_table(
         "queue_changes",
-        sa.Column("id", sa.BigInteger, sa.Identity(always=True), primary_key=True, comment="order of the changes"),
-        sa.Column("server", sa.Text(collation="C"), nullable=False, comment="PBS server"),
-        sa.Column(
-            "job_id",
-            sa.Text(collation="C"),
-            nullable=False,
-            comment="job id with the array index, such as 3[1].srv",
-        ),
+        sa.Column("id", sa.BigInteger, sa.Identity(always=True), primary_key=True),
+        sa.Column("server", sa.Text(collation="C"), nullable=False),
+        sa.Column("job_id", sa.Text(collation="C"), nullable=False),
         schema=SCHEMA,
-        comment="Jobs that were added to current_jobs, changed there or deleted from it, the newest 100,000 changes.",
     )
     op.execute(_TRIGGER)
     op.execute(_GRANT)
