@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from softwalltime.jobs import CompletedJob
+from softwalltime.policy.power_order import BALANCED
 from softwalltime.policy.presets import PRESETS
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Integers, jobs_of
@@ -24,7 +25,7 @@ from tests.service.running import Daemon
 
 AGE = 30
 """Age in the formula in seconds, in place of one hour, for jobs of seconds."""
-FORMULAS = {
+FORMULAS: dict[str, str] = {
     name: replace(order, age=float(AGE)).formula("predicted")
     for name, preset in PRESETS.items()
     if (order := preset.order) is not None
@@ -118,6 +119,7 @@ class Compared:
 def in_milliseconds(policy: Policy) -> Policy:
     """The same policy for jobs whose times are in milliseconds."""
     formula = policy.formula.replace(f"{AGE}.0", f"{AGE * UNIT}.0")
+    formula = formula.replace(f"> {BALANCED.limit}", f"> {(BALANCED.limit or 0) * UNIT}")
     return replace(policy, minimum=policy.minimum * UNIT, formula=formula)
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from softwalltime.errors import OptionError
 from softwalltime.policy.power_order import BALANCED, PowerOrder
 from softwalltime.simulation.engine import check, simulate
+from softwalltime.simulation.formula import Formula
 from softwalltime.simulation.jobs import Jobs, jobs_of
 from softwalltime.simulation.orders import Powers
 from softwalltime.simulation.policies import Policy
@@ -50,6 +51,19 @@ def test_an_order_gives_the_schedule_of_its_formula(backfill: str, workload: Job
     of_order = simulate(workload, MACHINE, Policy(order=str(order), **values))  # type: ignore[arg-type]
     formula = Policy(order="formula", formula=order.formula("predicted"), **values)  # type: ignore[arg-type]
     assert of_order.start.tolist() == simulate(workload, MACHINE, formula).start.tolist()
+
+
+@given(workload=workloads(), order=orders, beyond=st.integers(-1, 1))
+def test_priorities_are_those_of_the_formula_also_at_the_limit(workload: Jobs, order: PowerOrder, beyond: int) -> None:
+    policy = Policy(order=str(order), formula=order.formula("predicted"), ordering="factor:0.3")
+    values = Values(workload, policy, list(workload.runtime), None)
+    every = np.arange(len(workload))
+    for index, submitted in enumerate(workload.submitted):
+        values.submitted(index, submitted)
+    # The first job has waited as long as the limit, a second less or a second more.
+    now = max(workload.submitted[0] + (order.limit or 0) + beyond, workload.submitted[-1])
+    mine, formula = Powers(workload, values, policy), Formula(workload, values, policy)
+    assert mine.priorities(every, now).tolist() == formula.priorities(every, now).tolist()
 
 
 def test_priorities_are_in_single_precision() -> None:
