@@ -131,7 +131,7 @@ def test_show_names_the_source_of_each_value_and_no_password(
         "policy.rules", "live.every", "live.mode", "live.guard",
     )} == {
         "keep_days": (7, "SOFTWALLTIME_KEEP_DAYS"), "refresh_seconds": (3600, "default"),
-        "policy.preset": ("safe", f"{file}:3"), "policy.waiting": ("factor:0.5", f"preset safe ({file}:3)"),
+        "policy.preset": ("safe", f"{file}:3"), "policy.waiting": ("walltime", f"preset safe ({file}:3)"),
         "policy.minimum": (120, f"{file}:5"), "policy.share": (1.0, "default"),
         "policy.rules": ([{"queue": "a", "mode": "off"}], f"{file}:6"),
         "live.every": (30, f"{file}:9"), "live.mode": ("off", "default"),

@@ -289,15 +289,26 @@ def test_the_presets_are_compared_with_today(logs: str, capsys: pytest.CaptureFi
     asked = ["policy", "compare", logs, "--seeds", "1-2", "--processes", "1"]
     assert run([*asked, "--format", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert list(document["policies"]) == ["today", "safe", "safe, guard 1 h", "order", "order, guard 1 h"]
+    assert list(document["policies"]) == [
+        "today", "as delivered", "WFP", "safe", "balanced", "balanced, live values off", "order",
+        "order, live values off",
+    ]  # fmt: skip
     assert document["seeds"] == [1, 2]
     assert document["settings"]["order"]["formula"] == "(eligible_time + 3600.0) / (predicted or walltime or 1e9)"
     assert document["settings"]["safe"]["waiting"] == "factor:0.5"
-    assert [document["settings"][name]["guard"] for name in ("safe", "safe, guard 1 h", "order, guard 1 h")] == [
+    assert [document["settings"][name]["guard"] for name in ("safe", "balanced", "order, live values off")] == [
+        3600,
+        3600,
         None,
-        3600,
-        3600,
     ]
+    # Another baseline comes first, and the others are compared with it.
+    assert run([*asked, "--baseline", "WFP"]) == 0
+    tables = capsys.readouterr().out
+    tails = tables[tables.index(" half machine |") :].splitlines()[2:]
+    assert tails[0].split("|")[1].strip() == "WFP"
+    assert "%" not in tails[0]
+    assert tails[1].split("|")[1].strip() == "today"
+    assert tails[1].count("%") == 5
     assert {each["backfill"] for each in document["settings"].values()} == {"pbs"}
 
 
@@ -319,3 +330,14 @@ def test_intervals_of_few_users_have_a_width_and_a_caution(tmp_path: Path, capsy
     assert run(["tune", folder, *arguments, "--processors", "128", "--format", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["advice"]["name"] is None
+
+
+def test_an_order_of_the_family_is_given_by_its_numbers(logs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    order = "powers:wait=3,size=0.5,predicted=0,days=2"
+    found = document(capsys, logs, "--processors", "128", "--backfill", "pbs", "--order", order)
+    policies = list(found["policies"])
+    assert policies[1] == f"{order}+pbs"
+    assert found["policies"][policies[0]] != found["policies"][policies[1]]
+    assert run(["simulate", logs, "--order", "powers:wait=3,weight=1"]) == 2
+    assert "'weight=1' is not of the form option=number; options: wait, length" in capsys.readouterr().err
+    assert run(["simulate", logs, "--order", "power"]) == 2

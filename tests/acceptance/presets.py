@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from softwalltime.jobs import CompletedJob
+from softwalltime.policy.power_order import BALANCED
+from softwalltime.policy.presets import PRESETS
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Integers, jobs_of
 from softwalltime.simulation.metrics import bounded_slowdowns
@@ -23,8 +25,12 @@ from tests.service.running import Daemon
 
 AGE = 30
 """Age in the formula in seconds, in place of one hour, for jobs of seconds."""
-FORMULA = f"(eligible_time + {AGE}.0) / (predicted or walltime or 1e9)"
-"""The formula of the preset order."""
+FORMULAS: dict[str, str] = {
+    name: replace(order, age=float(AGE)).formula("predicted")
+    for name, preset in PRESETS.items()
+    if (order := preset.order) is not None
+}
+"""The formulas of the presets that have one."""
 UNIT = 1000
 """Milliseconds: the simulation has a finer clock than the accounting log, whose records of one second have an order."""
 HANDOVERS = (0, 1000)
@@ -32,10 +38,13 @@ HANDOVERS = (0, 1000)
 POLICIES = {
     "fcfs": Policy(backfill="pbs"),
     "safe": Policy(backfill="pbs", waiting="factor:0.5", classes_by_value=True),
-    "order": Policy(
-        backfill="pbs", waiting="factor:0.5", classes_by_value=True, order="formula", formula=FORMULA,
-        ordering="factor:0.2",
-    ),
+    **{
+        name: Policy(
+            backfill="pbs", waiting="factor:0.5", classes_by_value=True, order="formula", formula=formula,
+            ordering="factor:0.2",
+        )
+        for name, formula in FORMULAS.items()
+    },
 }  # fmt: skip
 """The guard is left out: no promise is an hour late in these minutes."""
 SETTINGS = 'mode = "on"\nwaiting = "factor:0.5"\nrunning = "walltime"\n'
@@ -58,9 +67,9 @@ def preset(lab: Lab, name: str, folder: Path, dsn: str) -> Iterator[None]:
     hook = folder / "hook"
     hook.mkdir(mode=0o755)
     (hook / "softwalltime_hook.json").write_text(json.dumps(PATIENT))
-    daemon = Daemon(folder, dsn, SETTINGS + (ORDERING if name == "order" else ""))
+    daemon = Daemon(folder, dsn, SETTINGS + (ORDERING if name in FORMULAS else ""))
     daemon.start()
-    formula = ("--formula", FORMULA) if name == "order" else ()
+    formula = ("--formula", FORMULAS[name]) if name in FORMULAS else ()
     try:
         softwalltime(lab, "install", hook, "--config", daemon.config, "--preset", name, *formula, "--apply")
         yield
@@ -98,6 +107,7 @@ class Compared:
 def in_milliseconds(policy: Policy) -> Policy:
     """The same policy for jobs whose times are in milliseconds."""
     formula = policy.formula.replace(f"{AGE}.0", f"{AGE * UNIT}.0")
+    formula = formula.replace(f"> {BALANCED.limit}", f"> {(BALANCED.limit or 0) * UNIT}")
     return replace(policy, minimum=policy.minimum * UNIT, formula=formula)
 
 

@@ -10,8 +10,9 @@ from unittest.mock import ANY
 
 import pytest
 
+from softwalltime.deployment.preset_setup import requirements
 from softwalltime.deployment.prove import CHECK, QUEUE
-from softwalltime.deployment.scheduler_setup import requirements
+from softwalltime.policy.presets import PRESETS
 from tests.acceptance.lab import Lab, until
 from tests.service.running import Daemon
 
@@ -157,7 +158,7 @@ def test_the_proof_refuses_a_busy_server_and_survives_an_interruption(administra
     assert QUEUE not in lab.qmgr("list queue @default")
 
 
-def test_off_shadow_safe_order_off_in_five_commands(
+def test_off_shadow_balanced_order_balanced_off_in_six_commands(
     administrator: Administrator, lab: Lab, database: str, tmp_path: Path
 ) -> None:
     daemon = Daemon(tmp_path, database, 'preset = "off"  # for now\n')
@@ -182,9 +183,10 @@ def test_off_shadow_safe_order_off_in_five_commands(
         for name, expected, formula in (
             ("off", {}, False),
             ("shadow", {}, False),
-            ("safe", {"soft_walltime": "00:05:00"}, False),
+            # Live values are off here, so there is no guard, and balanced sets no soft walltime.
+            ("balanced", {"predicted": 600}, True),
             ("order", {"soft_walltime": "00:05:00", "predicted": 600}, True),
-            ("safe", {"soft_walltime": "00:05:00"}, False),
+            ("balanced", {"predicted": 600}, True),
             ("off", {}, False),
         ):
             assert f"done: the daemon has the preset {name}" in switch(name)
@@ -194,7 +196,13 @@ def test_off_shadow_safe_order_off_in_five_commands(
             verdicts = administrator.verdicts()
             needed = {need.name for need in requirements(name)}
             assert {verdicts[check] for check in needed} <= {"ok"}, name
+            own = PRESETS[name].order
+            assert own is None or own.formula("predicted") in lab.qmgr("print server")
             assert not formula or administrator.proof() == ("ok", ANY), "with daemon and hook in between"
+        refused = lab.run(
+            sys.executable, "-m", "softwalltime", "policy", "set", "safe", "--apply", "--config", str(daemon.config)
+        )
+        assert refused.status == 2
         assert administrator.settings() == before
     finally:
         daemon.end(signal.SIGTERM)

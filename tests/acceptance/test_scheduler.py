@@ -89,10 +89,11 @@ def test_half_the_walltime_in_classes_and_order(
     agree(lab, processors, policy, seed=3)
 
 
-def test_the_preset_order(lab: Lab, processors: int, database: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["balanced", "order"])
+def test_a_preset_with_an_order(name: str, lab: Lab, processors: int, database: str, tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
-    with preset(lab, "order", tmp_path, database):
-        found = compared(lab, workload(JOBS, processors, 1.2, seed=4), processors, POLICIES["order"], timeout=600)
+    with preset(lab, name, tmp_path, database):
+        found = compared(lab, workload(JOBS, processors, 1.2, seed=4), processors, POLICIES[name], timeout=600)
     assert found.explained == len(found.cycles)
     assert found.same >= 0.8 * len(found.cycles)
     server, *simulated = found.wait

@@ -1,4 +1,4 @@
-"""The presets on a real PBS server beside the simulator: one workload of sleeping jobs under FCFS, safe and order.
+"""The presets on a real PBS server beside the simulator: one workload of sleeping jobs under FCFS and the presets.
 
 Seconds stand for hours: 300 jobs of 7 to 56 s with walltimes that are five times too long in the mean, on one vnode
 with 80 virtual processors.  Each run takes about seven minutes.  The simulator gets the same jobs with the submissions

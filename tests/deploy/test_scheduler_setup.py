@@ -10,9 +10,10 @@ import pytest
 
 from softwalltime.deployment.check_setup import check_setup
 from softwalltime.deployment.pbs import PbsError, Qmgr, QmgrObject
+from softwalltime.deployment.preset_setup import requirements
 from softwalltime.deployment.prove import free_vnode
 from softwalltime.deployment.read_settings import read_settings
-from softwalltime.deployment.scheduler_setup import Change, PbsSettings, requirements
+from softwalltime.deployment.scheduler_setup import Change, PbsSettings
 from softwalltime.deployment.setup_plan import Setup, changes_of, edited, plan_setup, statement
 from softwalltime.deployment.shown_starts import SHOWN_START, check_shown_starts
 from softwalltime.errors import SourceError, UsageError
@@ -72,7 +73,7 @@ def test_order_needs_the_resource_first_and_the_formula_last() -> None:
     )
 
 
-@pytest.mark.parametrize("preset", ["safe", "order"])
+@pytest.mark.parametrize("preset", ["safe", "balanced", "order"])
 def test_a_preset_is_complete_after_its_changes_and_all_go_back(preset: str) -> None:
     needs = requirements(preset)
     plan = plan_setup(needs, AS_DELIVERED, ())
@@ -82,6 +83,25 @@ def test_a_preset_is_complete_after_its_changes_and_all_go_back(preset: str) -> 
     back = plan_setup((), changed, plan.make)
     assert [change.name for change in back.back] == [change.name for change in reversed(plan.make)]
     assert after(changed, back.changes) == AS_DELIVERED
+
+
+def test_between_presets_the_formula_follows_and_that_of_the_site_stays() -> None:
+    order = "(eligible_time + 3600.0) / (guess or walltime or 1e9)"
+    balanced = (
+        "(1e6 + eligible_time) if eligible_time > 432000 else (eligible_time + 3600.0) / "
+        "((guess or walltime or 1e9) * (walltime or 1e9))**0.25 * (ncpus or 1)**0.125"
+    )
+    made = plan_setup(requirements("order", "guess"), AS_DELIVERED, ())
+    changed = after(AS_DELIVERED, made.changes)
+    plan = plan_setup(requirements("balanced", "guess"), changed, made.make)
+    assert [(change.name, change.before, change.after) for change in plan.changes] == [
+        ("job_sort_formula", order, balanced)
+    ]
+    # Under a custom policy each of the two will do.
+    assert plan_setup(requirements("balanced", "guess", any_formula=True), changed, made.make).changes == ()
+    own = f"10 * ({order})"
+    site = replace(changed, server=QmgrObject({**changed.server.attributes, "job_sort_formula": (own,)}))
+    assert plan_setup(requirements("balanced", "guess"), site, made.make).changes == (), "the site's own stays"
 
 
 def test_from_order_to_safe_only_what_order_needed_goes_back() -> None:

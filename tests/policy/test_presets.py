@@ -26,6 +26,7 @@ def terms(user: str = "alice", queue: str = "q", **values: Any) -> Terms:
         ("off", "off", "percentile", WALLTIME, None),
         ("shadow", "shadow", HALF, WALLTIME, MEDIAN),
         ("safe", "on", HALF, WALLTIME, None),
+        ("balanced", "on", HALF, WALLTIME, MEDIAN),
         ("order", "on", HALF, WALLTIME, MEDIAN),
         ("custom", "shadow", "percentile", WALLTIME, None),
     ],
@@ -48,10 +49,10 @@ def test_without_a_preset_the_values_are_those_of_the_settings() -> None:
 @pytest.mark.parametrize("own", [{}, OWN])
 def test_a_site_goes_through_all_presets_and_back_by_one_word(own: dict[str, Any]) -> None:
     before = terms(**own)
-    found = [terms(**own, preset=preset) for preset in ("off", "shadow", "safe", "order", "off")]
-    assert [each.mode for each in found] == ["off", "shadow", "on", "on", "off"]
-    assert [each.waiting for each in found[2:4]] == [HALF, HALF]
-    assert [each.ordering for each in found[2:4]] == [None, MEDIAN]
+    found = [terms(**own, preset=preset) for preset in ("off", "shadow", "safe", "balanced", "order", "off")]
+    assert [each.mode for each in found] == ["off", "shadow", "on", "on", "on", "off"]
+    assert [each.waiting for each in found[2:5]] == [HALF, HALF, HALF]
+    assert [each.ordering for each in found[2:5]] == [None, MEDIAN, MEDIAN]
     assert terms(**own, preset="custom") == before
 
 
@@ -90,7 +91,10 @@ def test_every_predictor_that_a_policy_names_is_known_to_the_daemon() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"preset": "sfae"}, "policy.preset: should be 'off', 'shadow', 'safe', 'order' or 'custom' ('sfae')"),
+        (
+            {"preset": "sfae"},
+            "policy.preset: should be 'off', 'shadow', 'safe', 'balanced', 'order' or 'custom' ('sfae')",
+        ),
         ({"preset": ["safe"]}, "policy.preset: should be"),
         ({"preset": "order", "waitin": "v1"}, "policy.waitin: unknown key; is waiting meant?"),
         ({"preset": "order", "exclusive": "no"}, "policy.exclusive: should be 'walltime' or 'waiting' ('no')"),

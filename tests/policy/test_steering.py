@@ -93,8 +93,14 @@ def test_what_needs_live_values_says_so_while_they_are_off() -> None:
         None,
     )
     assert without_live(safe, on) == ""
-    assert without_live(safe, off).startswith("preset safe: the guard needs live values, and they are off: set mode")
-    assert without_live(safe, live_options({"guard": "off"}, "safe")) == ""
+    assert without_live(safe, off).startswith(
+        "preset safe: the guard needs live values, and they are off, so waiting jobs are planned with their walltimes: "
+        "set mode"
+    )
+    assert "planned" not in without_live(site_policy({"preset": "order"}), live_options({}, "order"))
+    without_guard = live_options({"mode": "on", "guard": "off"}, "safe")
+    assert "the guard is off, so waiting jobs are planned with their walltimes" in without_live(safe, without_guard)
+    assert without_live(site_policy({"preset": "safe", "steer": 0.2}), without_guard) == "", "steering is in its place"
     assert without_live(steered, live_options({"mode": "shadow"})).startswith("the policy: steering needs live values")
     assert "the guard and steering need" in without_live(site_policy({"preset": "safe", "steer": 0.2}), off)
     assert without_live(site_policy({"preset": "shadow"}), live_options({}, "shadow")) == ""

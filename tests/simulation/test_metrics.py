@@ -45,8 +45,24 @@ def test_every_figure_is_right() -> None:
         broken=0.0,
         extensions_mean=0.0,
         wide_wait_p99=np.percentile([0, 95], 99),
+        wait_p99=np.percentile(waits, 99),
+        # The third job is the widest and the second one runs longest.
+        widest_wait_p99=95.0,
+        longest_wait_p99=0.0,
     )
     assert replace(metrics, jobs_per_second=None) == expected
+
+
+def test_a_tenth_holds_all_jobs_that_equal_its_smallest_one() -> None:
+    # The 90th percentile of the sizes lies between 1 and 4 for one wide job, and is 4 for two of ten.
+    for wide, waits in ((1, [70]), (2, [70, 10])):
+        workload = jobs_of([job(submitted=n, ncpus=4 if n < wide else 1) for n in range(10)])
+        start = np.array(workload.submitted) + np.array([70, 10, *[500] * 8])
+        nothing = np.zeros(10, np.int64)
+        schedule = ScheduleOutcome(start, nothing + 60, nothing - 1, nothing > 0, nothing, nothing, 1.0)
+        metrics = measure(workload, schedule, 4)
+        assert metrics.widest_wait_p99 == np.percentile(waits, 99)
+        assert metrics.longest_wait_p99 == metrics.wait_p99 == 500, "all run for the same time"
 
 
 def outcome(**columns: list[int]) -> ScheduleOutcome:

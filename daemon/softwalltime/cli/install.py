@@ -42,14 +42,14 @@ def folder_argument(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--alarm", type=click.IntRange(1), help="Alarm of the hook in seconds.  Default: as in PBS, else 5.")
 @click.option(
     "--preset",
-    type=click.Choice(["safe", "order", "none"]),
+    type=click.Choice(["safe", "balanced", "order", "none"]),
     help="Configure PBS's scheduler for this preset; none undoes it.  Default: the preset in the settings, if any.",
 )
 @click.option(
     "--formula",
     default="",
     metavar="TEXT",
-    help="With preset order: the job_sort_formula to set.  Default: keep the site's.",
+    help="With preset balanced or order: the job_sort_formula to set.  Default: keep the site's.",
 )
 @click.option("--config", type=click.Path(dir_okay=False, path_type=Path), help="Settings file of the daemon.")
 @output_options
@@ -71,7 +71,7 @@ def install(
     Example:
       softwalltime install
       softwalltime install --apply
-      softwalltime install --preset order
+      softwalltime install --preset balanced
     """
     options = HookOptions(folder, preset or "", formula, config, do, files_only, enable, order, alarm)
     with printed_changes(output) as changes:
@@ -104,15 +104,15 @@ def install_hook(changes: ChangeLog, options: HookOptions) -> None:
     from softwalltime.deployment.installation import Installation, inspect_pbs
     from softwalltime.deployment.pbs import find
     from softwalltime.deployment.plan import STATEMENTS, InstallOptions
-    from softwalltime.deployment.scheduler_setup import preset_of, resource_of
+    from softwalltime.deployment.preset_setup import preset_of, resource_of
     from softwalltime.deployment.shown_starts import shows_starts
     from softwalltime.settings import load_settings
 
     folder, formula, do = options.folder.absolute(), options.formula, options.do
     settings = load_settings(options.config)
     asked = options.preset or preset_of(settings)
-    if formula and asked != "order":
-        raise UsageError("--formula is for --preset order")
+    if formula and asked not in ("balanced", "order"):
+        raise UsageError("--formula is for --preset balanced or order")
     socket = settings.socket
     installation = Installation(
         folder, str(socket), InstallOptions(options.order, options.alarm, options.enable), read_own(folder)
@@ -167,12 +167,11 @@ def _reads_promises(settings: "Settings", preset: str) -> bool:
 
     :raises UsageError: if they are wrong.
     """
-    from softwalltime.live.options import live_options, reads_promises
-    from softwalltime.policy.site import site_policy
+    from softwalltime.live.options import read_policy, reads_promises
 
     if not settings.live or preset == "none":
         return False
-    return reads_promises(site_policy({**settings.policy, "preset": preset}), live_options(settings.live, preset))
+    return reads_promises(*read_policy({**settings.policy, "preset": preset}, settings.live))
 
 
 @click.command()

@@ -10,9 +10,11 @@ from softwalltime.cli.install import FOLDER, HookOptions, install_hook
 from softwalltime.cli.options import LazySettings, Seeds, minimum_option, store_options
 from softwalltime.cli.output import Output, output_options
 from softwalltime.cli.queue_walltimes import walltimes_option
+from softwalltime.cli.selection import JobSelection, selection_options
 from softwalltime.errors import UsageError
+from softwalltime.simulation.names import BASELINES
 
-_NAMES = ("off", "shadow", "safe", "order")
+_NAMES = ("off", "shadow", "safe", "balanced", "order")
 
 
 @click.group()
@@ -23,7 +25,7 @@ def policy() -> None:
     Example:
       softwalltime policy compare accounting --processors 128 --seeds 31-32
       softwalltime policy compare /var/spool/pbs/server_priv/accounting
-      softwalltime policy set safe
+      softwalltime policy set balanced
     """
 
 
@@ -34,7 +36,7 @@ def policy() -> None:
     "--formula",
     default="",
     metavar="TEXT",
-    help="With order: job_sort_formula to set in place of the site's, which stays otherwise.",
+    help="With balanced or order: job_sort_formula to set in place of the site's, which stays otherwise.",
 )
 @click.option(
     "--folder",
@@ -50,32 +52,39 @@ def set_policy(name: str, do: bool, formula: str, folder: Path, config: Path | N
 
     The command prints the necessary changes; with --apply it makes them.  It does what softwalltime install does
     for this preset, writes the preset into the settings file and reloads the daemon.  off predicts nothing; shadow
-    predicts and sets nothing; safe sets soft walltimes and keeps the order of the queue; order also sorts the queue
-    by prediction.  Settings of PBS that the new policy does not need get their old values back, except those that
-    the site has changed since.  The hook stays.
+    predicts and sets nothing; safe sets soft walltimes and keeps the order of the queue; balanced, which the documents
+    recommend, and order also sort the queue by prediction.  Settings of PBS that the new policy does not need get their
+    old values back, except those that the site has changed since.  The hook stays.
+
+    safe and balanced have a guard, which needs live values in mode on.  Without them safe would change nothing and is
+    refused; balanced changes the order of the queue and sets no soft walltimes.
 
     \b
     Example:
-      softwalltime policy set safe
-      softwalltime policy set safe --apply
+      softwalltime policy set balanced
+      softwalltime policy set balanced --apply
     """
+    from softwalltime.deployment.preset_setup import SETUPS
     from softwalltime.deployment.reload_daemon import reload_daemon
     from softwalltime.deployment.sched_config import refuse_open, rewrite
-    from softwalltime.deployment.scheduler_setup import SETUPS
     from softwalltime.deployment.settings_file import policy_file, read, with_policy
-    from softwalltime.live.options import live_options, without_live
-    from softwalltime.policy.site import site_policy
+    from softwalltime.live.options import read_policy, unguarded, without_live
     from softwalltime.settings import load_settings
 
-    if formula and name != "order":
-        raise UsageError("--formula is for order")
+    ordered = name in ("balanced", "order")
+    if formula and not ordered:
+        raise UsageError("--formula is for balanced and order")
     file = policy_file(config)
     before = read(file)
     after = with_policy(before, {"preset": name}, str(file))
     # The daemon refuses wrong settings, so nothing is changed before they are correct.
     settings = load_settings(config)
-    policy = site_policy({**settings.policy, "preset": name})
-    unmet = without_live(policy, live_options(settings.live, name))
+    policy, live = read_policy({**settings.policy, "preset": name}, settings.live)
+    unmet = without_live(policy, live)
+    if unguarded(policy, live) and not ordered:
+        raise UsageError(
+            f"{unmet}. Without its guard {name} would change nothing; balanced would change the order alone"
+        )
     if do and after != before:
         refuse_open(file)
 
@@ -93,7 +102,7 @@ def set_policy(name: str, do: bool, formula: str, folder: Path, config: Path | N
                 changes.line(reload_daemon(load_settings(config).socket, name))
 
         # The custom resource must exist as long as the daemon gives it a value.
-        for step in (set_up, switch) if name == "order" else (switch, set_up):
+        for step in (set_up, switch) if ordered else (switch, set_up):
             step()
         if unmet:
             changes.line(f"note: {unmet}")
@@ -115,17 +124,30 @@ def set_policy(name: str, do: bool, formula: str, folder: Path, config: Path | N
 )
 @click.option("--processes", type=click.IntRange(1), metavar="N", help="Processes.  Default: one a core.")
 @walltimes_option
+@click.option(
+    "--baseline",
+    type=click.Choice(BASELINES),
+    default=BASELINES[0],
+    show_default=True,
+    help="What the site runs, with which the others are compared.",
+)
+@selection_options
 @minimum_option
 @output_options
 @store_options
 def compare(
-    sources: tuple[str, ...], processors: int | None, seeds: tuple[int, ...] | None, output: Output, keep: Path | None,
-    processes: int | None, walltimes: dict[str, int], minimum: int, settings: LazySettings,
+    sources: tuple[str, ...], processors: int | None, seeds: tuple[int, ...] | None, baseline: str, output: Output,
+    keep: Path | None, processes: int | None, walltimes: dict[str, int], minimum: int, selection: JobSelection,
+    settings: LazySettings,
 ) -> int:  # fmt: skip
-    """Compare today's waits with those under safe and order, on recorded jobs.
+    """Compare today's waits with those under safe, balanced and order, on recorded jobs.
 
     The sources are those of softwalltime simulate.  The command simulates the policies of the presets with PBS's
-    scheduling cycle, strict ordering, shaken workloads and 95% confidence intervals.  Nothing is changed anywhere.
+    scheduling cycle, shaken workloads and 95% confidence intervals, and prints the mean waits, and the longest waits
+    of wide and of long jobs.  Nothing is changed anywhere.
+
+    Today is strict ordering in order of arrival; as delivered, PBS reserves nothing for a job that does not fit; WFP
+    orders by (wait / walltime)^3 x processors.  All have walltimes.
 
     \b
     Example:
@@ -138,9 +160,10 @@ def compare(
     from softwalltime.reports.presets import preset_policies
 
     if output.form == "table":
-        for name in ("safe", "order"):
+        for name in ("safe", "balanced", "order"):
             output.paragraph(f"{name}: {PRESETS[name].summary}")
     run = SimulationRun(
-        processors, shake=SUITABLE, seeds=seeds, output=output, keep=keep, processes=processes, walltimes=walltimes
+        processors, shake=SUITABLE, seeds=seeds, output=output, keep=keep, processes=processes, selection=selection,
+        walltimes=walltimes,
     )
-    return simulate_policies(sources, preset_policies(minimum), run, settings)
+    return simulate_policies(sources, preset_policies(minimum, baseline), run, settings)

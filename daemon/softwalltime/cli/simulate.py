@@ -11,8 +11,25 @@ from softwalltime.cli.options import Seeds, minimum_option, store_options
 from softwalltime.cli.output import output_options
 from softwalltime.cli.queue_walltimes import walltimes_option
 from softwalltime.cli.selection import selection_options
+from softwalltime.errors import OptionError
+from softwalltime.policy.power_order import NAME as POWERS
+from softwalltime.policy.power_order import PowerOrder
 from softwalltime.simulation.corrections import CORRECTIONS
 from softwalltime.simulation.names import BACKFILLS, CLASSES, ORDERS, SHAKES
+
+
+class OrderName(click.Choice[str]):
+    """An order by name; the family of powers with options after a colon."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The order as given, or a usage error."""
+        if not str(value).startswith(f"{POWERS}:"):
+            return super().convert(value, param, ctx)
+        try:
+            PowerOrder.of(value)
+        except OptionError as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
 
 
 def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -20,7 +37,10 @@ def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:
     kinds = "walltime, runtime (a bound: no scheduler knows it), or a predictor"
     for option in reversed(
         [
-            click.option("--order", type=click.Choice(ORDERS), help="Order of the queue.  Default: fcfs."),
+            click.option(
+                "--order", type=OrderName(ORDERS),
+                help="Order of the queue; powers takes options, as powers:wait=2,length=1,days=4.  Default: fcfs.",
+            ),
             click.option("--backfill", type=click.Choice(BACKFILLS), help="Backfilling.  Default: easy."),
             click.option(
                 "--waiting", metavar="SPEC", shell_complete=complete_predictor,

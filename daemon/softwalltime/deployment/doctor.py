@@ -25,14 +25,15 @@ from softwalltime.deployment.finding import Finding, advice, ok, problem, skippe
 from softwalltime.deployment.live_right import check_right
 from softwalltime.deployment.ownership import settings_writable_by_others
 from softwalltime.deployment.pbs import HooksHiddenError, PbsError, Qmgr, QmgrObjects, find
+from softwalltime.deployment.preset_setup import RESOURCE, requirements, resource_of, setup_of
 from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe
 from softwalltime.deployment.read_settings import read_settings, sched_configs
-from softwalltime.deployment.scheduler_setup import RESOURCE, requirements, resource_of, setup_of
 from softwalltime.deployment.shown_starts import check_shown_starts, shows_starts
 from softwalltime.deployment.subprocess_call import SubprocessError
 from softwalltime.errors import SoftwalltimeError
-from softwalltime.live.options import live_options, reads_promises, without_live
-from softwalltime.policy.site import SitePolicy, site_policy
+from softwalltime.live.options import read_policy, reads_promises, unguarded, without_live
+from softwalltime.policy.presets import PRESETS
+from softwalltime.policy.site import SitePolicy
 from softwalltime.service.start_options import start_options
 from softwalltime.service.status import OK
 from softwalltime.settings import ACCOUNT, Settings, hidden_file, load_settings, service_user
@@ -95,8 +96,8 @@ class Doctor:
             text = f"{found.path} {found.reason}; serve refuses such settings where it runs as root"
             yield problem("settings", text, f"root: {found.remedy}")
         try:
-            self.policy = site_policy(settings.policy) if settings.policy else None
-            live = live_options(settings.live, settings.policy.get("preset"))
+            policy, live = read_policy(settings.policy, settings.live)
+            self.policy = policy if settings.policy else None
             starts = start_options(settings.starts)
         except SoftwalltimeError as error:
             yield problem("settings", str(error), CORRECT)
@@ -109,7 +110,9 @@ class Doctor:
         if self.policy is not None:
             self.promises = reads_promises(self.policy, live)
             if text := without_live(self.policy, live):
-                yield advice("live values", text, 'guard = "off" in [live], or follow deploy/LIVE.md')
+                # Without its guard, a preset that keeps the order changes nothing.
+                idle = unguarded(self.policy, live) and PRESETS[self.policy.preset].order is None
+                yield (problem if idle else advice)("live values", text, "follow deploy/LIVE.md")
         return settings
 
     def _pbs(self, settings: Settings) -> Iterator[Finding]:
@@ -129,7 +132,7 @@ class Doctor:
 
     def _scheduler(self, pbs: Qmgr, settings: Settings, version: str, server: QmgrObjects) -> Iterator[Finding]:
         preset, setup = str(settings.policy.get("preset", "custom")), setup_of(self.policy)
-        needs = requirements(setup, self.resource, promises=self.promises)
+        needs = requirements(setup, self.resource, promises=self.promises, any_formula=preset == "custom")
         try:
             found = read_settings(pbs) if needs else None
         except PbsError as error:

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from softwalltime.deployment import positions
 from softwalltime.deployment.check_configuration import PREFIX, TABLES
 from softwalltime.errors import UsageError
+from softwalltime.live.options import read_policy
 from softwalltime.policy.presets import guard_of, resolved
 from softwalltime.settings import Settings
 from softwalltime.store.engine import parse_dsn
@@ -64,17 +65,21 @@ def effective_values(settings: Settings, files: list[Path]) -> Iterator[Effectiv
     for name in Settings.model_fields:
         value = getattr(settings, name)
         if name in TABLES:
-            yield from _table(name, TABLES[name].model_validate(value), value, sources, settings.policy.get("preset"))
+            model, preset = TABLES[name].model_validate(value), settings.policy.get("preset")
+            yield from _table(name, model, value, sources, preset, settings.live)
         else:
             yield EffectiveValue(name, _shown(name, value), sources.of((name,)))
 
 
 def _table(
-    table: str, model: BaseModel, given: Mapping[str, Any], sources: _Sources, preset: object
-) -> Iterator[EffectiveValue]:
+    table: str, model: BaseModel, given: Mapping[str, Any], sources: _Sources, preset: object,
+    live: Mapping[str, Any],
+) -> Iterator[EffectiveValue]:  # fmt: skip
     from_preset = _with_preset(table, given, preset)
     if table == "live":
         model = type(model).model_validate(from_preset)
+    if table == "policy":
+        model, _ = read_policy(given, live)
     for name in type(model).model_fields:
         source = sources.of((table, name))
         if (

@@ -1,10 +1,5 @@
-"""What PBS needs for each preset of the policy: pure data, with the reason and the change that gives it.
+"""Settings of PBS and its schedulers that something needs: pure data, with the reason and the change that gives it."""
 
-``safe`` keeps the order of the jobs and needs a scheduler that plans ahead and tries each soft walltime.  ``order``
-also needs the prediction as a resource and a formula that uses it.
-"""
-
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,15 +7,9 @@ from typing import Literal
 
 from softwalltime.deployment import sched_config
 from softwalltime.deployment.pbs import QmgrObject
-from softwalltime.policy.site import KEEP, WALLTIME, Rule, SitePolicy
-from softwalltime.settings import Settings
 
 Place = Literal["server", "resource", "switch", "member"]
 """Where a change is made: a server attribute, a custom resource, or a switch or a list in a sched_config."""
-SETUPS = ("safe", "order")
-"""Presets for which PBS can be set up."""
-RESOURCE = "predicted"
-"""Default name of the custom resource with the prediction for the formula."""
 TYPE, FLAG = "long", "r"
 """Users see the resource and cannot set it."""
 
@@ -219,157 +208,6 @@ class CustomResource(Requirement):
         if found is None or found.get("type") == self.type:
             return ""
         return f"the site's own resource {self.name} has the type {found.get('type')}: {self.otherwise}"
-
-
-@dataclass(frozen=True, slots=True)
-class SortFormula(Requirement):
-    """A job_sort_formula that uses the prediction; a formula of the site stays, unless another one is given."""
-
-    resource: str
-    chosen: str = ""
-    name: str = "job_sort_formula"
-    why: str = "jobs with a short predicted runtime start soon, and each job moves up while it waits"
-
-    @property
-    def expansion_factor(self) -> str:
-        """The expansion factor over the prediction, with an age of one hour."""
-        return f"(eligible_time + 3600.0) / ({self.resource} or walltime or 1e9)"
-
-    def now(self, settings: PbsSettings) -> str:
-        """Return the formula of the server, else of a scheduler."""
-        return settings.server.get(self.name) or next(
-            (found.get(self.name) for found in settings.schedulers.values() if found.get(self.name)), ""
-        )
-
-    def _holds(self, settings: PbsSettings) -> bool:
-        now = self.now(settings)
-        return now == self.chosen if self.chosen else bool(re.search(rf"\b{re.escape(self.resource)}\b", now))
-
-    def missing(self, settings: PbsSettings) -> tuple[Change, ...]:
-        """Return the change where there is no formula, or another one was asked for."""
-        now = settings.server.get(self.name)
-        if self._holds(settings) or (self.now(settings) and not (self.chosen and now)):
-            return ()
-        return (Change("server", self.name, now, self.chosen or self.expansion_factor, self.why),)
-
-    def by_hand(self, settings: PbsSettings) -> str:
-        """Return how to put the prediction into the site's formula."""
-        now = self.now(settings)
-        if not now or self._holds(settings) or self.missing(settings):
-            return ""
-        if not settings.server.get(self.name):
-            return (
-                f"a scheduler has the formula {now}: multiply it by {self.expansion_factor} with qmgr -c "
-                f"'set sched NAME {self.name} = ...'"
-            )
-        return (
-            f"the site's formula is {now} and stays: it does not use {self.resource}. To multiply it by the expansion "
-            f"factor: softwalltime install --preset order --formula '({now}) * {self.expansion_factor}'"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class NoThreshold(Requirement):
-    """No job_sort_formula_threshold: a scheduler does not start jobs below it."""
-
-    name: str = "job_sort_formula_threshold"
-    why: str = "jobs whose formula gives less than the threshold are not started"
-    decisive: bool = False
-
-    def now(self, settings: PbsSettings) -> str:
-        """Return the threshold of the first scheduler that has one."""
-        return next((found.get(self.name) for found in settings.schedulers.values() if found.get(self.name)), "")
-
-    def missing(self, settings: PbsSettings) -> tuple[Change, ...]:
-        """Return nothing: the site has set it for a reason."""
-        return ()
-
-    def by_hand(self, settings: PbsSettings) -> str:
-        """Return how to unset it."""
-        now = self.now(settings)
-        if not now:
-            return ""
-        return f"the threshold {now} was chosen for another formula, and {self.why}: check it, or unset it"
-
-
-def requirements(
-    preset: str, resource: str = RESOURCE, formula: str = "", *, promises: bool = False
-) -> tuple[Requirement, ...]:
-    """Return what a preset needs, in the order in which it is changed; nothing for a preset that needs nothing.
-
-    :param resource: name of the custom resource with the prediction.
-    :param formula: the job_sort_formula to set in place of the site's, which stays if this is empty.
-    :param promises: whether guard or steering is on, which read promised starts.
-    """
-    current_promises = ServerAttribute(
-        "clear_topjob_estimates_enable",
-        "True",
-        frozenset({"", "false"}),
-        "when another job becomes the top job, the former one loses its estimated start time"
-        + (", which guard and steering would take for a promise" if promises else ""),
-        decisive=False,
-    )
-    planning = (
-        Switch(
-            "strict_ordering",
-            on=True,
-            why="without it no job is planned ahead, and soft walltimes have no effect; "
-            "with it a job that does not fit keeps its place, and only jobs that do not delay it overtake it",
-        ),
-        ListMember(
-            "resources",
-            "soft_walltime",
-            "after one job that does not fit, the scheduler skips all jobs of the same walltime and resources, "
-            "also those with a shorter soft walltime, unless this list names soft_walltime",
-            decisive=False,
-        ),
-        ServerAttribute("backfill_depth", "1", frozenset({"0"}), "with 0 no job is planned ahead"),
-    )
-    if preset == "safe":
-        return (*planning, current_promises) if promises else planning
-    if preset != "order":
-        return ()
-    return (
-        CustomResource(resource, "the hook sets the predicted runtime as this resource, which the formula reads"),
-        ServerAttribute(
-            "eligible_time_enable", "True", frozenset({"", "false"}), "the formula needs the time that a job has waited"
-        ),
-        current_promises,
-        *planning,
-        Switch("by_queue", on=False, why="the formula must compare the jobs of all queues"),
-        Switch("round_robin", on=False, why="the formula must compare the jobs of all queues"),
-        NoThreshold(),
-        SortFormula(resource, formula),
-    )
-
-
-def preset_of(settings: Settings) -> str:
-    """Return the preset in the settings for which PBS can be set up; empty if they name none of these."""
-    preset = settings.policy.get("preset")
-    return preset if preset in SETUPS else ""
-
-
-def setup_of(policy: SitePolicy | None) -> str:
-    """Return the preset for which PBS must be set up under a policy; empty: for none.
-
-    The values of a custom policy that is on need what ``order`` needs, if one of them is an ordering value, else what
-    ``safe`` needs.
-    """
-    if policy is None or policy.preset in ("off", "shadow"):
-        return ""
-    if policy.preset != "custom":
-        return policy.preset
-    values: tuple[SitePolicy | Rule, ...] = (policy, *policy.rules)
-    if policy.mode != "on":
-        return ""
-    if any(each.ordering not in (None, KEEP) for each in values):
-        return "order"
-    return "safe" if any(each.waiting not in (None, KEEP, WALLTIME) for each in values) else ""
-
-
-def resource_of(hook: Mapping[str, object] | None) -> str:
-    """Return the name of the custom resource with the prediction, from the configuration of the hook."""
-    return str((hook or {}).get("ordering") or RESOURCE)
 
 
 def definition(resource: Mapping[str, str]) -> str:

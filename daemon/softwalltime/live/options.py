@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from softwalltime.policy.presets import guard_of
-from softwalltime.policy.site import SitePolicy
+from softwalltime.policy.presets import PRESETS, guard_of
+from softwalltime.policy.site import KEEP, WALLTIME, SitePolicy, site_policy
 from softwalltime.validation import validate
 
 
@@ -37,7 +37,7 @@ class LiveOptions(BaseModel):
     guard: Annotated[int | None, BeforeValidator(lambda value: None if value == "off" else value)] = Field(
         default=None, ge=0,
         description="seconds; while the top job is later than promised by more, waiting jobs get their walltime; "
-        "off: never; default: 3600 with the presets safe and order, else off",
+        "off: never; default: 3600 with the presets safe, balanced and order, else off",
     )  # fmt: skip
 
     @property
@@ -51,25 +51,60 @@ def reads_promises(policy: SitePolicy, live: LiveOptions) -> bool:
     return live.mode == "on" and policy.mode == "on" and (live.guard is not None or policy.steer is not None)
 
 
+def unguarded(policy: SitePolicy, live: LiveOptions) -> bool:
+    """Return whether a preset that needs the guard has none, nor steering in its place."""
+    acts = live.mode == "on" and (live.guard is not None or policy.steer is not None)
+    return PRESETS[policy.preset].needs_guard and not acts
+
+
 def without_live(policy: SitePolicy, live: LiveOptions) -> str:
     """Return what does not work, because it needs live values in mode on, and what to do; empty: everything works."""
-    if policy.mode != "on" or live.mode == "on":
+    if policy.mode != "on":
         return ""
     wanted = ["the guard"] if guard_of(policy.preset) is not None and live.guard is not None else []
     wanted += ["steering"] if policy.steer is not None else []
-    if not wanted:
-        return ""
     preset = f"preset {policy.preset}" if policy.preset != "custom" else "the policy"
+    if live.mode == "on":
+        reason = 'the guard is off, so waiting jobs are planned with their walltimes: remove guard = "off" from [live]'
+        return f"{preset}: {reason}" if unguarded(policy, live) else ""
+    if not wanted and not unguarded(policy, live):
+        return ""
+    effect = ", so waiting jobs are planned with their walltimes" if unguarded(policy, live) else ""
     return (
-        f"{preset}: {' and '.join(wanted)} {'need' if len(wanted) > 1 else 'needs'} live values, and they are "
-        f'{live.mode}: set mode = "on" in [live], see deploy/LIVE.md'
+        f"{preset}: {' and '.join(wanted or ['the guard'])} {'need' if len(wanted) > 1 else 'needs'} live values, and "
+        f'they are {live.mode}{effect}: set mode = "on" in [live], see deploy/LIVE.md'
     )
+
+
+def effective_policy(policy: SitePolicy, live: LiveOptions) -> SitePolicy:
+    """Return the policy as it acts: without its guard a preset that needs one plans waiting jobs with walltimes.
+
+    A short waiting value lets jobs be backfilled that outlive it.  Only the guard ends the delay of the top job.
+    """
+    if not unguarded(policy, live):
+        return policy
+    rules = tuple(
+        rule if rule.waiting in (None, KEEP) else rule.model_copy(update={"waiting": WALLTIME}) for rule in policy.rules
+    )
+    return policy.model_copy(update={"waiting": WALLTIME, "rules": rules})
+
+
+def read_policy(policy: Mapping[str, object], live: Mapping[str, object]) -> tuple[SitePolicy, LiveOptions]:
+    """Return the policy as it acts, and the options of live values.
+
+    :param policy: the table ``[policy]`` of the settings.
+    :param live: the table ``[live]``.
+    :raises UsageError: names the key and what is wrong with its value.
+    """
+    site = site_policy(policy)
+    options = live_options(live, site.preset)
+    return effective_policy(site, options), options
 
 
 def live_options(values: Mapping[str, object], preset: object = None) -> LiveOptions:
     """The options of the table ``[live]``.
 
-    :param preset: of the policy; safe and order have a guard.
+    :param preset: of the policy; safe, balanced and order have a guard.
     :raises UsageError: names the key and what is wrong with its value.
     """
     return validate(LiveOptions, "live", {"guard": guard_of(preset), **values})

@@ -22,8 +22,16 @@ stay there unused.
 ``order``
     The values of ``safe``, and each waiting job gets the predicted median of its runtime in the custom resource that
     the hook's configuration names (``predicted``).  The order of the queue changes only if the site's
-    ``job_sort_formula`` names that resource, for example by expansion factor: (time waited + 1 h) / predicted.  Jobs
-    predicted to be short then start earlier, and long and wide jobs wait longer.
+    ``job_sort_formula`` names that resource.  The preset's formula is the expansion factor: (wait + 1 h) / predicted.
+    Jobs predicted to be short then start much earlier, and long and wide jobs wait longer.
+
+``balanced``
+    The values of ``order`` with a formula in which wait counts twice as strongly as length, wide jobs move up, and jobs
+    that have waited 5 days come first, the oldest first.  It keeps most of the gain of ``order``, and long and wide
+    jobs wait about as long as in order of arrival.
+
+``safe`` and ``balanced`` have short waiting values only while the guard acts.  Without live values waiting jobs are
+planned with their walltimes: ``safe`` then changes nothing, and ``balanced`` changes the order alone.
 
 ``custom``
     The values that the settings give.
@@ -33,7 +41,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-PresetName = Literal["off", "shadow", "safe", "order", "custom"]
+from softwalltime.policy.power_order import BALANCED, EXPANSION_FACTOR, PowerOrder
+
+PresetName = Literal["off", "shadow", "safe", "balanced", "order", "custom"]
+RECOMMENDED: Final = "balanced"
+"""The preset that shortens waits without making a class of jobs wait much longer."""
 HALF: Final = "factor:0.5"
 """The waiting value that needs no history: half the walltime."""
 HOUR: Final = 3600
@@ -48,7 +60,8 @@ class Preset:
 
     ``fixed`` are the values that hold whatever the settings say, ``defaults`` those that hold where the settings give
     none.  ``most`` is the strongest mode that a rule can give to a job.  ``guard`` is that of live values in seconds,
-    where the settings give none.
+    where the settings give none.  ``needs_guard``: waiting values are walltimes where no guard acts.  ``order`` gives
+    the ``job_sort_formula``; ``None``: the order of the queue stays.
     """
 
     name: PresetName
@@ -57,6 +70,8 @@ class Preset:
     defaults: Mapping[str, str | None] = field(default_factory=dict)
     most: Literal["off", "shadow", "on"] = "on"
     guard: int | None = None
+    needs_guard: bool = False
+    order: PowerOrder | None = None
 
 
 _ORDER: Final = {"waiting": HALF, "running": "walltime", "ordering": MEDIAN}
@@ -68,13 +83,26 @@ PRESETS: Final[Mapping[PresetName, Preset]] = {
         Preset("off", "predict nothing, set nothing", {"mode": "off", **_UNSTEERED}, most="off"),
         Preset("shadow", "predict and record, set nothing", {"mode": "shadow", **_UNSTEERED}, _ORDER, most="shadow"),
         Preset(
-            "safe", "half the walltime while a job waits; the order is unchanged", {"mode": "on", **_SAFE}, guard=HOUR
+            "safe",
+            "half the walltime while a job waits; the order is unchanged",
+            {"mode": "on", **_SAFE},
+            guard=HOUR,
+            needs_guard=True,
+        ),
+        Preset(
+            "balanced",
+            "safe, and an order in which short jobs come earlier, as wait counts twice as strongly as length",
+            {"mode": "on", **_ORDER, **_UNSTEERED},
+            guard=HOUR,
+            needs_guard=True,
+            order=BALANCED,
         ),
         Preset(
             "order",
-            "safe, and a predicted median for job_sort_formula",
+            "safe, and the expansion factor over a predicted median as order of the queue",
             {"mode": "on", **_ORDER, **_UNSTEERED},
             guard=HOUR,
+            order=EXPANSION_FACTOR,
         ),
         Preset("custom", "the values of the settings"),
     )

@@ -79,7 +79,9 @@ class SitePolicy(_Model):
     Under the presets off and shadow no rule can give a job a stronger mode.
     """
 
-    preset: PresetName = Field(default="custom", description="off, shadow, safe, order, or custom: the values below")
+    preset: PresetName = Field(
+        default="custom", description="off, shadow, safe, balanced, order, or custom: the values below"
+    )
     mode: Mode = Field(default="shadow", description="off: predict nothing; shadow: predict, record, set nothing; on")
     waiting: Spec = Field(default="percentile", description="predictor for waiting jobs, with options")
     running: Spec = Field(default=WALLTIME, description="predictor for running jobs, or walltime, or keep")

@@ -23,7 +23,12 @@ _UNSCORED = """\
 {unscored:,} of the jobs have no walltime.  They hold their processors and are planned without an end, as PBS does.  The
 figures are of the {scored:,} other jobs, which are {share} of the processor time (--walltime-from gives walltimes by
 queue)."""
-_CHANGES = ("wait_mean", "wait_p95", "bsld10_mean", "weighted_wait", "wide_wait_p99")
+TAILS_LEGEND = """\
+99th percentile of the waits: of all jobs; of the widest tenth; of jobs on at least half the machine; of the longest
+tenth by runtime; and the longest wait.  The first line has the waits, the others the change against it.  A tenth holds
+all jobs that equal its smallest one."""
+_TAILS = ("wait_p99", "widest_wait_p99", "wide_wait_p99", "longest_wait_p99", "wait_max")
+_CHANGES = ("wait_mean", "wait_p95", "bsld10_mean", "weighted_wait")
 _INTERVAL = 14
 """Width of an interval such as [-40.6, -38.2]."""
 _COLUMNS = (
@@ -45,9 +50,16 @@ _CHANGED = (
     TextColumn("wait", least=_INTERVAL),
     TextColumn("p95", 1, least=_INTERVAL),
     TextColumn("slowdown", 2, least=_INTERVAL),
-    TextColumn("weighted", 5, least=_INTERVAL),
-    TextColumn("wide p99", 4, least=_INTERVAL),
+    TextColumn("weighted", 4, least=_INTERVAL),
     TextColumn("broken", 3, least=_INTERVAL),
+)
+_TAIL_COLUMNS = (
+    sentence_column("policy"),
+    TextColumn("p99", 5, least=_INTERVAL),
+    TextColumn("widest tenth", 3, least=_INTERVAL),
+    TextColumn("half machine", 4, least=_INTERVAL),
+    TextColumn("longest tenth", 2, least=_INTERVAL),
+    TextColumn("longest wait", 1, least=_INTERVAL),
 )
 
 
@@ -76,6 +88,21 @@ def changes_table(relative: Changes, differences: Changes) -> TextTable:
         for name, changes in relative.items()
     ]
     return TextTable.of(_CHANGED, rows)
+
+
+def tails_table(baseline: str, today: Metrics, relative: Changes) -> TextTable:
+    """One line for each policy: the longest waits of classes of jobs, of the first policy as they are.
+
+    :param baseline: name of the first policy.
+    :param today: its metrics.
+    """
+    first: list[Cell | str] = [Cell(printable(baseline), "strong")]
+    first += [duration(getattr(today, metric)) for metric in _TAILS]
+    rows: list[list[Cell | str]] = [
+        [Cell(printable(name), "strong"), *(_change(changes[metric]) for metric in _TAILS)]
+        for name, changes in relative.items()
+    ]
+    return TextTable.of(_TAIL_COLUMNS, [first, *rows])
 
 
 def _row(name: str, metrics: Metrics) -> list[Cell | str]:

@@ -17,9 +17,9 @@ from types import FrameType
 
 from softwalltime.accounting.tally import Tally
 from softwalltime.errors import SoftwalltimeError
-from softwalltime.live.options import LiveOptions, live_options, without_live
+from softwalltime.live.options import LiveOptions, live_options, read_policy, without_live
 from softwalltime.policy.presets import unused
-from softwalltime.policy.site import SitePolicy, site_policy
+from softwalltime.policy.site import SitePolicy
 from softwalltime.service.collector import short_collections
 from softwalltime.service.follow import Follower
 from softwalltime.service.live_thread import LiveThread
@@ -63,7 +63,7 @@ def serve(settings: Settings, reload: Callable[[], Settings], version: str = "")
     :raises UsageError: if the settings are wrong, before anything is started.
     :raises ServerError: if the socket cannot be opened.
     """
-    policy = site_policy(settings.policy)
+    policy, _ = read_policy(settings.policy, settings.live)
     daemon = PredictionDaemon(settings, policy, version)
     reload_requested = threading.Event()
     announced = False
@@ -280,8 +280,7 @@ class PredictionDaemon:
         """Replace policy and teaching; keep the old ones and log the reason where the new ones are wrong."""
         try:
             settings = load()
-            policy = site_policy(settings.policy)
-            live = live_options(settings.live, policy.preset)
+            policy, live = read_policy(settings.policy, settings.live)
             start_options(settings.starts)
             predictions = PredictionService(policy, settings.teaching, self._clock)
         except SoftwalltimeError as error:

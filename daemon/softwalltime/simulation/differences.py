@@ -13,7 +13,7 @@ _T = (
 )  # fmt: skip
 RELATIVE = (
     "wait_mean", "wait_p50", "wait_p95", "wait_max", "bsld10_mean", "bsld60_mean", "slowdown_mean", "weighted_wait",
-    "makespan", "wide_wait_p99",
+    "makespan", "wide_wait_p99", "wait_p99", "widest_wait_p99", "longest_wait_p99",
 )  # fmt: skip
 """Metrics that are reported as a relative change."""
 _WITHOUT = {"worse_1h", "better_1h", "jobs_per_second"}

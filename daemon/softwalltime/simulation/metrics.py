@@ -15,6 +15,8 @@ from softwalltime.simulation.names import CLASSES
 HOUR = 3600
 WIDE = 0.5
 """Least share of the machine that makes a job wide."""
+TENTH = 90
+"""Percentile of sizes and of runtimes from which a job belongs to the widest or to the longest tenth."""
 NAMELESS = "-"
 """Class of the jobs without a user or a queue."""
 OTHERS = "(others)"
@@ -64,6 +66,12 @@ class Metrics:
     """Share of jobs that wait at least 1 h less than under the first policy."""
     wide_wait_p99: float | None = None
     """99th percentile of the waits, in seconds, of jobs on at least half the machine."""
+    wait_p99: float | None = None
+    """99th percentile of the waits in seconds."""
+    widest_wait_p99: float | None = None
+    """99th percentile of the waits, in seconds, of the widest tenth: the jobs of the 90th percentile's size or more."""
+    longest_wait_p99: float | None = None
+    """99th percentile of the waits, in seconds, of the longest tenth: jobs that run as long as the 90th percentile."""
     jobs_per_second: float | None = None
     """Jobs per second of wall-clock time in the engine."""
 
@@ -157,7 +165,7 @@ def _measured(of: _Columns, processors: int) -> Metrics:
     late = (of.start - of.promise)[promised]
     late = late[late > 0]
     wide = wait[of.size >= WIDE * processors]
-    median, p95 = np.percentile(wait, (50, 95)).tolist()
+    median, p95, p99 = np.percentile(wait, (50, 95, 99)).tolist()
     return Metrics(
         float(wait.mean()),
         median,
@@ -177,7 +185,15 @@ def _measured(of: _Columns, processors: int) -> Metrics:
         None if change is None else float((change >= HOUR).mean()),
         None if change is None else float((change <= -HOUR).mean()),
         float(np.percentile(wide, 99)) if len(wide) else None,
+        p99,
+        _upper_tenth_p99(wait, of.size),
+        _upper_tenth_p99(wait, duration),
     )
+
+
+def _upper_tenth_p99(wait: Integers, by: Integers) -> float:
+    """Return the 99th percentile of the waits of the tenth that is greatest in ``by``, with all jobs equal to these."""
+    return float(np.percentile(wait[by >= np.percentile(by, TENTH)], 99))
 
 
 def classes(jobs: Jobs, by: str, processors: int, largest: int | None = None) -> dict[str, Integers]:

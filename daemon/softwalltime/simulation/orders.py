@@ -4,6 +4,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from softwalltime.errors import OptionError
+from softwalltime.policy.power_order import NAME as POWERS
+from softwalltime.policy.power_order import OLDEST_FIRST, PowerOrder
 from softwalltime.simulation.fairshare import FairShare
 from softwalltime.simulation.formula import Formula
 from softwalltime.simulation.jobs import Floats, Integers, Jobs
@@ -127,6 +130,34 @@ class F4(_LearnedFormula):
         return -score
 
 
+class Powers(_ColumnOrder):
+    """Powers of wait, length and size (:mod:`softwalltime.policy.power_order`) in PBS's single precision."""
+
+    def __init__(self, jobs: Jobs, values: Values, policy: Policy) -> None:
+        """:raises OptionError: if the order's specification is wrong."""
+        super().__init__(jobs, values, policy)
+        self._powers = PowerOrder.of(policy.order)
+        self._walltime = values.limit_array.astype(np.float64)
+
+    def priorities(self, waiting: Integers, now: int) -> Floats:
+        """The result of the order's formula."""
+        of = self._powers
+        wait = (now - self.submitted[waiting]).astype(np.float64)
+        runtime, limit = self.value[waiting], self._walltime[waiting]
+        by_runtime, by_limit, by_size = of.exponents
+        found = wait + of.age
+        if by_runtime == by_limit:
+            found /= np.power(runtime * limit, by_runtime)
+        else:
+            found = found / np.power(runtime, by_runtime) / np.power(limit, by_limit)
+        # Not **: numpy takes the square root for **0.5, whose last bit may differ from the formula's power.
+        found *= np.power(self.processors[waiting], by_size)
+        if of.limit is not None:
+            found = np.where(wait > of.limit, OLDEST_FIRST + wait, found)
+        single: Floats = found.astype(np.float32).astype(np.float64)
+        return single
+
+
 ORDERS: dict[str, Callable[[Jobs, Values, Policy], Order] | None] = {
     "fcfs": None,
     "sjf": ShortestFirst,
@@ -140,5 +171,20 @@ ORDERS: dict[str, Callable[[Jobs, Values, Policy], Order] | None] = {
     "f4": F4,
     "fairshare": FairShare,
     "formula": Formula,
+    POWERS: Powers,
 }
 """The orders by name; first come, first served needs no priorities."""
+
+
+def order_of(jobs: Jobs, values: Values, policy: Policy) -> Order | None:
+    """Return the order that a policy names, which has options after a colon if it is of the family of powers.
+
+    :raises OptionError: if there is no such order, or its options are wrong.
+    """
+    name, colon, _ = policy.order.partition(":")
+    if name not in ORDERS:
+        raise OptionError(f"no order is called {name!r}; there are {', '.join(ORDERS)}")
+    if colon and name != POWERS:
+        raise OptionError(f"{policy.order!r}: the order {name} has no options")
+    make = ORDERS[name]
+    return make and make(jobs, values, policy)

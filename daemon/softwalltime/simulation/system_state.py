@@ -12,7 +12,7 @@ from softwalltime.simulation.corrections import CORRECTIONS, Estimates
 from softwalltime.simulation.jobs import Jobs
 from softwalltime.simulation.machine import Machine
 from softwalltime.simulation.order import Order
-from softwalltime.simulation.orders import ORDERS
+from softwalltime.simulation.orders import order_of
 from softwalltime.simulation.policies import Policy
 from softwalltime.simulation.queue import WaitingQueue
 from softwalltime.simulation.running import RunningJobs
@@ -60,8 +60,7 @@ class SystemState:
         estimates = Estimates(self.started, self.values.running, jobs.walltime, self.values.conditional)
         self.running = RunningJobs(count, named(CORRECTIONS, policy.correction, "correction")(estimates))
         self.ends: list[int] = []
-        order = named(ORDERS, policy.order, "order")
-        self.order: Order | None = order and order(jobs, self.values, policy)
+        self.order: Order | None = order_of(jobs, self.values, policy)
         self._usage = self.order if self.order is not None and self.order.changes_on_start else None
 
     def resume(self, job: int, start: int, value: int, now: int) -> None:

@@ -100,7 +100,7 @@ def recommend(settings: Mapping[str, Setting], metrics: Mapping[str, Sequence[Me
         reasons.append(f"{RECOMMENDED}{best}. Its mean wait is shorter than today's and than with half the walltime.")
     reasons += [
         f"{name}: {_words(wait(name, TODAY))} against today, but it changes the order of the queue "
-        "(deploy/POLICIES.md, preset order)."
+        "(deploy/POLICIES.md, presets balanced and order)."
         for name, setting in settings.items()
         if setting.ordering is not None
     ]

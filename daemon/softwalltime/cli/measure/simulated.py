@@ -7,7 +7,15 @@ from typing import Any
 from softwalltime.cli.output import Output, prefixed
 from softwalltime.cli.selection import JobSelection
 from softwalltime.formatting import plural
-from softwalltime.reports.schedule_table import CHANGES_LEGEND, LEGEND, changes_table, schedules_table, unscored_line
+from softwalltime.reports.schedule_table import (
+    CHANGES_LEGEND,
+    LEGEND,
+    TAILS_LEGEND,
+    changes_table,
+    schedules_table,
+    tails_table,
+    unscored_line,
+)
 from softwalltime.simulation.differences import RELATIVE, Interval, differences, means, relative_changes
 from softwalltime.simulation.jobs import Jobs
 from softwalltime.simulation.metrics import Metrics
@@ -136,6 +144,11 @@ def _print(output: Output, document: SimulationDocument, label: str, unscored: s
         output.table(changes_table(document.relative_changes, document.differences))
         output.line()
         output.paragraph(CHANGES_LEGEND, "faint")
+        output.line()
+        baseline, today = next(iter(document.policies.items()))
+        output.table(tails_table(baseline, today, document.relative_changes))
+        output.line()
+        output.paragraph(TAILS_LEGEND, "faint")
         if document.caution:
             output.paragraph(document.caution, "warning")
     for kind, policies in (document.classes or {}).items():

@@ -1,0 +1,89 @@
+"""Orders as data: the formula that PBS gets, the specification, and what a user can gain with each term."""
+
+import pytest
+
+from softwalltime.errors import OptionError
+from softwalltime.policy.power_order import BALANCED, EXPANSION_FACTOR, PowerOrder
+
+
+def test_the_formulas_of_the_presets() -> None:
+    assert BALANCED.formula("predicted") == (
+        "(1e6 + eligible_time) if eligible_time > 432000 else (eligible_time + 3600.0) / "
+        "((predicted or walltime or 1e9) * (walltime or 1e9))**0.25 * (ncpus or 1)**0.125"
+    )
+    assert EXPANSION_FACTOR.formula("guess") == "(eligible_time + 3600.0) / (guess or walltime or 1e9)"
+
+
+@pytest.mark.parametrize(
+    ("spec", "formula"),
+    [
+        ("powers:predicted=0,size=0,days=0", "(eligible_time + 3600.0) / (walltime or 1e9)**0.5"),
+        (
+            "powers:length=0,days=0.5,age=60",
+            "(1e6 + eligible_time) if eligible_time > 43200 else (eligible_time + 60.0) * (ncpus or 1)**0.125",
+        ),
+        (
+            "powers:wait=1,predicted=0.25,size=-1,days=0",
+            "(eligible_time + 3600.0) / (p or walltime or 1e9)**0.25 / (walltime or 1e9)**0.75 * (ncpus or 1)**-1.0",
+        ),
+    ],
+)  # fmt: skip
+def test_each_option_is_in_the_formula(spec: str, formula: str) -> None:
+    order = PowerOrder.of(spec)
+    assert order.formula("p") == formula
+    assert PowerOrder.of(str(order)) == order
+
+
+def test_without_options_the_order_is_balanced() -> None:
+    assert PowerOrder.of("powers") == PowerOrder.of("powers:") == BALANCED
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("powers:wait=0", "wait=0 must be from 0.01 to 10"),
+        ("powers:wait=nan", "wait=nan must be from"),
+        ("powers:days=inf", "days=inf must be from 0 to 100"),
+        ("powers:weight=1", "'weight=1' is not of the form option=number; options: wait, length, size, predicted, age"),
+        ("powers:wait", "wait=: not a number"),
+        ("powers:wait=1,wait=2", "option 'wait' is given twice"),
+        ("power:wait=1", "the order is not powers"),
+    ],
+)
+def test_a_wrong_specification_is_refused_in_one_line(spec: str, message: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        PowerOrder.of(spec)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def priority(order: PowerOrder, wait: float, walltime: float, predicted: float, ncpus: int) -> float:
+    """The formula as PBS evaluates it: a Python expression."""
+    names = {"eligible_time": wait, "walltime": walltime, "predicted": predicted, "ncpus": ncpus}
+    return float(eval(order.formula("predicted"), {"__builtins__": {}}, names))
+
+
+@pytest.mark.parametrize(
+    ("order", "gain"), [(BALANCED, (86400 / 60) ** 0.25), (EXPANSION_FACTOR, 86400 / 60)], ids=["balanced", "order"]
+)
+def test_what_a_forged_prediction_of_a_minute_buys_a_job_of_a_day(order: PowerOrder, gain: float) -> None:
+    honest, forged = (priority(order, 7200, 86400, predicted, 1) for predicted in (86400, 60))
+    assert forged / honest == pytest.approx(gain)
+
+
+def test_sixteen_times_the_processors_buy_less_than_half_more() -> None:
+    assert priority(BALANCED, 7200, 3600, 3600, 16) / priority(BALANCED, 7200, 3600, 3600, 1) == pytest.approx(2**0.5)
+
+
+def test_no_job_of_a_minute_or_more_comes_before_those_that_waited_five_days() -> None:
+    # The shortest job that has waited almost five days, on all of a machine of 10 million processors.
+    assert priority(BALANCED, 432_000, 60, 60, 10**7) < priority(BALANCED, 432_001, 10**6, 10**6, 1)
+
+
+def test_a_job_that_asks_for_no_processors_counts_as_one() -> None:
+    assert priority(BALANCED, 3600, 3600, 3600, 0) == priority(BALANCED, 3600, 3600, 3600, 1)
+
+
+def test_a_job_without_a_walltime_comes_last() -> None:
+    unknown = priority(BALANCED, 3600, 0, 0, 1)
+    assert unknown < priority(BALANCED, 3600, 10**7, 10**7, 1)

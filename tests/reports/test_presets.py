@@ -1,0 +1,48 @@
+"""The presets and baselines as policies of the simulator."""
+
+import pytest
+
+from softwalltime.policy.presets import HALF, HOUR, MEDIAN, PRESETS
+from softwalltime.reports.presets import BASELINES, preset_policies, preset_policy
+from softwalltime.simulation import names
+from softwalltime.simulation.engine import check
+from softwalltime.simulation.policies import Policy, read_policies
+from tests.samples import ROOT
+
+TODAY = Policy(backfill="pbs")
+
+
+def test_a_preset_is_simulated_as_it_is_switched_on() -> None:
+    order = PRESETS["balanced"].order
+    assert order is not None
+    assert preset_policy("balanced") == Policy(
+        order="formula", formula=order.formula("predicted"), backfill="pbs", waiting=HALF, ordering=MEDIAN, guard=HOUR,
+        classes_by_value=True,
+    )  # fmt: skip
+    assert preset_policy("safe") == Policy(backfill="pbs", waiting=HALF, guard=HOUR, classes_by_value=True)
+    for name in PRESETS:
+        check(preset_policy(name))
+
+
+def test_without_live_values_a_preset_that_needs_the_guard_plans_with_walltimes() -> None:
+    balanced, order = preset_policy("balanced", guard=None), preset_policy("order", guard=None)
+    assert (balanced.waiting, balanced.guard, balanced.ordering) == ("walltime", None, MEDIAN)
+    assert (order.waiting, order.guard) == (HALF, None)
+
+
+@pytest.mark.parametrize("name", ["off", "shadow", "custom"])
+def test_presets_that_set_nothing_are_today(name: str) -> None:
+    assert preset_policy(name) == TODAY  # type: ignore[arg-type]
+
+
+def test_each_baseline_can_be_the_first_one() -> None:
+    assert tuple(BASELINES) == names.BASELINES
+    assert all(next(iter(preset_policies(60, name))) == name for name in BASELINES)
+    assert BASELINES["as delivered"](60) == Policy(backfill="pbs", strict_ordering=False)
+    assert BASELINES["WFP"](60) == Policy(backfill="pbs", order="wfp")
+
+
+def test_the_file_of_policies_has_those_of_the_presets() -> None:
+    written = read_policies(ROOT / "deploy" / "policies.toml", {})
+    compared = preset_policies(60)
+    assert {name: written.get(name) for name in compared} == compared

@@ -1,0 +1,87 @@
+"""The family of orders in the simulator: the schedule of the order is that of its formula, to the last start."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from softwalltime.errors import OptionError
+from softwalltime.policy.power_order import BALANCED, PowerOrder
+from softwalltime.simulation.engine import check, simulate
+from softwalltime.simulation.formula import Formula
+from softwalltime.simulation.jobs import Jobs, jobs_of
+from softwalltime.simulation.orders import Powers
+from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.values import Values
+from tests.samples import job
+
+MACHINE = 16
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> Jobs:
+    """Jobs of minutes to days in few distinct lengths and sizes, so that priorities are close and often equal."""
+    records = []
+    for _ in range(draw(st.integers(5, 40))):
+        walltime = draw(st.sampled_from((60, 600, 3600, 3601, 86400, 200_000)))
+        records.append(
+            job(
+                submitted=draw(st.integers(0, 400_000)), walltime=walltime, runtime=draw(st.integers(1, walltime)),
+                ncpus=draw(st.sampled_from((1, 2, 3, 8, MACHINE))),
+            )
+        )  # fmt: skip
+    return jobs_of(records)
+
+
+orders = st.builds(
+    PowerOrder,
+    wait=st.sampled_from((0.5, 1.0, 2.0, 3.0)),
+    length=st.floats(0, 4),
+    size=st.sampled_from((-1.0, 0.0, 0.25, 0.5, 2.0)),
+    predicted=st.sampled_from((0.0, 0.25, 0.5, 1.0)),
+    age=st.sampled_from((60.0, 3600.0, 14400.0)),
+    days=st.sampled_from((0.0, 0.5, 3.0, 5.0)),
+)
+
+
+@pytest.mark.parametrize("backfill", ["easy", "pbs"])
+@given(workload=workloads(), order=orders)
+def test_an_order_gives_the_schedule_of_its_formula(backfill: str, workload: Jobs, order: PowerOrder) -> None:
+    values = {"backfill": backfill, "ordering": "factor:0.3", "waiting": "factor:0.5"}
+    of_order = simulate(workload, MACHINE, Policy(order=str(order), **values))  # type: ignore[arg-type]
+    formula = Policy(order="formula", formula=order.formula("predicted"), **values)  # type: ignore[arg-type]
+    assert of_order.start.tolist() == simulate(workload, MACHINE, formula).start.tolist()
+
+
+@given(workload=workloads(), order=orders, beyond=st.integers(-1, 1))
+def test_priorities_are_those_of_the_formula_also_at_the_limit(workload: Jobs, order: PowerOrder, beyond: int) -> None:
+    policy = Policy(order=str(order), formula=order.formula("predicted"), ordering="factor:0.3")
+    values = Values(workload, policy, list(workload.runtime), None)
+    every = np.arange(len(workload))
+    for index, submitted in enumerate(workload.submitted):
+        values.submitted(index, submitted)
+    # The first job has waited as long as the limit, a second less or a second more.
+    now = max(workload.submitted[0] + (order.limit or 0) + beyond, workload.submitted[-1])
+    mine, formula = Powers(workload, values, policy), Formula(workload, values, policy)
+    assert mine.priorities(every, now).tolist() == formula.priorities(every, now).tolist()
+
+
+def test_priorities_are_in_single_precision() -> None:
+    workload = jobs_of([job(submitted=0, walltime=86400, ncpus=4)])
+    policy = Policy(order=str(BALANCED), ordering="factor:0.25")
+    values = Values(workload, policy, list(workload.runtime), None)
+    values.submitted(0, 0)
+    order = Powers(workload, values, policy)
+    # By hand: (5400 + 3600) / (21600 x 86400)^(1/4) x 4^(1/8).
+    exact = 9000 / (21600 * 86400) ** 0.25 * 4**0.125
+    assert order.priorities(np.array([0]), 5400).tolist() == [float(np.float32(exact))]
+    assert float(np.float32(exact)) != exact
+    # After five days the wait decides; 100 days are still exact to the second.
+    assert order.priorities(np.array([0]), 432_001).tolist() == [1_432_001.0]
+    assert order.priorities(np.array([0]), 8_640_001).tolist() == [9_640_001.0]
+
+
+def test_wrong_orders_are_refused() -> None:
+    for order, message in (("powers:wait=x", "not a number"), ("wfp:wait=1", "has no options"), ("x", "no order")):
+        with pytest.raises(OptionError, match=message):
+            check(Policy(order=order))
