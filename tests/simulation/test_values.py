@@ -15,7 +15,7 @@ from softwalltime.predictors.registry import make
 from softwalltime.reasons import Reason
 from softwalltime.replay.drive import drive
 from softwalltime.replay.workload import Workload
-from softwalltime.simulation.engine import Engine, simulate
+from softwalltime.simulation.engine import Engine, check, simulate
 from softwalltime.simulation.jobs import Jobs, jobs_of
 from softwalltime.simulation.machine import Processors
 from softwalltime.simulation.policies import Policy
@@ -197,6 +197,19 @@ def test_a_predictor_that_observes_is_told_after_it_was_asked_and_before_it_lear
         ]  # fmt: skip
     # At one instant, ends come before submissions.
     assert listener.told.index((50, "learn", "a")) < listener.told.index((50, submitted, "b"))
+
+
+def test_a_job_is_killed_at_the_value_that_it_starts_with_if_the_policy_says_so() -> None:
+    workload = jobs_of([job(walltime=1000, runtime=runtime, ncpus=1) for runtime in (300, 700, 2000)])
+
+    def durations(**policy: object) -> list[int]:
+        return system(workload, running="factor:0.5", **policy).duration
+
+    assert durations() == [300, 700, 1000]
+    assert durations(kill_at_estimate=True) == [300, 500, 500]
+    assert durations(kill_at_walltime=False) == [300, 700, 2000]
+    with pytest.raises(OptionError, match="live values do not go with kill_at_estimate"):
+        check(Policy(kill_at_estimate=True, live=60))
 
 
 def test_live_values_give_a_job_what_production_gives_it() -> None:

@@ -27,8 +27,8 @@ class SystemState:
     """
 
     __slots__ = (
-        "_change_at_start", "_steering", "_usage", "backfilled", "duration", "ends", "jobs", "machine", "order",
-        "promise", "queue", "running", "started", "values",
+        "_change_at_start", "_kill_at_estimate", "_steering", "_usage", "backfilled", "duration", "ends", "jobs",
+        "machine", "order", "promise", "queue", "running", "started", "values",
     )  # fmt: skip
 
     def __init__(self, jobs: Jobs, machine: Machine, policy: Policy) -> None:
@@ -43,6 +43,7 @@ class SystemState:
             self.duration = [min(pair) for pair in zip(jobs.runtime, jobs.walltime, strict=True)]
         else:
             self.duration = list(jobs.runtime)
+        self._kill_at_estimate = policy.kill_at_estimate
         self._steering = None if policy.steer is None else Steering(policy.steer)
         self.values = Values(jobs, policy, self.duration, self._steering)
         self._change_at_start = self.values.change_at_start
@@ -76,6 +77,8 @@ class SystemState:
         self.started[job] = now
         if self._change_at_start:
             self.values.started(job, now)
+        if self._kill_at_estimate:
+            self.duration[job] = min(self.duration[job], self.values.running[job])
         heappush(self.ends, (now + self.duration[job]) << self.running.bits | job)
         self.running.add(job, now + self.values.running[job])
         if self._usage is not None:
