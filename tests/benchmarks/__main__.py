@@ -5,6 +5,7 @@ import sys
 from tests.benchmarks import (
     bench_attention,
     bench_attributes,
+    bench_backlog,
     bench_calibrated,
     bench_daemon,
     bench_forecasting,
@@ -32,6 +33,7 @@ from tests.benchmarks import (
 BENCHMARKS = {
     "attention": bench_attention.main,
     "attributes": bench_attributes.main,
+    "backlog": bench_backlog.main,
     "busy": bench_store.busy,
     "calibrated": bench_calibrated.main,
     "replay": bench_replay.main,

@@ -76,6 +76,7 @@ class Engine:
         if values.change_at_submission:
             for job in system.queue.jobs:
                 values.estimate(job, now)
+            system.rank_anew(now)
         for _, job in list(running.jobs()):
             elapsed = now - system.started[job]
             value = values.conditional(job, now, elapsed)
@@ -124,7 +125,7 @@ class Engine:
             while next_submission <= now:
                 if change:
                     values.submitted(next_job, now)
-                queue.append(next_job)
+                system.submit(next_job, now)
                 arrived += 1
                 next_job += 1
                 next_submission = submitted[next_job] if next_job < count else never
