@@ -118,7 +118,8 @@ class EasyBackfilling:
             return self._changing_heads(order, best, now)
         # The queue's array changes when a job starts.
         for piece in best_first(jobs.copy(), priorities):
-            for job in piece.tolist():
+            candidates: list[int] = piece.tolist()
+            for job in candidates:
                 if needs[job] > machine.free:
                     return job
                 system.start(job, now)
@@ -202,7 +203,8 @@ class EasyBackfilling:
         if len(small) < len(jobs):
             jobs = jobs[small]
         seconds = (values.limit_array if guarded else values.waiting_array)[jobs]
-        return jobs[((seconds <= time_left) | (self._needs_array[jobs] <= extra)) & (jobs != head)]
+        found: Integers = jobs[((seconds <= time_left) | (self._needs_array[jobs] <= extra)) & (jobs != head)]
+        return found
 
 
 def _blocks(jobs: Integers) -> Iterator[Integers]:
