@@ -5,6 +5,7 @@ import sys
 from tests.benchmarks import (
     bench_attention,
     bench_attributes,
+    bench_backlog,
     bench_calibrated,
     bench_clocks,
     bench_daemon,
@@ -34,6 +35,7 @@ from tests.benchmarks import (
 BENCHMARKS = {
     "attention": bench_attention.main,
     "attributes": bench_attributes.main,
+    "backlog": bench_backlog.main,
     "busy": bench_store.busy,
     "calibrated": bench_calibrated.main,
     "clocks": bench_clocks.main,

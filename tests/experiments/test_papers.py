@@ -8,7 +8,7 @@ import pytest
 from softwalltime.experiments import chlumsky2022, fan2017, li2004, rubio2021, tang2013
 from softwalltime.experiments.papers import PAPERS, repeat
 from softwalltime.experiments.start_times import actual_runtimes, forward, states, waits_of
-from softwalltime.experiments.study import Study
+from softwalltime.experiments.study import Study, months_of
 from softwalltime.experiments.tables import PaperResults, Table
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.policies import RUNTIME, WALLTIME, Policy
@@ -123,27 +123,43 @@ def test_chlumsky_classes_hold_all_jobs(reports: dict[str, PaperResults]) -> Non
 def test_fan_runs_what_there_is_and_names_the_rest(reports: dict[str, PaperResults]) -> None:
     report = reports["fan2017"]
     run = {row["spec"] for row in rows(report, "fig8_9")}
+    assert {row["mode"] for row in rows(report, "fig8_9")} == set(fan2017.MODES)
     assert set(fan2017.COMPARED) <= run | set(report.unavailable)
     assert "last2" in run
     assert not run & set(report.unavailable)
     methods = rows(report, "fig12")
     assert [row["method"] for row in methods[:4]] == list(fan2017.METHODS)
-    under_wfp = {row["spec"]: row["wait"] for row in rows(report, "fig10_11")}
+    under_wfp = {(row["mode"], row["spec"]): row["wait"] for row in rows(report, "fig10_11")}
     for row in methods:
-        assert row["wait"] == {"S00": None, "S11": under_wfp[row["spec"]]}.get(row["method"], row["wait"])
+        regular = under_wfp[row["mode"], row["spec"]]
+        assert row["wait"] == {"S00": None, "S11": regular}.get(row["method"], row["wait"])
 
 
 def test_fan_selects_what_uses_the_adjusted_runtime(study: Study) -> None:
     policies = fan2017.policies(study, ["v1"], ["v1"])
-    order_only, backfilling_only = policies["S01 v1"], policies["S10 v1"]
+    order_only, backfilling_only = policies["runs on S01 v1"], policies["runs on S10 v1"]
     assert (order_only.waiting, order_only.running, order_only.ordering) == (WALLTIME, WALLTIME, "v1")
     assert (backfilling_only.waiting, backfilling_only.running, backfilling_only.ordering) == ("v1", "v1", WALLTIME)
 
 
-def test_fan_leaves_out_the_first_month(study: Study) -> None:
-    counted = fan2017.after_first_month(study.jobs)
-    assert not counted[0]
-    assert counted[-1]
+@pytest.mark.parametrize("key", ["fig8_9", "fig10_11", "fig12"])
+def test_fan_simulates_the_months_after_the_first_in_both_modes(reports: dict[str, PaperResults], key: str) -> None:
+    found = rows(reports["fan2017"], key)
+    assert {row["shorter"][1:] for row in found if row["shorter"]} == {" of 2"}
+    killed = {row["mode"]: row["killed"] for row in found if row["wait"] is not None}
+    assert killed["killed"] > 0 == killed["runs on"]
+
+
+def test_fan_counts_jobs_that_outlived_their_walltime(reports: dict[str, PaperResults], study: Study) -> None:
+    request = rows(reports["fan2017"], "fig7")[0]
+    months = months_of([job.submission.submitted for job in study.completed])
+    outlived = [
+        job.runtime > job.submission.walltime
+        for job, month in zip(study.completed, months, strict=True)
+        if month != months[0] and job.submission.walltime and job.runtime
+    ]
+    assert any(outlived)
+    assert request["underestimated"] == pytest.approx(sum(outlived) / len(outlived))
 
 
 def test_rubio_corrects_with_and_without_prediction(reports: dict[str, PaperResults], study: Study) -> None:

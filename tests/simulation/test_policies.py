@@ -14,6 +14,7 @@ def test_a_name_lists_the_values_other_than_the_default() -> None:
     assert Policy(order="xf", waiting="factor:0.5", kill_at_walltime=False).name == (
         "xf+easy waiting=factor:0.5 run-as-recorded"
     )
+    assert Policy(kill_at_walltime=False, kill_at_estimate=True).name == "fcfs+easy kill-at-estimate"
 
 
 def test_a_file_holds_a_table_for_each_policy(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Values: what the scheduler plans with, by specification; predictors learn only what has ended."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,9 @@ from softwalltime.predictors.base import Options, Predictor
 from softwalltime.predictors.calibrated import Calibrated
 from softwalltime.predictors.registry import make
 from softwalltime.reasons import Reason
-from softwalltime.simulation.engine import Engine, simulate
+from softwalltime.replay.drive import drive
+from softwalltime.replay.workload import Workload
+from softwalltime.simulation.engine import Engine, check, simulate
 from softwalltime.simulation.jobs import Jobs, jobs_of
 from softwalltime.simulation.machine import Processors
 from softwalltime.simulation.policies import Policy
@@ -193,6 +197,63 @@ def test_a_predictor_that_observes_is_told_after_it_was_asked_and_before_it_lear
         ]  # fmt: skip
     # At one instant, ends come before submissions.
     assert listener.told.index((50, "learn", "a")) < listener.told.index((50, submitted, "b"))
+
+
+def test_a_job_is_killed_at_the_value_that_it_starts_with_if_the_policy_says_so() -> None:
+    workload = jobs_of([job(walltime=1000, runtime=runtime, ncpus=1) for runtime in (300, 700, 2000)])
+
+    def durations(**policy: object) -> list[int]:
+        return system(workload, running="factor:0.5", **policy).duration
+
+    assert durations() == [300, 700, 1000]
+    assert durations(kill_at_estimate=True) == [300, 500, 500]
+    assert durations(kill_at_walltime=False) == [300, 700, 2000]
+    with pytest.raises(OptionError, match="live values do not go with kill_at_estimate"):
+        check(Policy(kill_at_estimate=True, live=60))
+
+
+def test_live_values_give_a_job_what_production_gives_it() -> None:
+    # A shrink-to-fit job may have no soft walltime; the third job makes another pass while both run.
+    workload = jobs_of(
+        [
+            job("a", submitted=0, walltime=3600, runtime=3000, ncpus=1, min_walltime=shrunk) for shrunk in (None, 600)
+        ] + [job("b", submitted=10, walltime=3600, runtime=10, ncpus=2)]
+    )  # fmt: skip
+    for correction in ("pbs", "conditional"):
+        found = system(workload, 2, running="factor:0.5", live=60, correction=correction)
+        assert found.values.running[:2] == [1800, 3600]
+        assert found.running.extensions[1] == 0
+
+
+class Fitted(Listener):
+    """Records when it is fitted."""
+
+    name = "fitted"
+    fit_seconds = 1
+
+    def observe(self, event: Event) -> None:
+        pass
+
+    def fit(self, now: int) -> None:
+        self.told.append((now, "fit", ""))
+
+
+@pytest.mark.parametrize("asked", ["waiting", "running", "ordering"])
+def test_a_predictor_is_fitted_at_the_events_at_which_a_replay_fits_it(
+    asked: str, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Recorded without waits, so that the simulation on a huge machine has the events of the replay.
+    records = [replace(each, start=None, end=each.submission.submitted + each.runtime) for each in jobs.completed]
+    records = [each for each in records if each.runtime <= (each.submission.walltime or 0)]
+    replayed = Fitted()
+    drive(Workload(records), replayed)
+    simulated = Fitted()
+    monkeypatch.setattr("softwalltime.simulation.values.make", lambda spec: simulated)
+    some = jobs_of(records)
+    system(some, sum(some.processors), **{asked: "fitted"})
+    expected = [time for time, word, _ in replayed.told if word == "fit"]
+    assert len(expected) > len(some)
+    assert [time for time, word, _ in simulated.told if word == "fit"] == expected
 
 
 def test_live_values_ask_again_and_observe_a_submission_once(monkeypatch: pytest.MonkeyPatch) -> None:

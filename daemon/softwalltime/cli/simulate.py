@@ -104,6 +104,7 @@ def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:
     help="TOML file with a table for each policy; the first one is the baseline.",
 )
 @click.option("--run-as-recorded", is_flag=True, help="Do not kill jobs at their walltime.")
+@click.option("--kill-at-estimate", is_flag=True, help="Kill jobs at the running value that they start with.")
 @click.option("--shake", type=click.Choice(SHAKES), help="Simulate shaken workloads, for confidence intervals.")
 @click.option("--seeds", type=Seeds(), metavar="LIST", help="A shaken workload for each.  Default: 31-40.")
 @click.option("--by", multiple=True, type=click.Choice(CLASSES), help="Figures by class too; may be given again.")

@@ -17,14 +17,15 @@ Integers = NDArray[np.int64]
 class ScoredJobs:
     """The scored jobs of a workload, in order of submission.
 
-    ``runtime`` is capped at the ``walltime``; ``estimate`` by predictor is the soft walltime, or the walltime where
-    there is none.  ``index`` is each job's place in the workload.
+    ``runtime`` is capped at the ``walltime``, ``recorded`` is not; ``estimate`` by predictor is the soft walltime, or
+    the walltime where there is none.  ``index`` is each job's place in the workload.
     """
 
     workload: Workload
     index: Integers
     walltime: Integers
     runtime: Integers
+    recorded: Integers
     estimate: dict[str, Integers]
 
     def errors(self, spec: str) -> Integers:
@@ -42,4 +43,5 @@ def estimates(study: Study, specs: list[str]) -> ScoredJobs:
         for spec in specs:
             soft = drive(workload, make(spec), study.minimum, progress).soft_walltimes[index]
             found[spec] = np.where(soft < 0, walltime, soft)
-    return ScoredJobs(workload, index, walltime, np.minimum(workload.runtime[index], walltime), found)
+    recorded = workload.runtime[index]
+    return ScoredJobs(workload, index, walltime, np.minimum(recorded, walltime), recorded, found)

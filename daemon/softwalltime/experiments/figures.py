@@ -29,8 +29,9 @@ class Schedule:
 def schedule_figures(schedule: Schedule) -> Figures:
     """The figures of :class:`softwalltime.simulation.metrics.Metrics` over the counted jobs, and some more.
 
-    ``jobs``; ``bsld600_mean``: bounded slowdown with 600 s; ``priority_wait``: mean wait weighted by priority at the
-    start (Tang et al. 2013, eq. 4); ``accuracy_mean`` and ``underestimated``: of the values that jobs waited with.
+    ``jobs``; ``killed``: the share that ended before its recorded runtime; ``bsld600_mean``: bounded slowdown with
+    600 s; ``priority_wait``: mean wait weighted by priority at the start (Tang et al. 2013, eq. 4);
+    ``accuracy_mean`` and ``underestimated``: of the values that jobs waited with.
     """
     jobs, outcome, counted = schedule.jobs, schedule.outcome, schedule.counted
     metrics = measure(jobs, outcome, schedule.processors, None, counted)
@@ -38,9 +39,10 @@ def schedule_figures(schedule: Schedule) -> Figures:
     count = int(counted.sum())
     found["jobs"] = float(count)
     if not count:
-        return found | dict.fromkeys(("bsld600_mean", "priority_wait", "accuracy_mean", "underestimated"))
+        return found | dict.fromkeys(("killed", "bsld600_mean", "priority_wait", "accuracy_mean", "underestimated"))
     wait, run = waits(jobs, outcome)[counted], outcome.duration[counted]
     estimate = outcome.waiting[counted]
+    found["killed"] = float((run < np.array(jobs.runtime, np.int64)[counted]).mean())
     found["bsld600_mean"] = float(bounded_slowdowns(wait, run, 600).mean())
     priority = _priorities(schedule)[counted]
     total = float(priority.sum())

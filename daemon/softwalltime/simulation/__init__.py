@@ -13,7 +13,7 @@ Start from :func:`.engine.simulate`::
 :mod:`.system_state` what waits and runs at an instant, and what has become of each job: what disciplines change
 :mod:`.machine`      what is free and whether a job fits: processors, or anything with the same methods
 :mod:`.vnodes`       a machine of vnodes with several resources, chunks and placement, for PBS's cycle
-:mod:`.queue`        the waiting jobs in order of submission
+:mod:`.queue`        the waiting jobs in order of submission, or of a priority that stays
 :mod:`.running`      the running jobs by planned end; shadow and extra processors
 :mod:`.order`        what an order is; :mod:`.orders`, :mod:`.fairshare` and :mod:`.formula` are the orders
 :mod:`.backfilling`  the scheduling pass of EASY and SJBF, and the kinds of backfilling by name

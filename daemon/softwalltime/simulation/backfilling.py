@@ -12,9 +12,9 @@ from typing import Protocol
 import numpy as np
 
 from softwalltime.simulation.conservative import ConservativeBackfilling
-from softwalltime.simulation.jobs import Integers
+from softwalltime.simulation.jobs import Floats, Integers
 from softwalltime.simulation.machine import processors_of
-from softwalltime.simulation.order import Order
+from softwalltime.simulation.order import Order, best_first
 from softwalltime.simulation.pbs import PbsCycle
 from softwalltime.simulation.policies import Policy
 from softwalltime.simulation.pooled import PooledEasyBackfilling
@@ -75,22 +75,19 @@ class EasyBackfilling:
         """Start heads, then candidates."""
         system, machine, needs = self._system, self._machine, self._needs
         waiting = system.queue.jobs
-        ranking: Integers | None = None
-        if self._order is None:
-            while waiting:
-                head = waiting[0]
-                if needs[head] > machine.free:
-                    break
-                system.start(head, now)
-            if not waiting:
-                return
-            head = waiting[0]
-        else:
-            if not waiting:
-                return
-            head, ranking = self._heads(self._order, now)
+        if not waiting:
+            return
+        if system.ranked is None and self._order is not None:
+            head = self._heads(self._order, now)
             if head < 0:
                 return
+        else:
+            ranked = (system.queue if system.ranked is None else system.ranked).jobs
+            while ranked and needs[ranked[0]] <= machine.free:
+                system.start(ranked[0], now)
+            if not ranked:
+                return
+            head = ranked[0]
         if not self._backfill:
             return
         shadow, extra = self._reservation(head, now)
@@ -105,30 +102,28 @@ class EasyBackfilling:
         )  # fmt: skip
         if free and (arrived if old else len(waiting) > 1):
             guarded = self._guard is not None and now > system.promise[head] + self._guard
-            self._scan(head, now, shadow, extra, arrived if old else len(waiting), ranking, guarded)
+            self._scan(head, now, shadow, extra, arrived if old else len(waiting), guarded)
         else:
             self._head, self._shadow, self._extra, self._free = head, shadow, extra, free
 
-    def _heads(self, order: Order, now: int) -> tuple[int, Integers | None]:
-        """Start jobs in order of priority while they fit; return the head (-1 for none) and all jobs as ranked.
-
-        The ranking holds started jobs too; it is ``None`` where it was not needed yet.
-        """
+    def _heads(self, order: Order, now: int) -> int:
+        """Start jobs in order of priority while they fit; return the head, -1 for none."""
         system, machine, needs = self._system, self._machine, self._needs
-        queue = system.queue
-        jobs = queue.array()
+        jobs = system.queue.array()
         priorities = order.priorities(jobs, now)
         best = int(jobs[priorities.argmax()])
         if needs[best] > machine.free:
-            return best, None
+            return best
         if order.changes_on_start:
-            return self._changing_heads(order, best, now), None
-        ranked = jobs[np.argsort(-priorities, kind="stable")]
-        for position, job in enumerate(ranked.tolist()):
-            if needs[job] > machine.free:
-                return job, ranked[position + 1 :]
-            system.start(job, now)
-        return -1, None
+            return self._changing_heads(order, best, now)
+        # The queue's array changes when a job starts.
+        for piece in best_first(jobs.copy(), priorities):
+            candidates: list[int] = piece.tolist()
+            for job in candidates:
+                if needs[job] > machine.free:
+                    return job
+                system.start(job, now)
+        return -1
 
     def _changing_heads(self, order: Order, best: int, now: int) -> int:
         """Start jobs in order of priority, which each start changes; return the head, -1 for none."""
@@ -150,30 +145,29 @@ class EasyBackfilling:
             self._version = running.version
         return self._found
 
-    def _scan(
-        self, head: int, now: int, shadow: int, extra: int, last: int, ranking: Integers | None, guarded: bool
-    ) -> None:
+    def _scan(self, head: int, now: int, shadow: int, extra: int, last: int, guarded: bool) -> None:
         """Start the waiting jobs that may be backfilled.
 
         :param last: number of waiting jobs to consider, the last ones by submission.
-        :param ranking: the jobs behind the head by priority, where they were ranked already.
         """
         system, machine, needs = self._system, self._machine, self._needs
         values = system.values.limit if guarded else system.values.waiting
-        waiting = system.queue.jobs
         time_left = shadow - now
         free = machine.free
-        if self._order is None and not self._shortest and (last < LONG):
-            trials: Iterable[list[int]] = [waiting[-last:] if last < len(waiting) else waiting[1:]]
+        queue = system.queue
+        if not self._shortest and system.ranked is not None and (self._order is None or last == len(queue.jobs)):
+            queue = system.ranked
+            if last < LONG:
+                trials: Iterable[list[int]] = [queue.jobs[-last:] if last < len(queue.jobs) else queue.jobs[1:]]
+            else:
+                # The queue's array changes when a job starts.
+                trials = (
+                    self._eligible(block, head, time_left, free, extra, guarded).tolist()
+                    for block in _blocks(queue.array()[-last:].copy())
+                )
         else:
-            jobs = system.queue.array()[-last:] if ranking is None else ranking
-            ranked = not self._shortest and (self._order is None or ranking is not None)
-            # The queue's array changes when a job starts.
-            blocks = _blocks(jobs.copy()) if ranked and len(jobs) > BLOCK else (jobs,)
-            trials = (
-                self._eligible(block, head, now, time_left, free, extra, ranked=ranked, guarded=guarded)
-                for block in blocks
-            )
+            jobs = self._eligible(queue.array()[-last:], head, time_left, free, extra, guarded)
+            trials = (piece.tolist() for piece in best_first(jobs, self._urgency(jobs, now, guarded)))
         for candidates in trials:
             for job in candidates:
                 need = needs[job]
@@ -191,30 +185,26 @@ class EasyBackfilling:
                 break
         self._head, self._shadow, self._extra, self._free = head, shadow, extra, free
 
-    def _eligible(
-        self, jobs: Integers, head: int, now: int, time_left: int, free: int, extra: int, *, ranked: bool, guarded: bool
-    ) -> list[int]:  # fmt: skip
-        """The jobs that could start if each were the first candidate, in the order of trial.
+    def _urgency(self, jobs: Integers, now: int, guarded: bool) -> Floats:
+        """By what candidates are tried, the greatest first: their value (SJBF), or their priority."""
+        if self._shortest:
+            values = self._system.values
+            shortest: Floats = -(values.limit_array if guarded else values.waiting_array)[jobs].astype(np.float64)
+            return shortest
+        return np.zeros(len(jobs)) if self._order is None else self._order.priorities(jobs, now)
 
-        :param ranked: the jobs are in the order of trial.
-        """
+    def _eligible(
+        self, jobs: Integers, head: int, time_left: int, free: int, extra: int, guarded: bool
+    ) -> Integers:  # fmt: skip
+        """The jobs that could start if each were the first candidate, in their order."""
         values = self._system.values
         # By size first: where few processors are free, few jobs are left.
         small = (self._needs_array[jobs] <= free).nonzero()[0]
         if len(small) < len(jobs):
             jobs = jobs[small]
         seconds = (values.limit_array if guarded else values.waiting_array)[jobs]
-        fits = ((seconds <= time_left) | (self._needs_array[jobs] <= extra)) & (jobs != head)
-        chosen = fits.nonzero()[0]
-        found = jobs[chosen]
-        if len(found) > 1 and not ranked:
-            if self._shortest:
-                # By value, ties by submission, whatever the order of the ranking.
-                found = found[np.lexsort((found, seconds[chosen]))]
-            elif self._order is not None:
-                found = self._order.ranked(found, now)
-        eligible: list[int] = found.tolist()
-        return eligible
+        found: Integers = jobs[((seconds <= time_left) | (self._needs_array[jobs] <= extra)) & (jobs != head)]
+        return found
 
 
 def _blocks(jobs: Integers) -> Iterator[Integers]:

@@ -82,6 +82,7 @@ class Engine:
         if values.change_at_submission:
             for job in system.queue.jobs:
                 values.estimate(job, now)
+            system.rank_anew(now)
         for _, job in list(running.jobs()):
             elapsed = now - system.started[job]
             value = values.conditional(job, now, elapsed)
@@ -130,7 +131,7 @@ class Engine:
             while next_submission <= now:
                 if change:
                     values.submitted(next_job, now)
-                queue.append(next_job)
+                system.submit(next_job, now)
                 arrived += 1
                 next_job += 1
                 next_submission = submitted[next_job] if next_job < count else never
@@ -169,6 +170,8 @@ def check(policy: Policy, predictors: Mapping[str, Predictor] = MappingProxyType
     Engine(jobs_of([]), Processors(1, ()), policy, predictors)
     if policy.formula and policy.order != "formula":
         raise OptionError(f"a formula is for the order formula, and the order is {policy.order}")
+    if policy.kill_at_estimate and policy.live is not None:
+        raise OptionError("a job is killed at the value of its start: live values do not go with kill_at_estimate")
     if policy.depth > 1 and policy.backfill != "pbs":
         raise OptionError(f"a depth is for the backfilling pbs, and it is {policy.backfill}")
     if policy.guard is not None and policy.backfill in ("none", "conservative"):

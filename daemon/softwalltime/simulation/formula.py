@@ -59,6 +59,8 @@ class Formula(Order):
         if not policy.formula:
             raise OptionError("the order formula needs an expression: give --formula, or the key formula")
         self._evaluate = compiled(policy.formula)
+        self._names = {node.id for node in ast.walk(ast.parse(policy.formula.strip())) if isinstance(node, ast.Name)}
+        self.fixed = "eligible_time" not in self._names
         self._submitted = np.array(jobs.submitted, np.int64)
         self._values = values
         self._columns = {
@@ -71,13 +73,15 @@ class Formula(Order):
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
         """The formula's result for each job."""
-        soft_walltime = self._values.waiting_array[waiting].astype(np.float64)
-        environment: Environment = {name: column[waiting] for name, column in self._columns.items()}
-        environment |= {
-            "eligible_time": (now - self._submitted[waiting]).astype(np.float64),
-            "soft_walltime": np.where(soft_walltime < environment["walltime"], soft_walltime, 0.0),
-            "predicted": self._values.ordering[waiting],
-        }
+        names = self._names
+        environment: Environment = {name: self._columns[name][waiting] for name in self._columns.keys() & names}
+        if "eligible_time" in names:
+            environment["eligible_time"] = (now - self._submitted[waiting]).astype(np.float64)
+        if "soft_walltime" in names:
+            value = self._values.waiting_array[waiting].astype(np.float64)
+            environment["soft_walltime"] = np.where(value < self._columns["walltime"][waiting], value, 0.0)
+        if "predicted" in names:
+            environment["predicted"] = self._values.ordering[waiting]
         with np.errstate(all="ignore"):
             found = np.asarray(self._evaluate(environment), np.float64)
             single = np.where(np.isfinite(found), found, 0.0).astype(np.float32)

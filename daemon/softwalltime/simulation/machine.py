@@ -7,6 +7,8 @@ take the place of plain processors there.  EASY and conservative backfilling rea
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Protocol
 
+import numpy as np
+
 from softwalltime.errors import UsageError
 from softwalltime.simulation.planning import Calendar, Profile
 
@@ -47,7 +49,7 @@ def processors_of(machine: Machine, kind: str) -> "Processors":
 class Processors:
     """A number of interchangeable processors."""
 
-    __slots__ = ("free", "needs", "total")
+    __slots__ = ("_sizes", "free", "needs", "total")
 
     def __init__(self, total: int, needs: Sequence[int]) -> None:
         """
@@ -57,6 +59,7 @@ class Processors:
         self.total = total
         self.free = total
         self.needs = needs
+        self._sizes = np.array(needs, np.int64)
 
     def fits(self, job: int) -> bool:
         """Whether enough processors are free."""
@@ -76,4 +79,4 @@ class Processors:
 
     def calendar(self, now: int, ends: Iterable[tuple[int, int]]) -> Profile:
         """Free processors as a step function of time."""
-        return Profile(now, self.free, ends, self.needs)
+        return Profile(now, self.free, ends, self.needs, self._sizes)

@@ -1,11 +1,15 @@
 """Interface of queue orders."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
 
 from softwalltime.simulation.jobs import Floats, Integers
+
+CHUNK = 64
+"""Jobs that are sorted first where seldom all are needed."""
 
 
 class Order(ABC):
@@ -13,10 +17,12 @@ class Order(ABC):
 
     changes_on_start: ClassVar[bool] = False
     """Whether a start changes priorities at that instant; such an order is notified of starts and ends."""
+    fixed: bool = False
+    """Whether a job's priority stays as at its submission while its values stay."""
 
     @abstractmethod
     def priorities(self, waiting: Integers, now: int) -> Floats:
-        """The priority of each of these jobs at ``now``."""
+        """The priority of each of these jobs at ``now``, in an array of its own."""
 
     def ranked(self, waiting: Integers, now: int) -> Integers:
         """Return these jobs, the highest priority first; jobs of equal priority keep their order."""
@@ -27,3 +33,20 @@ class Order(ABC):
 
     def ended(self, job: int, now: int) -> None:  # noqa: B027  # most orders need not know
         """Note the end of a job."""
+
+
+def best_first(jobs: Integers, priorities: Floats) -> Iterator[Integers]:
+    """The jobs in sorted pieces, the highest priority first; jobs of equal priority keep their order.
+
+    A piece is sorted when it is asked for: a scheduling pass needs few of many candidates.
+    """
+    size = CHUNK
+    while len(jobs) > 2 * size:
+        bound = np.partition(priorities, len(jobs) - size)[len(jobs) - size]
+        # With all jobs of the lowest priority of the piece, so that equal ones keep their order.
+        chosen = priorities >= bound
+        yield jobs[chosen][np.argsort(-priorities[chosen], kind="stable")]
+        jobs, priorities = jobs[~chosen], priorities[~chosen]
+        size *= 4
+    if len(jobs):
+        yield jobs[np.argsort(-priorities, kind="stable")]

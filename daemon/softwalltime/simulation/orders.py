@@ -28,6 +28,8 @@ class _ColumnOrder(Order):
 class ShortestFirst(_ColumnOrder):
     """Shortest ordering value first (SJF)."""
 
+    fixed = True
+
     def priorities(self, waiting: Integers, now: int) -> Floats:
         """Minus the value."""
         return -self.value[waiting]
@@ -35,6 +37,8 @@ class ShortestFirst(_ColumnOrder):
 
 class LongestFirst(_ColumnOrder):
     """Longest ordering value first (LJF)."""
+
+    fixed = True
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
         """The value."""
@@ -87,6 +91,8 @@ class _LearnedFormula(_ColumnOrder):
     s is in seconds since the first submission, at least 1.  That simulator starts each sequence of 15 days at 0.  The
     logarithm makes a difference in age count less, the longer the log is.
     """
+
+    fixed = True
 
     def __init__(self, jobs: Jobs, values: Values, policy: Policy) -> None:
         super().__init__(jobs, values, policy)

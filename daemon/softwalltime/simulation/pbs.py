@@ -1,10 +1,15 @@
 """PBS's scheduling cycle, as its source and measurements on a real server show it."""
 
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
-from softwalltime.simulation.planning import FOREVER
+import numpy as np
+
+from softwalltime.simulation.jobs import Integers
+from softwalltime.simulation.order import best_first
+from softwalltime.simulation.planning import FOREVER, Profile
 from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.queue import RankedQueue
 from softwalltime.simulation.system_state import SystemState
 
 
@@ -23,51 +28,249 @@ class PbsCycle:
 
     A job that starts counts with its waiting value until the end of the cycle.  The promise that is measured is the
     first one.
+
+    During a cycle starts and top jobs only take processors, so a job that does not fit cannot fit later in it.  Once
+    all top jobs are planned, all jobs are therefore tested in one step, and again after each start; those that fail
+    mark their classes as if they had been looked at one by one.
     """
 
     def __init__(self, system: SystemState, policy: Policy) -> None:
         """:param policy: ``depth``, ``strict_ordering``, ``classes_by_value`` and ``guard`` are used."""
         self._system = system
         self._depth = policy.depth if policy.strict_ordering else 0
-        self._by_value = policy.classes_by_value
         self._guard = policy.guard
+        self._classes = JobClasses(system, policy.classes_by_value)
+        self._resorts = system.order is not None and system.order.changes_on_start
+        # The last cycle, where the next one differs only by what was submitted since.
+        self._last: _Cycle | None = None
 
     def discard_plans(self) -> None:
-        """Do nothing: a cycle has no state."""
+        """Classify the waiting jobs anew, because their values have changed."""
+        self._classes.classify(self._system.queue.jobs)
+        self._last = None
 
     def schedule(self, now: int, arrived: int) -> None:
         """Run one cycle."""
-        system, jobs, machine = self._system, self._system.jobs, self._system.machine
+        system = self._system
+        new = system.queue.jobs[len(system.queue.jobs) - arrived :]
+        self._classes.classify(new)
         system.running.correct(now)
-        calendar = machine.calendar(now, system.running.jobs())
-        marked: set[tuple[object, ...]] = set()
-        top_jobs = 0
-        overtaken = False
-        values: Sequence[int] = system.values.waiting
-        ordered = deque(self._system.by_priority(now))
-        while ordered:
-            job = ordered.popleft()
+        if self._last is not None and self._last.is_unaffected(new, now):
+            return
+        cycle = _Cycle(system, self._classes, self._guard, now)
+        self._plan_top_jobs(cycle)
+        if cycle.top_jobs == self._depth:
+            self._backfill(cycle)
+        complete = cycle.top_jobs == self._depth and not cycle.starts and self._guard is None
+        self._last = cycle if complete and system.ranked is not None else None
+
+    def _plan_top_jobs(self, cycle: "_Cycle") -> None:
+        """Start jobs in order and plan those that do not fit, until all top jobs are planned."""
+        sort = cycle.top_jobs < self._depth
+        while sort:
+            sort = False
+            for job in chain.from_iterable(piece.tolist() for piece in self._in_order(cycle.unmarked(), cycle.now)):
+                if cycle.is_marked(job):
+                    continue
+                if cycle.start(job):
+                    if self._resorts:
+                        sort = True
+                        break
+                else:
+                    cycle.plan(job)
+                    if cycle.top_jobs == self._depth:
+                        return
+
+    def _in_order(self, jobs: Integers, now: int) -> Iterable[Integers]:
+        """These jobs, ranked already or not, in the order of the queue."""
+        system = self._system
+        if system.ranked is not None or system.order is None:
+            return [jobs]
+        return best_first(jobs, system.order.priorities(jobs, now))
+
+    def _backfill(self, cycle: "_Cycle") -> None:
+        """Start what fits beside the top jobs."""
+        jobs = self._possible(cycle)
+        while len(jobs):
+            for position in cycle.tried(jobs).tolist():
+                job = int(jobs[position])
+                if cycle.is_marked(job):
+                    continue
+                if cycle.start(job):
+                    break
+                cycle.mark(job)
+            else:
+                return
+            jobs = self._possible(cycle) if self._resorts else cycle.left(jobs, position)
+
+    def _possible(self, cycle: "_Cycle") -> Integers:
+        """The waiting jobs of the classes that have a job that may start, in order."""
+        jobs = cycle.possible()
+        order = self._system.order
+        if self._system.ranked is not None or order is None or not len(jobs):
+            return jobs
+        return order.ranked(jobs, cycle.now)
+
+
+class JobClasses:
+    """The class of each job that has been submitted, as a number.
+
+    ``by_waiting`` holds where values are waiting values, ``by_limit`` where they are walltimes because a top job is
+    late.  They differ only where classes distinguish values.
+    """
+
+    def __init__(self, system: SystemState, by_value: bool) -> None:
+        self._system = system
+        self._by_value = by_value
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self.by_waiting = np.zeros(len(system.jobs), np.int64)
+        self.by_limit = np.zeros(len(system.jobs), np.int64) if by_value else self.by_waiting
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def classify(self, jobs: Sequence[int]) -> None:
+        """Find the classes of jobs with new values."""
+        walltime, machine, waiting = self._system.jobs.walltime, self._system.machine, self._system.values.waiting
+        for job in jobs:
             kind = machine.kind(job)
-            key = (jobs.walltime[job], kind, values[job]) if self._by_value else (jobs.walltime[job], kind)
-            if key in marked:
-                continue
-            seconds = values[job]
-            if machine.fits(job) and calendar.fits(job, now, seconds):
-                system.start(job, now)
-                system.backfilled[job] = overtaken
-                calendar.occupy(job, now, now + seconds)
-                if system.order is not None and system.order.changes_on_start:
-                    left = set(ordered)
-                    ordered = deque(each for each in self._system.by_priority(now) if each in left)
-                continue
-            overtaken = True
-            if top_jobs < self._depth:
-                start = calendar.earliest(job, seconds)
-                if start < FOREVER:
-                    top_jobs += 1
-                    calendar.occupy(job, start, start + seconds)
-                    if system.promise[job] < 0:
-                        system.promise[job] = start
-                    if self._guard is not None and now > system.promise[job] + self._guard:
-                        values = system.values.limit
-            marked.add(key)
+            if self._by_value:
+                self.by_waiting[job] = self._number(walltime[job], kind, waiting[job])
+                self.by_limit[job] = self._number(walltime[job], kind, walltime[job])
+            else:
+                self.by_waiting[job] = self._number(walltime[job], kind)
+
+    def _number(self, *key: object) -> int:
+        return self._numbers.setdefault(key, len(self._numbers))
+
+
+class _Cycle:
+    """The state of one cycle: the plan, the classes that are not runnable, and the values that hold."""
+
+    def __init__(self, system: SystemState, classes: JobClasses, guard: int | None, now: int) -> None:
+        self._system = system
+        self._guard = guard
+        self._classes = classes
+        self._calendar = system.machine.calendar(now, system.running.jobs())
+        self._version = system.running.version
+        self._marked = np.zeros(len(classes), np.bool_)
+        self._class = classes.by_waiting
+        self._values: Sequence[int] = system.values.waiting
+        self._values_array = system.values.waiting_array
+        self._last_top_job = -1
+        self._overtaken = False
+        self.now = now
+        self.top_jobs = self.starts = 0
+
+    def _waiting(self) -> Integers:
+        """The waiting jobs, in order where their ranks are known."""
+        system = self._system
+        return (system.queue if system.ranked is None else system.ranked).array()
+
+    def unmarked(self) -> Integers:
+        """The waiting jobs whose class may be runnable."""
+        jobs = self._waiting()
+        return jobs[~self._marked[self._class[jobs]]]
+
+    def is_marked(self, job: int) -> bool:
+        """Whether the job's class is not runnable."""
+        return bool(self._marked[self._class[job]])
+
+    def mark(self, job: int) -> None:
+        """Mark the job's class as not runnable."""
+        self._marked[self._class[job]] = True
+
+    def start(self, job: int) -> bool:
+        """Start the job if it fits."""
+        system, seconds = self._system, self._values[job]
+        if not system.machine.fits(job) or not self._calendar.fits(job, self.now, seconds):
+            self._overtaken = True
+            return False
+        if not self._overtaken:
+            self._overtaken = self._first() != job
+        system.start(job, self.now)
+        system.backfilled[job] = self._overtaken
+        self._calendar.occupy(job, self.now, self.now + seconds)
+        self.starts += 1
+        return True
+
+    def _first(self) -> int:
+        """The first waiting job."""
+        jobs, order = self._waiting(), self._system.order
+        if self._system.ranked is not None or order is None:
+            return int(jobs[0])
+        return int(jobs[order.priorities(jobs, self.now).argmax()])
+
+    def plan(self, job: int) -> None:
+        """Make a job that does not fit a top job, if it ever fits, and mark its class."""
+        system, seconds = self._system, self._values[job]
+        self.mark(job)
+        start = self._calendar.earliest(job, seconds)
+        if start == FOREVER:
+            return
+        self.top_jobs += 1
+        self._last_top_job = job
+        self._calendar.occupy(job, start, start + seconds)
+        if system.promise[job] < 0:
+            system.promise[job] = start
+        if self._guard is not None and self.now > system.promise[job] + self._guard:
+            self._values, self._values_array = system.values.limit, system.values.limit_array
+            self._class = self._classes.by_limit
+
+    def possible(self) -> Integers:
+        """The waiting jobs of the classes that have a job that may start."""
+        jobs = self._waiting()
+        may_start = self._calendar.candidates(jobs, self._values_array)
+        if not may_start.any():
+            return jobs[:0]
+        classes = self._class[jobs]
+        runnable = np.zeros_like(self._marked)
+        runnable[classes[may_start]] = True
+        runnable &= ~self._marked
+        return jobs[runnable[classes]]
+
+    def tried(self, jobs: Integers) -> Integers:
+        """Positions of the jobs that may start and come before the first of their class that may not.
+
+        :param jobs: waiting jobs in order.
+        """
+        may_start = self._calendar.candidates(jobs, self._values_array)
+        refused = (~may_start).nonzero()[0]
+        if len(refused):
+            classes = self._class[jobs]
+            first = np.full(len(self._marked), len(jobs))
+            # Later assignments replace earlier ones.
+            first[classes[refused[::-1]]] = refused[::-1]
+            may_start &= np.arange(len(jobs)) < first[classes]
+        return may_start.nonzero()[0]
+
+    def left(self, jobs: Integers, position: int) -> Integers:
+        """The jobs behind the one at this position, which started; none before it may start."""
+        self._marked[self._class[jobs[:position]]] = True
+        jobs = jobs[position + 1 :]
+        return jobs[~self._marked[self._class[jobs]]]
+
+    def is_unaffected(self, new: Sequence[int], now: int) -> bool:
+        """Whether a cycle at ``now`` starts and promises nothing more, if these jobs were submitted since.
+
+        This cycle has started no job, planned all its top jobs and marked the classes of all jobs.  While no running
+        job ends and no plan changes, time alone lets no job fit.  A new job counts if it ranks behind all top jobs, no
+        job of its class ranks before it, and it fits.
+        """
+        system, calendar = self._system, self._calendar
+        if system.running.version != self._version or not isinstance(calendar, Profile):
+            return False
+        ranked = system.queue if system.ranked is None else system.ranked
+        waiting = ranked.array()
+        for job in new:
+            if isinstance(ranked, RankedQueue):
+                position = ranked.position(job)
+                if self._last_top_job >= 0 and position < ranked.position(self._last_top_job):
+                    return False
+            else:
+                position = len(waiting) - len(new) + new.index(job)
+            if system.machine.fits(job) and calendar.fits(job, now, self._values[job]):
+                same_class = self._class[waiting[:position]] == self._class[job]
+                if not same_class.any():
+                    return False
+        return True

@@ -4,6 +4,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
+from softwalltime.simulation.jobs import Integers
+
 FOREVER = 1 << 60
 
 
@@ -19,6 +24,12 @@ class Calendar(Protocol):
     def fits(self, job: int, start: int, seconds: int) -> bool:
         """Whether the job fits from ``start``, which is not before now, for that long."""
 
+    def candidates(self, jobs: Integers, values: Integers) -> NDArray[np.bool_]:
+        """Which of these jobs may fit from now on for their value: at least those that do.
+
+        :param values: seconds of each simulated job.
+        """
+
     def occupy(self, job: int, start: int, end: int) -> None:
         """Plan the job for this interval."""
 
@@ -33,15 +44,19 @@ class Profile:
     for ever.  Fewer than none are free where jobs run longer than planned.
     """
 
-    __slots__ = ("_needs", "free", "times")
+    __slots__ = ("_needs", "_sizes", "free", "times")
 
-    def __init__(self, now: int, free: int, ends: Iterable[tuple[int, int]], needs: Sequence[int]) -> None:
+    def __init__(
+        self, now: int, free: int, ends: Iterable[tuple[int, int]], needs: Sequence[int], sizes: Integers | None = None
+    ) -> None:  # fmt: skip
         """
         :param free: processors that are free now.
         :param ends: planned end and job of each running job, by planned end, all after now.
         :param needs: processors of each job.
+        :param sizes: the same as an array, where there is one.
         """
         self._needs = needs
+        self._sizes = sizes
         self.times = [now]
         self.free = [free]
         for end, job in ends:
@@ -72,6 +87,28 @@ class Profile:
         first = bisect_right(self.times, start) - 1
         last = bisect_left(self.times, start + seconds)
         return min(self.free[first:last]) >= need
+
+    def candidates(self, jobs: Integers, values: Integers) -> NDArray[np.bool_]:
+        """Exactly which of these jobs fit from now on for their value."""
+        free = self.free[0]
+        if self._sizes is None:
+            self._sizes = np.array(self._needs, np.int64)
+        found = self._sizes[jobs] <= free
+        small = found.nonzero()[0]
+        if not len(small):
+            return found
+        # Until when as many processors as a job needs stay free, by that number.
+        until = np.full(free + 1, FOREVER)
+        least = free
+        for time, left in zip(self.times, self.free, strict=True):
+            if left < least:
+                until[max(left, -1) + 1 : least + 1] = time
+                least = left
+                if least < 0:
+                    break
+        some = jobs[small]
+        found[small] = values[some] <= until[self._sizes[some]] - self.times[0]
+        return found
 
     def occupy(self, job: int, start: int, end: int) -> None:
         """Plan the job for this interval."""

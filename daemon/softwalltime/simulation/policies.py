@@ -61,6 +61,8 @@ class Policy:
     """Whether PBS's cycle puts jobs with different values in different classes."""
     kill_at_walltime: bool = True
     """Whether jobs end at their walltime at the latest."""
+    kill_at_estimate: bool = False
+    """Whether jobs end at their running value, as set at their start, at the latest."""
     minimum: Annotated[int, Field(ge=1)] = MINIMUM
     """Least value in seconds."""
     exclusive: Exclusive = "walltime"
@@ -78,10 +80,13 @@ class Policy:
         rest = [
             f"{key}={value}"
             for key, value in given.items()
-            if value != default[key] and key not in ("order", "backfill", "kill_at_walltime")
+            if value != default[key] and key not in ("order", "backfill", "kill_at_walltime", "kill_at_estimate")
         ]
-        recorded = [] if self.kill_at_walltime else ["run-as-recorded"]
-        return " ".join([f"{self.order}+{self.backfill}", *rest, *recorded])
+        if self.kill_at_estimate:
+            rest.append("kill-at-estimate")
+        elif not self.kill_at_walltime:
+            rest.append("run-as-recorded")
+        return " ".join([f"{self.order}+{self.backfill}", *rest])
 
     @property
     def contents(self) -> dict[str, str]:

@@ -8,6 +8,10 @@ group, project or queue.  A job starts only if all its pools have enough left.
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+from softwalltime.simulation.jobs import Integers
 from softwalltime.simulation.planning import FOREVER, Profile
 
 Shares = tuple[tuple[int, int], ...]
@@ -174,6 +178,10 @@ class PoolCalendar:
         ):
             return True
         return self._profile(0).fits(job, start, limit)
+
+    def candidates(self, jobs: Integers, values: Integers) -> NDArray[np.bool_]:
+        """All of them: the limits of each job differ."""
+        return np.ones(len(jobs), np.bool_)
 
     def occupy(self, job: int, start: int, end: int) -> None:
         """Plan the job for this interval."""

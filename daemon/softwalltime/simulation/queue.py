@@ -1,6 +1,6 @@
-"""The waiting jobs in order of submission."""
+"""The waiting jobs in order of submission, or in that of a priority that does not change while they wait."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 
 import numpy as np
 
@@ -23,18 +23,24 @@ class WaitingQueue:
 
     def append(self, job: int) -> None:
         """Add a job that was submitted after all that wait."""
+        self._insert(len(self.jobs), job)
+
+    def remove(self, job: int) -> None:
+        """Remove a waiting job."""
+        self._delete(bisect_left(self.jobs, job))
+
+    def _insert(self, position: int, job: int) -> None:
         jobs = self.jobs
-        jobs.append(job)
+        jobs.insert(position, job)
         count = len(jobs)
         if self._kept:
             if count > len(self._buffer):
                 self._buffer = np.concatenate([self._buffer, np.zeros_like(self._buffer)])
-            self._buffer[count - 1] = job
+            self._buffer[position + 1 : count] = self._buffer[position : count - 1]
+            self._buffer[position] = job
 
-    def remove(self, job: int) -> None:
-        """Remove a waiting job."""
+    def _delete(self, position: int) -> None:
         jobs = self.jobs
-        position = bisect_left(jobs, job)
         del jobs[position]
         if self._kept:
             count = len(jobs)
@@ -55,3 +61,34 @@ class WaitingQueue:
         self._buffer[:count] = self.jobs
         self._kept = True
         return self._buffer[:count]
+
+
+class RankedQueue(WaitingQueue):
+    """The waiting jobs by a priority that stays while they wait, the highest first, ties by submission."""
+
+    __slots__ = ("_keys", "_priorities")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._keys: list[float] = []
+        self._priorities: dict[int, float] = {}
+
+    def add(self, job: int, priority: float) -> None:
+        """Add a job that was submitted after all that wait."""
+        position = bisect_right(self._keys, -priority)
+        self._keys.insert(position, -priority)
+        self._priorities[job] = priority
+        self._insert(position, job)
+
+    def remove(self, job: int) -> None:
+        """Remove a waiting job."""
+        position = self.position(job)
+        del self._priorities[job]
+        del self._keys[position]
+        self._delete(position)
+
+    def position(self, job: int) -> int:
+        """Return how many waiting jobs come before this one."""
+        key = -self._priorities[job]
+        first = bisect_left(self._keys, key)
+        return bisect_left(self.jobs, job, first, bisect_right(self._keys, key, first))

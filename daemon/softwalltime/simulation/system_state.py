@@ -5,6 +5,8 @@ from heapq import heappush
 from types import MappingProxyType
 from typing import TypeVar
 
+import numpy as np
+
 from softwalltime.errors import UsageError
 from softwalltime.policy.steering import Steering
 from softwalltime.predictors.base import Predictor
@@ -14,7 +16,7 @@ from softwalltime.simulation.machine import Machine
 from softwalltime.simulation.order import Order
 from softwalltime.simulation.orders import order_of
 from softwalltime.simulation.policies import Policy
-from softwalltime.simulation.queue import WaitingQueue
+from softwalltime.simulation.queue import RankedQueue, WaitingQueue
 from softwalltime.simulation.running import RunningJobs
 from softwalltime.simulation.values import Values
 
@@ -25,13 +27,14 @@ class SystemState:
     """What a discipline reads, and changes by starting jobs; :class:`.engine.Engine` moves it through time.
 
     ``started``, ``promise`` (epoch seconds, -1 for not yet), ``duration`` (seconds) and ``backfilled`` have an entry
-    for each job.  ``ends`` is a heap of end x 2^bits + job (:class:`.running.RunningJobs`).  ``order`` is ``None`` for
-    first come, first served.
+    for each job.  ``queue`` holds the waiting jobs by submission, ``ranked`` by priority, or is ``None`` where that
+    changes while they wait.  ``ends`` is a heap of end x 2^bits + job (:class:`.running.RunningJobs`).  ``order`` is
+    ``None`` for first come, first served.
     """
 
     __slots__ = (
-        "_change_at_start", "_steering", "_usage", "backfilled", "duration", "ends", "jobs", "machine", "order",
-        "promise", "queue", "running", "started", "values",
+        "_change_at_start", "_kill_at_estimate", "_steering", "_usage", "backfilled", "duration", "ends", "jobs",
+        "machine", "order", "promise", "queue", "ranked", "running", "started", "values",
     )  # fmt: skip
 
     def __init__(
@@ -50,6 +53,7 @@ class SystemState:
             self.duration = [min(pair) for pair in zip(jobs.runtime, jobs.walltime, strict=True)]
         else:
             self.duration = list(jobs.runtime)
+        self._kill_at_estimate = policy.kill_at_estimate
         self._steering = None if policy.steer is None else Steering(policy.steer)
         self.values = Values(jobs, policy, self.duration, self._steering, predictors)
         self._change_at_start = self.values.change_at_start
@@ -61,6 +65,9 @@ class SystemState:
         self.running = RunningJobs(count, named(CORRECTIONS, policy.correction, "correction")(estimates))
         self.ends: list[int] = []
         self.order: Order | None = order_of(jobs, self.values, policy)
+        self.ranked: WaitingQueue | None = self.queue
+        if self.order is not None:
+            self.ranked = RankedQueue() if _has_fixed_ranks(self.order) else None
         self._usage = self.order if self.order is not None and self.order.changes_on_start else None
 
     def resume(self, job: int, start: int, value: int, now: int) -> None:
@@ -75,13 +82,31 @@ class SystemState:
         if self._usage is not None:
             self._usage.started(job, now)
 
+    def submit(self, job: int, now: int) -> None:
+        """Let a job wait whose values are known."""
+        self.queue.append(job)
+        if isinstance(self.ranked, RankedQueue) and self.order is not None:
+            self.ranked.add(job, float(self.order.priorities(np.array([job], np.int64), now)[0]))
+
+    def rank_anew(self, now: int) -> None:
+        """Rank the waiting jobs by their values of now."""
+        if isinstance(self.ranked, RankedQueue) and self.order is not None:
+            self.ranked = RankedQueue()
+            jobs = self.queue.array()
+            for job, priority in zip(jobs.tolist(), self.order.priorities(jobs, now).tolist(), strict=True):
+                self.ranked.add(job, priority)
+
     def start(self, job: int, now: int) -> None:
         """Start a waiting job that fits."""
         self.queue.remove(job)
+        if self.ranked is not None and self.ranked is not self.queue:
+            self.ranked.remove(job)
         self.machine.allocate(job)
         self.started[job] = now
         if self._change_at_start:
             self.values.started(job, now)
+        if self._kill_at_estimate:
+            self.duration[job] = min(self.duration[job], self.values.running[job])
         heappush(self.ends, (now + self.duration[job]) << self.running.bits | job)
         self.running.add(job, now + self.values.running[job])
         if self._usage is not None:
@@ -98,10 +123,15 @@ class SystemState:
 
     def by_priority(self, now: int) -> list[int]:
         """Return the waiting jobs, those with the highest priority first, ties by submission."""
-        if self.order is None:
-            return list(self.queue.jobs)
+        if self.order is None or self.ranked is not None:
+            return list((self.queue if self.ranked is None else self.ranked).jobs)
         ranked: list[int] = self.order.ranked(self.queue.array(), now).tolist()
         return ranked
+
+
+def _has_fixed_ranks(order: Order) -> bool:
+    """Whether waiting jobs can be kept sorted."""
+    return order.fixed and not order.changes_on_start
 
 
 def named(table: dict[str, T], name: str, what: str) -> T:

@@ -55,6 +55,8 @@ class Values:
         )
         specs = (policy.waiting, policy.running, policy.ordering)
         made = {spec: predictors[spec] if spec in predictors else make(spec) for spec in specs if spec not in FIXED}
+        # A live value of a running job is a new prediction, also where a start keeps the waiting value.
+        self._live_terms = self._terms._replace(running=policy.running)
         self._sources = sources(made)
         self._restating = {spec: made[spec] for spec in self._sources}
         self._predictors = {spec: each for spec, each in made.items() if spec not in self._sources}
@@ -85,22 +87,22 @@ class Values:
     @property
     def change_at_submission(self) -> bool:
         """Whether :meth:`submitted` must be called, and :meth:`estimate` changes values."""
-        return self._at_submission or self._steering is not None or bool(self._observers)
+        return self._at_submission or self._steering is not None or bool(self._observers or self._fitted)
 
     @property
     def change_at_start(self) -> bool:
         """Whether :meth:`started` must be called."""
-        return self._at_start or bool(self._observers) or (self._same and self.running is not self.waiting)
+        separate = self._same and self.running is not self.waiting
+        return self._at_start or separate or bool(self._observers or self._fitted)
 
     @property
     def learn(self) -> bool:
         """Whether :meth:`ended` must be called."""
-        return bool(self._pupils or self._observers)
+        return bool(self._pupils or self._observers or self._fitted)
 
     def submitted(self, job: int, now: int) -> None:
         """Set the values of a job that is submitted at ``now``."""
-        if self._fitted:
-            self._fit(now)
+        self._fit(now)
         self.estimate(job, now)
         if self._observers:
             self._observe(Submitted(now, self._jobs.completed[job].submission))
@@ -130,8 +132,7 @@ class Values:
 
     def started(self, job: int, now: int) -> None:
         """Set the running value of a job that starts at ``now``."""
-        if self._fitted:
-            self._fit(now)
+        self._fit(now)
         if self._same:
             self.running[job] = self.waiting[job]
         elif self._at_start:
@@ -140,27 +141,30 @@ class Values:
             self._observe(Started(now, self._jobs.completed[job].submission))
 
     def _estimate_running(self, job: int, now: int) -> None:
-        submission, limit = self._jobs.completed[job].submission, self.limit[job]
-        if self._off[job]:
-            return
-        has = self.waiting[job] if self.waiting[job] < limit else None
-        decision = decide(
-            self._terms, Kind.STARTED, submission, has, lambda spec, _: self._predicted(spec, job, now, 0)
-        )  # fmt: skip
-        self.running[job] = decision.soft_walltime or limit
+        if not self._off[job]:
+            value = self._decide_running(self._terms, job, self.waiting[job], now, 0)
+            self.running[job] = value or self.limit[job]
 
     def conditional(self, job: int, now: int, elapsed: int) -> int | None:
-        """The runtime of a job that has run ``elapsed`` seconds, predicted anew; ``None`` without a predictor."""
-        if self._policy.running in FIXED:
+        """The value of a job that has run ``elapsed`` seconds, decided anew as live values are in production.
+
+        ``None`` where nothing would be set: no predictor is asked for running jobs, or the policy gives the job none.
+        """
+        if self._policy.running in FIXED or self._off[job]:
             return None
-        limit = self.limit[job]
-        if self._off[job] or not self._jobs.completed[job].submission.walltime:
-            return limit
-        answer = self._predicted(self._policy.running, job, now, elapsed)
-        return limit if isinstance(answer, ColdStart) else clamped(answer.seconds, limit, self._policy.minimum)
+        return self._decide_running(self._live_terms, job, self.running[job], now, elapsed)
+
+    def _decide_running(self, terms: Terms, job: int, value: int, now: int, elapsed: int) -> int | None:
+        """Decide about a job that starts or runs, with this value now."""
+        has = value if value < self.limit[job] else None
+        submission = self._jobs.completed[job].submission
+        return decide(
+            terms, Kind.STARTED, submission, has, lambda spec, _: self._predicted(spec, job, now, elapsed)
+        ).soft_walltime
 
     def ended(self, job: int, start: int, end: int) -> None:
         """Teach the predictors the job, as it went in this simulation."""
+        self._fit(now=end)
         completed = self._jobs.completed[job]
         if completed.start != start or completed.end != end or completed.runtime != end - start:
             completed = _as_simulated(completed, start, end)
@@ -172,8 +176,8 @@ class Values:
             predictor.learn(completed)
 
     def _fit(self, now: int) -> None:
-        """Fit the predictors that are to be fitted, if it is time to."""
-        if now >= self._next_fit:
+        """Fit the predictors that are to be fitted, if it is time to: before each event, as in a replay."""
+        if self._fitted and now >= self._next_fit:
             self._next_fit = now + min(each.fit_seconds for each in self._fitted)
             for each in self._fitted:
                 each.fit(now)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from softwalltime.accounting.values import size, whole
 from softwalltime.errors import SourceError, UsageError
@@ -283,6 +284,10 @@ class VnodeCalendar:
         if start == self.times[0]:
             self._machine.plan(job, placement)
         return True
+
+    def candidates(self, jobs: Integers, values: Integers) -> NDArray[np.bool_]:
+        """All of them: only placing a job shows whether it fits."""
+        return np.ones(len(jobs), np.bool_)
 
     def occupy(self, job: int, start: int, end: int) -> None:
         """Plan the job for this interval: where it runs, or on the vnodes that :meth:`fits` found last."""

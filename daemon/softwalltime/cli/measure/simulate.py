@@ -62,7 +62,7 @@ class SimulationRun:
 
 def simulate_sources(
     sources: tuple[str, ...], processors: int | None, vnodes: str | None, pbsnodes: Path | None, file: Path | None,
-    run_as_recorded: bool, shake: str | None,
+    run_as_recorded: bool, kill_at_estimate: bool, shake: str | None,
     seeds: tuple[int, ...] | None, by: tuple[str, ...], output: Output, jobs_file: Path | None, keep: Path | None,
     processes: int | None, scheduler: str | None, minimum: int, selection: JobSelection,
     walltimes: dict[str, int], settings: LazySettings, **policy: Any,
@@ -79,7 +79,9 @@ def simulate_sources(
     given = {key: value for key, value in policy.items() if value is not None}
     if "live" in given:
         given["live"] *= 60
-    given |= {"kill_at_walltime": not run_as_recorded, "minimum": minimum}
+    given |= {
+        "kill_at_walltime": not run_as_recorded, "kill_at_estimate": kill_at_estimate, "minimum": minimum,
+    }  # fmt: skip
     if sum(each is not None for each in (processors, vnodes, pbsnodes)) > 1:
         raise UsageError("--processors, --vnodes and --pbsnodes each describe the machine: give one of them")
     machine = vnodes_of(vnodes) if vnodes is not None else read_vnodes(pbsnodes) if pbsnodes is not None else ()
@@ -148,7 +150,7 @@ def _policies(file: Path | None, given: dict[str, Any], machine: tuple[Vnode, ..
         policies = read_policies(file, given)
     else:
         # On a machine of vnodes today's scheduler is PBS's cycle too.
-        shared = ("kill_at_walltime", "minimum", *(("backfill",) if machine else ()))
+        shared = ("kill_at_walltime", "kill_at_estimate", "minimum", *(("backfill",) if machine else ()))
         common = {key: given[key] for key in shared}
         both = (policy_of(common, "the options"), policy_of(given, "the options"))
         policies = {policy.name: policy for policy in both}

@@ -1,0 +1,67 @@
+"""The cost of a backlog under each order and kind of backfilling, as ratios to first come, first served.
+
+``python -m tests.benchmarks backlog``; ``BACKLOG=5000`` changes the number of jobs that wait at one time.
+"""
+
+import os
+import random
+
+from softwalltime.jobs import CompletedJob, Submission
+from softwalltime.simulation.engine import simulate
+from softwalltime.simulation.jobs import Jobs, jobs_of
+from softwalltime.simulation.policies import Policy
+from softwalltime.text_table import table
+
+PROCESSORS = 256
+WALLTIMES = (600, 1800, 3600, 7200, 14_400, 43_200, 86_400)
+FORMULA = "(eligible_time + 3600) / predicted"
+FIXED = "queue_priority * 1000 + ncpus"
+POLICIES = (
+    Policy(),
+    Policy(backfill="sjbf"),
+    *(Policy(order=order) for order in ("sjf", "f1", "xf", "wfp", "unicef", "fairshare")),
+    Policy(order="formula", formula=FIXED),
+    Policy(order="formula", formula=FORMULA),
+    Policy(backfill="pbs"),
+    Policy(backfill="pbs", depth=4),
+    Policy(backfill="pbs", strict_ordering=False),
+    Policy(backfill="pbs", classes_by_value=True, waiting="v3"),
+    Policy(backfill="pbs", order="sjf"),
+    Policy(backfill="pbs", order="xf"),
+    Policy(backfill="pbs", order="fairshare"),
+    Policy(backfill="pbs", order="formula", formula=FORMULA),
+)
+CONSERVATIVE_JOBS = 1000
+"""Conservative backfilling looks at each waiting job in each pass: a shorter backlog."""
+
+
+def main() -> None:
+    """Schedule one backlog under each policy, and a shorter one under conservative backfilling."""
+    count = int(os.environ.get("BACKLOG", "20000"))
+    jobs = backlog(count)
+    rows = []
+    first = 0.0
+    for policy in POLICIES:
+        seconds = simulate(jobs, PROCESSORS, policy).seconds
+        first = first or seconds
+        rows.append([policy.name, f"{seconds:.2f} s", f"{seconds / first:.1f}"])
+    print(table([f"{count:,} jobs on {PROCESSORS} processors", "in the engine", "of fcfs+easy"], rows))
+    seconds = simulate(backlog(CONSERVATIVE_JOBS), PROCESSORS, Policy(backfill="conservative")).seconds
+    print(f"\nconservative, {CONSERVATIVE_JOBS:,} jobs: {seconds:.1f} s")
+
+
+def backlog(count: int) -> Jobs:
+    """Jobs submitted one a second, of powers of two and mostly usual walltimes: nearly all wait at one time."""
+    draw = random.Random(1)
+    records = []
+    for number in range(count):
+        walltime = draw.choice(WALLTIMES) if draw.random() < 0.8 else draw.randrange(300, 86_400)
+        runtime = max(1, int(walltime * draw.random() ** 2))
+        size = min(PROCESSORS, 2 ** int(draw.triangular(0, 9, 1)))
+        submission = Submission(str(number), f"user{draw.randrange(50)}", number, walltime, ncpus=size)
+        records.append(CompletedJob(submission, "", number, number + runtime, runtime, exit_status=0))
+    return jobs_of(records)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""PBS's cycle in its plainest form: each waiting job is looked at in order, in every cycle; slow."""
+
+from collections import deque
+from collections.abc import Sequence
+
+from softwalltime.simulation.planning import FOREVER
+from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.system_state import SystemState
+
+
+class PlainCycle:
+    """A :class:`softwalltime.simulation.backfilling.Discipline` with the rules of :class:`.pbs.PbsCycle`."""
+
+    def __init__(self, system: SystemState, policy: Policy) -> None:
+        self._system = system
+        self._depth = policy.depth if policy.strict_ordering else 0
+        self._by_value = policy.classes_by_value
+        self._guard = policy.guard
+
+    def discard_plans(self) -> None:
+        pass
+
+    def _sorted(self, now: int) -> list[int]:
+        system = self._system
+        if system.order is None:
+            return list(system.queue.jobs)
+        priority = system.order.priorities(system.queue.array(), now).tolist()
+        return [job for _, job in sorted(zip(priority, system.queue.jobs, strict=True), key=lambda pair: -pair[0])]
+
+    def schedule(self, now: int, arrived: int) -> None:
+        system, jobs, machine = self._system, self._system.jobs, self._system.machine
+        system.running.correct(now)
+        calendar = machine.calendar(now, system.running.jobs())
+        marked: set[tuple[object, ...]] = set()
+        top_jobs = 0
+        overtaken = False
+        values: Sequence[int] = system.values.waiting
+        ordered = deque(self._sorted(now))
+        while ordered:
+            job = ordered.popleft()
+            kind = machine.kind(job)
+            key = (jobs.walltime[job], kind, values[job]) if self._by_value else (jobs.walltime[job], kind)
+            if key in marked:
+                continue
+            seconds = values[job]
+            if machine.fits(job) and calendar.fits(job, now, seconds):
+                system.start(job, now)
+                system.backfilled[job] = overtaken
+                calendar.occupy(job, now, now + seconds)
+                if system.order is not None and system.order.changes_on_start:
+                    left = set(ordered)
+                    ordered = deque(other for other in self._sorted(now) if other in left)
+                continue
+            overtaken = True
+            if top_jobs < self._depth:
+                start = calendar.earliest(job, seconds)
+                if start < FOREVER:
+                    top_jobs += 1
+                    calendar.occupy(job, start, start + seconds)
+                    if system.promise[job] < 0:
+                        system.promise[job] = start
+                    if self._guard is not None and now > system.promise[job] + self._guard:
+                        values = system.values.limit
+            marked.add(key)

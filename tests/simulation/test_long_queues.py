@@ -1,0 +1,87 @@
+"""Queues that are never looked at job by job give the schedules of ones that are, job for job."""
+
+from itertools import chain
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from softwalltime.simulation import order as order_module
+from softwalltime.simulation.backfilling import DISCIPLINES
+from softwalltime.simulation.engine import ScheduleOutcome, simulate
+from softwalltime.simulation.jobs import Jobs, jobs_of
+from softwalltime.simulation.names import ORDERS
+from softwalltime.simulation.order import best_first
+from softwalltime.simulation.policies import Policy
+from tests.samples import job
+from tests.simulation.plain_cycle import PlainCycle
+
+FORMULAS = ("ncpus * 10 - walltime", "(eligible_time + 5) / predicted", "soft_walltime - queue_priority")
+VALUES = st.sampled_from(["walltime", "v1", "factor:0.4", "runtime"])
+
+
+@st.composite
+def backlogs(draw: st.DrawFn) -> tuple[Jobs, int]:
+    """Many jobs at few instants, of few sizes and walltimes, so that classes have several jobs."""
+    machine = draw(st.integers(2, 8))
+    fields = st.tuples(
+        st.sampled_from("abc"), st.sampled_from([0, 0, 1, 7, 20]), st.sampled_from([3, 6, 9]), st.integers(1, 11),
+        st.integers(1, machine),
+    )  # fmt: skip
+    records = [
+        job(user, submitted=submitted, walltime=walltime, runtime=runtime, ncpus=ncpus)
+        for user, submitted, walltime, runtime, ncpus in draw(st.lists(fields, min_size=5, max_size=40))
+    ]
+    return jobs_of(records), machine
+
+
+@st.composite
+def policies(draw: st.DrawFn, backfill: str) -> Policy:
+    order = draw(st.sampled_from(ORDERS))
+    return Policy(
+        order=order, formula=draw(st.sampled_from(FORMULAS)) if order == "formula" else "", backfill=backfill,
+        waiting=draw(VALUES), running=draw(VALUES), ordering=draw(VALUES), minimum=1,
+        depth=draw(st.integers(1, 4)) if backfill == "pbs" else 1,
+        strict_ordering=draw(st.booleans()), classes_by_value=draw(st.booleans()),
+        guard=draw(st.none() | st.integers(0, 5)), live=draw(st.none() | st.integers(1, 9)),
+        kill_at_walltime=draw(st.booleans()),
+    )  # fmt: skip
+
+
+def assert_equal(found: ScheduleOutcome, expected: ScheduleOutcome) -> None:
+    for column in ("start", "promise", "backfilled", "extensions", "waiting"):
+        assert getattr(found, column).tolist() == getattr(expected, column).tolist(), column
+
+
+@given(workload=backlogs(), policy=policies("pbs"))
+@settings(deadline=None, max_examples=300)
+def test_the_cycle_of_pbs_is_the_plain_one(workload: tuple[Jobs, int], policy: Policy) -> None:
+    found = simulate(*workload, policy)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(DISCIPLINES, "pbs", PlainCycle)
+        expected = simulate(*workload, policy)
+    assert_equal(found, expected)
+
+
+@pytest.mark.parametrize("backfill", ["none", "easy", "sjbf"])
+@given(data=st.data(), workload=backlogs())
+@settings(deadline=None, max_examples=60)
+def test_a_ranked_queue_gives_the_schedule_of_sorting_at_each_pass(
+    backfill: str, data: st.DataObject, workload: tuple[Jobs, int]
+) -> None:
+    policy = data.draw(policies(backfill))
+    found = simulate(*workload, policy)
+    with pytest.MonkeyPatch.context() as patch:
+        # No order is fixed, and pieces of candidates are as short as can be.
+        patch.setattr("softwalltime.simulation.system_state._has_fixed_ranks", lambda order: False)
+        patch.setattr(order_module, "CHUNK", 1)
+        expected = simulate(*workload, policy)
+    assert_equal(found, expected)
+
+
+@given(priorities=st.lists(st.sampled_from([-1.0, 0.0, 0.5, 2.0, float("inf")]), max_size=400))
+def test_sorted_pieces_are_the_sorted_jobs(priorities: list[float]) -> None:
+    jobs = np.arange(len(priorities))
+    found = list(chain.from_iterable(piece.tolist() for piece in best_first(jobs, np.array(priorities))))
+    assert found == sorted(jobs.tolist(), key=lambda each: -priorities[each])
