@@ -113,8 +113,8 @@ class Replayed:
 class Simulated:
     """A simulated schedule.
 
-    The arrays have one entry for each simulated job, in order of submission: ``submitted`` and ``starts`` in epoch
-    seconds, ``waits`` in seconds.  ``left_out`` counts the jobs that cannot be simulated, by reason.  ``metrics`` are
+    The arrays and ``job_ids`` have one entry for each simulated job, in order of submission: ``submitted`` and
+    ``starts`` in epoch seconds, ``waits`` in seconds.  ``left_out`` counts the jobs that cannot be simulated, by reason.  ``metrics`` are
     of the jobs with a walltime, which used ``scored_share`` of the processor time; the others only hold processors.
     """
 
@@ -125,7 +125,8 @@ class Simulated:
     starts: NDArray[np.int64]
     waits: NDArray[np.int64]
     left_out: dict[str, int]
-    scored_share: float = 1.0
+    scored_share: float
+    job_ids: tuple[str, ...]
 
 
 def read_jobs(*paths: str | PathLike[str]) -> JobColumns:
@@ -255,8 +256,9 @@ def simulate(
     metrics = replace(measure(fitting, outcome, size), jobs_per_second=None)
     submitted = np.array(fitting.submitted, np.int64)
     return Simulated(
-        chosen, size, metrics, submitted, outcome.start, waits(fitting, outcome), left_out, fitting.scored_share()
-    )
+        chosen, size, metrics, submitted, outcome.start, waits(fitting, outcome), left_out, fitting.scored_share(),
+        tuple(fitting.completed.values("job_id")),
+    )  # fmt: skip
 
 
 def _with_walltimes(

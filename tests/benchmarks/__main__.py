@@ -3,6 +3,7 @@
 import sys
 
 from tests.benchmarks import (
+    bench_attacks,
     bench_attention,
     bench_attributes,
     bench_backlog,
@@ -33,6 +34,7 @@ from tests.benchmarks import (
 )
 
 BENCHMARKS = {
+    "attacks": bench_attacks.main,
     "attention": bench_attention.main,
     "attributes": bench_attributes.main,
     "backlog": bench_backlog.main,

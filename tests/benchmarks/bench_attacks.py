@@ -19,16 +19,18 @@ from statistics import mean
 
 from softwalltime.api import read_jobs, simulate
 from softwalltime.jobs import CompletedJob
-from softwalltime.simulation.policies import Policy, read_policies
+from softwalltime.policy.presets import PresetName
+from softwalltime.reports.presets import preset_policy
+from softwalltime.simulation.policies import Policy
 from softwalltime.text_table import table
-from tests.samples import ROOT, TRACES
+from tests.samples import TRACES
 
 HOUR = 3600
 ATTACKERS = 12
 FAKE_RUNTIME_S = 2
 LEAD_S = 24 * HOUR
 """Seconds from the fakes' submission to that of the real job."""
-PRESETS = ("safe", "balanced", "order")
+PRESETS: tuple[PresetName, ...] = ("safe", "balanced", "order")
 JOBS = 6000
 
 
@@ -86,7 +88,7 @@ def targets(jobs: Sequence[CompletedJob]) -> list[CompletedJob]:
 def attacked(jobs: Iterable[CompletedJob], chosen: Sequence[CompletedJob], attack: Attack) -> list[CompletedJob]:
     """Return the jobs with the fakes of each attacker; fakes have job ids that begin with "fake"."""
     ids = {job.submission.job_id for job in chosen}
-    found = []
+    jobs_of_attack = []
     for job in jobs:
         submission = job.submission
         if submission.job_id in ids:
@@ -100,18 +102,15 @@ def attacked(jobs: Iterable[CompletedJob], chosen: Sequence[CompletedJob], attac
             job = replace(job, submission=submission)
             begin = submission.submitted - LEAD_S
             for number in range(attack.fakes):
+                start = begin + number
                 fake = replace(
-                    submission, job_id=f"fake{number}.{submission.job_id}", submitted=begin + number,
-                    ncpus=attack.processors or submission.ncpus, etime=None,
-                ) if hasattr(submission, "etime") else replace(
-                    submission, job_id=f"fake{number}.{submission.job_id}", submitted=begin + number,
+                    submission, job_id=f"fake{number}.{submission.job_id}", submitted=start,
                     ncpus=attack.processors or submission.ncpus,
                 )  # fmt: skip
-                start = begin + number
-                found.append(replace(job, submission=fake, start=start, end=start + FAKE_RUNTIME_S,
-                                     runtime=FAKE_RUNTIME_S))  # fmt: skip
-        found.append(job)
-    return found
+                end = start + FAKE_RUNTIME_S
+                jobs_of_attack.append(replace(job, submission=fake, start=start, end=end, runtime=FAKE_RUNTIME_S))
+        jobs_of_attack.append(job)
+    return jobs_of_attack
 
 
 def schedule(jobs: Sequence[CompletedJob], processors: int, policy: Policy) -> dict[str, tuple[int, int]]:
@@ -140,34 +139,32 @@ def gains(
     ids = [job.submission.job_id for job in chosen]
     honest = schedule(jobs, processors, policy)
     before = [overtaken(honest, job_id) for job_id in ids]
-    found = {}
+    bought = {}
     for attack in attacks:
         starts = schedule(attacked(jobs, chosen, attack), processors, policy)
         places = mean(overtaken(starts, job_id) - was for job_id, was in zip(ids, before, strict=True))
         waits = [mean(which[job_id][1] - which[job_id][0] for job_id in ids) for which in (honest, starts)]
-        found[attack] = Gain(places, *waits)
-    return found
+        bought[attack] = Gain(places, *waits)
+    return bought
+
+
+def cell(gain: Gain) -> str:
+    """Return places and hours gained; a negative wait is a gain."""
+    return f"{gain.places:+.1f}; {(gain.attacking - gain.honest) / HOUR:+.1f} h"
 
 
 def main() -> None:
     """Print the table."""
-    count = int(os.environ.get("SOFTWALLTIME_BENCH_JOBS", str(JOBS)))
     trace = TRACES / "KTH-SP2-1996-unfiltered.swf.gz"
     if not trace.exists():
         print(f"not measured: no {trace}")
         return
+    count = int(os.environ.get("SOFTWALLTIME_BENCH_JOBS", str(JOBS)))
     jobs = sorted(read_jobs(trace), key=lambda job: job.submission.submitted)[:count]
-    policies = read_policies(ROOT / "deploy" / "policies.toml")
-    columns = {name: gains(jobs, 100, policies[name], ATTACKS) for name in PRESETS}
-    honest = ", ".join(f"{name} {next(iter(found.values())).honest / HOUR:.1f} h" for name, found in columns.items())
-    print(
-        f"KTH-SP2, first {count} jobs, {len(targets(jobs))} attackers; mean wait of their jobs without fakes: {honest}\n"
-    )
-    rows = [
-        [str(attack), *(f"{found[attack].places:+.1f}; {(found[attack].attacking - found[attack].honest) / HOUR:+.1f} h"
-                        for found in columns.values())]
-        for attack in ATTACKS
-    ]  # fmt: skip
+    bought = {name: gains(jobs, 100, preset_policy(name), ATTACKS) for name in PRESETS}
+    waits = ", ".join(f"{name} {next(iter(of.values())).honest / HOUR:.1f} h" for name, of in bought.items())
+    print(f"KTH-SP2, first {count:,} jobs; {len(targets(jobs))} attackers, whose jobs wait without fakes: {waits}")
+    rows = [[str(attack), *(cell(of[attack]) for of in bought.values())] for attack in ATTACKS]
     print(table(["attack", *(f"{name}: places; wait" for name in PRESETS)], rows))
 
 

@@ -163,7 +163,13 @@ def compare(
         for name in ("safe", "balanced", "order"):
             output.paragraph(f"{name}: {PRESETS[name].summary}")
     run = SimulationRun(
-        processors, shake=SUITABLE, seeds=seeds, output=output, keep=keep, processes=processes, selection=selection,
+        processors,
+        shake=SUITABLE,
+        seeds=seeds,
+        output=output,
+        keep=keep,
+        processes=processes,
+        selection=selection,
         walltimes=walltimes,
     )
     return simulate_policies(sources, preset_policies(minimum, baseline), run, settings)
