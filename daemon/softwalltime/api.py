@@ -114,8 +114,9 @@ class Simulated:
     """A simulated schedule.
 
     The arrays and ``job_ids`` have one entry for each simulated job, in order of submission: ``submitted`` and
-    ``starts`` in epoch seconds, ``waits`` in seconds.  ``left_out`` counts the jobs that cannot be simulated, by reason.  ``metrics`` are
-    of the jobs with a walltime, which used ``scored_share`` of the processor time; the others only hold processors.
+    ``starts`` in epoch seconds, ``waits`` in seconds.  ``left_out`` counts the jobs that cannot be simulated, by
+    reason.  ``metrics`` are of the jobs with a walltime, which used ``scored_share`` of the processor time; the others
+    only hold processors.
     """
 
     policy: Policy
