@@ -1,11 +1,16 @@
 """The figures on gaming in deploy/SECURITY.md are the benchmark's."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from softwalltime.jobs import Prediction, Submission
 from softwalltime.predictors.registry import make
+from softwalltime.reports.presets import preset_policy
+from softwalltime.workloads.synthetic import generate
+from tests.benchmarks.bench_attacks import Attack, gains
 from tests.benchmarks.bench_gaming import HONEST, OTHER, gamed, main
 from tests.samples import ROOT, job
 
@@ -61,3 +66,18 @@ def test_without_a_bound_ten_fakes_are_enough() -> None:
         assert isinstance(prediction, Prediction)
         seconds[spec] = prediction.seconds
     assert list(seconds.values()) == [2, 9000]
+
+
+def test_ten_fakes_buy_no_more_than_a_place_under_the_presets() -> None:
+    """The table in deploy/SECURITY.md in small: a synthetic workload in PBS's cycle, with eight attackers."""
+    jobs = [job for job in generate(2500, seed=5, users=12, processors=64) if job.submission.walltime]
+    attack = Attack(10, project=True, walltime=True)
+    balanced = preset_policy("balanced")
+    unbounded = replace(balanced, ordering=balanced.ordering.replace(",bound=8", ""))
+    policies = {"safe": preset_policy("safe"), "balanced": balanced, "unbounded": unbounded}
+    bought = {name: gains(jobs, 64, policy, [attack])[attack] for name, policy in policies.items()}
+    assert bought["safe"].places == 0
+    assert bought["safe"].attacking == bought["safe"].honest
+    assert bought["balanced"].places <= 1
+    assert bought["unbounded"].places > 4
+    assert bought["balanced"].attacking > 1.5 * bought["unbounded"].attacking
