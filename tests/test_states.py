@@ -1,9 +1,7 @@
-"""How a job ended, by PBS's codes; and the rule that the migration applied to jobs stored before is the same."""
+"""How a job ended, by PBS's codes."""
 
 import pytest
-from sqlalchemy import Connection, text
 
-from softwalltime import resources
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.states import TEACHING, State, state_of
@@ -50,24 +48,3 @@ def test_recorded_jobs_have_the_states_that_they_were_made_to_have() -> None:
 
 def test_what_teaches_is_a_fact_or_a_lower_bound() -> None:
     assert set(State) - TEACHING == {State.RERUN, State.NOT_STARTED}
-
-
-@pytest.mark.postgres
-def test_the_migration_gives_jobs_stored_before_it_the_same_states(connection: Connection) -> None:
-    migration = (resources.migrations() / "versions" / "0003_states.py").read_text(encoding="utf-8")
-    expression = migration.split("SET state = ")[1].split('"""')[0]
-    cases = [
-        (code, runtime, walltime, start)
-        for code in (None, *range(-40, 4), 137, 255, 256, 265, 267, 271)
-        for runtime, walltime in ((0, 100), (99, 100), (100, 100), (100, 0), (5, None))
-        for start in (None, 1)
-    ]
-    query = text(f"""
-        SELECT ({expression})::text
-        FROM (
-            SELECT CAST(:code AS int), CAST(:runtime AS bigint), CAST(:walltime AS bigint), CAST(:start AS bigint)
-        ) AS job(exit_status, runtime, walltime, start_time)
-    """)
-    for code, runtime, walltime, start in cases:
-        values = {"code": code, "runtime": runtime, "walltime": walltime, "start": start}
-        assert connection.execute(query, values).scalar_one() == state_of(code, runtime, walltime, start), values

@@ -10,14 +10,15 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator
+from datetime import UTC
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine
 
+from softwalltime.accounting.writer import as_pbs, write_logs
 from softwalltime.emulation.pbs.events import Site, altered, postqueued, started
 from softwalltime.emulation.pbs.hook import HookScript, restart_interpreter
-from softwalltime.store.engine import connect
 from tests.samples import ROOT, job
 from tests.service.running import Daemon
 from tests.store.stored import add_jobs
@@ -89,12 +90,11 @@ def test_the_old_hook_goes_on_with_the_new_daemon(old: Path, new_daemon: Daemon)
 def test_the_new_hook_goes_on_with_the_old_daemon(old: Path, tmp_path: Path, empty_database: str) -> None:
     daemon = Daemon(tmp_path, empty_database, POLICY)
     daemon.environment = {"PYTHONPATH": str(old / "daemon")}
-    upgrade = [sys.executable, "-m", "softwalltime", "db", "upgrade", "--config", str(daemon.config)]
-    subprocess.run(upgrade, check=True, capture_output=True, env={**daemon.environment})
-    engine = connect(empty_database)
-    with engine.begin() as connection:
-        add_jobs(connection, HISTORY)
-    engine.dispose()
+    history = tmp_path / "history"
+    write_logs([as_pbs(job, "srv") for job in HISTORY], history, UTC)
+    for arguments in (["db", "upgrade"], ["ingest", str(history)]):
+        command = [sys.executable, "-m", "softwalltime", *arguments, "--config", str(daemon.config)]
+        subprocess.run(command, check=True, capture_output=True, env={**daemon.environment})
     try:
         daemon.start()
         assert "preset" not in daemon.status()["policy"], "it is the old one"

@@ -44,7 +44,7 @@ def compare(
 
     :param at_start: compare the soft walltimes from the start on too; not for the policy ``keep``, under which these
         are what the hook had set before.
-    :param ordering: the ordering values of the fast replay.  During a fault the hook sets the walltime, or none.
+    :param ordering: the ordering values of the fast replay.  During a fault the hook sets none.
     """
     replayed = result.replayed
     different, lost = _differing(replayed.soft_walltimes, fast.soft_walltimes, result.disturbed)
@@ -54,7 +54,7 @@ def compare(
         shown += _shown(workload, later, replayed.at_start, fast.at_start, " at its start")
         different, lost = different + later, lost + lost_later
     if ordering is not None:
-        order, lost_order = _differing(result.ordering, ordering, result.disturbed, fallback=workload.walltime)
+        order, lost_order = _differing(result.ordering, ordering, result.disturbed)
         shown += _shown(workload, order, result.ordering, ordering, " as ordering value")
         different, lost = different + order, lost + lost_order
     sound = not different and result.accepted == result.events and not result.invalid
@@ -62,15 +62,11 @@ def compare(
 
 
 def _differing(
-    found: Integers,
-    expected: Integers,
-    disturbed: Flags,
-    compared: Flags | bool = True,
-    fallback: Integers | int = -1,
+    found: Integers, expected: Integers, disturbed: Flags, compared: Flags | bool = True
 ) -> tuple[list[int], int]:
-    """Return the jobs that differ without a fault, and the number of soft walltimes lost by a fault."""
+    """Return the jobs that differ without a fault, and the number of values lost by a fault."""
     unequal = (found != expected) & compared
-    lost = unequal & disturbed & ((found < 0) | (found == fallback))
+    lost = unequal & disturbed & (found < 0)
     return np.flatnonzero(unequal & ~lost).tolist(), int(lost.sum())
 
 

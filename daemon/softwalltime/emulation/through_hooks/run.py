@@ -20,7 +20,7 @@ from softwalltime.emulation.through_hooks.daemon import Daemon
 from softwalltime.emulation.through_hooks.environment import IMPLEMENTATION, environment_restored
 from softwalltime.emulation.through_hooks.faults import FaultInjector, FaultInterval, plan
 from softwalltime.emulation.through_hooks.log_writer import LogWriter
-from softwalltime.emulation.through_hooks.server import ORDERED, TIMEOUTS, EmulatedServer
+from softwalltime.emulation.through_hooks.server import TIMEOUTS, WARNED, EmulatedServer
 from softwalltime.emulation.through_hooks.store import OpenPostgres, Store
 from softwalltime.emulation.through_hooks.timeline import Timeline
 from softwalltime.errors import SourceError
@@ -237,9 +237,9 @@ def _quiet() -> Iterator[None]:
     restart_interpreter()
     gc.freeze()
     try:
-        with environment_restored(TIMEOUTS, ORDERED, IMPLEMENTATION):
+        with environment_restored(TIMEOUTS, WARNED, IMPLEMENTATION):
             os.environ.pop(TIMEOUTS, None)
-            os.environ.pop(ORDERED, None)
+            os.environ.pop(WARNED, None)
             yield
     finally:
         gc.unfreeze()
