@@ -10,7 +10,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from softwalltime.events import Ended, Event, Kind, Started, Submitted
+from softwalltime.drive import PredictorDriver
+from softwalltime.events import Ended, Kind, Started, Submitted
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.policy.decide import decide
 from softwalltime.policy.site import KEEP, Terms
@@ -59,12 +60,9 @@ class Values:
         self._live_terms = self._terms._replace(running=policy.running)
         self._sources = sources(made)
         self._restating = {spec: made[spec] for spec in self._sources}
-        self._predictors = {spec: each for spec, each in made.items() if spec not in self._sources}
-        self._pupils = [each for each in self._predictors.values() if each.history != NOTHING]
-        self._observers = [each for each in self._predictors.values() if each.observes]
-        self._fitted = [each for each in self._predictors.values() if each.fits]
-        self._next_fit = 0
-        self._at_submission = policy.waiting in made or policy.ordering in made
+        driver = PredictorDriver({spec: made[spec] for spec in made if spec not in self._sources})
+        self._driver = driver
+        events = driver.observes or driver.fits
         self._at_start = not self._same and policy.running in made
         users, queues = frozenset(policy.off_users), frozenset(policy.off_queues)
         self._off = (
@@ -78,34 +76,22 @@ class Values:
         # Live re-estimation changes the two apart from each other.
         shared = self._same and policy.live is None
         self.running = self.waiting if shared else self._fixed(policy.running)
+        self.change_at_submission = policy.waiting in made or policy.ordering in made or steering is not None or events
+        """Whether :meth:`submitted` must be called, and :meth:`estimate` changes values."""
+        self.change_at_start = self._at_start or (self._same and not shared) or events
+        """Whether :meth:`started` must be called."""
+        self.learn = events or any(predictor.history != NOTHING for predictor in driver.predictors.values())
+        """Whether :meth:`ended` must be called."""
         self.waiting_array = np.array(self.waiting, np.int64)
         known: Sequence[int] = jobs.walltime
         if policy.ordering in (RUNTIME, SOFT_WALLTIME):
             known = self._unless_off(self._runtimes() if policy.ordering == RUNTIME else self._soft_walltimes())
         self.ordering = np.maximum(np.minimum(np.array(known, np.float64), self.limit_array), 1.0)
 
-    @property
-    def change_at_submission(self) -> bool:
-        """Whether :meth:`submitted` must be called, and :meth:`estimate` changes values."""
-        return self._at_submission or self._steering is not None or bool(self._observers or self._fitted)
-
-    @property
-    def change_at_start(self) -> bool:
-        """Whether :meth:`started` must be called."""
-        separate = self._same and self.running is not self.waiting
-        return self._at_start or separate or bool(self._observers or self._fitted)
-
-    @property
-    def learn(self) -> bool:
-        """Whether :meth:`ended` must be called."""
-        return bool(self._pupils or self._observers or self._fitted)
-
     def submitted(self, job: int, now: int) -> None:
         """Set the values of a job that is submitted at ``now``."""
-        self._fit(now)
-        self.estimate(job, now)
-        if self._observers:
-            self._observe(Submitted(now, self._jobs.completed[job].submission))
+        event = Submitted(now, self._jobs.completed[job].submission) if self._driver.observes else None
+        self._driver.step(now, self.estimate, event, None, job, now)
 
     def estimate(self, job: int, now: int) -> None:
         """Set the job's waiting and ordering values as known at ``now``."""
@@ -132,16 +118,13 @@ class Values:
 
     def started(self, job: int, now: int) -> None:
         """Set the running value of a job that starts at ``now``."""
-        self._fit(now)
-        if self._same:
-            self.running[job] = self.waiting[job]
-        elif self._at_start:
-            self._estimate_running(job, now)
-        if self._observers:
-            self._observe(Started(now, self._jobs.completed[job].submission))
+        event = Started(now, self._jobs.completed[job].submission) if self._driver.observes else None
+        self._driver.step(now, self._estimate_running, event, None, job, now)
 
     def _estimate_running(self, job: int, now: int) -> None:
-        if not self._off[job]:
+        if self._same:
+            self.running[job] = self.waiting[job]
+        elif self._at_start and not self._off[job]:
             value = self._decide_running(self._terms, job, self.waiting[job], now, 0)
             self.running[job] = value or self.limit[job]
 
@@ -164,27 +147,11 @@ class Values:
 
     def ended(self, job: int, start: int, end: int) -> None:
         """Teach the predictors the job, as it went in this simulation."""
-        self._fit(now=end)
         completed = self._jobs.completed[job]
         if completed.start != start or completed.end != end or completed.runtime != end - start:
             completed = _as_simulated(completed, start, end)
-        if self._observers:
-            self._observe(Ended(end, completed))
-        if not self._jobs.teaches[job]:
-            return
-        for predictor in self._pupils:
-            predictor.learn(completed)
-
-    def _fit(self, now: int) -> None:
-        """Fit the predictors that are to be fitted, if it is time to: before each event, as in a replay."""
-        if self._fitted and now >= self._next_fit:
-            self._next_fit = now + min(each.fit_seconds for each in self._fitted)
-            for each in self._fitted:
-                each.fit(now)
-
-    def _observe(self, event: Event) -> None:
-        for predictor in self._observers:
-            predictor.observe(event)
+        event = Ended(end, completed) if self._driver.observes else None
+        self._driver.step(end, event=event, job=completed if self._jobs.teaches[job] else None)
 
     def _fixed(self, spec: str) -> list[int]:
         """The values of a specification that needs no predictor; the walltimes for one that does."""
@@ -223,7 +190,7 @@ class Values:
         source = self._sources.get(spec)
         if source is not None:
             return self._restate(spec, self._predicted(source, job, now, elapsed), elapsed)
-        return self._predictors[spec].predict(self._jobs.completed[job].submission, now, elapsed)
+        return self._driver.predict(spec, self._jobs.completed[job].submission, now, elapsed)
 
     def _restate(self, spec: str, answer: Prediction | ColdStart, elapsed: int) -> Prediction | ColdStart:
         return answer if isinstance(answer, ColdStart) else self._restating[spec].restate(answer, elapsed)
