@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from softwalltime.drive import PredictorDriver
-from softwalltime.jobs import Prediction
+from softwalltime.policy.clamp import soft_walltime
 from softwalltime.predictors.base import Predictor
 from softwalltime.simulation.engine import ScheduleOutcome, simulate
 from softwalltime.simulation.jobs import Integers, Jobs
@@ -74,9 +74,8 @@ def predicted_runtimes(
             limit = jobs.walltime[job]
             if predictor is None:
                 return limit
-            answer = driver.predict("", completed[job].submission, now, elapsed)
-            seconds = answer.seconds if isinstance(answer, Prediction) else float(limit)
-            value = min(max(int(np.ceil(seconds)), minimum), limit) if seconds < limit else limit
+            submission = completed[job].submission
+            value = soft_walltime(driver.predict("", submission, now, elapsed), submission, minimum) or limit
             return min(limit, value * (elapsed // value + 1))
 
         remaining = []

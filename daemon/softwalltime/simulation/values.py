@@ -3,7 +3,6 @@
 This module is the only one of the simulator that asks predictors and teaches them.
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -32,7 +31,8 @@ class Values:
     fixed at submission; a running value at the start, but where it has the specification of the waiting value it is
     the waiting value.  ``waiting_array`` and ``limit_array`` are the waiting values and the walltimes as arrays.
 
-    Where a predictor is asked, the value is what :func:`~softwalltime.policy.decide.decide` would set in production.
+    Each value is what :func:`~softwalltime.policy.decide.decide` would set in production for the prediction, the
+    runtime or the recorded soft walltime.
     """
 
     def __init__(
@@ -72,21 +72,28 @@ class Values:
         )
         self.limit = jobs.walltime
         self.limit_array = np.array(jobs.walltime, np.int64)
-        self.waiting = self._fixed(policy.waiting)
         # Live re-estimation changes the two apart from each other.
         shared = self._same and policy.live is None
-        self.running = self.waiting if shared else self._fixed(policy.running)
         self.change_at_submission = policy.waiting in made or policy.ordering in made or steering is not None or events
         """Whether :meth:`submitted` must be called, and :meth:`estimate` changes values."""
         self.change_at_start = self._at_start or (self._same and not shared) or events
         """Whether :meth:`started` must be called."""
         self.learn = events or any(predictor.history != NOTHING for predictor in driver.predictors.values())
         """Whether :meth:`ended` must be called."""
-        self.waiting_array = np.array(self.waiting, np.int64)
-        known: Sequence[int] = jobs.walltime
-        if policy.ordering in (RUNTIME, SOFT_WALLTIME):
-            known = self._unless_off(self._runtimes() if policy.ordering == RUNTIME else self._soft_walltimes())
-        self.ordering = np.maximum(np.minimum(np.array(known, np.float64), self.limit_array), 1.0)
+        self.waiting = list(self.limit)
+        self.waiting_array = self.limit_array.copy()
+        self.ordering = np.maximum(self.limit_array, 1.0)
+        # Without predictors the values are known now, and do not change at submission.
+        known = (RUNTIME, SOFT_WALLTIME)
+        if not self.change_at_submission and (policy.waiting in known or policy.ordering in known):
+            for job in range(len(jobs)):
+                self.estimate(job, 0)
+        self.running = self.waiting if shared else list(self.waiting if self._same else self.limit)
+        if policy.running in known and not self._same:
+            for job in range(len(jobs)):
+                if not self._off[job]:
+                    value = self._decide_running(self._live_terms, job, self.limit[job], 0, 0)
+                    self.running[job] = value or self.limit[job]
 
     def submitted(self, job: int, now: int) -> None:
         """Set the values of a job that is submitted at ``now``."""
@@ -153,31 +160,6 @@ class Values:
         event = Ended(end, completed) if self._driver.observes else None
         self._driver.step(end, event=event, job=completed if self._jobs.teaches[job] else None)
 
-    def _fixed(self, spec: str) -> list[int]:
-        """The values of a specification that needs no predictor; the walltimes for one that does."""
-        if spec not in (RUNTIME, SOFT_WALLTIME):
-            return list(self.limit)
-        minimum = self._policy.minimum
-        known = self._unless_off(self._runtimes() if spec == RUNTIME else self._soft_walltimes())
-        return [clamped(seconds, limit, minimum) for seconds, limit in zip(known, self.limit, strict=True)]
-
-    def _runtimes(self) -> list[int]:
-        """The runtimes; the limit of a job without a walltime, which gets no soft walltime."""
-        scored = self._jobs.scored.tolist()
-        return [
-            known if limited else limit
-            for known, limit, limited in zip(self._duration, self.limit, scored, strict=True)
-        ]
-
-    def _soft_walltimes(self) -> list[int]:
-        """The recorded soft walltimes, the walltime of a job without one."""
-        records = self._jobs.completed
-        return [record.soft_walltime or limit for record, limit in zip(records, self.limit, strict=True)]
-
-    def _unless_off(self, seconds: Sequence[int]) -> list[int]:
-        """The seconds of each job, its walltime where no value is set."""
-        return [limit if off else known for known, limit, off in zip(seconds, self.limit, self._off, strict=True)]
-
     def _predicted(self, spec: str, job: int, now: int, elapsed: int) -> Prediction | ColdStart:
         """Return the prediction, or the runtime if the specification is ``runtime``."""
         if spec == RUNTIME:
@@ -212,17 +194,6 @@ def sources(predictors: Mapping[str, Predictor]) -> dict[str, str]:
         else:
             found[spec] = first
     return found
-
-
-def clamped(seconds: float, walltime: int, minimum: int) -> int:
-    """Whole seconds, rounded up, at least the minimum, at most the walltime, which replaces NaN too.
-
-    >>> [clamped(seconds, 3600, 60) for seconds in (1800.2, 5, 1e9, float("nan"))]
-    [1801, 60, 3600, 3600]
-    """
-    if not seconds < walltime:
-        return walltime
-    return min(max(math.ceil(seconds), minimum), walltime)
 
 
 def _as_simulated(job: CompletedJob, start: int, end: int) -> CompletedJob:
