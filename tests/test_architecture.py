@@ -31,10 +31,22 @@ ALLOWED = {
     "policy": {"errors", "events", "jobs", "predictors", "promises", "reasons", "validation"},
     "store": {"errors", "formatting", "jobs", "promises", "reasons", "resources", "settings", "states"},
     "workloads": {"errors", "jobs"},
-    "replay": {"errors", "events", "formatting", "jobs", "policy", "predictors", "states"},
-    "simulation": {"accounting", "errors", "events", "jobs", "policy", "predictors", "replay", "states", "validation"},
+    "replay": {"drive", "errors", "events", "formatting", "jobs", "policy", "predictors", "states"},
+    "simulation": {
+        "accounting",
+        "drive",
+        "errors",
+        "events",
+        "jobs",
+        "policy",
+        "predictors",
+        "replay",
+        "states",
+        "validation",
+    },
     "forecast": {
         "accounting",
+        "drive",
         "errors",
         "events",
         "formatting",
@@ -78,8 +90,8 @@ ALLOWED = {
         "store",
         "validation",
     },
-    "training": {"events", "predictors", "replay"},
-    "tuning": {"errors", "events", "jobs", "policy", "predictors", "replay", "simulation", "states"},
+    "training": {"drive", "events", "jobs", "predictors", "replay"},
+    "tuning": {"drive", "errors", "events", "jobs", "policy", "predictors", "replay", "simulation", "states"},
     "reports": {
         "errors",
         "formatting",
@@ -93,6 +105,7 @@ ALLOWED = {
         "tuning",
     },
     "experiments": {
+        "drive",
         "errors",
         "formatting",
         "jobs",
@@ -180,3 +193,10 @@ def test_no_modules_import_each_other() -> None:
     }
     # It raises graphlib.CycleError, which names the modules of a circle; the package itself imports on demand.
     assert list(TopologicalSorter(graph | {"softwalltime": set()}).static_order())
+
+
+def test_only_the_driver_decides_when_a_predictor_is_fitted() -> None:
+    """A loop of its own over events would fit, ask and teach in another order than the daemon."""
+    reads = {str(path.relative_to(PACKAGE)) for path in MODULES if "fit_seconds" in path.read_text()}
+    service = {"service/prediction_service.py", "service/worker.py"}
+    assert reads == {"drive.py", "predictors/base.py", "replay/checked_predictor.py", *service}

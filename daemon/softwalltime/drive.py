@@ -1,7 +1,8 @@
 """Drive predictors through the events of jobs: fit, predict, observe, learn, in this order at each event.
 
-A driver of predictors supplies the events and takes the answers.  With a :class:`PredictorErrors` an error of one
-predictor is counted and logged, and the other predictors continue; without it the error is raised.
+Daemon, replay, tuning, training, forecast and simulator supply the events and take the answers.  With a
+:class:`PredictorErrors` an error of one predictor is counted and logged, and the other predictors continue; without it
+the error is raised.
 """
 
 import logging
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from threading import Lock
+from typing import TypeVarTuple
 
 from softwalltime.events import Ended, Event
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
@@ -18,6 +20,7 @@ from softwalltime.predictors.base import EVERYTHING, History, Predictor
 from softwalltime.reasons import Reason
 
 log = logging.getLogger(__name__)
+Details = TypeVarTuple("Details")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +78,26 @@ class PredictorDriver:
         self.predictors = dict(predictors)
         self._errors = errors
         self._next_fits: dict[str, float] = {}
+        self._select()
 
-    @property
-    def observes(self) -> bool:
+    def _select(self) -> None:
+        # Once and not at each event: a replay of millions of jobs would take a tenth longer.
+        self._observers = {spec: predictor for spec, predictor in self.predictors.items() if predictor.observes}
+        self._fitted = {spec: predictor for spec, predictor in self.predictors.items() if predictor.fits}
+        self.observes = bool(self._observers)
         """Whether a predictor observes events."""
-        return any(predictor.observes for predictor in self.predictors.values())
+        self.fits = bool(self._fitted)
+        """Whether a predictor is to be fitted."""
+
+    def replace(self, predictors: Mapping[str, Predictor]) -> None:
+        """Put these predictors in the place of those with the same specifications."""
+        self.predictors.update(predictors)
+        self._select()
 
     @property
     def fit_seconds(self) -> int | None:
         """Seconds between two fits, the shortest that a predictor asks for; ``None``: none is to be fitted."""
-        return min((predictor.fit_seconds for predictor in self.predictors.values() if predictor.fits), default=None)
+        return min((predictor.fit_seconds for predictor in self._fitted.values()), default=None)
 
     def histories(self) -> list[History]:
         """Return the past jobs that each predictor needs; all jobs for one that fails to say it."""
@@ -99,29 +112,31 @@ class PredictorDriver:
     def step(
         self,
         now: int,
-        ask: Callable[[], None] | None = None,
-        event: Callable[[], Event] | None = None,
+        ask: Callable[[*Details], object] | None = None,
+        event: Event | None = None,
         job: CompletedJob | None = None,
+        *details: *Details,
     ) -> None:
         """Pass one event: fit predictors that are due, ask, let predictors observe the event and learn the job.
 
         :param now: time of the event, epoch seconds.
-        :param ask: asks predictors, as of this event.
-        :param event: makes the event; called only if a predictor observes.
+        :param ask: asks predictors, as of this event; called with ``details``.
+        :param event: the event; ``None`` where no predictor observes (:attr:`observes`).
         :param job: the job that ended with this event, if it teaches.
         """
-        self.fit_due(now)
+        if self.fits:
+            self.fit_due(now)
         if ask is not None:
-            ask()
-        if event is not None and self.observes:
-            self.observe(event())
+            ask(*details)
+        if event is not None:
+            self.observe(event)
         if job is not None:
             self.learn(job)
 
     def fit_due(self, now: int) -> None:
         """Fit each predictor whose ``fit_seconds`` have passed since its last fit."""
-        for spec, predictor in self.predictors.items():
-            if predictor.fits and now >= self._next_fits.get(spec, -math.inf):
+        for spec, predictor in self._fitted.items():
+            if now >= self._next_fits.get(spec, -math.inf):
                 self._next_fits[spec] = now + predictor.fit_seconds
                 with self._isolated(spec, "fit"):
                     predictor.fit(now)
@@ -129,10 +144,9 @@ class PredictorDriver:
     def copies(self) -> "PredictorDriver":
         """Return a driver of copies of the predictors that are to be fitted."""
         copies = {}
-        for spec, predictor in self.predictors.items():
-            if predictor.fits:
-                with self._isolated(spec, "fit"):
-                    copies[spec] = deepcopy(predictor)
+        for spec, predictor in self._fitted.items():
+            with self._isolated(spec, "fit"):
+                copies[spec] = deepcopy(predictor)
         return PredictorDriver(copies, self._errors)
 
     def fit(self, now: int) -> "PredictorDriver":
@@ -158,13 +172,12 @@ class PredictorDriver:
 
     def observe(self, event: Event) -> None:
         """Let the predictors that observe events observe this one."""
-        for spec, predictor in self.predictors.items():
-            if predictor.observes:
-                try:
-                    predictor.observe(event)
-                except Exception as error:
-                    submission = event.job.submission if isinstance(event, Ended) else event.submission
-                    self._failed(spec, "observe", submission.job_id, error)
+        for spec, predictor in self._observers.items():
+            try:
+                predictor.observe(event)
+            except Exception as error:
+                submission = event.job.submission if isinstance(event, Ended) else event.submission
+                self._failed(spec, "observe", submission.job_id, error)
 
     def learn(self, job: CompletedJob) -> None:
         """Teach each predictor this job, once, whether or not another one fails."""

@@ -63,10 +63,10 @@ def run(driver: PredictorDriver, count: int = 3) -> list[Prediction | ColdStart]
     for number in range(count):
         ended = job(job_id=f"{number}.srv", end=500 + number)
 
-        def ask(submission: Submission = ended.submission, now: int = ended.end) -> None:
+        def ask(submission: Submission, now: int) -> None:
             answers.extend(driver.predict(spec, submission, now) for spec in driver.predictors)
 
-        driver.step(ended.end, ask, lambda ended=ended: Ended(ended.end, ended), ended)
+        driver.step(ended.end, ask, Ended(ended.end, ended), ended, ended.submission, ended.end)
     driver.notices()
     return answers
 
@@ -86,17 +86,25 @@ def test_predictors_are_fitted_after_their_own_interval() -> None:
     assert driven.steps == ["fit"] * 3
 
 
-def test_no_event_is_made_where_none_is_observed() -> None:
+def test_only_predictors_that_observe_are_shown_the_event() -> None:
     class Blind(Steps):
         observe = Predictor.observe
 
-    driven = Blind()
+    blind, driven = Blind(), Steps()
+    assert not PredictorDriver({"blind": blind}).observes
+    driver = PredictorDriver({"blind": blind, "a": driven})
+    driver.step(0, event=Ended(0, job()), job=job())
+    assert driver.observes
+    assert (blind.steps, driven.steps) == (["fit", "learn"], ["fit", "observe", "learn"])
 
-    def make() -> Event:
-        raise AssertionError("nobody observes")
 
-    PredictorDriver({"a": driven}).step(0, event=make, job=job())
-    assert driven.steps == ["fit", "learn"]
+def test_a_predictor_that_takes_the_place_of_another_one_gets_its_events_and_fits() -> None:
+    old, new = Steps(), Steps()
+    driver = PredictorDriver({"a": old})
+    driver.step(0)
+    driver.replace({"a": new})
+    driver.step(3600, event=Submitted(3600, job().submission))
+    assert (old.steps, new.steps) == (["fit"], ["fit", "observe"])
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -1,5 +1,7 @@
 """The fast replay: what predictors are told and asked, when, and that every decision is the policy's."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -18,6 +20,7 @@ from softwalltime.replay.workload import Workload
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import jobs_of
 from softwalltime.simulation.policies import Policy
+from softwalltime.tuning.trial import record
 from softwalltime.workloads.synthetic import generate
 from tests.samples import job
 from tests.spy import Entry, ObservingSpy, Spy, assert_nothing_was_known_early, registered
@@ -134,6 +137,48 @@ def test_all_jobs_count_as_progress_once(workload: Workload) -> None:
         told: list[int] = []
         drive_specs(workload, ["v1", "v2"], running, progress=told.append)
         assert sum(told) == 2 * len(workload.jobs)
+
+
+class Unfitted(Spy):
+    """Is fitted and learns nothing by it, which takes it off the fast path."""
+
+    def fit(self, now: int) -> None:
+        pass
+
+
+RECORDED = st.builds(
+    lambda submitted, waited, **fields: job(submitted=submitted, end=submitted + waited + fields["runtime"], **fields),
+    submitted=st.integers(0, 300),
+    waited=st.integers(-20, 200),
+    runtime=st.integers(0, 200),
+    walltime=st.sampled_from([None, 0, 60, 101, 103, 3600]),
+    min_walltime=st.sampled_from([None, None, None, 10]),
+    start=st.sampled_from([None, 50, 250]),
+    exit_status=st.sampled_from([0, 0, 0, 1, -1, -11, 271]),
+)
+
+
+@given(st.lists(RECORDED, max_size=12), st.sampled_from([WALLTIME, KEEP]), st.sampled_from([1, 60, 102]))
+def test_the_fast_path_asks_teaches_and_decides_as_the_driver_does(
+    jobs: list[CompletedJob], running: str, minimum: int
+) -> None:
+    workload = Workload([replace(recorded, submission=replace(recorded.submission, job_id=f"{n}.srv"))
+                         for n, recorded in enumerate(jobs)])  # fmt: skip
+    fast, driven, tried = Spy(), Unfitted(), Spy()
+    expected = drive(workload, driven, minimum, running=running)
+    result = drive(workload, fast, minimum, running=running)
+    assert result.soft_walltimes.tolist() == expected.soft_walltimes.tolist()
+    assert result.at_start.tolist() == expected.at_start.tolist()
+    recorded = record(workload, tried).seconds
+    assert clamp_all(workload, recorded, minimum).tolist() == expected.soft_walltimes.tolist()
+    # The fast path also asks for jobs that get no soft walltime by their walltimes.
+    limited = {known.submission.job_id for known in workload.jobs if known.submission.walltime}
+    shrunk = {known.submission.job_id for known in workload.jobs if known.submission.min_walltime is not None}
+
+    def entries(spy: Spy) -> list[Entry]:
+        return [entry for entry in spy.entries if entry.did == "learn" or entry.job_id in limited - shrunk]
+
+    assert entries(fast) == entries(tried) == entries(driven)
 
 
 class Trained(Spy):

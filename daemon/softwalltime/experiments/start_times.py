@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from softwalltime.jobs import Prediction
+from softwalltime.drive import PredictorDriver
+from softwalltime.policy.clamp import soft_walltime
 from softwalltime.predictors.base import Predictor
 from softwalltime.simulation.engine import ScheduleOutcome, simulate
 from softwalltime.simulation.jobs import Integers, Jobs
@@ -56,35 +57,25 @@ def predicted_runtimes(
     completed = jobs.completed
     ends = (outcome.start + outcome.duration).tolist()
     by_end = sorted(range(len(jobs)), key=ends.__getitem__) if predictor is not None else []
-    learnt = next_fit = 0
+    driver = PredictorDriver({} if predictor is None else {"": predictor})
+    learnt = 0
     found = []
-
-    def fit(now: int) -> None:
-        nonlocal next_fit
-        if predictor is not None and predictor.fits and now >= next_fit:
-            next_fit = now + predictor.fit_seconds
-            predictor.fit(now)
-
     for state in sample:
         now = state.now
         while learnt < len(by_end) and ends[by_end[learnt]] <= now:
             job = by_end[learnt]
             learnt += 1
-            fit(ends[job])
-            if predictor is not None and jobs.teaches[job]:
-                start = int(outcome.start[job])
-                predictor.learn(
-                    replace(completed[job], start=start, end=ends[job], runtime=ends[job] - start)
-                )  # fmt: skip
-        fit(now)
+            start, end = int(outcome.start[job]), ends[job]
+            taught = replace(completed[job], start=start, end=end, runtime=end - start) if jobs.teaches[job] else None
+            driver.step(end, job=taught)
+        driver.fit_due(now)
 
         def runtime(job: int, elapsed: int, now: int = now) -> int:
             limit = jobs.walltime[job]
             if predictor is None:
                 return limit
-            answer = predictor.predict(completed[job].submission, now, elapsed)
-            seconds = answer.seconds if isinstance(answer, Prediction) else float(limit)
-            value = min(max(int(np.ceil(seconds)), minimum), limit) if seconds < limit else limit
+            submission = completed[job].submission
+            value = soft_walltime(driver.predict("", submission, now, elapsed), submission, minimum) or limit
             return min(limit, value * (elapsed // value + 1))
 
         remaining = []

@@ -14,7 +14,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.events import Deleted, Ended, Event, Started, Submitted
+from softwalltime.drive import PredictorDriver
+from softwalltime.events import Deleted, Ended, Started, Submitted
 from softwalltime.formatting import plural
 from softwalltime.jobs import ColdStart, CompletedJob, Submission
 from softwalltime.predictors.base import Predictor
@@ -51,7 +52,7 @@ class RuntimeDistribution:
 
 
 class RuntimeModel:
-    """Distributions of runtimes from what has ended so far.
+    """Distributions of runtimes from what has ended so far; the predictor is fitted at submissions only.
 
     Drivers call :meth:`submitted`, :meth:`started`, :meth:`deleted` and :meth:`ended` in order of time.
     """
@@ -59,7 +60,7 @@ class RuntimeModel:
     def __init__(self, predictor: Predictor | None) -> None:
         """:param predictor: ``None`` predicts nothing: shares of the walltime only."""
         self._predictor = predictor
-        self._next_fit = 0
+        self._driver = PredictorDriver({} if predictor is None else {"": predictor})
         self._predicted: dict[tuple[str, int], float] = {}
         self._ratios: deque[float] = deque(maxlen=KEPT)
         self._own: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=KEPT_PER_USER))
@@ -74,54 +75,47 @@ class RuntimeModel:
 
         :param compare: whether to record the prediction.
         """
-        if self._predictor is None:
-            return
-        if self._predictor.fits and now >= self._next_fit:
-            self._next_fit = now + self._predictor.fit_seconds
-            self._predictor.fit(now)
-        if compare and self._only_distributions < ASKED:
-            answer = self._predictor.predict(submission, now)
-            if isinstance(answer, ColdStart):
-                pass
-            elif not answer.is_distribution:
-                # Such as memorizer:fallback=median, which answers either way.
-                self._only_distributions = -1
-                if answer.seconds > 0:
-                    self._predicted[submission.job_id, submission.submitted] = answer.seconds
-            elif self._only_distributions >= 0:
-                self._only_distributions += 1
-        self._observe(Submitted(now, submission))
+        ask = self._compare if compare and self._predictor is not None and self._only_distributions < ASKED else None
+        self._driver.step(now, ask, Submitted(now, submission), None, submission, now)
+
+    def _compare(self, submission: Submission, now: int) -> None:
+        """Record a single predicted number, to compare it with the runtime."""
+        answer = self._driver.predict("", submission, now)
+        if isinstance(answer, ColdStart):
+            pass
+        elif not answer.is_distribution:
+            # Such as memorizer:fallback=median, which answers either way.
+            self._only_distributions = -1
+            if answer.seconds > 0:
+                self._predicted[submission.job_id, submission.submitted] = answer.seconds
+        elif self._only_distributions >= 0:
+            self._only_distributions += 1
 
     def started(self, submission: Submission, now: int) -> None:
         """Note that a job started."""
-        self._observe(Started(now, submission))
+        self._driver.observe(Started(now, submission))
 
     def deleted(self, submission: Submission, now: int) -> None:
         """Note that a job left the queue without having run."""
         self._predicted.pop((submission.job_id, submission.submitted), None)
-        self._observe(Deleted(now, submission))
-
-    def _observe(self, event: Event) -> None:
-        if self._predictor is not None and self._predictor.observes:
-            self._predictor.observe(event)
+        self._driver.observe(Deleted(now, submission))
 
     def ended(self, job: CompletedJob, *, teaches: bool = True) -> None:
         """Note that a job ended, and learn from it if it teaches."""
+        self._driver.observe(Ended(job.end, job))
+        if teaches:
+            self._driver.learn(job)
         submission = job.submission
-        self._observe(Ended(job.end, job))
         predicted = self._predicted.pop((submission.job_id, submission.submitted), None)
-        if not teaches:
+        if not teaches or job.runtime <= 0:
             return
-        if job.runtime > 0:
-            if predicted is not None:
-                self._ratios.append(job.runtime / predicted)
-                self._own[submission.user].append(job.runtime / predicted)
-            if submission.walltime:
-                self._shares.append(job.runtime / submission.walltime)
-            else:
-                self._without_walltime.append(job.runtime)
-        if self._predictor is not None:
-            self._predictor.learn(job)
+        if predicted is not None:
+            self._ratios.append(job.runtime / predicted)
+            self._own[submission.user].append(job.runtime / predicted)
+        if submission.walltime:
+            self._shares.append(job.runtime / submission.walltime)
+        else:
+            self._without_walltime.append(job.runtime)
 
     def distribution(self, submission: Submission, limit: int, now: int, elapsed: int = 0) -> RuntimeDistribution:
         """How long a job will run in all, given that it has run ``elapsed`` seconds; nothing exceeds ``limit``.

@@ -1,28 +1,30 @@
 """Drive predictors through a workload: the fast replay."""
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import nan
+from math import ceil, nan
 from time import perf_counter
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from softwalltime.drive import PredictorDriver
 from softwalltime.events import Kind
-from softwalltime.jobs import ColdStart, Prediction, Submission
+from softwalltime.jobs import ColdStart, CompletedJob
 from softwalltime.policy.clamp import MINIMUM
 from softwalltime.policy.decide import decide
 from softwalltime.policy.site import KEEP, WALLTIME, Terms
 from softwalltime.predictors.base import Predictor
 from softwalltime.predictors.registry import make
 from softwalltime.replay.clamp_all import clamp_all
+from softwalltime.replay.pass_events import pass_events
 from softwalltime.replay.workload import Stride, Workload
 
 _FIXED: Final = (WALLTIME, KEEP)
-_SUBMITTED, _STARTED, _ENDED = int(Kind.SUBMITTED), int(Kind.STARTED), int(Kind.ENDED)
+_SUBMITTED, _STARTED = int(Kind.SUBMITTED), int(Kind.STARTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +92,10 @@ def drive_ordering(
 
     :param spec: the predictor for the value; may also be ``walltime``.
     """
-    run = _Ordering(workload, spec)
-    starts, everything = run.needs
-    for stride in workload.stream(starts=starts, everything=everything, progress=progress):
-        run.go(stride)
-    return run.values()
+    predictors = {} if spec == WALLTIME else {spec: make(spec)}
+    run = _EventDriver(workload, predictors, Terms("on", KEEP, KEEP, MINIMUM, spec))
+    _drive_together([run], workload, progress)
+    return run.ordering()
 
 
 def _drive_all(
@@ -105,21 +106,26 @@ def _drive_all(
 ) -> list[ReplayResult]:
     """Drive each pair of predictors; pairs that need the same events share the job objects."""
     runs = [
-        _EventDriver(workload, waiting, running, minimum)
+        _pair(workload, waiting, running, minimum)
         if isinstance(running, Predictor) or waiting.observes or waiting.fits
         else _SubmissionDriver(workload, waiting, minimum, keep=running == KEEP)
         for waiting, running in pairs
     ]
     for needs in sorted({run.needs for run in runs}):
-        together = [run for run in runs if run.needs == needs]
-        starts, everything = needs
-        told = partial(_times, progress, len(together))
-        for stride in workload.stream(starts=starts, everything=everything, progress=told):
-            for run in together:
-                begin = perf_counter()
-                run.go(stride)
-                run.seconds += perf_counter() - begin
+        _drive_together([run for run in runs if run.needs == needs], workload, progress)
     return [run.result() for run in runs]
+
+
+def _drive_together(
+    runs: "Sequence[_SubmissionDriver | _EventDriver]", workload: Workload, progress: Callable[[int], None]
+) -> None:
+    """Drive runs that need the same events."""
+    starts, everything = runs[0].needs
+    for stride in workload.stream(starts=starts, everything=everything, progress=partial(_times, progress, len(runs))):
+        for run in runs:
+            begin = perf_counter()
+            run.go(stride)
+            run.seconds += perf_counter() - begin
 
 
 def _times(progress: Callable[[int], None], count: int, jobs: int) -> None:
@@ -127,10 +133,11 @@ def _times(progress: Callable[[int], None], count: int, jobs: int) -> None:
 
 
 class _SubmissionDriver:
-    """One predictor, called at submission only.
+    """One predictor that neither observes nor is fitted, called at submission only.
 
     If the policy is on for all jobs, the decision at submission is the clamped prediction.  Therefore this class clamps
-    all predictions at once: ``decide`` would double the time of a replay.  A test compares the results of both classes.
+    all predictions at once: ``decide`` and :class:`PredictorDriver` would double the time of a replay.  A test compares
+    the results of both classes.
     """
 
     needs = (False, False)
@@ -169,101 +176,61 @@ class _SubmissionDriver:
         return ReplayResult(waits, at_start, self.seconds)
 
 
-class _EventDriver:
-    """A pair of predictors, called at submission and at start; they observe events and are fitted."""
+def _pair(workload: Workload, waiting: Predictor, running: Predictor | str, minimum: int) -> "_EventDriver":
+    """Return the driver of a pair of predictors; where they are the same one, it is taught once."""
+    predictors = {"waiting": waiting}
+    if isinstance(running, Predictor) and running is not waiting:
+        predictors["running"] = running
+    spec = running if isinstance(running, str) else "waiting" if running is waiting else "running"
+    return _EventDriver(workload, predictors, Terms("on", "waiting", spec, minimum))
 
-    def __init__(self, workload: Workload, waiting: Predictor, running: Predictor | str, minimum: int) -> None:
+
+class _EventDriver:
+    """Predictors driven through the events of jobs; each value is the decision under the same terms for all jobs.
+
+    :param predictors: by the specification that they have in ``terms``.
+    """
+
+    def __init__(self, workload: Workload, predictors: Mapping[str, Predictor], terms: Terms) -> None:
         self.seconds = 0.0
         self._workload = workload
-        self._predictors = {"waiting": waiting}
-        self._terms = Terms("on", "waiting", running if isinstance(running, str) else "running", minimum)
-        if isinstance(running, Predictor):
-            self._predictors["running"] = running
-        self._pupils = list({id(each): each for each in self._predictors.values()}.values())
-        self._observers = [each for each in self._pupils if each.observes]
-        self._fitted = [each for each in self._pupils if each.fits]
-        self._next_fit = -1
-        self._waits, self._runs = _none(len(workload.jobs)), _none(len(workload.jobs))
-        self.needs = (True, bool(self._observers))
+        self._driver = PredictorDriver(predictors)
+        self._terms = terms
+        count = len(workload.jobs)
+        self._waits, self._runs = _none(count), _none(count)
+        self._ordering = _none(count if terms.ordering else 0)
+        self.needs = (terms.waiting != KEEP or self._driver.observes, self._driver.observes)
 
     def go(self, stride: Stride) -> None:
         """Go through some events."""
-        workload, waits, terms = self._workload, self._waits, self._terms
-        now = 0
+        pass_events(self._workload, stride, self._driver, self._decide)
 
-        def predict(spec: str, submission: Submission) -> Prediction | ColdStart:
-            return self._predictors[spec].predict(submission, now)
-
-        for kind, number, job in zip(*stride, strict=True):
-            if self._fitted:
-                self._fit(workload.time(kind, number))
-            if kind == _SUBMITTED:
-                now = job.submission.submitted
-                decision = decide(terms, kind, job.submission, None, predict)
-                if decision.soft_walltime is not None:
-                    waits[number] = decision.soft_walltime
-            elif kind == _STARTED:
-                now, has = int(workload.started[number]), waits[number]
-                decision = decide(terms, kind, job.submission, None if has < 0 else has, predict)
-                self._runs[number] = has if decision.soft_walltime is None else decision.soft_walltime
-            for observer in self._observers:
-                observer.observe(workload.event(kind, number, job))
-            if kind == _ENDED and workload.teaches[number]:
-                for pupil in self._pupils:
-                    pupil.learn(job)
-
-    def _fit(self, now: int) -> None:
-        if now >= self._next_fit:
-            self._next_fit = now + min(each.fit_seconds for each in self._fitted)
-            for each in self._fitted:
-                each.fit(now)
+    def _decide(self, now: int, kind: int, number: int, job: CompletedJob) -> None:
+        submission = job.submission
+        # The hook sends no request about a shrink-to-fit job.
+        if submission.min_walltime is not None or (kind != _SUBMITTED and kind != _STARTED):
+            return
+        has, predictors = self._waits[number], self._driver.predictors
+        decision = decide(
+            self._terms, kind, submission, None if has < 0 else has,
+            lambda spec, asked: predictors[spec].predict(asked, now),
+        )  # fmt: skip
+        value = has if decision.soft_walltime is None else decision.soft_walltime
+        if kind == _STARTED:
+            self._runs[number] = value
+            return
+        self._waits[number] = value
+        if decision.ordering is not None:
+            self._ordering[number] = ceil(decision.ordering)
 
     def result(self) -> ReplayResult:
         """The soft walltimes."""
-        waits, runs = (np.frombuffer(each, np.int64) for each in (self._waits, self._runs))
+        waits, runs = (np.frombuffer(values, np.int64) for values in (self._waits, self._runs))
         return ReplayResult(waits, _at_start(self._workload, runs), self.seconds)
 
-
-class _Ordering:
-    """The predictor for the ordering value, asked at submission."""
-
-    def __init__(self, workload: Workload, spec: str) -> None:
-        self._workload = workload
-        self._predictor = None if spec == WALLTIME else make(spec)
-        self._terms = Terms("on", KEEP, KEEP, MINIMUM, spec)
-        self._values = _none(len(workload.jobs))
-        self._next_fit = -1
-        observes = self._predictor is not None and self._predictor.observes
-        self.needs = (observes, observes)
-
-    def go(self, stride: Stride) -> None:
-        """Go through some events."""
-        workload, predictor = self._workload, self._predictor
-        for kind, number, job in zip(*stride, strict=True):
-            now = workload.time(kind, number)
-            if predictor is not None and predictor.fits and now >= self._next_fit:
-                self._next_fit = now + predictor.fit_seconds
-                predictor.fit(now)
-            # The hook sends no request about a shrink-to-fit job.
-            if kind == _SUBMITTED and not job.submission.shrink_to_fit:
-                decision = decide(self._terms, kind, job.submission, None, partial(self._predict, now))
-                if decision.ordering_seconds is not None:
-                    self._values[number] = decision.ordering_seconds
-            if predictor is None:
-                continue
-            if predictor.observes:
-                predictor.observe(workload.event(kind, number, job))
-            if kind == _ENDED and workload.teaches[number]:
-                predictor.learn(job)
-
-    def _predict(self, now: int, _spec: str, submission: Submission) -> Prediction | ColdStart:
-        if self._predictor is None:
-            raise AssertionError("the walltime needs no predictor")
-        return self._predictor.predict(submission, now)
-
-    def values(self) -> NDArray[np.int64]:
-        """The values by job."""
-        return np.frombuffer(self._values, np.int64)
+    def ordering(self) -> NDArray[np.int64]:
+        """The ordering values by job; -1 for none."""
+        return np.frombuffer(self._ordering, np.int64)
 
 
 def _none(count: int) -> "array[int]":

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from softwalltime.drive import PredictorDriver
 from softwalltime.events import Kind
-from softwalltime.jobs import Prediction
+from softwalltime.jobs import CompletedJob, Prediction
 from softwalltime.predictors.base import Predictor
+from softwalltime.replay.pass_events import pass_events
 from softwalltime.replay.workload import Workload
 
 
@@ -17,19 +19,15 @@ def predicted_quantiles(workload: Workload, predictor: Predictor, shares: Sequen
     :param predictor: a new one; it learns each job at its end.
     :param shares: between 0 and 1.
     """
-    found = np.full((len(workload.jobs), len(shares)), np.nan)
-    observes, fits, next_fit = predictor.observes, predictor.fits, -1
-    for stride in workload.stream(starts=observes, everything=observes):
-        for kind, number, job in zip(*stride, strict=True):
-            if fits and (now := workload.time(kind, number)) >= next_fit:
-                next_fit = now + predictor.fit_seconds
-                predictor.fit(now)
-            if kind == Kind.SUBMITTED:
-                answer = predictor.predict(job.submission, job.submission.submitted)
-                if isinstance(answer, Prediction) and answer.is_distribution:
-                    found[number] = answer.quantiles(shares)
-            if observes:
-                predictor.observe(workload.event(kind, number, job))
-            if kind == Kind.ENDED and workload.teaches[number]:
-                predictor.learn(job)
-    return found
+    quantiles = np.full((len(workload.jobs), len(shares)), np.nan)
+    driver = PredictorDriver({"": predictor})
+
+    def ask(now: int, kind: int, number: int, job: CompletedJob) -> None:
+        if kind == Kind.SUBMITTED:
+            answer = predictor.predict(job.submission, now)
+            if isinstance(answer, Prediction) and answer.is_distribution:
+                quantiles[number] = answer.quantiles(shares)
+
+    for stride in workload.stream(starts=driver.observes, everything=driver.observes):
+        pass_events(workload, stride, driver, ask)
+    return quantiles

@@ -155,6 +155,13 @@ class Workload:
         times = self.submitted if kind == Kind.SUBMITTED else self.started if kind == Kind.STARTED else self.ended
         return int(times[number])
 
+    def times(self, stride: Stride) -> list[int]:
+        """Return the times of some events, epoch seconds."""
+        kinds, numbers = np.array(stride.kinds), np.array(stride.numbers)
+        times = np.where(kinds == Kind.STARTED, self.started[numbers], self.ended[numbers])
+        chosen: list[int] = np.where(kinds == Kind.SUBMITTED, self.submitted[numbers], times).tolist()
+        return chosen
+
     def event(self, kind: int, number: int, job: CompletedJob) -> Event:
         """Return the event of this kind of the job with this index."""
         time = self.time(kind, number)

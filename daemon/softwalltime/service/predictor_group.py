@@ -135,7 +135,7 @@ class PredictorGroup:
             with self._lock:
                 if done == len(missed):
                     self._being_copied = frozenset()
-                    self._driver.predictors.update(driver.predictors)
+                    self._driver.replace(driver.predictors)
                     return
                 _show_to(missed[done], driver)
             done += 1

@@ -3,14 +3,14 @@
 This module is the only one of the simulator that asks predictors and teaches them.
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
 
-from softwalltime.events import Ended, Event, Kind, Started, Submitted
+from softwalltime.drive import PredictorDriver
+from softwalltime.events import Ended, Kind, Started, Submitted
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.policy.decide import decide
 from softwalltime.policy.site import KEEP, Terms
@@ -31,7 +31,8 @@ class Values:
     fixed at submission; a running value at the start, but where it has the specification of the waiting value it is
     the waiting value.  ``waiting_array`` and ``limit_array`` are the waiting values and the walltimes as arrays.
 
-    Where a predictor is asked, the value is what :func:`~softwalltime.policy.decide.decide` would set in production.
+    Each value is what :func:`~softwalltime.policy.decide.decide` would set in production for the prediction, the
+    runtime or the recorded soft walltime.
     """
 
     def __init__(
@@ -59,12 +60,9 @@ class Values:
         self._live_terms = self._terms._replace(running=policy.running)
         self._sources = sources(made)
         self._restating = {spec: made[spec] for spec in self._sources}
-        self._predictors = {spec: each for spec, each in made.items() if spec not in self._sources}
-        self._pupils = [each for each in self._predictors.values() if each.history != NOTHING]
-        self._observers = [each for each in self._predictors.values() if each.observes]
-        self._fitted = [each for each in self._predictors.values() if each.fits]
-        self._next_fit = 0
-        self._at_submission = policy.waiting in made or policy.ordering in made
+        driver = PredictorDriver({spec: made[spec] for spec in made if spec not in self._sources})
+        self._driver = driver
+        events = driver.observes or driver.fits
         self._at_start = not self._same and policy.running in made
         users, queues = frozenset(policy.off_users), frozenset(policy.off_queues)
         self._off = (
@@ -74,38 +72,33 @@ class Values:
         )
         self.limit = jobs.walltime
         self.limit_array = np.array(jobs.walltime, np.int64)
-        self.waiting = self._fixed(policy.waiting)
         # Live re-estimation changes the two apart from each other.
         shared = self._same and policy.live is None
-        self.running = self.waiting if shared else self._fixed(policy.running)
-        self.waiting_array = np.array(self.waiting, np.int64)
-        known: Sequence[int] = jobs.walltime
-        if policy.ordering in (RUNTIME, SOFT_WALLTIME):
-            known = self._unless_off(self._runtimes() if policy.ordering == RUNTIME else self._soft_walltimes())
-        self.ordering = np.maximum(np.minimum(np.array(known, np.float64), self.limit_array), 1.0)
-
-    @property
-    def change_at_submission(self) -> bool:
+        self.change_at_submission = policy.waiting in made or policy.ordering in made or steering is not None or events
         """Whether :meth:`submitted` must be called, and :meth:`estimate` changes values."""
-        return self._at_submission or self._steering is not None or bool(self._observers or self._fitted)
-
-    @property
-    def change_at_start(self) -> bool:
+        self.change_at_start = self._at_start or (self._same and not shared) or events
         """Whether :meth:`started` must be called."""
-        separate = self._same and self.running is not self.waiting
-        return self._at_start or separate or bool(self._observers or self._fitted)
-
-    @property
-    def learn(self) -> bool:
+        self.learn = events or any(predictor.history != NOTHING for predictor in driver.predictors.values())
         """Whether :meth:`ended` must be called."""
-        return bool(self._pupils or self._observers or self._fitted)
+        self.waiting = list(self.limit)
+        self.waiting_array = self.limit_array.copy()
+        self.ordering = np.maximum(self.limit_array, 1.0)
+        # Without predictors the values are known now, and do not change at submission.
+        known = (RUNTIME, SOFT_WALLTIME)
+        if not self.change_at_submission and (policy.waiting in known or policy.ordering in known):
+            for job in range(len(jobs)):
+                self.estimate(job, 0)
+        self.running = self.waiting if shared else list(self.waiting if self._same else self.limit)
+        if policy.running in known and not self._same:
+            for job in range(len(jobs)):
+                if not self._off[job]:
+                    value = self._decide_running(self._live_terms, job, self.limit[job], 0, 0)
+                    self.running[job] = value or self.limit[job]
 
     def submitted(self, job: int, now: int) -> None:
         """Set the values of a job that is submitted at ``now``."""
-        self._fit(now)
-        self.estimate(job, now)
-        if self._observers:
-            self._observe(Submitted(now, self._jobs.completed[job].submission))
+        event = Submitted(now, self._jobs.completed[job].submission) if self._driver.observes else None
+        self._driver.step(now, self.estimate, event, None, job, now)
 
     def estimate(self, job: int, now: int) -> None:
         """Set the job's waiting and ordering values as known at ``now``."""
@@ -132,16 +125,13 @@ class Values:
 
     def started(self, job: int, now: int) -> None:
         """Set the running value of a job that starts at ``now``."""
-        self._fit(now)
-        if self._same:
-            self.running[job] = self.waiting[job]
-        elif self._at_start:
-            self._estimate_running(job, now)
-        if self._observers:
-            self._observe(Started(now, self._jobs.completed[job].submission))
+        event = Started(now, self._jobs.completed[job].submission) if self._driver.observes else None
+        self._driver.step(now, self._estimate_running, event, None, job, now)
 
     def _estimate_running(self, job: int, now: int) -> None:
-        if not self._off[job]:
+        if self._same:
+            self.running[job] = self.waiting[job]
+        elif self._at_start and not self._off[job]:
             value = self._decide_running(self._terms, job, self.waiting[job], now, 0)
             self.running[job] = value or self.limit[job]
 
@@ -164,52 +154,11 @@ class Values:
 
     def ended(self, job: int, start: int, end: int) -> None:
         """Teach the predictors the job, as it went in this simulation."""
-        self._fit(now=end)
         completed = self._jobs.completed[job]
         if completed.start != start or completed.end != end or completed.runtime != end - start:
             completed = _as_simulated(completed, start, end)
-        if self._observers:
-            self._observe(Ended(end, completed))
-        if not self._jobs.teaches[job]:
-            return
-        for predictor in self._pupils:
-            predictor.learn(completed)
-
-    def _fit(self, now: int) -> None:
-        """Fit the predictors that are to be fitted, if it is time to: before each event, as in a replay."""
-        if self._fitted and now >= self._next_fit:
-            self._next_fit = now + min(each.fit_seconds for each in self._fitted)
-            for each in self._fitted:
-                each.fit(now)
-
-    def _observe(self, event: Event) -> None:
-        for predictor in self._observers:
-            predictor.observe(event)
-
-    def _fixed(self, spec: str) -> list[int]:
-        """The values of a specification that needs no predictor; the walltimes for one that does."""
-        if spec not in (RUNTIME, SOFT_WALLTIME):
-            return list(self.limit)
-        minimum = self._policy.minimum
-        known = self._unless_off(self._runtimes() if spec == RUNTIME else self._soft_walltimes())
-        return [clamped(seconds, limit, minimum) for seconds, limit in zip(known, self.limit, strict=True)]
-
-    def _runtimes(self) -> list[int]:
-        """The runtimes; the limit of a job without a walltime, which gets no soft walltime."""
-        scored = self._jobs.scored.tolist()
-        return [
-            known if limited else limit
-            for known, limit, limited in zip(self._duration, self.limit, scored, strict=True)
-        ]
-
-    def _soft_walltimes(self) -> list[int]:
-        """The recorded soft walltimes, the walltime of a job without one."""
-        records = self._jobs.completed
-        return [record.soft_walltime or limit for record, limit in zip(records, self.limit, strict=True)]
-
-    def _unless_off(self, seconds: Sequence[int]) -> list[int]:
-        """The seconds of each job, its walltime where no value is set."""
-        return [limit if off else known for known, limit, off in zip(seconds, self.limit, self._off, strict=True)]
+        event = Ended(end, completed) if self._driver.observes else None
+        self._driver.step(end, event=event, job=completed if self._jobs.teaches[job] else None)
 
     def _predicted(self, spec: str, job: int, now: int, elapsed: int) -> Prediction | ColdStart:
         """Return the prediction, or the runtime if the specification is ``runtime``."""
@@ -223,7 +172,7 @@ class Values:
         source = self._sources.get(spec)
         if source is not None:
             return self._restate(spec, self._predicted(source, job, now, elapsed), elapsed)
-        return self._predictors[spec].predict(self._jobs.completed[job].submission, now, elapsed)
+        return self._driver.predict(spec, self._jobs.completed[job].submission, now, elapsed)
 
     def _restate(self, spec: str, answer: Prediction | ColdStart, elapsed: int) -> Prediction | ColdStart:
         return answer if isinstance(answer, ColdStart) else self._restating[spec].restate(answer, elapsed)
@@ -245,17 +194,6 @@ def sources(predictors: Mapping[str, Predictor]) -> dict[str, str]:
         else:
             found[spec] = first
     return found
-
-
-def clamped(seconds: float, walltime: int, minimum: int) -> int:
-    """Whole seconds, rounded up, at least the minimum, at most the walltime, which replaces NaN too.
-
-    >>> [clamped(seconds, 3600, 60) for seconds in (1800.2, 5, 1e9, float("nan"))]
-    [1801, 60, 3600, 3600]
-    """
-    if not seconds < walltime:
-        return walltime
-    return min(max(math.ceil(seconds), minimum), walltime)
 
 
 def _as_simulated(job: CompletedJob, start: int, end: int) -> CompletedJob:

@@ -9,13 +9,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from softwalltime.drive import PredictorDriver
 from softwalltime.events import Kind
+from softwalltime.jobs import CompletedJob
 from softwalltime.predictors.calibrated import Calibrated
 from softwalltime.predictors.learned.attention import gather_compiled
 from softwalltime.predictors.learned.distribution import bin_of
 from softwalltime.predictors.learned.gather import Gathered, gather
 from softwalltime.predictors.learned.network import untrained
 from softwalltime.predictors.learned.options import CalibratedOptions
+from softwalltime.replay.pass_events import pass_events
 from softwalltime.replay.workload import Workload
 
 _OF_PAIRS = ("pairs", "base", "logs", "shifts", "kinds")
@@ -89,18 +92,19 @@ def examples_of(
     ended: list[int] = []
     everybody: list[NDArray[np.float16]] = []
     logs: list[float] = []
+
+    def ask(now: int, kind: int, number: int, job: CompletedJob) -> None:
+        if kind == Kind.SUBMITTED and chosen[number]:
+            known, _ = model.known(job.submission, now)
+            found.append(_small(take(known)))
+            everybody.append(known.everybody.astype(np.float16))
+            walltime = int(workload.walltime[number])
+            ended.append(int(workload.ended[number]))
+            logs.append(math.log(min(int(workload.runtime[number]), walltime)) - math.log(walltime))
+
+    driver = PredictorDriver({"calibrated": model})
     for stride in workload.stream(everything=True, progress=progress):
-        for kind, number, job in zip(*stride, strict=True):
-            if kind == Kind.SUBMITTED and chosen[number]:
-                known, _ = model.known(job.submission, job.submission.submitted)
-                found.append(_small(take(known)))
-                everybody.append(known.everybody.astype(np.float16))
-                walltime = int(workload.walltime[number])
-                ended.append(int(workload.ended[number]))
-                logs.append(math.log(min(int(workload.runtime[number]), walltime)) - math.log(walltime))
-            model.observe(workload.event(kind, number, job))
-            if kind == Kind.ENDED and workload.teaches[number]:
-                model.learn(job)
+        pass_events(workload, stride, driver, ask)
     if not found:
         return None
     lengths = np.array([0, *(len(each.base) for each in found)])

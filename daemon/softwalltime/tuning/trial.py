@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime import __version__
+from softwalltime.drive import PredictorDriver
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.events import Kind
 from softwalltime.jobs import CompletedJob, Prediction
@@ -20,13 +21,14 @@ from softwalltime.predictors.base import Predictor
 from softwalltime.predictors.registry import contents_of, make
 from softwalltime.replay.clamp_all import clamp_all
 from softwalltime.replay.metrics import Errors, share
+from softwalltime.replay.pass_events import pass_events
 from softwalltime.replay.sweep.snapshot import load_once
 from softwalltime.replay.workload import Workload
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-_SUBMITTED, _ENDED = int(Kind.SUBMITTED), int(Kind.ENDED)
+_SUBMITTED = int(Kind.SUBMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,39 +139,31 @@ def record(
     :param timeout: greatest processor time in seconds.
     :param medians: record the medians of distributions too; their time does not count.
     """
-    found, middles = array("d", [nan]) * len(workload.jobs), array("d", [nan]) * len(workload.jobs)
-    observes, fits, any_median, spent = predictor.observes, predictor.fits, False, 0
-    next_fit = -1
+    predicted, middles = array("d", [nan]) * len(workload.jobs), array("d", [nan]) * len(workload.jobs)
+    driver = PredictorDriver({"": predictor})
+    any_median, spent = False, 0
     begin = thread_time_ns()
-    for stride in workload.stream(starts=observes, everything=observes):
-        for kind, number, job in zip(*stride, strict=True):
-            if fits:
-                now = workload.time(kind, number)
-                if now >= next_fit:
-                    next_fit = now + predictor.fit_seconds
-                    predictor.fit(now)
-                    _check(begin, spent, timeout)
-            if kind == _SUBMITTED and not job.submission.shrink_to_fit:
-                answer = predictor.predict(job.submission, job.submission.submitted)
-                if isinstance(answer, Prediction):
-                    found[number] = answer.seconds
-                    if medians and answer.is_distribution:
-                        began = thread_time_ns()
-                        middles[number], any_median = answer.quantile(0.5), True
-                        spent += thread_time_ns() - began
-            _teach(workload, predictor, kind, number, job, observes=observes)
+
+    def ask(now: int, kind: int, number: int, job: CompletedJob) -> None:
+        nonlocal any_median, spent
+        if kind != _SUBMITTED or job.submission.shrink_to_fit:
+            return
+        if driver.fits:
+            # A fit may take longer than all predictions of a stride.
+            _check(begin, spent, timeout)
+        answer = predictor.predict(job.submission, now)
+        if isinstance(answer, Prediction):
+            predicted[number] = answer.seconds
+            if medians and answer.is_distribution:
+                began = thread_time_ns()
+                middles[number], any_median = answer.quantile(0.5), True
+                spent += thread_time_ns() - began
+
+    for stride in workload.stream(starts=driver.observes, everything=driver.observes):
+        pass_events(workload, stride, driver, ask)
         _check(begin, spent, timeout)
     used = (thread_time_ns() - begin - spent) / 1e9
-    return Recorded(np.frombuffer(found), np.frombuffer(middles) if any_median else None, used)
-
-
-def _teach(
-    workload: Workload, predictor: Predictor, kind: int, number: int, job: CompletedJob, *, observes: bool
-) -> None:
-    if observes:
-        predictor.observe(workload.event(kind, number, job))
-    if kind == _ENDED and workload.teaches[number]:
-        predictor.learn(job)
+    return Recorded(np.frombuffer(predicted), np.frombuffer(middles) if any_median else None, used)
 
 
 def _check(begin: int, spent: int, timeout: float) -> None:
