@@ -165,5 +165,5 @@ def compare(
     run = SimulationRun(
         processors, shake=SUITABLE, seeds=seeds, output=output, keep=keep, processes=processes, selection=selection,
         walltimes=walltimes,
-    )
+    )  # fmt: skip
     return simulate_policies(sources, preset_policies(minimum, baseline), run, settings)
