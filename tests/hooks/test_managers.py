@@ -48,11 +48,11 @@ def alter(
 
 def test_a_manager_who_submits_leaves_what_managers_set_on_other_jobs(server: Server, peer: Peer, site: Site) -> None:
     """The new job has no id yet: a line without one would make the file unreadable."""
-    server(alter(site, soft_walltime="900"))
     job = submission()
     new = queued(replace(job, user="root"), site=site, array_indices="1-3")
     resources = {"walltime": "3600", "soft_walltime": "600"}
     server(replace(new, job={**new.job, "Resource_List": resources}, requestor="root"))
+    server(alter(site, soft_walltime="900"))
     restart_interpreter()
     peer.behave(set=1200)
     assert server(start(site, 900)).soft_walltime == 900
