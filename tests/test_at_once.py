@@ -1,6 +1,7 @@
 """What two commands create or replace at the same moment is complete, and neither command fails."""
 
 import os
+import socket
 from contextlib import suppress
 from datetime import UTC
 from pathlib import Path
@@ -116,6 +117,57 @@ def test_a_daemon_that_ends_leaves_the_socket_of_the_next(tmp_path: Path, monkey
     assert path.is_socket()
     next_ones[0].close()
     assert not path.exists()
+
+
+def test_a_dead_socket_is_replaced_by_one_daemon_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "hook.sock"
+    unlink, servers = Path.unlink, []
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(path))
+
+    def start_before(file: Path) -> None:
+        """Start another daemon after the first has seen that the socket is dead."""
+        monkeypatch.undo()
+        with suppress(ServerError):
+            servers.append(_server(path))
+        unlink(file)
+
+    monkeypatch.setattr(Path, "unlink", start_before)
+    servers.append(_server(path))
+    assert len(servers) == 1
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(path))
+    servers[0].close()
+
+
+def test_daemons_that_start_at_once_on_a_dead_socket(tmp_path: Path) -> None:
+    def start(path: Path) -> SocketServer | str:
+        try:
+            return _server(path)
+        except ServerError as error:
+            return str(error)
+
+    for number in range(ATTEMPTS):
+        path = tmp_path / str(number)
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(str(path))
+        results = at_once(lambda _, path=path: start(path))
+        servers = [result for result in results if isinstance(result, SocketServer)]
+        refusals = [result for result in results if isinstance(result, str)]
+        assert len(servers) == 1
+        assert all("another daemon" in refusal for refusal in refusals)
+        servers[0].close()
+
+
+def test_no_other_user_can_hold_the_lock_of_a_socket(tmp_path: Path) -> None:
+    server = _server(tmp_path / "hook.sock")
+    assert (tmp_path / "hook.sock.lock").stat().st_mode & 0o777 == 0o600
+    server.close()
+    (tmp_path / "hook.sock.lock").unlink()
+    (tmp_path / "hook.sock.lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ServerError, match="cannot listen here"):
+        _server(tmp_path / "hook.sock")
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def _server(path: Path) -> SocketServer:

@@ -134,6 +134,23 @@ def test_one_schedule_is_written_byte_for_byte_the_same(
     assert "COMPLETED_WALLTIME_REACHED" in files[0].read_text()
 
 
+def test_texts_in_a_schedule_are_neither_formulas_nor_commands(
+    logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policies, jobs = tmp_path / "policies.toml", tmp_path / "jobs.csv"
+    policies.write_text('[today]\n["=1+1\\u001b[31m\\u202e"]\nwaiting = "factor:0.5"\n')
+    record = "04/15/2026 12:00:00;E;@cmd.srv;user=a queue=q ctime=1776240000 qtime=1776240000 etime=1776240000"
+    record += " start=1776240100 end=1776240400 Resource_List.ncpus=1 Resource_List.walltime=01:00:00"
+    record += " resources_used.walltime=00:05:00 Exit_status=0\n"
+    (tmp_path / "20260415").write_text(record)
+    arguments = [str(tmp_path / "20260415"), "--processors", "4", "--policies", str(policies)]
+    assert run(["simulate", *arguments, "--schedule", str(jobs)]) == 0
+    file = next(tmp_path.glob("jobs-_1*.csv"), None) or next(tmp_path.glob("jobs-=*.csv"))
+    with file.open(newline="") as stream:
+        (row,) = csv.DictReader(stream)
+    assert (row["job_id"], row["workload_name"]) == ("'@cmd.srv", r"'=1+1\x1b[31m\u202e")
+
+
 def test_the_header_of_a_trace_gives_the_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace = tmp_path / "t.swf"
     jobs = "".join(f"{number} {60 * number} 0 600 4 -1 -1 4 3600 -1 1 1 1 -1 -1 -1 -1 -1\n" for number in range(1, 40))

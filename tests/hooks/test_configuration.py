@@ -52,6 +52,15 @@ def test_without_a_file_the_defaults_are_used(hook: ModuleType) -> None:
     assert hook.read_configuration(None) == (hook.DEFAULTS, [])
 
 
+def test_a_file_is_read_again_only_when_it_changes(hook: ModuleType, tmp_path: Path) -> None:
+    file = tmp_path / "hook.json"
+    file.write_text('{"minimum": 120}')
+    first = hook.read_configuration(str(file))
+    assert hook.read_configuration(str(file)) is first
+    file.write_text('{"minimum": 1200}')
+    assert hook.read_configuration(str(file))[0]["minimum"] == 1200
+
+
 RIGHT: list[tuple[str, Any]] = [
     ("transport", "postgres"),
     ("socket", "/tmp/other.sock"),

@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from softwalltime.emulation.pbs.events import Event, Site, postqueued, queued, started
 from softwalltime.emulation.pbs.hook import HookOutcome, HookScript
-from tests.hooks.conftest import STATE
+from tests.hooks.conftest import HUNG, STATE
 from tests.hooks.jobs import NOW, submission
 from tests.hooks.listening import open_sockets
 from tests.hooks.peer import Peer
@@ -93,3 +94,24 @@ def test_the_alarm_leaves_no_connection_open(
     outcome = script.run(event, configured(socket=str(peer.socket), deadline_ms=5000), alarm=True)
     assert "KeyboardInterrupt" in outcome.log[-1][1]
     assert sockets() == before
+
+
+def test_a_daemon_that_reads_nothing_costs_no_more_than_the_deadline(hook: ModuleType, tmp_path: Path) -> None:
+    """Also where the system's buffers are smaller than a request."""
+    path = tmp_path / "socket"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        connection = hook.Connection(str(path), time.monotonic() + HUNG)
+        silent, _ = listener.accept()
+        connection.peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        # The end of a wait that does not heed the deadline.
+        timer = threading.Timer(HUNG, silent.close)
+        timer.start()
+        begin = time.monotonic()
+        with pytest.raises(hook.TimedOutError):
+            connection.exchange(b"x" * 65536, time.monotonic() + 0.1)
+        assert time.monotonic() - begin < HUNG
+        timer.cancel()
+        connection.peer.close()
+        silent.close()

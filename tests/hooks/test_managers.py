@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from softwalltime.emulation.pbs.events import Event, Site, altered, postqueued, started
+from softwalltime.emulation.pbs.events import Event, Site, altered, postqueued, queued, started
 from softwalltime.emulation.pbs.hook import HookOutcome, HookScript, restart_interpreter
 from tests.hooks.conftest import PATIENT
 from tests.hooks.jobs import NOBODY, NOW, submission
@@ -44,6 +44,18 @@ def alter(
     return altered(
         job, resources, site=site, now=NOW, soft_walltime=soft, state=state, requestor=requestor, own=own or {}
     )
+
+
+def test_a_manager_who_submits_leaves_what_managers_set_on_other_jobs(server: Server, peer: Peer, site: Site) -> None:
+    """The new job has no id yet: a line without one would make the file unreadable."""
+    job = submission()
+    new = queued(replace(job, user="root"), site=site, array_indices="1-3")
+    resources = {"walltime": "3600", "soft_walltime": "600"}
+    server(replace(new, job={**new.job, "Resource_List": resources}, requestor="root"))
+    server(alter(site, soft_walltime="900"))
+    restart_interpreter()
+    peer.behave(set=1200)
+    assert server(start(site, 900)).soft_walltime == 900
 
 
 def start(site: Site, soft: int, job_id: str = "7.pbs1") -> Event:

@@ -49,6 +49,12 @@ def test_it_is_set_at_each_event_of_a_waiting_job(run: Run, peer: Peer, ordered:
     assert ordering(run(queued(job, site=ordered), events=only)) == 900
 
 
+def test_it_may_be_the_walltime(run: Run, peer: Peer, ordered: Site) -> None:
+    peer.behave(set=600, ordering=3600)
+    outcome = run(postqueued(submission(), site=ordered))
+    assert (outcome.soft_walltime, ordering(outcome)) == (600, 3600)
+
+
 def test_it_is_set_without_a_soft_walltime_too(run: Run, peer: Peer, ordered: Site) -> None:
     peer.behave(none=True, ordering=900)
     outcome = run(postqueued(submission(), site=ordered))

@@ -14,6 +14,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 from sqlalchemy import Connection
 
 from softwalltime.emulation.pbs.events import Site, altered, postqueued, queued, started
@@ -151,6 +152,23 @@ def test_a_slow_statement_is_cancelled(ask: Ask, history: str, site: Site) -> No
         # The server cancels the statement.
         there = "SELECT FROM pg_stat_activity WHERE application_name = 'softwalltime hook'"
         until(lambda: connection.execute(there).fetchone() is None)
+
+
+def test_a_statement_that_the_server_does_not_cancel_costs_no_more_than_the_deadline(
+    ask: Ask, history: str, site: Site
+) -> None:
+    with psycopg.connect(history, autocommit=True) as connection:
+        connection.execute("ALTER FUNCTION softwalltime.last2 RENAME TO quick")
+        connection.execute(
+            "CREATE FUNCTION softwalltime.last2(text, bigint) RETURNS double precision LANGUAGE sql VOLATILE"
+            f" AS 'SELECT 600.0::double precision FROM pg_sleep({HUNG})'"
+        )
+        begin = time.monotonic()
+        outcome = ask(postqueued(submission(), site=site), make_conninfo(history, options=""), deadline_ms=200)
+        assert time.monotonic() - begin < HUNG
+        assert "no answer: timed out" in outcome.log[0][1]
+        there = "FROM pg_stat_activity WHERE application_name = 'softwalltime hook'"
+        connection.execute(f"SELECT pg_terminate_backend(pid) {there}")
 
 
 @pytest.fixture

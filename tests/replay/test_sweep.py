@@ -64,8 +64,7 @@ def test_a_grid_with_one_predictor_that_cannot_be_made_is_refused(spec: str, mes
 
 def test_every_option_has_its_value_in_the_results_defaults_among_them() -> None:
     assert option_values(make("percentile:p=95,keys=user+project,window=7d").options) == {
-        "p": 95.0, "keys": "user+project", "window": 7 * 86400, "least": 10, "threshold": None,
-        "bound": None,
+        "p": 95.0, "keys": "user+project", "window": 7 * 86400, "least": 10, "threshold": None, "bound": None,
     }  # fmt: skip
 
 

@@ -125,6 +125,26 @@ def test_wherever_a_write_was_cut_off_only_its_row_is_done_again(
     assert [(row["source"], row["predictor"]) for row in rows(path)] == [(source, "v1"), (source, "v2")]
 
 
+def test_texts_are_neither_formulas_nor_commands_and_their_rows_are_not_done_again(
+    task: SweepTask, tmp_path: Path
+) -> None:
+    path = tmp_path / "results.csv"
+    task = replace(task, source="=1+1\x1b[31m\u202e.log")
+    assert sweep(path, task) == [task.spec]
+    assert rows(path)[0]["source"] == r"'=1+1\x1b[31m\u202e.log"
+    assert sweep(path, task, with_spec(task, "v1")) == ["v1"]
+    assert len(rows(path)) == 2
+
+
+def test_texts_of_an_earlier_version_are_neutralised_too(task: SweepTask, tmp_path: Path) -> None:
+    path = tmp_path / "results.csv"
+    task = replace(task, source="=1+1")
+    sweep(path, task)
+    path.write_text(path.read_text().replace("'=1+1", "=1+1"))
+    assert sweep(path, task) == []
+    assert rows(path)[0]["source"] == "'=1+1"
+
+
 def test_again_starts_anew(task: SweepTask, tmp_path: Path) -> None:
     path = tmp_path / "results.csv"
     sweep(path, task, with_spec(task, "v1"))

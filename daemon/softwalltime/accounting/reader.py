@@ -43,8 +43,11 @@ class Batch:
     depending: list[Submission] = field(default_factory=list)
 
 
-def pbs_batch(block: Block, path: str, tally: Tally, server: str = "") -> Batch:
-    """Read a block of an accounting log."""
+def pbs_batch(block: Block, path: str, tally: Tally, server: str = "", *, with_changes: bool = True) -> Batch:
+    """Read a block of an accounting log.
+
+    :param with_changes: whether to fill ``changes``, which takes a tenth of the time.
+    """
     batch = Batch([], [])
     if block.piece:
         return _piece(block, path, batch, tally)
@@ -83,7 +86,8 @@ def pbs_batch(block: Block, path: str, tally: Tally, server: str = "") -> Batch:
             changing.append((line[22:id_end], index))
             if kind == _QUEUED and _DEPENDS in line and (submission := pbs.depending(line)) is not None:
                 batch.depending.append(submission)
-    _change(batch.changes, changing, completed, kinds, positions)
+    if with_changes:
+        _change(batch.changes, changing, completed, kinds, positions)
     for kind, count in counts.items():
         if count and kind not in _RUNS:
             tally.other[pbs.decoded(kind[1:2])] += count
@@ -263,7 +267,7 @@ def _read_file(
             yield from _swf_jobs(block, path, tally, header, server)
             tally.machine = header.machine if tally.files == 1 else 0
         else:
-            yield from pbs_batch(block, path, tally, server).jobs
+            yield from pbs_batch(block, path, tally, server, with_changes=False).jobs
         consumed = file.consumed()
         progress(consumed - reported)
         reported = consumed

@@ -171,5 +171,5 @@ def compare(
         processes=processes,
         selection=selection,
         walltimes=walltimes,
-    )
+    )  # fmt: skip
     return simulate_policies(sources, preset_policies(minimum, baseline), run, settings)

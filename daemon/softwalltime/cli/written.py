@@ -42,6 +42,6 @@ def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object
         replaced(path) as unfinished,
         unfinished.open("w", newline="", encoding="utf-8", errors="backslashreplace") as stream,
     ):
-        writer = csv.writer(stream)
+        writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows([csv_cell(value) if isinstance(value, str) else value for value in row] for row in rows)

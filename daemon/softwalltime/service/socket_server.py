@@ -5,13 +5,14 @@ descriptor until its timeout.  There is no thread or coroutine per connection, b
 microseconds.  A connection is closed after the response unless the request asks to keep it for the next one.
 """
 
+import fcntl
 import os
 import select
 import socket
 import stat
 import struct
-from collections.abc import Callable, Collection
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -251,18 +252,19 @@ class SocketServer:
 def _listen(path: Path) -> socket.socket:
     """Return a listening socket at ``path``; replace the socket of a dead daemon.
 
-    :raises ServerError: if a daemon listens there already, or the path cannot be used.
+    :raises ServerError: if a daemon listens there already or starts at this moment, or the path cannot be used.
     """
     listener = socket.socket(socket.AF_UNIX)
     try:
-        _clear(path)
-        # 0600 from the first moment on.
-        before = os.umask(0o177)
-        try:
-            listener.bind(str(path))
-        finally:
-            os.umask(before)
-        listener.listen(BACKLOG)
+        with _start_lock(path):
+            _clear(path)
+            # 0600 from the first moment on.
+            before = os.umask(0o177)
+            try:
+                listener.bind(str(path))
+            finally:
+                os.umask(before)
+            listener.listen(BACKLOG)
         listener.setblocking(False)
     except OSError as error:
         listener.close()
@@ -271,6 +273,31 @@ def _listen(path: Path) -> socket.socket:
         listener.close()
         raise
     return listener
+
+
+@contextmanager
+def _start_lock(path: Path) -> Iterator[None]:
+    """Let no other daemon start at ``path``: it could remove the new socket in place of a dead daemon's.
+
+    The lock file stays, because a file that is removed may still be locked by another process.  Only its owner can
+    open it, so no other user can hold the lock.
+
+    :raises ServerError: if another daemon starts here, or the lock file cannot be opened.
+    """
+    file = path.with_name(f"{path.name}.lock")
+    try:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except PermissionError as error:
+        message = f"{file}: cannot be opened: {error.strerror}. Remove it, or give a folder of the daemon's user"
+        raise ServerError(message) from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ServerError(f"{path}: another daemon starts here at this moment; start only one") from error
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _clear(path: Path) -> None:

@@ -26,7 +26,7 @@ Start from :func:`.engine.simulate`::
 :mod:`.shaking`      the same jobs at other times, for statistics over more than one schedule
 :mod:`.differences`  paired differences of metrics with 95% confidence intervals
 :mod:`.tasks`        simulations as independent tasks; :mod:`.result_cache` keeps their figures in a file
-:mod:`.batsim`       a schedule as CSV with Batsim's column names
+:mod:`.batsim`       a schedule as rows with Batsim's column names
 ===================  ==========================================================================================
 
 A job is its position in :class:`.jobs.Jobs` everywhere inside.  A discipline (:class:`.backfilling.Discipline`) reads

@@ -18,9 +18,10 @@ from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import ALL_JOBS, JobSelection
 from softwalltime.cli.sources import load_columns
+from softwalltime.cli.written import write_csv
 from softwalltime.errors import SourceError, UsageError
 from softwalltime.formatting import plural
-from softwalltime.simulation.batsim import write_jobs
+from softwalltime.simulation.batsim import COLUMNS, schedule_rows
 from softwalltime.simulation.differences import means
 from softwalltime.simulation.engine import ScheduleOutcome, check
 from softwalltime.simulation.jobs import Jobs, jobs_of
@@ -234,7 +235,7 @@ def _writer(plan: SimulationPlan, path: Path | None, several: bool) -> Callable[
         name = names[policy]
         suffix = re.sub(r"[^\w.+=-]+", "_", name)
         target = path.with_name(f"{path.stem}-{suffix}{path.suffix}") if several else path
-        write_jobs(target, plan.jobs, outcome, name)
+        write_csv(target, COLUMNS, schedule_rows(plan.jobs, outcome, name))
 
     return write
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Self
 
 from softwalltime.errors import SourceError
+from softwalltime.formatting import csv_cell
 from softwalltime.replay.metrics import Scores
 from softwalltime.replay.sweep.evaluation import SweepRow, SweepTask, Value
 
@@ -62,7 +63,7 @@ class Results:
 
     @property
     def rows(self) -> Sequence[Mapping[str, str]]:
-        """The rows of the file, as texts by column."""
+        """The rows of the file, as texts by column, which no spreadsheet takes for formulas."""
         return self._rows
 
     def prepare(self, tasks: Sequence[SweepTask], options: Iterable[str]) -> tuple[list[SweepTask], int]:
@@ -75,8 +76,8 @@ class Results:
         :return: the tasks without a row, and the number of dropped rows.
         :raises SourceError: if the file cannot be written.
         """
-        now = {task.source: (task.snapshot.digest, task.version) for task in tasks}
-        digests = {(task.source, task.spec): task.digest for task in tasks}
+        now = {csv_cell(task.source): (task.snapshot.digest, task.version) for task in tasks}
+        digests = {(csv_cell(task.source), csv_cell(task.spec)): task.digest for task in tasks}
         kept = [
             row
             for row in self._rows
@@ -88,7 +89,8 @@ class Results:
         self._rows = kept
         self._rewrite()
         there = {(row["source"], row["predictor"], row["min_soft_walltime"]) for row in kept}
-        return [task for task in tasks if (task.source, task.spec, str(task.minimum)) not in there], dropped
+        todo = [task for task in tasks if (csv_cell(task.source), csv_cell(task.spec), str(task.minimum)) not in there]
+        return todo, dropped
 
     def add(self, row: SweepRow) -> None:
         """Append a row and sync it to disk.
@@ -167,7 +169,7 @@ class Results:
                 raise SourceError(
                     f"{self._path}: row {number} has {len(line)} fields, not {len(header)}: mend it, or give --discard"
                 )
-        rows = [dict(zip(header, line, strict=True)) for line in lines]
+        rows = [dict(zip(header, map(csv_cell, line), strict=True)) for line in lines]
         return header[len(_BEFORE) : -len(_AFTER)], rows
 
     def _rewrite(self) -> None:
@@ -241,4 +243,4 @@ def _text(value: Value) -> str:
     if value is None:
         return ""
     # True and False as SQL and data frames write them.  A float's shortest text is the same float when read.
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).lower() if isinstance(value, bool) else csv_cell(str(value))
