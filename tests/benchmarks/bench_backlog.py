@@ -32,7 +32,7 @@ POLICIES = (
     Policy(backfill="pbs", order="formula", formula=FORMULA),
 )
 CONSERVATIVE_JOBS = 1000
-"""Conservative backfilling looks at each waiting job in each pass: a shorter backlog."""
+"""Conservative backfilling moves many reservations at each release: a shorter backlog."""
 
 
 def main() -> None:

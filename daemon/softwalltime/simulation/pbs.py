@@ -136,7 +136,7 @@ class JobClasses:
     """The class of each job that has been submitted, as a number.
 
     ``by_waiting`` holds where values are waiting values, ``by_limit`` where they are walltimes because a top job is
-    late.  They differ only where classes distinguish values.  ``have_a_value``: the jobs of a class have the same value.
+    late.  They differ only where classes distinguish values.  ``have_a_value``: jobs of a class have the same value.
     """
 
     def __init__(self, system: SystemState, policy: Policy) -> None:
