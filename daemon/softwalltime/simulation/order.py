@@ -54,9 +54,9 @@ def best_first(jobs: Integers, priorities: Floats) -> Iterator[Integers]:
         yield jobs[np.argsort(-priorities, kind="stable")]
 
 
-def blocks(jobs: Integers, length: int = BLOCK) -> Iterator[Integers]:
+def blocks(jobs: Integers, length: int = 0) -> Iterator[Integers]:
     """Split the jobs into blocks, each twice as long as the one before: the first ones often fill the machine."""
-    begin = 0
+    begin, length = 0, length or BLOCK
     while begin < len(jobs):
         yield jobs[begin : begin + length]
         begin, length = begin + length, 2 * length
