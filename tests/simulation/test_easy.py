@@ -102,7 +102,7 @@ def test_arrays_in_place_of_lists_and_blocks_of_candidates_change_nothing(
         patch.setattr(queue, "LONG", 2)
         patch.setattr(queue, "_SHORT", 1)
         patch.setattr("softwalltime.simulation.backfilling.LONG", 2)
-        patch.setattr("softwalltime.simulation.backfilling.BLOCK", 1)
+        patch.setattr("softwalltime.simulation.order.BLOCK", 1)
         outcome = run(jobs, machine, order=order, backfill=backfill, guard=guard)
     assert outcome.start.tolist() == expected.start.tolist()
 

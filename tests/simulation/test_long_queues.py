@@ -15,6 +15,7 @@ from softwalltime.simulation.names import ORDERS
 from softwalltime.simulation.order import best_first
 from softwalltime.simulation.policies import Policy
 from tests.samples import job
+from tests.simulation.plain_conservative import PlainConservative
 from tests.simulation.plain_cycle import PlainCycle
 
 FORMULAS = ("ncpus * 10 - walltime", "(eligible_time + 5) / predicted", "soft_walltime - queue_priority")
@@ -54,12 +55,25 @@ def assert_equal(found: ScheduleOutcome, expected: ScheduleOutcome) -> None:
         assert getattr(found, column).tolist() == getattr(expected, column).tolist(), column
 
 
+@pytest.mark.parametrize("long", [2, 48], ids=["arrays", "job by job"])
 @given(workload=backlogs(), policy=policies("pbs"))
+@settings(deadline=None, max_examples=200)
+def test_the_cycle_of_pbs_is_the_plain_one(long: int, workload: tuple[Jobs, int], policy: Policy) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("softwalltime.simulation.pbs.LONG", long)
+        patch.setattr(order_module, "BLOCK", long)
+        found = simulate(*workload, policy)
+        patch.setitem(DISCIPLINES, "pbs", PlainCycle)
+        expected = simulate(*workload, policy)
+    assert_equal(found, expected)
+
+
+@given(workload=backlogs(), policy=policies("conservative"))
 @settings(deadline=None, max_examples=300)
-def test_the_cycle_of_pbs_is_the_plain_one(workload: tuple[Jobs, int], policy: Policy) -> None:
+def test_conservative_backfilling_is_the_plain_one(workload: tuple[Jobs, int], policy: Policy) -> None:
     found = simulate(*workload, policy)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(DISCIPLINES, "pbs", PlainCycle)
+        patch.setitem(DISCIPLINES, "conservative", PlainConservative)
         expected = simulate(*workload, policy)
     assert_equal(found, expected)
 

@@ -49,6 +49,19 @@ def test_conservative_promises_every_job_that_waits_a_start(workload: Workload) 
     assert np.all(outcome.promise[waits] >= 0)
 
 
+def test_a_job_gets_no_conservative_reservation_before_its_submission() -> None:
+    # The first job outlives the value that it waited with, so the second one's reservation has passed when C comes.
+    workload = jobs_of(
+        [
+            job("u", submitted=0, walltime=20, runtime=20, ncpus=2),
+            job("u", submitted=0, walltime=20, runtime=5, ncpus=1),
+            job("u", submitted=9, walltime=10, runtime=1, ncpus=1, job_id="C"),
+        ]
+    )
+    policy = Policy(backfill="conservative", waiting="factor:0.2", running="walltime", minimum=1)
+    assert simulate(workload, 2, policy).promise[-1] == 20
+
+
 @given(workload=workloads(bounded=True), order=st.sampled_from(list(ORDERS)))
 @settings(deadline=None)
 def test_with_walltimes_and_one_top_job_pbs_is_easy(workload: Workload, order: str) -> None:

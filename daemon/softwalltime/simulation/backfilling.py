@@ -6,7 +6,7 @@ that does not is the head.  Its shadow is the earliest planned end of running jo
 shadow or it needs at most the extra processors.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import numpy as np
@@ -14,16 +14,13 @@ import numpy as np
 from softwalltime.simulation.conservative import ConservativeBackfilling
 from softwalltime.simulation.jobs import Floats, Integers
 from softwalltime.simulation.machine import processors_of
-from softwalltime.simulation.order import Order, best_first
+from softwalltime.simulation.order import Order, best_first, blocks
 from softwalltime.simulation.pbs import PbsCycle
 from softwalltime.simulation.policies import Policy
 from softwalltime.simulation.pooled import PooledEasyBackfilling
 from softwalltime.simulation.pools import Pools
 from softwalltime.simulation.queue import LONG
 from softwalltime.simulation.system_state import SystemState
-
-BLOCK = 512
-"""Candidates that are looked at first, where their order is known."""
 
 
 class Discipline(Protocol):
@@ -163,7 +160,7 @@ class EasyBackfilling:
                 # The queue's array changes when a job starts.
                 trials = (
                     self._eligible(block, head, time_left, free, extra, guarded).tolist()
-                    for block in _blocks(queue.array()[-last:].copy())
+                    for block in blocks(queue.array()[-last:].copy())
                 )
         else:
             jobs = self._eligible(queue.array()[-last:], head, time_left, free, extra, guarded)
@@ -205,14 +202,6 @@ class EasyBackfilling:
         seconds = (values.limit_array if guarded else values.waiting_array)[jobs]
         found: Integers = jobs[((seconds <= time_left) | (self._needs_array[jobs] <= extra)) & (jobs != head)]
         return found
-
-
-def _blocks(jobs: Integers) -> Iterator[Integers]:
-    """Split the jobs into blocks, each twice as long as the one before: the first ones often fill the machine."""
-    begin, length = 0, BLOCK
-    while begin < len(jobs):
-        yield jobs[begin : begin + length]
-        begin, length = begin + length, 2 * length
 
 
 def _easy(system: SystemState, policy: Policy) -> Discipline:

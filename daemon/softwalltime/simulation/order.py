@@ -10,6 +10,8 @@ from softwalltime.simulation.jobs import Floats, Integers
 
 CHUNK = 64
 """Jobs that are sorted first where seldom all are needed."""
+BLOCK = 512
+"""Candidates that are looked at first, where their order is known."""
 
 
 class Order(ABC):
@@ -50,3 +52,11 @@ def best_first(jobs: Integers, priorities: Floats) -> Iterator[Integers]:
         size *= 4
     if len(jobs):
         yield jobs[np.argsort(-priorities, kind="stable")]
+
+
+def blocks(jobs: Integers, length: int = 0) -> Iterator[Integers]:
+    """Split the jobs into blocks, each twice as long as the one before: the first ones often fill the machine."""
+    begin, length = 0, length or BLOCK
+    while begin < len(jobs):
+        yield jobs[begin : begin + length]
+        begin, length = begin + length, 2 * length

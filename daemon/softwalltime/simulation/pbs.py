@@ -6,10 +6,10 @@ from itertools import chain
 import numpy as np
 
 from softwalltime.simulation.jobs import Integers
-from softwalltime.simulation.order import best_first
+from softwalltime.simulation.order import CHUNK, best_first, blocks
 from softwalltime.simulation.planning import FOREVER, Profile
-from softwalltime.simulation.policies import Policy
-from softwalltime.simulation.queue import RankedQueue
+from softwalltime.simulation.policies import WALLTIME, Policy
+from softwalltime.simulation.queue import LONG, RankedQueue
 from softwalltime.simulation.system_state import SystemState
 
 
@@ -39,7 +39,7 @@ class PbsCycle:
         self._system = system
         self._depth = policy.depth if policy.strict_ordering else 0
         self._guard = policy.guard
-        self._classes = JobClasses(system, policy.classes_by_value)
+        self._classes = JobClasses(system, policy)
         self._resorts = system.order is not None and system.order.changes_on_start
         # The last cycle, where the next one differs only by what was submitted since.
         self._last: _Cycle | None = None
@@ -58,41 +58,61 @@ class PbsCycle:
         if self._last is not None and self._last.is_unaffected(new, now):
             return
         cycle = _Cycle(system, self._classes, self._guard, now)
-        self._plan_top_jobs(cycle)
-        if cycle.top_jobs == self._depth:
+        # Arrays are slower than a loop over a short queue.
+        every_job = len(system.queue.jobs) < LONG
+        self._plan_top_jobs(cycle, every_job)
+        if cycle.top_jobs == self._depth and not every_job:
             self._backfill(cycle)
         complete = cycle.top_jobs == self._depth and not cycle.starts and self._guard is None
         self._last = cycle if complete and system.ranked is not None else None
 
-    def _plan_top_jobs(self, cycle: "_Cycle") -> None:
-        """Start jobs in order and plan those that do not fit, until all top jobs are planned."""
-        sort = cycle.top_jobs < self._depth
+    def _plan_top_jobs(self, cycle: "_Cycle", every_job: bool) -> None:
+        """Start jobs in order and plan those that do not fit, until all top jobs are planned.
+
+        :param every_job: whether to go on then, and mark those that do not fit.
+        """
+        sort = every_job or cycle.top_jobs < self._depth
         while sort:
             sort = False
-            for job in chain.from_iterable(piece.tolist() for piece in self._in_order(cycle.unmarked(), cycle.now)):
+            for job in chain.from_iterable(self._in_order(cycle)):
                 if cycle.is_marked(job):
                     continue
                 if cycle.start(job):
                     if self._resorts:
                         sort = True
                         break
+                elif cycle.top_jobs == self._depth:
+                    cycle.mark(job)
                 else:
                     cycle.plan(job)
-                    if cycle.top_jobs == self._depth:
+                    if cycle.top_jobs == self._depth and not every_job:
                         return
 
-    def _in_order(self, jobs: Integers, now: int) -> Iterable[Integers]:
-        """These jobs, ranked already or not, in the order of the queue."""
+    def _in_order(self, cycle: "_Cycle") -> Iterable[list[int]]:
+        """The waiting jobs whose class may be runnable, in the order of the queue."""
         system = self._system
-        if system.ranked is not None or system.order is None:
-            return [jobs]
-        return best_first(jobs, system.order.priorities(jobs, now))
+        if system.ranked is None and system.order is not None:
+            jobs = cycle.unmarked()
+            pieces = best_first(jobs, system.order.priorities(jobs, cycle.now))
+        else:
+            ranked = (system.queue if system.ranked is None else system.ranked).jobs
+            if len(ranked) < LONG:
+                return [ranked.copy()]
+            pieces = blocks(cycle.unmarked(), CHUNK)
+        return (piece.tolist() for piece in pieces)
 
     def _backfill(self, cycle: "_Cycle") -> None:
         """Start what fits beside the top jobs."""
         jobs = self._possible(cycle)
+        # A job hides no later one of its class that would fit: the first ones often fill the machine.
+        separate = self._classes.have_a_value and not self._resorts
+        for block in blocks(jobs) if separate else [jobs]:
+            self._start_candidates(cycle, block)
+
+    def _start_candidates(self, cycle: "_Cycle", jobs: Integers) -> None:
+        """Start those of these jobs, in order, that fit beside the top jobs."""
         while len(jobs):
-            for position in cycle.tried(jobs).tolist():
+            for position in chain.from_iterable(piece.tolist() for piece in blocks(cycle.tried(jobs), CHUNK)):
                 job = int(jobs[position])
                 if cycle.is_marked(job):
                     continue
@@ -116,12 +136,14 @@ class JobClasses:
     """The class of each job that has been submitted, as a number.
 
     ``by_waiting`` holds where values are waiting values, ``by_limit`` where they are walltimes because a top job is
-    late.  They differ only where classes distinguish values.
+    late.  They differ only where classes distinguish values.  ``have_a_value``: jobs of a class have the same value.
     """
 
-    def __init__(self, system: SystemState, by_value: bool) -> None:
+    def __init__(self, system: SystemState, policy: Policy) -> None:
+        by_value = policy.classes_by_value
         self._system = system
         self._by_value = by_value
+        self.have_a_value = by_value or (policy.waiting == WALLTIME and policy.steer is None)
         self._numbers: dict[tuple[object, ...], int] = {}
         self.by_waiting = np.zeros(len(system.jobs), np.int64)
         self.by_limit = np.zeros(len(system.jobs), np.int64) if by_value else self.by_waiting
@@ -170,7 +192,8 @@ class _Cycle:
     def unmarked(self) -> Integers:
         """The waiting jobs whose class may be runnable."""
         jobs = self._waiting()
-        return jobs[~self._marked[self._class[jobs]]]
+        # The queue's array changes when a job starts.
+        return jobs[~self._marked[self._class[jobs]]] if self._marked.any() else jobs.copy()
 
     def is_marked(self, job: int) -> bool:
         """Whether the job's class is not runnable."""
@@ -218,11 +241,11 @@ class _Cycle:
             self._class = self._classes.by_limit
 
     def possible(self) -> Integers:
-        """The waiting jobs of the classes that have a job that may start."""
+        """The waiting jobs of the classes that have a job that may start, or only such jobs."""
         jobs = self._waiting()
         may_start = self._calendar.candidates(jobs, self._values_array)
-        if not may_start.any():
-            return jobs[:0]
+        if self._classes.have_a_value or not may_start.any():
+            return jobs[may_start]
         classes = self._class[jobs]
         runnable = np.zeros_like(self._marked)
         runnable[classes[may_start]] = True
@@ -236,7 +259,7 @@ class _Cycle:
         """
         may_start = self._calendar.candidates(jobs, self._values_array)
         refused = (~may_start).nonzero()[0]
-        if len(refused):
+        if len(refused) and not self._classes.have_a_value:
             classes = self._class[jobs]
             first = np.full(len(self._marked), len(jobs))
             # Later assignments replace earlier ones.

@@ -81,6 +81,24 @@ class Profile:
                 return start
         return FOREVER
 
+    def earlier(self, job: int, seconds: int, start: int, after: int) -> int:
+        """The first time from ``after`` on at which the job fits, if it gives up its plan from ``start``.
+
+        That is ``start`` at the latest.  Nowhere may fewer than no processors be free.
+        """
+        need = self._needs[job]
+        times, free = self.times, self.free
+        begin = -1
+        for index in range(bisect_right(times, after) - 1, bisect_left(times, start)):
+            if free[index] < need:
+                begin = -1
+                continue
+            if begin < 0:
+                begin = max(times[index], after)
+            if times[index + 1] >= begin + seconds:
+                return begin
+        return begin if begin >= 0 else start
+
     def fits(self, job: int, start: int, seconds: int) -> bool:
         """Whether enough processors are free from ``start``, which is not before now, for that long."""
         need = self._needs[job]
@@ -109,6 +127,23 @@ class Profile:
         some = jobs[small]
         found[small] = values[some] <= until[self._sizes[some]] - self.times[0]
         return found
+
+    def occupy_all(self, jobs: Sequence[int], starts: Sequence[int], ends: Sequence[int]) -> None:
+        """Plan these jobs for their intervals, as far as they are not past."""
+        now = self.times[0]
+        needs = np.array([self._needs[job] for job in jobs], np.int64)
+        times = np.concatenate([self.times, np.maximum(starts, now), np.maximum(ends, now)])
+        changes = np.concatenate([np.diff(self.free, prepend=0), -needs, needs])
+        order = np.argsort(times, kind="stable")
+        times, free = times[order], changes[order].cumsum()
+        last = np.append(times[1:] != times[:-1], True)
+        self.times, self.free = times[last].tolist(), free[last].tolist()
+
+    def advance(self, now: int) -> None:
+        """Drop what is past."""
+        index = bisect_right(self.times, now) - 1
+        del self.times[:index], self.free[:index]
+        self.times[0] = now
 
     def occupy(self, job: int, start: int, end: int) -> None:
         """Plan the job for this interval."""
