@@ -62,13 +62,6 @@ class Qmgr:
         """
         return run([str(self.qmgr), "-c", statement])
 
-    def select(self, *options: str) -> list[str]:
-        """Return the ids of the jobs that qselect, which is beside qmgr, finds.
-
-        :raises PbsError: names who must do what.
-        """
-        return run([str(self.qmgr.with_name("qselect")), *options]).split()
-
     def version(self) -> str:
         """Return the version of the server, as ``23.06.06``.
 

@@ -11,10 +11,8 @@ from softwalltime.deployment.files import read_state, write_state
 from softwalltime.deployment.pbs import PbsError, Qmgr
 from softwalltime.deployment.scheduler_setup import Change, PbsSettings, Requirement, definition
 from softwalltime.errors import SourceError, UsageError
-from softwalltime.formatting import plural
 
 BACK = "as it was before softwalltime"
-_IN_USE = "busy"
 FORMULA = "job_sort_formula"
 _FORMULA_NEEDS = {"eligible_time_enable": "eligible_time"}
 """Server attributes that a formula needs, each with the name that the formula uses."""
@@ -109,6 +107,13 @@ def value_now(change: Change, settings: PbsSettings) -> str:
             return member if member in sched_config.members(text, change.name) else ""
 
 
+STAYS = (
+    "it is harmless without values. OpenPBS keeps the resources of the last job that a hook has seen, and pbs_server "
+    "may crash when one of them was deleted. To delete it, restart pbs_server first, then: qmgr -c 'delete resource {}'"
+)
+"""Why a custom resource that was created is not deleted; with its name."""
+
+
 @dataclass(slots=True)
 class Setup:
     """The changes in PBS, and the file with those that were made.
@@ -139,15 +144,14 @@ class Setup:
         kept = {change.key: change for change in self.kept() if change.key not in forgotten}
         schedulers: dict[Path, None] = {}
         for change in plan.back:
-            try:
+            stays = change.place == "resource" and not change.after
+            if not stays:
                 self._make(change)
-            except PbsError as error:
-                if change.place == "resource" and not change.after and _IN_USE in str(error):
-                    yield f"stays: {change}: {self._holders(change.name)}"
-                    continue
-                raise
             del kept[change.key]
             self._write(kept)
+            if stays:
+                yield f"stays: resource {change.name}: {STAYS.format(change.name)}"
+                continue
             schedulers |= _scheduler(change)
             yield f"done: {change}  # {change.why}"
         for change in plan.make:
@@ -177,23 +181,6 @@ class Setup:
                 yield f"to do: send SIGHUP to the scheduler of {folder}: {failure}"
             else:
                 yield f"done: SIGHUP to the scheduler of {folder}  # it reads its sched_config again"
-
-    def _holders(self, resource: str) -> str:
-        """Return which jobs have a resource, for which PBS does not delete it, and what to do."""
-        having = ("-l", f"{resource}.ge.0")
-        try:
-            present = len(self.pbs.select(*having))
-            past = len(self.pbs.select("-x", "-s", "FM", *having))
-        except PbsError as error:
-            return f"jobs have it ({error}); repeat this when they have ended and left PBS's job history"
-        users = [f"{plural(present, 'job')} not ended yet"] if present else []
-        if past:
-            forget = f"qselect -x -s FM {' '.join(having)} | xargs -r -n 100 qdel -x"
-            users.append(
-                f"{plural(past, 'job')} of PBS's job history, which keeps jobs for job_history_duration ({forget} "
-                "removes them at once)"
-            )
-        return f"PBS needs it for {' and '.join(users) or 'a reservation'}; repeat this afterwards"
 
     def _write(self, kept: dict[tuple[str, str, str], Change]) -> None:
         write_state(self.folder, json.dumps([asdict(change) for change in kept.values()], indent=2) if kept else "")
