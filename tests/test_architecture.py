@@ -79,7 +79,7 @@ ALLOWED = {
         "validation",
     },
     "training": {"events", "predictors", "replay"},
-    "tuning": {"errors", "events", "jobs", "policy", "predictors", "replay", "simulation", "states"},
+    "tuning": {"errors", "events", "jobs", "predictors", "replay", "simulation", "states"},
     "reports": {
         "errors",
         "formatting",
