@@ -80,7 +80,6 @@ ALLOWED = {
     "deployment": {
         "accounting",
         "errors",
-        "formatting",
         "live",
         "pbs_conf",
         "policy",
@@ -91,7 +90,7 @@ ALLOWED = {
         "validation",
     },
     "training": {"drive", "events", "jobs", "predictors", "replay"},
-    "tuning": {"drive", "errors", "events", "jobs", "policy", "predictors", "replay", "simulation", "states"},
+    "tuning": {"drive", "errors", "events", "jobs", "predictors", "replay", "simulation", "states"},
     "reports": {
         "errors",
         "formatting",

@@ -308,9 +308,11 @@ def test_the_presets_are_compared_with_today(logs: str, capsys: pytest.CaptureFi
     document = json.loads(capsys.readouterr().out)
     assert list(document["policies"]) == [
         "today", "as delivered", "WFP", "safe", "balanced", "balanced, live values off", "order",
-        "order, live values off",
+        "order, live values off", "waiting v1, with guard", "waiting v3, with guard", "waiting percentile, with guard",
+        "chance: walltimes x 0.98",
     ]  # fmt: skip
     assert document["seeds"] == [1, 2]
+    assert document["recommendation"]["verdict"] in ("on", "off", "unknown")
     assert document["settings"]["order"]["formula"] == "(eligible_time + 3600.0) / (predicted or walltime or 1e9)"
     assert document["settings"]["safe"]["waiting"] == "factor:0.5"
     assert [document["settings"][name]["guard"] for name in ("safe", "balanced", "order, live values off")] == [

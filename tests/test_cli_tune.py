@@ -12,7 +12,6 @@ from softwalltime.cli import run
 from softwalltime.cli.measure import train
 from softwalltime.cli.measure import tune as command
 from softwalltime.cli.measure.site_weights import TrainingOptions, trained
-from softwalltime.cli.measure.tune import newest_jobs
 from softwalltime.policy.site import site_policy
 from softwalltime.predictors.learned.network import load
 from softwalltime.replay.job_columns import JobColumns
@@ -46,8 +45,8 @@ def test_it_chooses_simulates_recommends_and_writes(
     text = capsys.readouterr().out
     assert "chosen by " in text
     assert "floor: no prediction from user, " in text
-    assert "| half the walltime" in text
-    assert "Recommended: " in text
+    assert "| safe " in text
+    assert "Cannot tell whether soft walltimes would help: only 7" in text, "800 jobs are too few"
     document = tomllib.loads(settings.read_text())
     assert document["keep_days"] == 30
     assert "# ours" in settings.read_text()
@@ -61,7 +60,7 @@ def test_it_chooses_simulates_recommends_and_writes(
         "request", "factor:0.5", "v1", "v3", "calibrated:target=0.05", "calibrated:target=0.1"
     }  # fmt: skip
     assert found["chosen"]["accurate"] in found["trials"]
-    assert found["policies"]["today: walltimes"]["wait_mean"] > 0
+    assert found["policies"]["today"]["wait_mean"] > 0
 
 
 @pytest.mark.parametrize(
@@ -212,11 +211,3 @@ def test_the_walltimes_are_reported_where_every_predictor_is_too_slow(
     text = capsys.readouterr().out
     assert "not tried: v1: took longer than" in text
     assert "not tried: request" not in text
-
-
-def test_the_newest_jobs_are_those_submitted_last_in_a_log_in_order_of_end() -> None:
-    jobs = sorted(generate(300, seed=2), key=lambda job: job.end)
-    submitted = sorted(job.submission.submitted for job in jobs)
-    found = newest_jobs(JobColumns.of(jobs), submitted[100], 50)
-    assert found.numbers("submitted").tolist() == submitted[-50:]
-    assert newest_jobs(JobColumns.of(jobs), submitted[280], 50).numbers("submitted").min() == submitted[280]

@@ -19,6 +19,7 @@ MEANINGS = {
     "--order": "the order of the queue",
     "--ordering": "what gives the ordering value",
     "--output": "the file that the command writes",
+    "--pbsnodes": "the vnodes of PBS as the machine",
     "--predictor": "a predictor",
     "--predictors": "predictors, separated by commas",
     "--processors": "size of the machine",

@@ -259,7 +259,7 @@ def test_the_summary_of_a_report_has_the_figures_of_each_setting(
     document = documented("report", capsys.readouterr().out)
     assert document["page"] == str(page)
     assert document["sentence"] in html.unescape(page.read_text())
-    assert document["verdict"] in ("on", "shadow", "off")
+    assert document["verdict"] in ("on", "off", "unknown")
     assert (document["not_simulated"], document["simulated_jobs"]) == (None, 300)
     assert document["predictors"]["v1"]["jobs"] == document["scored"]
     assert run([*command, "--format", "csv"]) == 0

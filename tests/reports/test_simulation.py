@@ -7,22 +7,20 @@ import pytest
 from softwalltime.cli.sources import load_jobs
 from softwalltime.replay.workload import Workload
 from softwalltime.reports import simulation
-from softwalltime.reports.analysis.halves import evaluate_halves
-from softwalltime.reports.leave_out import evaluate_setting
+from softwalltime.reports.candidates import common_candidates
 from softwalltime.reports.simulation import (
-    HALF,
     SimulationInput,
     SimulationOptions,
     SimulationSkipped,
     prepare,
-    settings_to_simulate,
     simulate_settings,
 )
 from softwalltime.reports.waits_by_class import KINDS, LARGEST
 from softwalltime.settings import Settings
-from tests.reports.fixtures import steady_jobs, table
+from tests.reports.fixtures import steady_jobs
 from tests.samples import job, trace
 
+SAFE = [one for one in common_candidates() if one.name == "safe"]
 OPTIONS = SimulationOptions(processors=20, seeds=(31, 32), processes=1)
 
 
@@ -32,7 +30,6 @@ def test_the_newest_jobs_are_simulated_on_a_machine_as_large_as_all_jobs_need() 
     assert isinstance(found, SimulationInput)
     assert (len(found.jobs), found.of, found.processors, found.estimated) == (4, 10, 8, True)
     assert found.jobs.submitted == (6000, 7000, 8000, 9000)
-    assert found.wait == 400
 
 
 def test_records_that_overlap_by_mistake_exceed_the_usual_use() -> None:
@@ -50,12 +47,10 @@ def test_records_that_overlap_by_mistake_exceed_the_usual_use() -> None:
 def test_workloads_of_few_users_differ() -> None:
     # Moved by whole weeks together, the jobs of one user would wait for each other as recorded in every workload.
     workload = Workload(steady_jobs(200, users=1, days=2))
-    columns = table(workload.jobs)
-    half = evaluate_setting(workload, columns, HALF, columns.walltime // 2, 0.05)
     options = replace(OPTIONS, processors=8, seeds=(31, 32, 33))
     recorded = prepare(workload, options)
     assert isinstance(recorded, SimulationInput)
-    found = simulate_settings(recorded, settings_to_simulate(half, None, None, "fcfs"), options)
+    found = simulate_settings(recorded, SAFE, options)
     assert found.shake == "jitter"
     assert len(set(found.settings[0].waits)) == 3
 
@@ -85,31 +80,25 @@ def test_what_records_lack_is_the_reason(more: dict[str, object], options: Simul
 def test_without_starts_the_given_size_is_enough() -> None:
     found = prepare(Workload([job(start=None, ncpus=1)]), SimulationOptions(processors=8))
     assert isinstance(found, SimulationInput)
-    assert found.wait is None
+    assert found.processors == 8
 
 
 def test_other_processes_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     workload = Workload(steady_jobs(300, days=5))
-    columns = table(workload.jobs)
-    half = evaluate_setting(workload, columns, HALF, columns.walltime // 2, 0.05)
-    settings = settings_to_simulate(half, None, None, "fcfs")
     recorded = prepare(workload, OPTIONS)
     assert isinstance(recorded, SimulationInput)
     told: list[int] = []
-    here = simulate_settings(recorded, settings, OPTIONS, told.append)
-    assert sum(told) == 300 * 3 * 2
+    here = simulate_settings(recorded, SAFE, OPTIONS, told.append)
+    assert sum(told) == 300 * 3 * 2, "the baseline, chance and safe"
     monkeypatch.setattr(simulation, "_FEW", 0)
-    assert simulate_settings(recorded, settings, replace(OPTIONS, processes=2)) == here
+    assert simulate_settings(recorded, SAFE, replace(OPTIONS, processes=2)) == here
 
 
 def test_each_class_is_compared_with_itself_on_the_same_workloads() -> None:
     workload = Workload(steady_jobs(400, users=14, days=4))
-    columns = table(workload.jobs)
-    half = evaluate_setting(workload, columns, HALF, columns.walltime // 2, 0.05)
     recorded = prepare(workload, OPTIONS)
     assert isinstance(recorded, SimulationInput)
-    settings = settings_to_simulate(half, None, None, "fcfs")[:1]
-    found = simulate_settings(recorded, settings, OPTIONS, rename=lambda kind, name: f"{kind}:{name}")
+    found = simulate_settings(recorded, SAFE, OPTIONS, rename=lambda kind, name: f"{kind}:{name}")
     assert set(found.classes) == set(KINDS)
     users = found.classes["user"]
     assert [one.name for one in users[:2]] == ["user:user0", "user:user1"]
@@ -136,26 +125,10 @@ def test_each_class_is_compared_with_itself_on_the_same_workloads() -> None:
 def test_a_recorded_trace_shows_that_wide_jobs_pay_for_half_the_walltime() -> None:
     jobs, _ = load_jobs((str(trace("SDSC-SP2")),), lambda **_: Settings())
     workload = Workload(jobs[:9000])
-    columns = table(workload.jobs)
-    half = evaluate_setting(workload, columns, HALF, columns.walltime // 2, 0.05)
     options = SimulationOptions(processors=128, seeds=(31, 32, 33), processes=1)
     recorded = prepare(workload, options)
     assert isinstance(recorded, SimulationInput)
-    found = simulate_settings(recorded, settings_to_simulate(half, None, None, "fcfs")[:1], options)
+    found = simulate_settings(recorded, SAFE, options)
     sizes = {one.name: one for one in found.settings[0].classes["size"]}
     assert sizes["up to 1/8 of the machine"].shorter
     assert not sizes["more than 1/2 of the machine"].shorter
-
-
-def test_those_left_out_are_left_out_of_the_simulation_too() -> None:
-    long = [job("late", submitted=n * 100, runtime=900, walltime=1000, queue="q") for n in range(400)]
-    short = [job("early", submitted=n * 100 + 1, runtime=400, walltime=1000, queue="q") for n in range(400)]
-    workload = Workload(long + short)
-    columns = table(workload.jobs)
-    half = columns.walltime // 2
-    found = evaluate_setting(workload, columns, HALF, half, 0.05)
-    assert [(one.kind, one.name) for one in found.left_out] == [("user", "late")]
-    assert found.users == ("late",)
-    assert found.halves.newer.underestimated == 0
-    assert evaluate_halves(columns, HALF, half).newer.underestimated > 0.4
-    assert {one.policy.off_users for one in settings_to_simulate(found, None, None, "fcfs")} == {("late",)}

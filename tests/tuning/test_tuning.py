@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from softwalltime.errors import SourceError
-from softwalltime.policy.presets import HALF
 from softwalltime.predictors.learned.network import SHIPPED, dump, load
 from softwalltime.predictors.registry import make
 from softwalltime.replay.clamp_all import clamp_all
@@ -15,7 +14,6 @@ from softwalltime.replay.drive import drive
 from softwalltime.replay.job_columns import JobColumns
 from softwalltime.replay.metrics import score
 from softwalltime.replay.workload import Workload
-from softwalltime.simulation.metrics import Metrics
 from softwalltime.simulation.policies import Policy
 from softwalltime.simulation.tasks import Experiment
 from softwalltime.states import TEACHING
@@ -29,7 +27,6 @@ from softwalltime.tuning.own_weights import (
     with_shipped_weights,
     with_weights,
 )
-from softwalltime.tuning.recommendation import HALVED, MEAN, TODAY, Setting, recommend, settings_of
 from softwalltime.tuning.trial import PartFigures, Trial, TrialTask, figures_of_parts, record
 from softwalltime.tuning.trials import run_trials
 from softwalltime.workloads.synthetic import generate
@@ -188,12 +185,6 @@ def test_figures_with_the_weights_of_the_package_and_with_the_own_ones_are_shown
     assert with_both(["v1"], trials, "w", 0.05) == specs[1:3]
 
 
-def test_the_order_is_simulated_with_the_weights_that_were_chosen() -> None:
-    spec = "calibrated:target=0.05,weights=/w.json"
-    mean = "calibrated:statistic=mean,weights=/w.json"
-    assert settings_of(Chosen(spec, None, None))[f"waiting and order by {mean}"] == Setting(mean, mean)
-
-
 def test_the_front_and_the_choice() -> None:
     trials = {
         each.spec: each
@@ -220,58 +211,3 @@ def test_every_predictor_of_the_registry_is_a_candidate_but_for_those_that_name_
     assert {"last2", "usage", "percentile", "calibrated", "trip", "templates", "memorizer", "factor"} <= names
     assert "constant" not in names
     assert len(found) == len(set(found))
-
-
-def workloads(base: float, *changes: float) -> list[Metrics]:
-    return [Metrics(wait_mean=base * (1 + change)) for change in changes]
-
-
-NOISE = (-0.03, 0.0, 0.01, 0.02)
-
-
-@pytest.mark.parametrize(
-    ("half", "predictor", "name", "says"),
-    [
-        (-0.3, -0.31, HALVED, "No predictor is shown to shorten waits more"),
-        (-0.3, -0.5, "waiting v3", "Recommended: waiting v3"),
-        (0.2, -0.3, "waiting v3", "Recommended: waiting v3"),
-        (0.0, 0.3, None, "keep mode shadow"),
-        (0.5, 0.1, None, "keep mode shadow"),
-    ],
-)
-def test_a_predictor_is_recommended_only_if_it_beats_half_the_walltime(
-    half: float, predictor: float, name: str | None, says: str
-) -> None:
-    settings = settings_of(Chosen("v3", "v3", HALF))
-    assert list(settings) == [TODAY, HALVED, "waiting v3"]
-    chance = np.random.default_rng(2)
-    metrics = {TODAY: workloads(1000, 0, 0, 0, 0)}
-    for setting, change in ((HALVED, half), ("waiting v3", predictor)):
-        metrics[setting] = workloads(1000, *(change + chance.permutation(NOISE)))
-    if half == 0.0:
-        metrics[HALVED] = workloads(1000, -0.2, 0.2, 0.1, -0.1)
-    found = recommend(settings, metrics)
-    assert found.name == name
-    assert any(says in reason for reason in found.reasons)
-    cautious = recommend(settings, metrics, "These are few users.")
-    assert cautious.name is None
-    assert ("Recommended: none beyond mode shadow. These are few users." in cautious.reasons) == (name is not None)
-
-
-def test_where_calibrated_is_chosen_its_mean_is_simulated_as_the_order_too() -> None:
-    settings = settings_of(Chosen("calibrated:target=0.05", "v3", None))
-    assert settings[f"waiting and order by {MEAN}"] == Setting(MEAN, MEAN)
-    assert settings[f"waiting and order by {MEAN}"].policy("eligible_time / predicted", 60).ordering == MEAN
-    assert MEAN not in "".join(settings_of(Chosen("v1", "v3", None)))
-
-
-def test_a_setting_that_changes_the_order_is_named_and_not_recommended() -> None:
-    settings = settings_of(Chosen(None, None, "v1"))
-    name = "half the walltime, order by v1"
-    assert settings[name] == Setting(HALF, "v1")
-    metrics = {each: workloads(1000, 0, 0.01, -0.01) for each in settings} | {name: workloads(500, 0, 0.01, 0)}
-    metrics[HALVED] = [replace(each, promises=10, broken=0.25) for each in metrics[HALVED]]
-    found = recommend(settings, metrics)
-    assert found.name is None
-    assert found.reasons[0].endswith("against today, and breaks 25.0% of the promised starts.")
-    assert any(reason.startswith(name) and "changes the order of the queue" in reason for reason in found.reasons)

@@ -7,12 +7,19 @@ import click
 from softwalltime.cli.changes import printed_changes
 from softwalltime.cli.completing import complete_source
 from softwalltime.cli.install import FOLDER, HookOptions, install_hook
-from softwalltime.cli.options import LazySettings, Seeds, minimum_option, store_options
+from softwalltime.cli.options import (
+    LazySettings,
+    Seeds,
+    baseline_option,
+    machine_options,
+    max_broken_option,
+    minimum_option,
+    store_options,
+)
 from softwalltime.cli.output import Output, output_options
 from softwalltime.cli.queue_walltimes import walltimes_option
 from softwalltime.cli.selection import JobSelection, selection_options
 from softwalltime.errors import UsageError
-from softwalltime.simulation.names import BASELINES
 
 _NAMES = ("off", "shadow", "safe", "balanced", "order")
 
@@ -110,12 +117,8 @@ def set_policy(name: str, do: bool, formula: str, folder: Path, config: Path | N
 
 @policy.command("compare")
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=complete_source)
-@click.option(
-    "--processors",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Machine size.  Default: that in the header of a trace, else the most in use.",
-)
+@machine_options
+@max_broken_option
 @click.option("--seeds", type=Seeds(), metavar="LIST", help="A shaken workload for each.  Default: 31-40.")
 @click.option(
     "--keep",
@@ -124,27 +127,22 @@ def set_policy(name: str, do: bool, formula: str, folder: Path, config: Path | N
 )
 @click.option("--processes", type=click.IntRange(1), metavar="N", help="Processes.  Default: one a core.")
 @walltimes_option
-@click.option(
-    "--baseline",
-    type=click.Choice(BASELINES),
-    default=BASELINES[0],
-    show_default=True,
-    help="What the site runs, with which the others are compared.",
-)
+@baseline_option
 @selection_options
 @minimum_option
 @output_options
 @store_options
 def compare(
     sources: tuple[str, ...], processors: int | None, seeds: tuple[int, ...] | None, baseline: str, output: Output,
-    keep: Path | None, processes: int | None, walltimes: dict[str, int], minimum: int, selection: JobSelection,
-    settings: LazySettings,
+    keep: Path | None, processes: int | None, walltimes: dict[str, int], minimum: int, max_broken: float,
+    selection: JobSelection, settings: LazySettings,
 ) -> int:  # fmt: skip
     """Compare today's waits with those under safe, balanced and order, on recorded jobs.
 
     The sources are those of softwalltime simulate.  The command simulates the policies of the presets with PBS's
     scheduling cycle, shaken workloads and 95% confidence intervals, and prints the mean waits, and the longest waits
-    of wide and of long jobs.  Nothing is changed anywhere.
+    of wide and of long jobs.  The last lines say what report says of the same jobs: switch a policy on, do not, or
+    the simulation cannot tell.  Nothing is changed anywhere.
 
     Today is strict ordering in order of arrival; as delivered, PBS reserves nothing for a job that does not fit; WFP
     orders by (wait / walltime)^3 x processors.  All have walltimes.
@@ -157,11 +155,12 @@ def compare(
     """
     from softwalltime.cli.measure.simulate import SUITABLE, SimulationRun, simulate_policies
     from softwalltime.policy.presets import PRESETS
-    from softwalltime.reports.presets import preset_policies
+    from softwalltime.reports.candidates import CHANCE, chance_policy, common_candidates, preset_policies
 
     if output.form == "table":
         for name in ("safe", "balanced", "order"):
             output.paragraph(f"{name}: {PRESETS[name].summary}")
+    candidates = tuple(common_candidates(minimum, baseline))
     run = SimulationRun(
         processors,
         shake=SUITABLE,
@@ -171,5 +170,9 @@ def compare(
         processes=processes,
         selection=selection,
         walltimes=walltimes,
-    )  # fmt: skip
-    return simulate_policies(sources, preset_policies(minimum, baseline), run, settings)
+        candidates=candidates,
+        baseline=baseline,
+        target=max_broken / 100,
+    )
+    policies = preset_policies(minimum, baseline) | {one.name: one.policy for one in candidates}
+    return simulate_policies(sources, policies | {CHANCE: chance_policy(policies[baseline])}, run, settings)

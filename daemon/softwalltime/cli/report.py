@@ -11,9 +11,11 @@ from softwalltime.cli.garbage import rare_collections
 from softwalltime.cli.options import (
     LazySettings,
     Seeds,
+    baseline_option,
+    machine_options,
+    max_broken_option,
     minimum_option,
     predictors_options,
-    site_order_option,
     store_options,
 )
 from softwalltime.cli.output import Output, output_options
@@ -40,25 +42,11 @@ TITLE = "Report on soft walltimes"
     help="HTML page to write; - for the standard output.",
 )
 @predictors_options
-@click.option(
-    "--max-broken",
-    "target",
-    type=click.FloatRange(0, 50),
-    default=5.0,
-    show_default=True,
-    metavar="PERCENT",
-    help="Greatest share of promised starts, in percent, that a recommended setting may break in the simulation.  "
-    "Also the greatest share of jobs that the more cautious of the simulated predictors may underestimate.",
-)
+@max_broken_option
 @click.option("--no-settings", is_flag=True, help="Do not compare settings of the percentile predictor; much faster.")
 @click.option("--no-simulation", is_flag=True, help="Do not simulate waits; faster, but nothing can be switched on.")
-@click.option(
-    "--processors",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Machine size.  Default: that in the header of a trace, else the most in use at one time.",
-)
-@site_order_option
+@machine_options
+@baseline_option
 @click.option(
     "--seeds",
     type=Seeds(),
@@ -106,18 +94,19 @@ TITLE = "Report on soft walltimes"
 @store_options
 @rare_collections()
 def report(
-    sources: tuple[str, ...], file: Path, specs: tuple[str, ...], target: float, no_settings: bool,
-    no_simulation: bool, processors: int | None, order: str, seeds: tuple[int, ...], simulated_jobs: int,
+    sources: tuple[str, ...], file: Path, specs: tuple[str, ...], max_broken: float, no_settings: bool,
+    no_simulation: bool, processors: int | None, baseline: str, seeds: tuple[int, ...], simulated_jobs: int,
     processes: int | None, split: datetime | None, compare: tuple[tuple[int, int], tuple[int, int]] | None,
     title: str, pseudonyms: Path | None,
     pseudonymous_queues: bool, limit: int | None, minimum: int, walltimes: dict[str, int], selection: JobSelection,
     output: Output, settings: LazySettings,
 ) -> int:  # fmt: skip
-    """Write a page that recommends soft walltimes, or not.
+    """Write a page that says whether to switch soft walltimes on.
 
     The sources are those of "softwalltime replay".  The page is one HTML file.  It shows how inaccurate the walltimes
     are, how accurate each predictor would have been and for whom, and which settings are best.  Waits are simulated on
-    the newest jobs, with 95% confidence intervals; a setting is recommended only if it shortens them.  The page
+    the newest jobs with PBS's scheduling cycle and 95% confidence intervals.  The verdict is one of three: switch a
+    policy on, do not, or the simulation cannot tell, because it does not reproduce the recorded waits.  The page
     contains user names unless --pseudonyms replaces them.  Nothing else is written.
 
     \b
@@ -155,9 +144,10 @@ def report(
     decisions = _decisions(settings) if STORE in sources else []
     workload = Workload(jobs, limit)
     options = reports.ReportOptions(
-        specs, target / 100, minimum, not no_settings, int(split.replace(tzinfo=UTC).timestamp()) if split else None,
+        specs, max_broken / 100, minimum, not no_settings,
+        int(split.replace(tzinfo=UTC).timestamp()) if split else None,
         None if no_simulation else SimulationOptions(
-            order, processors or tally.machine or None, seeds, simulated_jobs, processes
+            baseline, processors or tally.machine or None, seeds, simulated_jobs, processes
         ), compare,
     )  # fmt: skip
     with progress_bar("analyzing", reports.total_work(options, len(workload.jobs))) as progress:

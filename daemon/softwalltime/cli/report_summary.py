@@ -6,6 +6,7 @@ from typing import Any
 
 from softwalltime.cli.output import prefixed
 from softwalltime.replay.metrics import Scores
+from softwalltime.reports.likeness import Likeness
 from softwalltime.reports.report import Report
 from softwalltime.reports.simulation import SettingWaits, SimulationFigures, SimulationSkipped
 from softwalltime.simulation.differences import Interval
@@ -39,7 +40,7 @@ class ReportDocument:
     page: str
     """The file of the HTML page."""
     verdict: str
-    """on: enable the policy; shadow: only in shadow mode; off: do not enable it; wait: too few jobs to say."""
+    """on: switch the policy on; off: do not; unknown: the simulation cannot tell."""
     sentence: str
     """The verdict in a sentence."""
     reasons: tuple[str, ...]
@@ -76,8 +77,10 @@ class ReportDocument:
     """Number of simulated jobs."""
     seeds: tuple[int, ...]
     """Seeds of the shaken workloads."""
+    likeness: Likeness | None
+    """Recorded waits beside simulated ones; null: not simulated, or starts are not recorded."""
     today: Metrics | None
-    """Means over the workloads with today's walltimes."""
+    """Means over the workloads with what the site runs."""
     settings: dict[str, SettingDocument]
     """Each simulated setting, by name."""
 
@@ -122,6 +125,7 @@ def summary_of(found: Report, page: str, selection: str) -> ReportDocument:
         processors_estimated=simulated.estimated if simulated else False,
         simulated_jobs=simulated.jobs if simulated else 0,
         seeds=simulated.seeds if simulated else (),
+        likeness=simulated.likeness if simulated else None,
         today=simulated.baseline if simulated else None,
         settings={
             one.setting.name: _setting(one, one.setting is (chosen.waits.setting if chosen.waits else None))

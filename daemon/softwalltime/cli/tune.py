@@ -6,7 +6,15 @@ from typing import Any
 import click
 
 from softwalltime.cli.completing import complete_source
-from softwalltime.cli.options import Seeds, list_of_predictors, minimum_option, store_options
+from softwalltime.cli.options import (
+    Seeds,
+    baseline_option,
+    list_of_predictors,
+    machine_options,
+    max_broken_option,
+    minimum_option,
+    store_options,
+)
 from softwalltime.cli.output import output_options
 from softwalltime.cli.queue_walltimes import walltimes_option
 from softwalltime.cli.selection import selection_options
@@ -56,12 +64,9 @@ TIMEOUT = 600
     help="Give up a predictor after so much processor time.",
 )
 @click.option("--processes", type=click.IntRange(1), metavar="N", help="Processes.  Default: one a core.")
-@click.option(
-    "--processors",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Machine size.  Default: that in the header of a trace, else the most in use.",
-)
+@machine_options
+@baseline_option
+@max_broken_option
 @click.option(
     "--simulated-jobs",
     "newest",
@@ -69,7 +74,7 @@ TIMEOUT = 600
     default=SIMULATED,
     show_default=True,
     metavar="N",
-    help="Simulate the newest N jobs under the best few predictors; 0: none.",
+    help="Simulate the newest N jobs; 0: none.",
 )
 @click.option("--seeds", type=Seeds(), metavar="LIST", help="A shaken workload for each.  Default: 31-35.")
 @click.option(
@@ -109,8 +114,8 @@ def tune(**given: Any) -> int:
 
     A SOURCE is the same as for replay.  The log is split by time.  All predictors are tried with several options.  The
     earlier part chooses among them, and the figures are of the later, held-out part.  The best few are simulated on the
-    newest jobs, beside walltimes and half the walltime.  A predictor is recommended only if it shortens waits
-    more than half the walltime, beyond the 95% interval.
+    newest jobs beside the policies of softwalltime report, and the verdict is that of report on these jobs: switch a
+    policy on, do not, or the simulation cannot tell.
 
     With --train weights of calibrated are trained on the jobs that ended before the later part, and on the logs of
     other sites where they are given.  Its predictions with these weights are tried beside those with the weights in

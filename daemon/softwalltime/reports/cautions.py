@@ -1,50 +1,55 @@
 """Cautions against a recommendation, shown with the verdict."""
 
-from collections.abc import Sequence
-
-from softwalltime.formatting import duration, exact_percent, percent
-from softwalltime.reports.analysis.halves import SubsetScores
-from softwalltime.reports.leave_out import ExcludedGroup
+from softwalltime.formatting import duration, percent
 from softwalltime.reports.simulation import USUAL, SettingWaits, SimulationFigures
-from softwalltime.reports.waits_by_class import ClassWaits
+from softwalltime.reports.waits_by_class import ClassWaits, JobClass
 from softwalltime.simulation.differences import Interval
-from softwalltime.simulation.shaking import FEW_USERS
 
-_ALIKE = 2
-"""Factor between the recorded and the simulated mean wait up to which nothing is said."""
 _NEARLY = 0.9
 """Share of the most processors in use above which the usual number is not worth a word."""
 _LONGER = 0.1
 """Relative growth of a wait that is worth a word."""
 _NAMED = 3
-"""Classes of jobs of one kind that are named."""
-_KINDS = ("runtime", "size", "queue", "user")
+"""Classes of jobs that a sentence names."""
+_IN_SENTENCE = ("runtime", "size", "queue")
+_KINDS = (*_IN_SENTENCE, "user")
+_OF = {"runtime": "that run {}", "size": "of {}", "queue": "in queue {}", "user": "of user {}"}
 
 
 def simulation_cautions(simulated: SimulationFigures, chosen: SettingWaits | None) -> tuple[str, ...]:
-    """What makes the simulation doubtful, and who would wait longer under the chosen setting."""
-    found = []
-    today, recorded = simulated.baseline, simulated.recorded_wait
-    if chosen is not None:
-        found += _longer(simulated, chosen)
+    """Say what makes the simulation doubtful, and who would wait longer under the chosen candidate."""
+    said = [] if chosen is None else _longer(simulated, chosen)
     if simulated.estimated:
-        found.append(
+        said.append(
             f"The machine's size is estimated from the log: {simulated.processors:,} processors, the most in use at "
             f"one time{_usually(simulated)}. The option --processors sets the real size."
         )
-    if simulated.shake != "week":
-        found.append(FEW_USERS)
-    if recorded is not None and today.wait_mean is not None and not _similar(recorded, today.wait_mean):
-        found.append(
-            f"The simulated jobs waited {duration(recorded)} on average as recorded, and wait "
-            f"{duration(today.wait_mean)} in the simulation of today's setting. The size, the order or the limits of "
-            "the real machine differ; --processors and --order may bring the simulation nearer."
-        )
-    return tuple(found)
+    return tuple(said)
+
+
+def longer_classes(
+    simulated: SimulationFigures, chosen: SettingWaits, kinds: tuple[str, ...] = _IN_SENTENCE
+) -> list[str]:
+    """Name the classes whose mean wait grows, the largest first, with growth and share of the jobs; at most three."""
+    pairs = [
+        (today, waits, kind)
+        for kind in kinds
+        for today, waits in zip(simulated.classes.get(kind, ()), chosen.classes.get(kind, ()), strict=True)
+        if waits.longer and not today.small
+    ]
+    pairs.sort(key=lambda pair: -pair[0].jobs)
+    jobs = {kind: sum(today.jobs for today in simulated.classes.get(kind, ())) for kind in kinds}
+    named = [_named(today, waits, kind, jobs[kind]) for today, waits, kind in pairs[:_NAMED]]
+    return named + ([f"and {len(pairs) - _NAMED} more classes"] if len(pairs) > _NAMED else [])
+
+
+def _named(today: JobClass, waits: ClassWaits, kind: str, jobs: int) -> str:
+    growth = f"+{percent(waits.change.mean, 0)}, {percent(today.jobs / jobs, 0)} of the jobs"
+    return f"{_OF[kind].format(waits.name)} ({growth})"
 
 
 def _usually(simulated: SimulationFigures) -> str:
-    """How many processors were usually in use, where that is much less than the most."""
+    """Say how many processors were usually in use, where that is much less than the most."""
     if simulated.usual is None or simulated.usual > _NEARLY * simulated.processors:
         return ""
     return f" ({percent(USUAL, 0)} of the time at most {simulated.usual:,} were in use)"
@@ -52,90 +57,36 @@ def _usually(simulated: SimulationFigures) -> str:
 
 def _longer(simulated: SimulationFigures, chosen: SettingWaits) -> list[str]:
     today, new = simulated.baseline, chosen.metrics
-    found = []
-    if chosen.worse.mean:
-        found.append(
-            f"{percent(chosen.worse.mean)} of the jobs wait at least 1 h longer than today, "
-            f"{percent(chosen.better.mean)} at least 1 h less."
-        )
-    classes = [words for kind in _KINDS if (words := _longer_classes(simulated, chosen, kind))]
-    if classes:
-        found.append(f"The mean wait of some jobs grows beyond the 95% interval: {'; '.join(classes)}.")
+    said = [beyond_chance(simulated, chosen)] if chosen.worse.mean else []
+    if classes := longer_classes(simulated, chosen, _KINDS):
+        said.append(f"The mean wait grows beyond the 95% interval for jobs {', '.join(classes)}.")
     wide = chosen.changes["wide_wait_p99"]
     if wide.mean is not None and wide.mean > _LONGER:
-        found.append(
+        said.append(
             "The 99th percentile wait of jobs on at least half of the machine grows from "
             f"{duration(today.wide_wait_p99)} to {duration(new.wide_wait_p99)} ({_surely(wide)})."
         )
     longest = chosen.changes["wait_max"]
     if longest.mean is not None and longest.mean > _LONGER:
-        found.append(
+        said.append(
             f"The longest wait grows from {duration(today.wait_max)} to {duration(new.wait_max)} ({_surely(longest)})."
         )
-    return found
+    return said
 
 
-def _longer_classes(simulated: SimulationFigures, chosen: SettingWaits, kind: str) -> str:
-    """The classes of one kind whose mean wait grows, the most first; empty where there are none."""
-    both = zip(simulated.classes.get(kind, ()), chosen.classes.get(kind, ()), strict=True)
-    longer = sorted((waits for today, waits in both if waits.longer and not today.small), key=_growth, reverse=True)
-    if not longer:
-        return ""
-    named = [f"{waits.name} (+{percent(_growth(waits), 0)})" for waits in longer[:_NAMED]]
-    more = f" and {len(longer) - _NAMED} more" if len(longer) > _NAMED else ""
-    return f"by {kind} {', '.join(named)}{more}"
-
-
-def _growth(waits: ClassWaits) -> float:
-    return waits.change.mean or 0.0
-
-
-def underestimation_cautions(new: SubsetScores, target: float) -> tuple[str, ...]:
-    """Where the recommended setting underestimates more jobs than the target: what the target limits instead."""
-    if new.underestimated <= target:
-        return ()
-    caution = (
-        f"On the newer half of the jobs {percent(new.underestimated)} are underestimated while they wait. The limit of "
-        f"{exact_percent(target)} is for the promised starts that underestimates break, not for underestimates."
+def beyond_chance(simulated: SimulationFigures, chosen: SettingWaits) -> str:
+    """Say how many jobs wait at least 1 h longer and less, beyond what walltimes x 0.98 alone do."""
+    longer, less = chosen.worse.mean or 0.0, chosen.better.mean or 0.0
+    said = f"{percent(longer)} of the jobs wait at least 1 h longer than today, {percent(less)} at least 1 h less"
+    if simulated.chance is None:
+        return f"{said}."
+    by_chance = (simulated.chance.worse.mean or 0.0, simulated.chance.better.mean or 0.0)
+    beyond = [max(0.0, share - other) for share, other in zip((longer, less), by_chance, strict=True)]
+    return (
+        f"Beyond chance {percent(beyond[0])} of the jobs wait at least 1 h longer than today, {percent(beyond[1])} at "
+        f"least 1 h less ({percent(longer)} and {percent(less)} in all; walltimes x 0.98 alone, which help nobody, "
+        f"give {percent(by_chance[0])} and {percent(by_chance[1])})."
     )
-    return (caution,)
-
-
-def accuracy_cautions(
-    new: SubsetScores, users: SubsetScores, left_out: Sequence[ExcludedGroup] = (), jobs: int = 0
-) -> tuple[str, ...]:
-    """What the newer half shows against the predictions.
-
-    :param users: the figures of the walltimes over the same jobs.
-    :param jobs: number of scored jobs in all.
-    """
-    found = []
-    if new.mean_absolute_error > users.mean_absolute_error:
-        found.append(
-            "On the newer half of the jobs the mean absolute error grows from "
-            f"{duration(users.mean_absolute_error)} to {duration(new.mean_absolute_error)}."
-        )
-    if new.accuracy < users.accuracy:
-        found.append(
-            f"On the newer half of the jobs the mean accuracy falls from {users.accuracy:.3f} to {new.accuracy:.3f}."
-        )
-    if new.accuracy_by_cpu_hours < users.accuracy_by_cpu_hours:
-        found.append(
-            "On the newer half of the jobs the accuracy weighted by CPU hours falls from "
-            f"{users.accuracy_by_cpu_hours:.3f} to {new.accuracy_by_cpu_hours:.3f}: long and wide jobs are predicted "
-            "worse than by their walltimes."
-        )
-    # Users' jobs may be in those queues too.
-    missing = sum(one.jobs for one in left_out if one.kind == "queue")
-    # The older half has half of the jobs.
-    if jobs and missing > jobs / 4:
-        found.append(f"The queues left out hold {percent(2 * missing / jobs, 0)} of the jobs of the older half.")
-    return tuple(found)
-
-
-def _similar(one: float, other: float) -> bool:
-    low, high = sorted((max(one, 1.0), max(other, 1.0)))
-    return high <= _ALIKE * low
 
 
 def _surely(change: Interval) -> str:

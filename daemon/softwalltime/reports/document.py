@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from softwalltime import __version__
+from softwalltime.reports.candidates import Candidate
 from softwalltime.reports.report import Report
-from softwalltime.reports.simulation import CandidateSetting
 
 SCHEMA = 1
 """Increased when a name changes its meaning or is removed."""
@@ -40,12 +40,11 @@ def to_embedded_json(found: dict[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, CandidateSetting):
-        # A policy holds recorded names, which pseudonyms may have to hide.
+    if isinstance(value, Candidate):
         policy = value.policy
         return {
             "name": value.name, "order": policy.order, "waiting": policy.waiting, "ordering": policy.ordering,
-            "guard": policy.guard, "left_out": _plain(value.evaluated.left_out),
+            "guard": policy.guard, "preset": value.preset,
         }  # fmt: skip
     if is_dataclass(value) and not isinstance(value, type):
         return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}

@@ -9,7 +9,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from softwalltime import __version__, formatting
-from softwalltime.reports import recommendation, waits_by_class
+from softwalltime.policy.presets import HOUR
+from softwalltime.reports import likeness, recommendation, waits_by_class
 from softwalltime.reports.analysis import groups, periods, predictions, settings
 from softwalltime.reports.document import to_document, to_embedded_json
 from softwalltime.reports.figures import groups as group_figures
@@ -20,11 +21,9 @@ from softwalltime.reports.figures import walltimes as walltime_figures
 from softwalltime.reports.figures.picture import Picture, select_styles
 from softwalltime.reports.figures.waits import draw_changes
 from softwalltime.reports.figures.waits_by_class import draw_classes
-from softwalltime.reports.leave_out import LEAST_JOBS as LEAST_LEFT_OUT
-from softwalltime.reports.leave_out import limit
 from softwalltime.reports.published import compare_published_order
 from softwalltime.reports.report import Report
-from softwalltime.reports.simulation import GUARD, SettingWaits, SimulationFigures
+from softwalltime.reports.simulation import SettingWaits, SimulationFigures
 from softwalltime.simulation.differences import Interval
 from softwalltime.simulation.shaking import LEAST_USERS
 
@@ -88,13 +87,13 @@ def render(report: Report, origin: Origin) -> str:
         small_class=waits_by_class.SMALL,
         largest_class=waits_by_class.LARGEST,
         notable=waits_by_class.NOTABLE,
-        guard=GUARD,
+        guard=HOUR,
         least_users=LEAST_USERS,
-        least_left_out=LEAST_LEFT_OUT,
         population=_populations(report),
-        most_left_out=_most_left_out(report),
         largest=LARGEST,
         rules=recommendation,
+        limits=likeness,
+        likeness=report.simulation.likeness if isinstance(report.simulation, SimulationFigures) else None,
         classes=periods.pair_classes(report.happened.periods) if report.happened.periods else [],
         changes_of_waits=_changes_of_waits(report),
         least_weeks=periods.LEAST_WEEKS,
@@ -151,13 +150,11 @@ def _pictures(report: Report) -> dict[str, list[Picture]]:
 
 
 def _settings(report: Report) -> Sequence[SettingWaits]:
-    """Return the simulated settings: the recommended one, those with the guard, the others."""
+    """Return the simulated candidates, the recommended one first."""
     if not isinstance(report.simulation, SimulationFigures):
         return ()
     recommended = report.recommendation.waits
-    return sorted(
-        report.simulation.settings, key=lambda one: (one is not recommended, one.setting.policy.guard is None)
-    )
+    return sorted(report.simulation.settings, key=lambda one: one is not recommended)
 
 
 def _of_predictors(report: Report) -> list[Picture]:
@@ -198,11 +195,6 @@ def _population_of_periods(report: Report) -> str:
         return ""
     before, after = report.happened.periods
     return f"{before.jobs:,} before and {after.jobs:,} after, all that ran and whose start is known"
-
-
-def _most_left_out(report: Report) -> float:
-    """Return the share of underestimated jobs beyond which the recommended setting leaves a user or a queue out."""
-    return report.recommendation.most_underestimated or limit(0.0, report.options.target)
 
 
 def _with_enough_jobs(found: Sequence[groups.Group]) -> Sequence[groups.Group]:

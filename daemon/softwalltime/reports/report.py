@@ -11,7 +11,6 @@ from softwalltime.replay.drive import drive, drive_specs
 from softwalltime.replay.floor import Floor, find_floor
 from softwalltime.replay.metrics import WARM_UP, Scores, score
 from softwalltime.replay.workload import Workload
-from softwalltime.reports.accuracy import Accuracy, select_predictors
 from softwalltime.reports.analysis import groups, periods, settings
 from softwalltime.reports.analysis.groups import Group, Shares
 from softwalltime.reports.analysis.halves import Halves, evaluate_halves, has_both_halves, older_half
@@ -19,23 +18,16 @@ from softwalltime.reports.analysis.periods import PeriodWaits, Span, Week
 from softwalltime.reports.analysis.predictions import Evaluation, Predictions, analyze_predictions, evaluate
 from softwalltime.reports.analysis.settings import PASSES, PercentileSetting
 from softwalltime.reports.analysis.walltimes import Walltimes, analyze_walltimes
+from softwalltime.reports.candidates import common_candidates
 from softwalltime.reports.columns import Columns, Integers, Rename, make_columns
-from softwalltime.reports.leave_out import EvaluatedSetting, evaluate_setting, limit
-from softwalltime.reports.recommendation import (
-    Recommendation,
-    recommend,
-    recommend_unsimulated,
-    too_early,
-)
+from softwalltime.reports.recommendation import Recommendation, recommend, too_early, unsimulated
 from softwalltime.reports.simulation import (
-    HALF,
-    MOST_SETTINGS,
+    MAX_POLICIES,
     SimulationFigures,
     SimulationInput,
     SimulationOptions,
     SimulationSkipped,
     prepare,
-    settings_to_simulate,
     simulate_settings,
 )
 
@@ -47,8 +39,8 @@ MEMORIZER = "memorizer"
 class ReportOptions:
     """Options of a report.
 
-    ``target``: greatest share of promised starts that a recommended setting may break in the simulation, and of jobs
-    that a predictor may underestimate to be selected by accuracy.  ``minimum``: least soft walltime in seconds.
+    ``target``: greatest share of promised starts that a recommended policy may break in the simulation, and of jobs
+    that the best percentile setting may underestimate.  ``minimum``: least soft walltime in seconds.
     ``split``: epoch second between before and after, ``None`` for the first soft walltime.  ``grid``: whether to
     evaluate the settings of the percentile predictor.  ``simulation``: ``None`` to simulate no waits.  ``compare``: two
     periods to compare instead, each from its first epoch second to before its last.
@@ -149,23 +141,21 @@ def make_report(
     soft = {spec: result.soft_walltimes for spec, result in replayed.items()}
     grid = settings.evaluate_settings(workload, table, options.minimum, progress) if options.grid else []
 
-    tried = {spec: evaluate_halves(table, spec, each) for spec, each in soft.items()} if has_both_halves(table) else {}
-    walltime = tried.pop(BASELINE, None)
+    tried = {
+        spec: evaluate_halves(table, spec, each)
+        for spec, each in soft.items()
+        if has_both_halves(table) and spec != BASELINE
+    }
     submitted = table.submitted[table.scored]
     days = float(submitted[-1] - submitted[0]) / DAY if len(submitted) else 0.0
     focus = min(tried, key=lambda spec: _distance(tried[spec], options.target), default="")
     advice = too_early(len(submitted), days)
     simulation: SimulationFigures | SimulationSkipped = SimulationSkipped("there are too few jobs")
-    if advice is None and walltime is not None:
-        accuracy = select_predictors(
-            walltime, [*tried.values(), *(setting.halves for setting in grid)], options.target
-        )  # fmt: skip
-        advice, simulation = _advise(workload, table, options, accuracy, soft, progress, rename)
-        focus = advice.predictor or (accuracy.cautious.spec if accuracy.cautious else focus)
+    if advice is None:
+        advice, simulation = _advise(workload, options, progress, rename)
+        focus = advice.predictor or focus
     else:
         progress(_simulation_work(options, len(workload.jobs)))
-    if advice is None:
-        raise ValueError("the users' walltimes must be among the predictors")
     if focus and focus not in soft:
         soft[focus] = drive(workload, make(focus), options.minimum).soft_walltimes
     judged = {spec: evaluate(table, spec, each) for spec, each in soft.items()} if len(submitted) else {}
@@ -197,34 +187,18 @@ def make_report(
 
 
 def _advise(
-    workload: Workload,
-    table: Columns,
-    options: ReportOptions,
-    accuracy: Accuracy,
-    soft: dict[str, Integers],
-    progress: Callable[[int], None],
-    rename: Rename,
+    workload: Workload, options: ReportOptions, progress: Callable[[int], None], rename: Rename
 ) -> tuple[Recommendation, SimulationFigures | SimulationSkipped]:
-    """Simulate and recommend; add the soft walltimes of further predictors to ``soft``."""
+    """Simulate and recommend."""
     work = _simulation_work(options, len(workload.jobs))
-
-    def evaluated(spec: str) -> EvaluatedSetting:
-        if spec not in soft:
-            soft[spec] = drive(workload, make(spec), options.minimum).soft_walltimes
-        return evaluate_setting(workload, table, spec, soft[spec], options.target)
-
-    cautious = evaluated(accuracy.cautious.spec) if accuracy.cautious else None
     simulation = options.simulation or SimulationOptions()
     prepared: SimulationInput | SimulationSkipped = SimulationSkipped("--no-simulation was given")
     if options.simulation is not None:
         prepared = prepare(workload, simulation)
     if isinstance(prepared, SimulationSkipped):
         progress(work)
-        return recommend_unsimulated(accuracy, cautious, prepared, options.target), prepared
-    bold = None
-    if accuracy.bold is not None and accuracy.bold is not accuracy.cautious:
-        bold = evaluated(accuracy.bold.spec)
-    compared = settings_to_simulate(evaluated(HALF), cautious, bold, simulation.order, options.minimum)
+        return unsimulated(prepared), prepared
+    candidates = common_candidates(options.minimum, simulation.baseline)
     done = 0
 
     def advance(amount: int) -> None:
@@ -232,16 +206,16 @@ def _advise(
         done += amount
         progress(amount)
 
-    simulated = simulate_settings(prepared, compared, simulation, advance, rename)
+    simulated = simulate_settings(prepared, candidates, simulation, advance, rename, options.minimum)
     progress(work - done)
-    return recommend(simulated, accuracy, options.target, int(table.scored.sum())), simulated
+    return recommend(simulated, options.target), simulated
 
 
 def _simulation_work(options: ReportOptions, jobs: int) -> int:
     """Return the most progress that the simulation can report."""
     if options.simulation is None:
         return 0
-    return min(jobs, options.simulation.jobs) * len(options.simulation.seeds) * MOST_SETTINGS
+    return min(jobs, options.simulation.jobs) * len(options.simulation.seeds) * MAX_POLICIES
 
 
 def _memorizer(workload: Workload, soft: Mapping[str, Integers], minimum: int) -> Scores | None:
@@ -276,7 +250,7 @@ def _summarize_users(table: Columns, judged: Evaluation, target: float) -> Share
 
 def _most_underestimated(judged: Evaluation, target: float) -> float:
     """Return the share of underestimated jobs beyond which a group does not improve with a predictor."""
-    return limit(float((judged.errors.error < 0).mean()), target)
+    return groups.underestimation_limit(float((judged.errors.error < 0).mean()), target)
 
 
 def _since(

@@ -5,19 +5,18 @@ of the same shaken workload, with a 95% confidence interval.
 """
 
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-
-import numpy as np
 
 from softwalltime.policy.clamp import MINIMUM
 from softwalltime.replay.sweep.snapshot import take
 from softwalltime.replay.sweep.workers import local_workers
 from softwalltime.replay.workload import Workload
+from softwalltime.reports.candidates import BASELINES, CHANCE, TODAY, Candidate, chance_policy
 from softwalltime.reports.columns import Rename
-from softwalltime.reports.leave_out import EvaluatedSetting
+from softwalltime.reports.likeness import Likeness, measure_likeness
 from softwalltime.reports.waits_by_class import (
     KINDS,
     LARGEST,
@@ -33,21 +32,15 @@ from softwalltime.simulation.metrics import Metrics
 from softwalltime.simulation.policies import Policy
 from softwalltime.simulation.shaking import shaken, suitable_shake
 from softwalltime.simulation.tasks import Experiment, SimulationResult, evaluate, results, tasks
-from softwalltime.states import TEACHING
+from softwalltime.states import TEACHING, State
 
-HALF = "factor:0.5"
-"""The predictor that needs no learning: half the walltime."""
-GUARD = 3600
-"""Seconds past its promise from which the guard protects the top job."""
 SEEDS = tuple(range(31, 41))
 JOBS = 50_000
 """The newest jobs that are simulated, unless the user asks for another number."""
-MOST_SETTINGS = 9
-"""Maximum number of settings to compare, with today's."""
+MAX_POLICIES = 10
+"""Maximum number of policies to simulate for a report: the candidates, the baseline and chance."""
 USUAL = 0.99
 """Share of the time in which use is usual: records that overlap by mistake exceed it for a short time."""
-WITH_GUARD = ", with guard"
-_GUARDS = ((None, ""), (GUARD, WITH_GUARD))
 _COMPARED = ("wait_mean", "wait_p95", "bsld10_mean", "wait_max", "wide_wait_p99", "weighted_wait")
 _FEW = 100_000
 """Simulated jobs up to which this process does everything: starting others takes longer."""
@@ -55,12 +48,12 @@ _FEW = 100_000
 
 @dataclass(frozen=True, slots=True)
 class SimulationOptions:
-    """How to simulate: the site's order, its processors (``None``: estimated), seeds of shaken workloads.
+    """How to simulate: what the site runs (:data:`BASELINES`), its processors (``None``: estimated), the seeds.
 
     ``jobs``: how many of the newest jobs.  ``processes``: ``None`` for one a core.
     """
 
-    order: str = "fcfs"
+    baseline: str = TODAY
     processors: int | None = None
     seeds: tuple[int, ...] = SEEDS
     jobs: int = JOBS
@@ -78,9 +71,9 @@ class SimulationSkipped:
 class SimulationInput:
     """The jobs to simulate and the machine.
 
-    ``wait`` is the mean wait as recorded in seconds, ``None`` where starts are unknown.  ``of`` jobs could be
-    simulated, the newest are ``jobs``; ``refused`` are larger than the machine.  ``usual``: the most processors in use
-    during ``USUAL`` of the time, where the size is estimated.
+    ``of`` jobs could be simulated, the newest are ``jobs``; ``refused`` are larger than the machine.  ``usual``: the
+    most processors in use during ``USUAL`` of the time, where the size is estimated.  ``scored_share``: share of the
+    processor time of all jobs, also those refused, that the jobs with a walltime are.
     """
 
     jobs: Jobs
@@ -88,42 +81,25 @@ class SimulationInput:
     refused: int
     processors: int
     estimated: bool
-    wait: float | None
     usual: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CandidateSetting:
-    """A way to switch soft walltimes on: ``name`` says it in words."""
-
-    name: str
-    policy: Policy
-    evaluated: EvaluatedSetting
-
-    @property
-    def base(self) -> str:
-        """The name without the guard."""
-        return self.name.removesuffix(WITH_GUARD)
-
-    @property
-    def keeps_order(self) -> bool:
-        """Whether the order of the queue stays as it is."""
-        return self.policy.ordering == "walltime"
+    scored_share: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class SettingWaits:
     """What a setting did to waits.
 
-    ``metrics`` are means over the workloads; ``changes`` are relative to today's setting, by metric; ``broken``,
-    ``worse`` and ``better`` are shares: of promises that were broken, of jobs that waited at least 1 h more or less.
-    ``waits`` is the mean wait in each workload.  ``classes``: by what makes the class, as for today.
+    ``metrics`` are means over the workloads; ``changes`` are relative to the baseline, by metric; ``broken``,
+    ``worse`` and ``better`` are shares: of promised starts that came later, of jobs that waited at least 1 h more or
+    less.  ``added`` is ``broken`` less what the baseline breaks on the same workload.  ``waits`` is the mean wait in
+    each workload.  ``classes``: by what makes the class, as for the baseline.
     """
 
-    setting: CandidateSetting
+    setting: Candidate
     metrics: Metrics
     changes: dict[str, Interval]
     broken: Interval
+    added: Interval
     worse: Interval
     better: Interval
     waits: tuple[float, ...]
@@ -132,12 +108,12 @@ class SettingWaits:
 
 @dataclass(frozen=True, slots=True)
 class SimulationFigures:
-    """The settings compared with ``baseline``: the site's order, EASY backfilling, walltimes.
+    """The candidates compared with what the site runs, ``order``: one of :data:`BASELINES`, with PBS's cycle.
 
     ``since`` and ``until`` are the first and last submission simulated, in epoch seconds.  ``classes``: the classes of
-    jobs and their waits today, by what makes the class.  ``shake``: how the workloads differ
-    (:func:`softwalltime.simulation.shaking.shaken`).  ``usual``: as in :class:`SimulationInput`.  ``unscored`` jobs
-    have no walltime and only hold processors; the others used ``scored_share`` of the processor time.
+    jobs and their waits in the baseline, by what makes the class.  ``shake``: how the workloads differ
+    (:func:`softwalltime.simulation.shaking.shaken`).  ``usual`` and ``scored_share``: as in :class:`SimulationInput`.
+    ``unscored`` jobs have no walltime and only hold processors.  ``chance`` is what a policy that helps nobody does.
     """
 
     order: str
@@ -149,9 +125,10 @@ class SimulationFigures:
     since: int
     until: int
     seeds: tuple[int, ...]
-    recorded_wait: float | None
+    likeness: Likeness | None
     baseline: Metrics
     settings: tuple[SettingWaits, ...]
+    chance: SettingWaits | None = None
     classes: dict[str, tuple[JobClass, ...]] = field(default_factory=dict)
     shake: str = "week"
     usual: int | None = None
@@ -159,9 +136,11 @@ class SimulationFigures:
     scored_share: float = 1.0
 
 
-def prepare(workload: Workload, options: SimulationOptions) -> SimulationInput | SimulationSkipped:
+def prepare(
+    workload: Workload, options: SimulationOptions, teaching: Collection[State] = TEACHING
+) -> SimulationInput | SimulationSkipped:
     """Select the jobs to simulate, and the machine's size."""
-    jobs = jobs_of(workload.jobs)
+    jobs = jobs_of(workload.jobs, teaching)
     lacking = jobs.left_out.get(NO_PROCESSORS, 0)
     if lacking > len(jobs):
         return SimulationSkipped(
@@ -181,98 +160,85 @@ def prepare(workload: Workload, options: SimulationOptions) -> SimulationInput |
     if not len(fitting):
         return SimulationSkipped(f"every job is larger than the {size:,} processors of --processors")
     newest = fitting.chosen(range(max(0, len(fitting) - options.jobs), len(fitting)))
-    waits = [
-        max(0, start - submitted)
-        for start, submitted in zip(newest.completed.values("start"), newest.submitted, strict=True)
-        if start is not None
-    ]
-    mean = float(np.mean(waits)) if 2 * len(waits) >= len(newest) else None
     estimated = options.processors is None
     usual = jobs.peak_during(USUAL) if estimated else None
-    return SimulationInput(newest, len(fitting), refused, size, estimated, mean, usual)
-
-
-def settings_to_simulate(
-    half: EvaluatedSetting,
-    cautious: EvaluatedSetting | None,
-    bold: EvaluatedSetting | None,
-    order: str,
-    minimum: int = MINIMUM,
-) -> list[CandidateSetting]:
-    """The settings that a site can switch on, without and with the guard, then the queue ordered by prediction.
-
-    :param half: of half the walltime.
-    :param cautious: the most accurate predictor within the target, if any.
-    :param bold: the most accurate predictor, if it is another one.
-    """
-    found = []
-    for evaluated in (half, cautious, bold):
-        if evaluated is not None:
-            name = "half the walltime" if evaluated is half else evaluated.spec
-            for guard, suffix in _GUARDS:
-                policy = Policy(
-                    order=order, waiting=evaluated.spec, guard=guard, minimum=minimum,
-                    off_users=evaluated.users, off_queues=evaluated.queues,
-                )  # fmt: skip
-                found.append(CandidateSetting(name + suffix, policy, evaluated))
-    predicted = cautious or bold
-    if predicted is not None:
-        for guard, suffix in _GUARDS:
-            policy = Policy(
-                order="xf", waiting=predicted.spec, ordering=predicted.spec, guard=guard, minimum=minimum,
-                off_users=predicted.users, off_queues=predicted.queues,
-            )  # fmt: skip
-            found.append(CandidateSetting(f"queue ordered by {predicted.spec}{suffix}", policy, predicted))
-    return found
+    return SimulationInput(newest, len(fitting), refused, size, estimated, usual, jobs.scored_share(size))
 
 
 def simulate_settings(
     recorded: SimulationInput,
-    settings: Sequence[CandidateSetting],
+    candidates: Sequence[Candidate],
     options: SimulationOptions,
     progress: Callable[[int], None] = lambda _: None,
     rename: Rename = lambda kind, name: name,
+    minimum: int = MINIMUM,
 ) -> SimulationFigures:
-    """Simulate today's setting and the others on the same shaken workloads.
+    """Simulate what the site runs and the candidates on the same shaken workloads.
 
     :param progress: told the number of simulated jobs since it was last told, at most
-        ``MOST_SETTINGS`` times jobs times seeds in all.
+        ``MAX_POLICIES`` times jobs times seeds in all.
     :param rename: maps the names of users and queues to pseudonyms.
     :raises SoftwalltimeError: if a predictor raises, or a process is killed.
     """
-    minimum = settings[0].policy.minimum if settings else MINIMUM
-    baseline = Policy(order=options.order, minimum=minimum)
-    policies = list(dict.fromkeys([baseline, *(setting.policy for setting in settings)]))
-    found: dict[tuple[Policy, int], SimulationResult] = {}
-    for result in _results(recorded, baseline, policies, options, progress):
-        found[result.policy, result.seed] = result
-    today = [found[baseline, seed] for seed in options.seeds]
+    policies = policies_of(candidates, options.baseline, minimum)
+    found = {(each.policy, each.seed): each for each in _results(recorded, policies, options, progress)}
+    return compare_candidates(recorded, candidates, options, found, rename, minimum)
+
+
+def policies_of(candidates: Sequence[Candidate], baseline: str, minimum: int = MINIMUM) -> list[Policy]:
+    """Return what must be simulated to compare candidates, each policy once and the baseline first."""
+    site = BASELINES[baseline](minimum)
+    return list(dict.fromkeys([site, chance_policy(site), *(candidate.policy for candidate in candidates)]))
+
+
+def experiment_of(recorded: SimulationInput, baseline: Policy) -> Experiment:
+    """Return the settings of the simulations that :func:`compare_candidates` needs."""
+    shake = suitable_shake(recorded.jobs)
+    return Experiment("", recorded.processors, baseline, shake, KINDS, largest=LARGEST)
+
+
+def compare_candidates(
+    recorded: SimulationInput,
+    candidates: Sequence[Candidate],
+    options: SimulationOptions,
+    found: Mapping[tuple[Policy, int], SimulationResult],
+    rename: Rename = lambda kind, name: name,
+    minimum: int = MINIMUM,
+) -> SimulationFigures:
+    """Compare simulated candidates with what the site runs, and that with the log.
+
+    :param found: the results of all policies of :func:`policies_of` by policy and seed, with all classes.
+    """
     jobs, processors = recorded.jobs, recorded.processors
+    site = BASELINES[options.baseline](minimum)
+    today = [found[site, seed] for seed in options.seeds]
     members = members_of(jobs, processors)
     classes_of_today = [one.classes for one in today]
 
-    def compared(setting: CandidateSetting) -> SettingWaits:
-        results = [found[setting.policy, seed] for seed in options.seeds]
-        waits = compare(setting, [one.metrics for one in results], [one.metrics for one in today])
+    def compared(candidate: Candidate) -> SettingWaits:
+        results = [found[candidate.policy, seed] for seed in options.seeds]
+        waits = compare(candidate, [one.metrics for one in results], [one.metrics for one in today])
         classes = compare_classes(members, [one.classes for one in results], classes_of_today, rename)
         return replace(waits, classes=classes)
 
     return SimulationFigures(
-        options.order, processors, recorded.estimated, len(jobs), recorded.of, recorded.refused, jobs.submitted[0],
-        jobs.submitted[-1], options.seeds, recorded.wait, _means([one.metrics for one in today]),
-        tuple(map(compared, settings)), classes_today(members, classes_of_today, rename), suitable_shake(jobs),
-        recorded.usual, len(jobs) - int(jobs.scored.sum()), jobs.scored_share(),
+        options.baseline, processors, recorded.estimated, len(jobs), recorded.of, recorded.refused, jobs.submitted[0],
+        jobs.submitted[-1], options.seeds, measure_likeness(jobs, processors, site),
+        _means([one.metrics for one in today]), tuple(map(compared, candidates)),
+        compared(Candidate(CHANCE, chance_policy(site))), classes_today(members, classes_of_today, rename),
+        suitable_shake(jobs), recorded.usual, len(jobs) - int(jobs.scored.sum()), recorded.scored_share,
     )  # fmt: skip
 
 
-def compare(setting: CandidateSetting, metrics: Sequence[Metrics], baseline: Sequence[Metrics]) -> SettingWaits:
-    """Compare a setting with today's, workload by workload."""
+def compare(setting: Candidate, metrics: Sequence[Metrics], baseline: Sequence[Metrics]) -> SettingWaits:
+    """Compare a candidate with the baseline, workload by workload."""
     changes = relative_changes(metrics, baseline)
     return SettingWaits(
         setting,
         _means(metrics),
         {name: changes[name] for name in _COMPARED},
         interval([one.broken or 0.0 for one in metrics]),
+        interval([(one.broken or 0.0) - (other.broken or 0.0) for one, other in zip(metrics, baseline, strict=True)]),
         interval([one.worse_1h or 0.0 for one in metrics]),
         interval([one.better_1h or 0.0 for one in metrics]),
         tuple(one.wait_mean or 0.0 for one in metrics),
@@ -286,19 +252,17 @@ def _means(metrics: Sequence[Metrics]) -> Metrics:
 
 def _results(
     recorded: SimulationInput,
-    baseline: Policy,
     policies: Sequence[Policy],
     options: SimulationOptions,
     progress: Callable[[int], None],
 ) -> Iterable[SimulationResult]:
     """The figures of all policies on all workloads, as they come."""
     jobs, seeds = recorded.jobs, options.seeds
-    shake = suitable_shake(jobs)
-    experiment = Experiment("", recorded.processors, baseline, shake, KINDS, largest=LARGEST)
+    experiment = experiment_of(recorded, policies[0])
     workers = local_workers(options.processes)
     if workers.processes == 1 or len(jobs) * len(policies) * len(seeds) <= _FEW:
         for seed in seeds:
-            yield from results(shaken(jobs, shake, seed), experiment, policies, seed, progress)
+            yield from results(shaken(jobs, experiment.shake, seed), experiment, policies, seed, progress)
         return
     with tempfile.TemporaryDirectory(prefix="softwalltime-report-") as folder:
         path = Path(folder) / "jobs.json"

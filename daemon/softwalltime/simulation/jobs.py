@@ -56,11 +56,15 @@ class Jobs:
         found: NDArray[np.bool_] = self.completed.numbers("walltime") > 0
         return found
 
-    def scored_share(self) -> float:
-        """The share of the processor time that the scored jobs used, by their recorded runtimes; 1 without jobs."""
+    def scored_share(self, processors: int | None = None) -> float:
+        """The share of the processor time that the scored jobs used, by their recorded runtimes; 1 without jobs.
+
+        :param processors: jobs larger than this are not scored.
+        """
         # As floats: a damaged record may hold more processor-seconds than an integer of 64 bits.
         used = np.array(self.processors, np.float64) * np.array(self.runtime, np.float64)
-        return float(used[self.scored].sum() / used.sum()) if len(self) else 1.0
+        counted = self.scored if processors is None else self.scored & (np.array(self.processors) <= processors)
+        return float(used[counted].sum() / used.sum()) if len(self) else 1.0
 
     def largest(self) -> int:
         """The processors of the largest job; 0 without jobs."""

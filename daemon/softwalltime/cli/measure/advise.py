@@ -85,7 +85,7 @@ def suggest_walltimes(
         require_folder(merge)
     sources = sources or (STORE,)
     columns, tally = load_columns(sources, settings, selection=JobSelection(since, until), walltimes=walltimes)
-    options = SimulationOptions(order, processors or tally.machine or None, seeds, simulated_jobs)
+    options = SimulationOptions(processors=processors or tally.machine or None, seeds=seeds, jobs=simulated_jobs)
     prepared = prepare(Workload(columns), options)
     if isinstance(prepared, SimulationSkipped):
         raise SourceError(f"no advice: {prepared.reason}")
@@ -102,20 +102,20 @@ def suggest_walltimes(
         _write(merge, chosen)
     shown = chosen if user is None else [chosen[0] if chosen else advice[user]]
     if output.form == "json":
-        output.document(_document(shown, prepared, options))
+        output.document(_document(shown, prepared, seeds, order))
     elif output.form == "csv":
         rows = ({"user": one.user, **asdict(request)} for one in shown for request in one.requests)
         output.rows(ROW_COLUMNS, rows)
     elif user is None:
         output.paragraph(f"{merge}: {plural(len(chosen), 'user')} of {len(advice):,} with a suggestion")
     else:
-        _print(output, shown[0], prepared, options)
+        _print(output, shown[0], prepared, seeds, order)
     for line in problems(tally):
         click.echo(line, err=True)
     return 1 if tally.broken else 0
 
 
-def _print(output: Output, advice: UserAdvice, prepared: SimulationInput, options: SimulationOptions) -> None:
+def _print(output: Output, advice: UserAdvice, prepared: SimulationInput, seeds: Sequence[int], order: str) -> None:
     submitted = prepared.jobs.submitted
     span = f"{day(submitted[0])} to {day(submitted[-1])}"
     rows: list[list[Cell | str]] = [
@@ -139,8 +139,8 @@ def _print(output: Output, advice: UserAdvice, prepared: SimulationInput, option
         size = plural(prepared.processors, "processor")
         output.line()
         output.paragraph(
-            f"Simulated on {size}{' (estimated)' if prepared.estimated else ''}, order {options.order}, EASY "
-            f"backfilling, {plural(len(options.seeds), 'shaken workload')}.  A job that ran longer keeps its walltime.",
+            f"Simulated on {size}{' (estimated)' if prepared.estimated else ''}, order {order}, EASY "
+            f"backfilling, {plural(len(seeds), 'shaken workload')}.  A job that ran longer keeps its walltime.",
             "faint",
         )
 
@@ -186,15 +186,13 @@ def _suggestion(one: RequestAdvice) -> str:
 
 
 def _document(
-    advice: Sequence[UserAdvice], prepared: SimulationInput, options: SimulationOptions
+    advice: Sequence[UserAdvice], prepared: SimulationInput, seeds: tuple[int, ...], order: str
 ) -> AdviseDocument:  # fmt: skip
     users = tuple(
         AdviceWithMessage(one.user, one.jobs, one.requests, one.earlier, message=_message(one, len(advice)))
         for one in advice
     )
-    return AdviseDocument(
-        prepared.processors, prepared.estimated, len(prepared.jobs), options.order, options.seeds, users
-    )
+    return AdviseDocument(prepared.processors, prepared.estimated, len(prepared.jobs), order, seeds, users)
 
 
 def _write(path: Path, advice: Sequence[UserAdvice]) -> None:

@@ -21,6 +21,9 @@ from softwalltime.cli.sources import load_columns
 from softwalltime.cli.written import write_csv
 from softwalltime.errors import SourceError, UsageError
 from softwalltime.formatting import plural
+from softwalltime.reports.candidates import TODAY, Candidate
+from softwalltime.reports.recommendation import recommend_on
+from softwalltime.reports.simulation import SimulationInput, SimulationOptions, compare_candidates, experiment_of
 from softwalltime.simulation.batsim import COLUMNS, schedule_rows
 from softwalltime.simulation.differences import means
 from softwalltime.simulation.engine import ScheduleOutcome, check
@@ -43,7 +46,8 @@ class SimulationRun:
     """How to simulate and what to print: the options of the command apart from policies.
 
     ``vnodes``: the machine in place of ``processors``.  ``shake``: :data:`SUITABLE` or one of the simulator's.
-    ``several``: the schedule of every policy goes to a file.
+    ``several``: the schedule of every policy goes to a file.  ``candidates`` are to be recommended or not, beside
+    ``baseline``, with at most the share ``target`` more of the promised starts broken.
     """
 
     processors: int | None = None
@@ -59,6 +63,9 @@ class SimulationRun:
     scheduler: str | None = None
     selection: JobSelection = ALL_JOBS
     walltimes: Mapping[str, int] = field(default_factory=dict)
+    candidates: tuple[Candidate, ...] = ()
+    baseline: str = TODAY
+    target: float = 0.0
 
 
 def simulate_sources(
@@ -106,6 +113,7 @@ def simulate_policies(
     jobs = jobs_of(completed, teaching)
     require_scored(jobs, sources)
     size = sum(vnode.resources[0] for vnode in machine) or processors or tally.machine or jobs.peak()
+    share = jobs.scored_share(size)
     jobs, refused = that_fit(machine, jobs) if machine else jobs.that_fit(size)
     if not len(jobs) and machine:
         raise UsageError(f"no job fits the {plural(len(machine), 'vnode')}: correct --vnodes or --pbsnodes")
@@ -113,7 +121,13 @@ def simulate_policies(
         raise UsageError(f"every job is larger than {plural(size, 'processor')}: correct --processors")
     shake = suitable_shake(jobs) if options.shake == SUITABLE else options.shake or ""
     by = options.by
-    experiment = Experiment("", size, next(iter(policies.values())), shake, by, machine)
+    first = next(iter(policies.values()))
+    recorded = SimulationInput(
+        jobs, len(jobs), refused, size, estimated=not (machine or processors or tally.machine), scored_share=share
+    )
+    experiment = (
+        experiment_of(recorded, first) if options.candidates else Experiment("", size, first, shake, by, machine)
+    )
     seeds = (options.seeds or tuple(range(31, 41))) if shake else (0,)
     plan = SimulationPlan(experiment, policies, seeds, jobs)
     found = run_simulations(plan, options, tuple(sorted(teaching)))
@@ -125,7 +139,12 @@ def simulate_policies(
         }
         for kind in by
     }
-    print_simulation(options.output, sources, options.selection, plan, refused, metrics, classes)
+    advice = None
+    if options.candidates:
+        compared = SimulationOptions(options.baseline, size, plan.seeds)
+        figures = compare_candidates(recorded, options.candidates, compared, found, minimum=first.minimum)
+        advice = recommend_on(figures, options.target)
+    print_simulation(options.output, sources, options.selection, plan, refused, metrics, classes, advice)
     for line in problems(tally):
         click.echo(line, err=True)
     return 1 if tally.broken else 0

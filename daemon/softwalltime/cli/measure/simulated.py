@@ -4,9 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from softwalltime.cli.advice import Advice, advice_of, print_advice
 from softwalltime.cli.output import Output, prefixed
 from softwalltime.cli.selection import JobSelection
 from softwalltime.formatting import plural
+from softwalltime.reports.recommendation import Recommendation
 from softwalltime.reports.schedule_table import (
     CHANGES_LEGEND,
     LEGEND,
@@ -79,11 +81,13 @@ class SimulationDocument:
     """Which jobs were selected; null: all."""
     caution: str | None = None
     """Why no verdict follows from the intervals; null: nothing speaks against it."""
+    recommendation: Advice | None = None
+    """With policy compare: what to do; null: nothing was to be recommended."""
 
 
 def print_simulation(
     output: Output, sources: tuple[str, ...], selection: JobSelection, plan: SimulationPlan, refused: int,
-    metrics: dict[str, list[Metrics]], classes: Classes,
+    metrics: dict[str, list[Metrics]], classes: Classes, advice: Recommendation | None = None,
 ) -> None:  # fmt: skip
     """Print the metrics of each policy, and the changes against the first policy."""
     first, *others = plan.policies
@@ -105,6 +109,7 @@ def print_simulation(
         classes=classes or None,
         selection=str(selection) or None,
         caution=FEW_USERS if experiment.shake and few_users(plan.jobs) else None,
+        recommendation=None if advice is None else advice_of(advice),
     )
     if output.form == "json":
         output.document(document)
@@ -151,6 +156,8 @@ def _print(output: Output, document: SimulationDocument, label: str, unscored: s
         output.paragraph(TAILS_LEGEND, "faint")
         if document.caution:
             output.paragraph(document.caution, "warning")
+    if document.recommendation is not None:
+        print_advice(output, document.recommendation)
     for kind, policies in (document.classes or {}).items():
         for name, found in policies.items():
             output.line()

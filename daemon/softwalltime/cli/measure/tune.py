@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
+from softwalltime.cli.advice import Advice, advice_of, print_advice
 from softwalltime.cli.measure.site_weights import LEAST, SiteWeights, TrainingOptions, own_examples, trained
 from softwalltime.cli.measure.site_weights import WARM_UP as TRAINED
 from softwalltime.cli.options import LazySettings, named_specs
@@ -23,19 +23,28 @@ from softwalltime.formatting import day
 from softwalltime.policy.presets import HALF
 from softwalltime.predictors.registry import BASELINE
 from softwalltime.replay.floor import Floor, find_floor
-from softwalltime.replay.job_columns import JobColumns
 from softwalltime.replay.sweep.grid import expand_all
 from softwalltime.replay.workload import Scoring, Workload
-from softwalltime.reports.presets import FORMULA
+from softwalltime.reports.candidates import CHANCE, MEDIAN, Candidate, common_candidates, own_candidates
+from softwalltime.reports.recommendation import Recommendation, policy_values, recommend_on, unsimulated
 from softwalltime.reports.schedule_table import CHANGES_LEGEND, LEGEND, changes_table, schedules_table, unscored_line
+from softwalltime.reports.simulation import (
+    SimulationInput,
+    SimulationOptions,
+    SimulationSkipped,
+    compare_candidates,
+    experiment_of,
+    policies_of,
+    prepare,
+)
 from softwalltime.reports.table import floor_line
 from softwalltime.reports.tuning import TRIALS_LEGEND, trials_table
 from softwalltime.simulation.differences import differences, means, relative_changes
 from softwalltime.simulation.metrics import Metrics
+from softwalltime.states import State
 from softwalltime.tuning.candidates import candidates
 from softwalltime.tuning.choice import WARM_UP, Chosen, Split, choose, front, split_at
-from softwalltime.tuning.own_weights import joined, weights_of, with_both, with_own_weights
-from softwalltime.tuning.recommendation import RECOMMENDED, TODAY, Advice, Setting, recommend, settings_of
+from softwalltime.tuning.own_weights import is_calibrated, joined, weights_of, with_both, with_own_weights, with_weights
 from softwalltime.tuning.trial import PartFigures, Trial
 from softwalltime.tuning.trial_file import TrialFile
 from softwalltime.tuning.trials import run_trials
@@ -82,8 +91,8 @@ def choose_predictor(
     sources: tuple[str, ...], listed: str | None, single: tuple[str, ...], target: float, share: float,
     keep: Path | None, timeout: float, processes: int | None, processors: int | None, newest: int,
     seeds: tuple[int, ...] | None, target_file: Path | None, train: bool, train_logs: tuple[str, ...],
-    weights_file: Path | None, output: Output, minimum: int, walltimes: dict[str, int],
-    selection: JobSelection, settings: LazySettings,
+    baseline: str, max_broken: float, weights_file: Path | None, output: Output, minimum: int,
+    walltimes: dict[str, int], selection: JobSelection, settings: LazySettings,
 ) -> int:  # fmt: skip
     """Choose, simulate, print and write; return the exit status."""
     wanted = named_specs(listed, single)
@@ -129,15 +138,17 @@ def choose_predictor(
     if weights is not None:
         shown += [spec for spec in with_both(shown, trials, weights.file, target) if spec not in shown]
     floor = find_floor(Workload(jobs, teaching=teaching, scoring=Scoring(split.cut)))
-    candidate_settings, simulated, caution = settings_of(chosen), 0, ""
+    settable = [*common_candidates(minimum, baseline), *_own(chosen, minimum, baseline)]
+    options = SimulationOptions(baseline, processors or tally.machine or None, seeds or SEEDS, newest)
+    prepared = prepare(workload, options, teaching) if newest else SimulationSkipped("--simulated-jobs 0 was given")
     metrics: dict[str, list[Metrics]] = {}
-    unscored = ""
-    if newest:
-        metrics, simulated, caution, unscored = _simulated(
-            newest_jobs(jobs, split.cut, newest), candidate_settings, processors or tally.machine or None,
-            seeds or SEEDS, keep, processes, minimum, settings,
-        )  # fmt: skip
-    advice = recommend(candidate_settings, metrics, caution) if metrics else Advice(None, ("Nothing was simulated.",))
+    if isinstance(prepared, SimulationSkipped):
+        found = unsimulated(prepared)
+    else:
+        metrics, found = _simulated(
+            prepared, settable, options, keep, processes, minimum, tuple(sorted(teaching)), max_broken / 100
+        )
+    advice = advice_of(found)
     if output.form == "json":
         output.document(
             TuneDocument(
@@ -150,7 +161,7 @@ def choose_predictor(
                 front=tuple(front(trials)),
                 chosen=chosen,
                 floor=floor,
-                policies={name: means(found) for name, found in metrics.items()},
+                policies={name: means(each) for name, each in metrics.items()},
                 advice=advice,
             )
         )
@@ -165,13 +176,11 @@ def choose_predictor(
         if floor is not None:
             output.line()
             output.paragraph(floor_line(floor))
-        if metrics:
-            _print_simulations(output, metrics, len(seeds or SEEDS), simulated, unscored)
-        output.line()
-        for reason in advice.reasons:
-            output.paragraph(reason, "strong" if reason.startswith(RECOMMENDED) else "")
+        if isinstance(prepared, SimulationInput):
+            _print_simulations(output, metrics, len(seeds or SEEDS), len(prepared.jobs), unscored_line(prepared.jobs))
+        print_advice(output, advice)
     if target_file is not None:
-        _write(target_file, candidate_settings, chosen, advice, output)
+        _write(target_file, chosen, found, output)
     for line in problems(tally):
         click.echo(line, err=True)
     return 1 if tally.broken else 0
@@ -185,41 +194,27 @@ def _training(wanted: bool, logs: tuple[str, ...], file: Path | None) -> Trainin
     return None
 
 
-def newest_jobs(jobs: JobColumns, since: int, count: int) -> JobColumns:
-    """Return the last ``count`` jobs submitted, none before ``since``; logs are in order of end."""
-    submitted = jobs.numbers("submitted")
-    order = np.argsort(submitted, kind="stable")
-    return jobs.select(order[submitted[order] >= since][-count:])
+def _own(chosen: Chosen, minimum: int, baseline: str) -> list[Candidate]:
+    """Return candidates with the chosen predictors; the order is by calibrated with the weights that were chosen."""
+    calibrated = [spec for spec in chosen.specs() if is_calibrated(spec)]
+    ordering = with_weights(MEDIAN, weights_of(calibrated[0])) if calibrated else MEDIAN
+    return own_candidates(chosen.specs(), ordering, minimum, baseline)
 
 
 def _simulated(
-    jobs: JobColumns, candidate_settings: dict[str, Setting], processors: int | None, seeds: tuple[int, ...],
-    keep: Path | None, processes: int | None, minimum: int, settings: LazySettings,
-) -> tuple[dict[str, list[Metrics]], int, str, str]:  # fmt: skip
-    """The metrics of each setting by workload, the number of jobs, a caution, and a line on jobs without a walltime.
-
-    There are none without such jobs.
-    """
+    recorded: SimulationInput, candidates: list[Candidate], options: SimulationOptions, keep: Path | None,
+    processes: int | None, minimum: int, teaching: tuple[State, ...], target: float,
+) -> tuple[dict[str, list[Metrics]], Recommendation]:  # fmt: skip
+    """Return the metrics of the baseline and each candidate by workload, and what is recommended."""
     from softwalltime.cli.measure.simulate import SimulationRun, run_simulations
     from softwalltime.cli.measure.simulated import SimulationPlan
-    from softwalltime.simulation.jobs import jobs_of
-    from softwalltime.simulation.shaking import FEW_USERS, few_users, suitable_shake
-    from softwalltime.simulation.tasks import Experiment
 
-    teaching = settings().teaching
-    simulated = jobs_of(jobs, teaching)
-    if not simulated.scored.any():
-        return {}, 0, "", ""
-    size = processors or simulated.peak()
-    simulated, _ = simulated.that_fit(size)
-    if not simulated.scored.any():
-        return {}, 0, "", ""
-    policies = {name: setting.policy(FORMULA, minimum) for name, setting in candidate_settings.items()}
-    experiment = Experiment("", size, policies[TODAY], suitable_shake(simulated))
-    plan = SimulationPlan(experiment, policies, seeds, simulated)
-    found = run_simulations(plan, SimulationRun(size, keep=keep, processes=processes), tuple(sorted(teaching)))
-    metrics = {name: [found[policy, seed].metrics for seed in seeds] for name, policy in policies.items()}
-    return metrics, len(simulated), FEW_USERS if few_users(simulated) else "", unscored_line(simulated)
+    site, chance, *_ = policies_of(candidates, options.baseline, minimum)
+    policies = {options.baseline: site, **{one.name: one.policy for one in candidates}, CHANCE: chance}
+    plan = SimulationPlan(experiment_of(recorded, site), policies, options.seeds, recorded.jobs)
+    found = run_simulations(plan, SimulationRun(recorded.processors, keep=keep, processes=processes), teaching)
+    metrics = {name: [found[policy, seed].metrics for seed in options.seeds] for name, policy in policies.items()}
+    return metrics, recommend_on(compare_candidates(recorded, candidates, options, found, minimum=minimum), target)
 
 
 def _rows(trials: Mapping[str, Trial]) -> Iterator[dict[str, Any]]:
@@ -265,9 +260,9 @@ def _print_weights(output: Output, weights: SiteWeights, split: Split, chosen: C
 def _print_simulations(
     output: Output, metrics: dict[str, list[Metrics]], seeds: int, newest: int, unscored: str
 ) -> None:
-    others = [name for name in metrics if name != TODAY]
-    relative = {name: relative_changes(metrics[name], metrics[TODAY]) for name in others}
-    absolute = {name: differences(metrics[name], metrics[TODAY]) for name in others}
+    first, *others = metrics
+    relative = {name: relative_changes(metrics[name], metrics[first]) for name in others}
+    absolute = {name: differences(metrics[name], metrics[first]) for name in others}
     output.line()
     output.paragraph(
         f"The newest {newest:,} jobs, PBS's scheduling cycle, means over {seeds} shaken workloads; predictors begin "
@@ -289,15 +284,17 @@ def _check_writable(file: Path) -> None:
         raise SourceError(f"{file}: cannot be written: it or its folder does not exist or is not writable")
 
 
-def _write(file: Path, settings: dict[str, Setting], chosen: Chosen, advice: Advice, output: Output) -> None:
+def _write(file: Path, chosen: Chosen, found: Recommendation, output: Output) -> None:
     """Write the recommended policy, or else the chosen predictor, in mode shadow."""
     from softwalltime.deployment.settings_file import read, with_policy
     from softwalltime.policy.site import site_policy
 
-    waiting = chosen.accurate or HALF if advice.name is None else settings[advice.name].waiting
     # In shadow first, whatever the simulation says: nothing that this command writes changes a schedule by itself.
-    values = {"preset": "custom", "mode": "shadow", "waiting": waiting, "running": "walltime"}
+    values = {"preset": "custom", "mode": "shadow", "waiting": chosen.accurate or HALF, "running": "walltime"}
+    if found.waits is not None:
+        values = policy_values(found.waits.setting)
     site_policy(values)
+    waiting = values["waiting"]
     text = with_policy(read(file) if os.access(file, os.F_OK) else "", values, str(file))
     try:
         file.write_text(text, encoding="utf-8", newline="")
@@ -306,5 +303,6 @@ def _write(file: Path, settings: dict[str, Setting], chosen: Chosen, advice: Adv
     if output.form == "table":
         output.line()
         output.paragraph(
-            f'{file}: [policy] has mode = "shadow", waiting = "{waiting}".  Where that does well, set mode = "on".'
+            f'{file}: [policy] has mode = "shadow", waiting = "{waiting}".  Where that does well, set mode = '
+            '"on", and [live] too where the policy has a guard.'
         )

@@ -16,6 +16,21 @@ NOTABLE = 60
 """Seconds by which a mean absolute error must change to count as a gain or a loss."""
 
 
+MOST_UNDERESTIMATED = 0.5
+
+
+def underestimation_limit(underestimated: float, target: float) -> float:
+    """Return the greatest share of underestimated jobs with which a group improves.
+
+    :param underestimated: share of all jobs that the predictor underestimates.
+    :param target: the site's limit.
+
+    >>> [underestimation_limit(share, 0.05) for share in (0.01, 0.1, 0.4)]
+    [0.1, 0.2, 0.5]
+    """
+    return min(MOST_UNDERESTIMATED, 2 * max(underestimated, target))
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """The scored jobs of one user, project or queue; errors are mean absolute errors in seconds.

@@ -3,7 +3,7 @@
 import pytest
 
 from softwalltime.policy.presets import HALF, HOUR, MEDIAN, PRESETS
-from softwalltime.reports.presets import BASELINES, preset_policies, preset_policy
+from softwalltime.reports.candidates import BASELINES, common_candidates, preset_policies, preset_policy
 from softwalltime.simulation import names
 from softwalltime.simulation.engine import check
 from softwalltime.simulation.policies import Policy, read_policies
@@ -33,6 +33,14 @@ def test_without_live_values_a_preset_that_needs_the_guard_plans_with_walltimes(
 @pytest.mark.parametrize("name", ["off", "shadow", "custom"])
 def test_presets_that_set_nothing_are_today(name: str) -> None:
     assert preset_policy(name) == TODAY  # type: ignore[arg-type]
+
+
+def test_a_candidate_that_keeps_the_order_keeps_the_sites_order() -> None:
+    for candidate in common_candidates(60, "WFP"):
+        assert (candidate.policy.order == "wfp") is candidate.keeps_order
+        assert candidate.policy.strict_ordering
+    assert all(candidate.policy.strict_ordering for candidate in common_candidates(60, "as delivered"))
+    assert all(one.policy.guard == HOUR for one in common_candidates() if one.policy.waiting not in ("walltime", HALF))
 
 
 def test_each_baseline_can_be_the_first_one() -> None:

@@ -1,0 +1,153 @@
+"""What a site runs, and what it could switch on: policies of the simulator on a PBS that is set up for them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from softwalltime.policy.clamp import MINIMUM
+from softwalltime.policy.power_order import EXPANSION_FACTOR
+from softwalltime.policy.presets import HALF, HOUR, PRESETS, PresetName
+from softwalltime.policy.site import WALLTIME
+from softwalltime.simulation.policies import Policy
+
+RESOURCE = "predicted"
+"""Name of the ordering value in the simulator's formulas."""
+FORMULA = EXPANSION_FACTOR.formula(RESOURCE)
+"""Expansion factor over the prediction with an age of one hour: what ``softwalltime install --preset order`` sets."""
+TODAY = "today"
+WITHOUT_LIVE = ", live values off"
+WITH_GUARD = ", with guard"
+PUBLISHED = ("v1", "v3", "percentile")
+"""Predictors to plan waiting jobs with, under the guard: published ones that need no training."""
+MEDIAN = "calibrated:statistic=median"
+"""The median of ``calibrated``, for the order of the queue."""
+CHANCE = "chance: walltimes x 0.98"
+"""A policy that helps nobody: what it changes for single jobs is chance."""
+_CHANGING: tuple[PresetName, ...] = ("safe", "balanced", "order")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A policy that a site can switch on.
+
+    ``preset``: its name in ``[policy]``, ``custom`` if it has none.  ``own``: chosen by the site's own log; it may
+    replace a common candidate, and decides about no verdict.
+    """
+
+    name: str
+    policy: Policy
+    preset: PresetName = "custom"
+    own: bool = False
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether the order of the queue stays as it is."""
+        return self.policy.ordering == WALLTIME
+
+    @property
+    def guarded(self) -> bool:
+        """Whether the guard of live values protects promised starts."""
+        return self.policy.guard is not None
+
+    @property
+    def predictor(self) -> str:
+        """The predictor for waiting jobs, or else for the order."""
+        return self.policy.waiting if self.policy.waiting != WALLTIME else self.policy.ordering
+
+
+def common_candidates(minimum: int = MINIMUM, baseline: str = TODAY) -> list[Candidate]:
+    """Return what every site can switch on: the presets, and published predictors under the guard.
+
+    :param minimum: least soft walltime in seconds.
+    :param baseline: one of :data:`BASELINES`; a candidate that keeps the order of the queue has the baseline's.
+    """
+    presets = [
+        Candidate(name if guard else f"{name}{WITHOUT_LIVE}", preset_policy(name, minimum, guard, baseline), name)
+        for name in _CHANGING
+        for guard in (HOUR, None)
+        if guard or PRESETS[name].order
+    ]
+    return presets + [waiting_candidate(spec, minimum, baseline) for spec in PUBLISHED]
+
+
+def own_candidates(
+    specs: Sequence[str], ordering: str, minimum: int = MINIMUM, baseline: str = TODAY
+) -> list[Candidate]:
+    """Return candidates with predictors that were chosen by the site's own log.
+
+    :param specs: predictors for waiting jobs.
+    :param ordering: predictor for the order of ``balanced`` without live values.
+    """
+    waiting = [spec for spec in specs if spec not in (HALF, *PUBLISHED)]
+    balanced = replace(preset_policy("balanced", minimum, None, baseline), ordering=ordering)
+    return [
+        *(replace(waiting_candidate(spec, minimum, baseline), own=True) for spec in waiting),
+        Candidate(f"balanced by {ordering}{WITHOUT_LIVE}", balanced, own=True),
+    ]
+
+
+def waiting_candidate(spec: str, minimum: int = MINIMUM, baseline: str = TODAY) -> Candidate:
+    """Return the candidate that plans waiting jobs with this predictor, under the guard of the presets."""
+    policy = replace(preset_policy("safe", minimum, HOUR, baseline), waiting=spec)
+    return Candidate(f"waiting {spec}{WITH_GUARD}", policy)
+
+
+def chance_policy(baseline: Policy) -> Policy:
+    """Return the policy :data:`CHANCE` beside a baseline."""
+    return replace(baseline, waiting="factor:0.98", classes_by_value=True)
+
+
+def preset_policies(minimum: int, baseline: str = TODAY) -> dict[str, Policy]:
+    """Return what sites run today and the presets, by name; the baseline comes first.
+
+    A preset has its guard; another policy is the preset while live values are off.  safe is today's policy then, and
+    is left out.
+
+    :param minimum: least soft walltime in seconds.
+    :param baseline: one of :data:`BASELINES`.
+    """
+    policies = {name: make(minimum) for name, make in BASELINES.items()}
+    presets = {one.name: one.policy for one in common_candidates(minimum, baseline) if one.preset != "custom"}
+    return {baseline: policies[baseline]} | policies | presets
+
+
+def preset_policy(
+    name: PresetName, minimum: int = MINIMUM, guard: int | None = HOUR, baseline: str = TODAY
+) -> Policy:  # fmt: skip
+    """Return a preset as a policy of the simulator: order, backfilling and predictors on a PBS set up for it.
+
+    Presets that set nothing, and ``custom``, are the baseline.  One without an order of its own keeps the baseline's,
+    and needs strict ordering.
+
+    :param minimum: least soft walltime in seconds.
+    :param guard: seconds; ``None``: live values are off, so a preset that needs the guard plans with walltimes.
+    """
+    preset, site = PRESETS[name], BASELINES[baseline](minimum)
+    if preset.fixed.get("mode") != "on":
+        return site
+    values = preset.fixed
+    order = preset.order
+    waiting = WALLTIME if guard is None and preset.needs_guard else values.get("waiting") or WALLTIME
+    return replace(
+        site,
+        order=site.order if order is None else "formula",
+        formula="" if order is None else order.formula(RESOURCE),
+        strict_ordering=True,
+        waiting=waiting,
+        running=values.get("running") or WALLTIME,
+        ordering=values.get("ordering") or WALLTIME,
+        classes_by_value=True,
+        guard=guard if waiting != WALLTIME else None,
+    )
+
+
+def _today(minimum: int) -> Policy:
+    return Policy(backfill="pbs", minimum=minimum)
+
+
+BASELINES: dict[str, Callable[[int], Policy]] = {
+    TODAY: _today,
+    "as delivered": lambda minimum: replace(_today(minimum), strict_ordering=False),
+    "WFP": lambda minimum: replace(_today(minimum), order="wfp"),
+}
+"""What sites run, by name: PBS with strict ordering in order of arrival, PBS as delivered (it reserves nothing, so
+every job that fits starts), and WFP, which is usual on machines for wide jobs; all with walltimes."""
