@@ -17,11 +17,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
 
-from softwalltime.reports.presets import preset_policy
-
 from softwalltime.api import read_jobs, simulate
 from softwalltime.jobs import CompletedJob
 from softwalltime.policy.presets import PresetName
+from softwalltime.reports.candidates import preset_policy
 from softwalltime.simulation.policies import Policy
 from softwalltime.text_table import table
 from tests.samples import TRACES

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from softwalltime.reports.presets import preset_policy
 
 from softwalltime.jobs import Prediction, Submission
 from softwalltime.predictors.registry import make
+from softwalltime.reports.candidates import preset_policy
 from softwalltime.workloads.synthetic import generate
 from tests.benchmarks.bench_attacks import Attack, gains
 from tests.benchmarks.bench_gaming import HONEST, OTHER, gamed, main

@@ -9,4 +9,4 @@ SHAKES = ("week", "jitter", "resample")
 CLASSES = ("runtime", "size", "queue", "user", "month")
 """What jobs can be classified by, for separate figures."""
 BASELINES = ("today", "as delivered", "WFP")
-"""The keys of :data:`softwalltime.reports.presets.BASELINES`."""
+"""The keys of :data:`softwalltime.reports.candidates.BASELINES`."""
