@@ -14,7 +14,7 @@ from softwalltime.extras import what_to_install
 
 _COMMANDS = {
     "replay": ("replay", "Measure predictors on recorded jobs."),
-    "report": ("report", "Write a page that recommends soft walltimes, or not."),
+    "report": ("report", "Write a page that says whether to switch soft walltimes on."),
     "advise": ("advise", "Suggest shorter walltimes to a user."),
     "sweep": ("sweep", "Measure a grid of predictors on recorded jobs."),
     "tune": ("tune", "Choose a predictor for a site from its own log."),
