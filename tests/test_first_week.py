@@ -8,11 +8,22 @@ from sqlalchemy import Connection
 from tests.samples import ROOT
 
 TEXT = (ROOT / "deploy" / "FIRST_WEEK.md").read_text()
+GUIDES = "".join((ROOT / "deploy" / name).read_text() for name in ("GUIDE.md", "LIVE.md", "POLICIES.md"))
+LINES = [line.strip() for block in re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL) for line in block.splitlines()]
 QUERIES = re.findall(r"psql softwalltime -c '(.*?)'", TEXT, re.DOTALL)
 
 
 def test_it_has_at_most_800_words() -> None:
     assert len(TEXT.split()) <= 800
+
+
+def test_what_changes_the_host_or_pbs_is_as_in_the_guides_that_were_walked_on_a_server() -> None:
+    changes = [
+        line.partition("#")[0].strip() for line in LINES if re.match(r"su |runuser.*upgrade|systemctl|qmgr", line)
+    ]
+    changes += re.findall(r"\| `((?:qmgr|qselect|systemctl) [^`]+)`", TEXT)
+    assert len(changes) == 8
+    assert [change for change in changes if change.replace("\\|", "|") not in GUIDES] == []
 
 
 def test_it_asks_for_scores_and_waits() -> None:
