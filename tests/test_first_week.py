@@ -26,8 +26,8 @@ def test_what_changes_the_host_or_pbs_is_as_in_the_guides_that_were_walked_on_a_
     assert [change for change in changes if change.replace("\\|", "|") not in GUIDES] == []
 
 
-def test_it_asks_for_scores_and_waits() -> None:
-    assert re.findall(r"softwalltime\.(\w+)", " ".join(QUERIES)) == ["scores_by_day", "waits_by_day"]
+def test_it_asks_for_the_accuracy_of_the_order_and_for_waits() -> None:
+    assert re.findall(r"softwalltime\.(\w+)", " ".join(QUERIES)) == ["ordering_by_day", "waits_by_day"]
 
 
 @pytest.mark.postgres
