@@ -1,5 +1,6 @@
 """Conservative backfilling in its plainest form: in every pass each job gives up its reservation; slow."""
 
+from softwalltime.simulation.conservative import DEPTH
 from softwalltime.simulation.machine import processors_of
 from softwalltime.simulation.planning import Profile
 from softwalltime.simulation.policies import Policy
@@ -12,6 +13,7 @@ class PlainConservative:
     def __init__(self, system: SystemState, policy: Policy) -> None:
         self._system = system
         self._machine = processors_of(system.machine, policy.backfill)
+        self._depth = policy.depth or DEPTH
         self._version = -1
         self._reserved: dict[int, tuple[int, int]] = {}
 
@@ -42,20 +44,37 @@ class PlainConservative:
                 for job in sorted(reserved, key=lambda job: (reserved[job][0], job)):
                     self._reserve(calendar, job)
             else:
-                for job in system.by_priority(now):
+                for job in self._in_order(now):
                     if job in reserved:
                         calendar.vacate(job, *reserved[job])
                         self._reserve(calendar, job)
-        for job in system.by_priority(now):
-            if job not in reserved:
-                self._reserve(calendar, job)
-        for job in sorted(reserved, key=lambda job: reserved[job]):
-            if reserved[job][0] <= now and system.machine.fits(job):
-                del reserved[job]
-                first = system.queue.jobs[0]
-                system.start(job, now)
-                system.backfilled[job] = job != first
+        starting = True
+        while starting:
+            for job in self._in_order(now):
+                if job not in reserved and len(reserved) < self._depth:
+                    self._reserve(calendar, job)
+            starting = False
+            for job in sorted(reserved, key=lambda job: reserved[job]):
+                if reserved[job][0] <= now and system.machine.fits(job):
+                    del reserved[job]
+                    self._start(job, now)
+                    starting = True
+        for job in self._in_order(now):
+            seconds = system.values.waiting[job]
+            if job not in reserved and calendar.fits(job, now, seconds):
+                calendar.occupy(job, now, now + seconds)
+                self._start(job, now)
         for job, (start, _) in reserved.items():
             if system.promise[job] < 0:
                 system.promise[job] = start
         self._version = system.running.version
+
+    def _in_order(self, now: int) -> list[int]:
+        jobs = self._system.queue.array().copy()
+        order = self._system.order
+        return (jobs if order is None else order.ranked(jobs, now)).tolist()
+
+    def _start(self, job: int, now: int) -> None:
+        first = self._system.queue.jobs[0]
+        self._system.start(job, now)
+        self._system.backfilled[job] = job != first

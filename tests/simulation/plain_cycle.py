@@ -13,7 +13,7 @@ class PlainCycle:
 
     def __init__(self, system: SystemState, policy: Policy) -> None:
         self._system = system
-        self._depth = policy.depth if policy.strict_ordering else 0
+        self._depth = (policy.depth or 1) if policy.strict_ordering else 0
         self._by_value = policy.classes_by_value
         self._guard = policy.guard
 

@@ -19,6 +19,8 @@ from tests.simulation.plain_conservative import PlainConservative
 from tests.simulation.plain_cycle import PlainCycle
 
 FORMULAS = ("ncpus * 10 - walltime", "(eligible_time + 5) / predicted", "soft_walltime - queue_priority")
+DEPTHS = {"pbs": st.integers(1, 4), "conservative": st.none() | st.integers(1, 12)}
+"""Number of reservations by the kind of backfilling: fewer than jobs wait, or of all."""
 VALUES = st.sampled_from(["walltime", "v1", "factor:0.4", "runtime"])
 
 
@@ -43,7 +45,7 @@ def policies(draw: st.DrawFn, backfill: str) -> Policy:
     return Policy(
         order=order, formula=draw(st.sampled_from(FORMULAS)) if order == "formula" else "", backfill=backfill,
         waiting=draw(VALUES), running=draw(VALUES), ordering=draw(VALUES), minimum=1,
-        depth=draw(st.integers(1, 4)) if backfill == "pbs" else 1,
+        depth=draw(DEPTHS.get(backfill, st.none())),
         strict_ordering=draw(st.booleans()), classes_by_value=draw(st.booleans()),
         guard=draw(st.none() | st.integers(0, 5)), live=draw(st.none() | st.integers(1, 9)),
         kill_at_walltime=draw(st.booleans()),

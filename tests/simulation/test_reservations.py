@@ -49,6 +49,34 @@ def test_conservative_promises_every_job_that_waits_a_start(workload: Workload) 
     assert np.all(outcome.promise[waits] >= 0)
 
 
+@given(workload=workloads(bounded=True), order=st.sampled_from(list(ORDERS)), depth=st.integers(1, 3))
+@settings(deadline=None, max_examples=150)
+def test_conservative_promises_are_kept_where_more_jobs_wait_than_have_a_reservation(
+    workload: Workload, order: str, depth: int
+) -> None:
+    jobs, machine = workload
+    outcome = run(jobs, machine, backfill="conservative", order=order, depth=depth)
+    promised = outcome.promise >= 0
+    assert np.all(outcome.start >= 0)
+    assert np.all(outcome.start[promised] <= outcome.promise[promised])
+
+
+def test_a_conservative_reservation_is_made_when_fewer_than_the_depth_are() -> None:
+    workload = jobs_of(
+        [
+            job("u", submitted=0, walltime=10, runtime=4, ncpus=1, job_id="runs"),
+            job("u", submitted=1, walltime=10, runtime=10, ncpus=2, job_id="first"),
+            job("u", submitted=2, walltime=10, runtime=10, ncpus=2, job_id="second"),
+            job("u", submitted=3, walltime=7, runtime=1, ncpus=1, job_id="candidate"),
+        ]
+    )
+    # With one reservation the second job gets it when the first one starts, at 4.
+    for depth, promise in ((1, 14), (2, 20), (None, 20)):
+        outcome = simulate(workload, 2, Policy(backfill="conservative", depth=depth))
+        assert outcome.promise.tolist() == [-1, 10, promise, -1]
+        assert outcome.start.tolist() == [0, 4, 14, 3]
+
+
 def test_a_job_gets_no_conservative_reservation_before_its_submission() -> None:
     # The first job outlives the value that it waited with, so the second one's reservation has passed when C comes.
     workload = jobs_of(
@@ -135,7 +163,7 @@ def test_a_profile_finds_the_first_time_that_fits(
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
-        (Policy(depth=2), "a depth is for the backfilling pbs, and it is easy"),
+        (Policy(depth=2), "a depth is for the backfillings pbs and conservative, and it is easy"),
         (Policy(guard=1, backfill="none"), "a guard needs a top job"),
         (Policy(guard=1, backfill="conservative"), "a guard needs a top job"),
     ],

@@ -67,7 +67,10 @@ def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 help="Adapt waiting values until this share of promises is broken.",
             ),
             click.option("--formula", metavar="TEXT", help="PBS's job_sort_formula, for the order formula."),
-            click.option("--depth", type=click.IntRange(1), metavar="N", help="PBS's backfill_depth.  Default: 1."),
+            click.option(
+                "--depth", type=click.IntRange(1), metavar="N",
+                help="Jobs that get a reservation: PBS's backfill_depth.  Default: 1, or 300 of conservative.",
+            ),
             click.option(
                 "--live", type=click.IntRange(1), metavar="MINUTES", help="Set values anew every so many minutes."
             ),

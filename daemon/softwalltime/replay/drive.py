@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from softwalltime.drive import PredictorDriver
 from softwalltime.events import Kind
-from softwalltime.jobs import ColdStart, CompletedJob
+from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.policy.clamp import MINIMUM
 from softwalltime.policy.decide import decide
 from softwalltime.policy.site import KEEP, WALLTIME, Terms
 from softwalltime.predictors.base import Predictor
 from softwalltime.predictors.registry import make
 from softwalltime.replay.clamp_all import clamp_all
-from softwalltime.replay.pass_events import pass_events
+from softwalltime.replay.pass_events import Ask, pass_events
 from softwalltime.replay.workload import Stride, Workload
 
 _FIXED: Final = (WALLTIME, KEEP)
@@ -203,25 +203,34 @@ class _EventDriver:
 
     def go(self, stride: Stride) -> None:
         """Go through some events."""
-        pass_events(self._workload, stride, self._driver, self._decide)
+        pass_events(self._workload, stride, self._driver, self._decider())
 
-    def _decide(self, now: int, kind: int, number: int, job: CompletedJob) -> None:
-        submission = job.submission
-        # The hook sends no request about a shrink-to-fit job.
-        if submission.min_walltime is not None or (kind != _SUBMITTED and kind != _STARTED):
-            return
-        has, predictors = self._waits[number], self._driver.predictors
-        decision = decide(
-            self._terms, kind, submission, None if has < 0 else has,
-            lambda spec, asked: predictors[spec].predict(asked, now),
-        )  # fmt: skip
-        value = has if decision.soft_walltime is None else decision.soft_walltime
-        if kind == _STARTED:
-            self._runs[number] = value
-            return
-        self._waits[number] = value
-        if decision.ordering is not None:
-            self._ordering[number] = ceil(decision.ordering)
+    def _decider(self) -> Ask:
+        """Return what decides at an event; local names instead of attributes save a tenth of a replay."""
+        terms, predictors = self._terms, self._driver.predictors
+        waits, runs, ordering = self._waits, self._runs, self._ordering
+        time = 0
+
+        def predict(spec: str, submission: Submission) -> Prediction | ColdStart:
+            return predictors[spec].predict(submission, time)
+
+        def ask(now: int, kind: int, number: int, job: CompletedJob) -> None:
+            nonlocal time
+            submission = job.submission
+            # The hook sends no request about a shrink-to-fit job.
+            if submission.min_walltime is not None or (kind != _SUBMITTED and kind != _STARTED):
+                return
+            time, has = now, waits[number]
+            decision = decide(terms, kind, submission, None if has < 0 else has, predict)
+            value = has if decision.soft_walltime is None else decision.soft_walltime
+            if kind == _STARTED:
+                runs[number] = value
+                return
+            waits[number] = value
+            if decision.ordering is not None:
+                ordering[number] = ceil(decision.ordering)
+
+        return ask
 
     def result(self) -> ReplayResult:
         """The soft walltimes."""

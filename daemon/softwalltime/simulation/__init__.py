@@ -17,7 +17,7 @@ Start from :func:`.engine.simulate`::
 :mod:`.running`      the running jobs by planned end; shadow and extra processors
 :mod:`.order`        what an order is; :mod:`.orders`, :mod:`.fairshare` and :mod:`.formula` are the orders
 :mod:`.backfilling`  the scheduling pass of EASY and SJBF, and the kinds of backfilling by name
-:mod:`.conservative` a reservation for each job
+:mod:`.conservative` reservations for many waiting jobs
 :mod:`.pbs`          PBS's own cycle
 :mod:`.planning`     the calendar of the last two: free processors as planned
 :mod:`.corrections`  the planned end of a job that runs longer than estimated

@@ -1,15 +1,19 @@
-"""Conservative backfilling: every waiting job has a reservation.
+"""Conservative backfilling: many waiting jobs have reservations, not only the first one.
 
 (A. W. Mu'alem & D. G. Feitelson, "Utilization, predictability, workloads, and user runtime estimates in scheduling the
 IBM SP2 with backfilling", IEEE TPDS 2001.)
 """
 
-from bisect import bisect_left
+import numpy as np
 
+from softwalltime.simulation.jobs import Integers
 from softwalltime.simulation.machine import processors_of
 from softwalltime.simulation.planning import Profile
 from softwalltime.simulation.policies import Policy
 from softwalltime.simulation.system_state import SystemState
+
+DEPTH = 300
+"""Number of waiting jobs that have a reservation, where the policy does not give it."""
 
 
 class ConservativeBackfilling:
@@ -19,25 +23,30 @@ class ConservativeBackfilling:
     reservation and takes the first gap, which is never later than what it gave up while estimates are upper bounds.  So
     no first promise is broken then.  Where estimates fail, reservations are made anew in the order of the old ones.
 
-    After each release a tenth to a fifth of several hundred reservations move, and more of a longer queue.  So the cost
-    grows with more than the square of the number of waiting jobs: use it for machines with hundreds of them.
+    At most ``depth`` jobs have a reservation.  Where more wait, the first ones in order get those that become free.  A
+    job without a reservation starts if it fits now and delays none, as a candidate of EASY does; it is promised nothing
+    before it gets one.  So the cost of a pass is bounded, however many jobs wait.
     """
 
     def __init__(self, system: SystemState, policy: Policy) -> None:
+        """:param policy: ``depth`` is used."""
         self._system = system
         self._machine = processors_of(system.machine, policy.backfill)
-        self._needs = system.jobs.processors
+        self._depth = policy.depth or DEPTH
         # The version of the running jobs at the end of the last pass.
         self._version = -1
-        # The reservations: start and end of each waiting job, and the calendar that holds them, with the version of the
-        # running jobs in it.
+        # The reservations: start and end of each waiting job that has one.
         self._reserved: dict[int, tuple[int, int]] = {}
+        self._has_reservation = np.zeros(len(system.jobs), np.bool_)
+        # The calendar that holds them, and the entries of the running jobs (:class:`.RunningJobs`) in it.
         self._profile: Profile | None = None
+        self._entries: set[int] = set()
         self._profile_version = -1
 
     def discard_plans(self) -> None:
         """Recompute all reservations at the next pass, with the values of that time."""
         self._reserved.clear()
+        self._has_reservation[:] = False
         self._profile = None
 
     def schedule(self, now: int, arrived: int) -> None:
@@ -48,40 +57,89 @@ class ConservativeBackfilling:
         profile = self._planned(now)
         if running.version != self._version:
             profile = self._compress(profile, now)
-        new: list[int] = []
-        if len(system.queue.jobs) > len(reserved):
-            new = [job for job in system.by_priority(now) if job not in reserved]
-        for job in new:
-            self._reserve(profile, job)
-        ready = sorted((job for job, (start, _) in reserved.items() if start <= now), key=lambda job: reserved[job])
-        first = system.queue.jobs[0]
-        for job in ready:
-            if system.machine.fits(job):
-                del reserved[job]
-                system.start(job, now)
-                system.backfilled[job] = job != first
-                first = system.queue.jobs[0] if system.queue.jobs else -1
+        new = self._reserve_new(profile, now)
+        while self._start_reserved(now) and len(system.queue.jobs) > len(reserved):
+            new += self._reserve_new(profile, now)
         for job in new:
             if job in reserved and system.promise[job] < 0:
                 system.promise[job] = reserved[job][0]
+        self._backfill(profile, now)
         self._version = running.version
 
+    def _reserve_new(self, profile: Profile, now: int) -> list[int]:
+        """Reserve for the first jobs that have no reservation, as many as may; return them in order."""
+        reserved = self._reserved
+        count = min(self._depth, len(self._system.queue.jobs)) - len(reserved)
+        if count <= 0:
+            return []
+        new = self._system.by_priority(self._unplanned(), now, count)
+        for job in new:
+            self._reserve(profile, job)
+        return new
+
+    def _unplanned(self) -> Integers:
+        """The waiting jobs without a reservation, in order of submission."""
+        waiting = self._system.queue.array()
+        return waiting[~self._has_reservation[waiting]]
+
+    def _start_reserved(self, now: int) -> bool:
+        """Start the jobs whose reservation has begun and that fit, by its begin; return whether there are any."""
+        system, reserved = self._system, self._reserved
+        ready = sorted((job for job, (start, _) in reserved.items() if start <= now), key=lambda job: reserved[job])
+        fitting = False
+        for job in ready:
+            if system.machine.fits(job):
+                fitting = True
+                self._has_reservation[job] = False
+                self._start(job, reserved.pop(job)[1], now)
+        return fitting
+
+    def _backfill(self, profile: Profile, now: int) -> None:
+        """Start those of the jobs without a reservation, in order, that fit beside all reservations."""
+        system, values = self._system, self._system.values
+        if len(system.queue.jobs) == len(self._reserved):
+            return
+        jobs = self._unplanned()
+        jobs = np.array(system.by_priority(jobs[profile.candidates(jobs, values.waiting_array)], now), np.int64)
+        while len(jobs):
+            job = int(jobs[0])
+            end = now + values.waiting[job]
+            profile.occupy(job, now, end)
+            self._start(job, end, now)
+            jobs = jobs[1:]
+            jobs = jobs[profile.candidates(jobs, values.waiting_array)]
+
+    def _start(self, job: int, end: int, now: int) -> None:
+        """Start a job that the calendar holds to ``end``."""
+        system = self._system
+        # The next pass replaces this entry by that of the running job.
+        self._entries.add(end << system.running.bits | job)
+        first = system.queue.jobs[0]
+        system.start(job, now)
+        system.backfilled[job] = job != first
+
     def _planned(self, now: int) -> Profile:
-        """The calendar from now on, made anew where the running jobs have changed."""
-        running, reserved = self._system.running, self._reserved
-        if self._profile is not None and running.version == self._profile_version:
-            self._profile.advance(now)
-            return self._profile
-        profile = self._unreserved(now)
-        if reserved:
-            starts, ends = zip(*reserved.values(), strict=True)
-            profile.occupy_all(list(reserved), starts, ends)
-        self._profile_version = running.version
+        """Return the calendar from now on, with the running jobs as they are planned now."""
+        running, profile = self._system.running, self._profile
+        if profile is None:
+            return self._unreserved(now)
+        profile.advance(now)
+        if running.version != self._profile_version:
+            entries = set(running.entries)
+            for entry in self._entries - entries:
+                end = entry >> running.bits
+                if end > now:
+                    profile.vacate(entry & running.mask, now, end)
+            for entry in entries - self._entries:
+                profile.occupy(entry & running.mask, now, entry >> running.bits)
+            self._entries, self._profile_version = entries, running.version
         return profile
 
     def _unreserved(self, now: int) -> Profile:
-        """The calendar of the running jobs."""
-        self._profile = Profile(now, self._machine.free, self._system.running.jobs(), self._needs)
+        """Return the calendar of the running jobs."""
+        running = self._system.running
+        self._profile = self._machine.calendar(now, running.jobs())
+        self._entries, self._profile_version = set(running.entries), running.version
         return self._profile
 
     def _compress(self, profile: Profile, now: int) -> Profile:
@@ -92,19 +150,15 @@ class ConservativeBackfilling:
             for job in sorted(reserved, key=lambda job: (reserved[job][0], job)):
                 self._reserve(profile, job)
             return profile
-        needs = self._needs
-        gaps = _FirstGaps(now)
-        for job in self._system.by_priority(now):
-            if job in reserved:
-                start, end = reserved[job]
-                seconds = end - start
-                earlier = profile.earlier(job, seconds, start, gaps.bound(needs[job], seconds, start))
-                if earlier < start:
-                    profile.vacate(job, start, end)
-                    profile.occupy(job, earlier, earlier + seconds)
-                    reserved[job] = (earlier, earlier + seconds)
-                    gaps.freed(max(start, earlier + seconds))
-                gaps.taken(needs[job], seconds, earlier)
+        waiting = self._system.queue.array()
+        for job in self._system.by_priority(waiting[self._has_reservation[waiting]], now):
+            start, end = reserved[job]
+            seconds = end - start
+            earlier = profile.earlier(job, seconds, start)
+            if earlier < start:
+                profile.vacate(job, start, end)
+                profile.occupy(job, earlier, earlier + seconds)
+                reserved[job] = (earlier, earlier + seconds)
         return profile
 
     def _reserve(self, profile: Profile, job: int) -> None:
@@ -112,48 +166,4 @@ class ConservativeBackfilling:
         start = profile.earliest(job, seconds)
         profile.occupy(job, start, start + seconds)
         self._reserved[job] = (start, start + seconds)
-
-
-class _FirstGaps:
-    """Before which time there is no gap for a request, while reservations move in one pass.
-
-    A job in the first gap proves that there is no earlier one for the same processors and seconds, until processors
-    become free: then a gap may begin as many seconds before them.
-    """
-
-    def __init__(self, now: int) -> None:
-        self._now = now
-        self._moves = 0
-        # For each request the first gap, and how many reservations had moved then.
-        self._gaps: dict[tuple[int, int], tuple[int, int]] = {}
-        # Times at which processors became free, ascending, and the numbers of those moves: earlier moves with a later
-        # time are left out.
-        self._times: list[int] = []
-        self._numbers: list[int] = []
-
-    def bound(self, need: int, seconds: int, start: int) -> int:
-        """The time before which there is no gap for a job with so many processors and seconds.
-
-        :param start: where it gives up its reservation.
-        """
-        if (need, seconds) not in self._gaps:
-            return self._now
-        gap, moves = self._gaps[need, seconds]
-        index = bisect_left(self._numbers, moves)
-        if index < len(self._times):
-            start = min(start, self._times[index])
-        return max(min(gap, start - seconds), self._now)
-
-    def taken(self, need: int, seconds: int, start: int) -> None:
-        """Note the first gap for so many processors and seconds."""
-        self._gaps[need, seconds] = (start, self._moves)
-
-    def freed(self, start: int) -> None:
-        """Note that a reservation has moved and left processors free from this time on."""
-        times, numbers = self._times, self._numbers
-        while times and times[-1] >= start:
-            times.pop()
-            numbers.pop()
-        times.append(start)
-        numbers.append(self._moves)
-        self._moves += 1
+        self._has_reservation[job] = True

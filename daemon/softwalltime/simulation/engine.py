@@ -172,8 +172,8 @@ def check(policy: Policy, predictors: Mapping[str, Predictor] = MappingProxyType
         raise OptionError(f"a formula is for the order formula, and the order is {policy.order}")
     if policy.kill_at_estimate and policy.live is not None:
         raise OptionError("a job is killed at the value of its start: live values do not go with kill_at_estimate")
-    if policy.depth > 1 and policy.backfill != "pbs":
-        raise OptionError(f"a depth is for the backfilling pbs, and it is {policy.backfill}")
+    if (policy.depth or 1) > 1 and policy.backfill not in ("pbs", "conservative"):
+        raise OptionError(f"a depth is for the backfillings pbs and conservative, and it is {policy.backfill}")
     if policy.guard is not None and policy.backfill in ("none", "conservative"):
         raise OptionError(f"a guard needs a top job that candidates overtake: not the backfilling {policy.backfill}")
 

@@ -37,7 +37,7 @@ class PbsCycle:
     def __init__(self, system: SystemState, policy: Policy) -> None:
         """:param policy: ``depth``, ``strict_ordering``, ``classes_by_value`` and ``guard`` are used."""
         self._system = system
-        self._depth = policy.depth if policy.strict_ordering else 0
+        self._depth = (policy.depth or 1) if policy.strict_ordering else 0
         self._guard = policy.guard
         self._classes = JobClasses(system, policy)
         self._resorts = system.order is not None and system.order.changes_on_start

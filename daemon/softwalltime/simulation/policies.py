@@ -47,8 +47,8 @@ class Policy:
     """Target share of broken promises; null: no steering."""
     correction: str = "pbs"
     """Rule for a running job that outlives its value."""
-    depth: Annotated[int, Field(ge=1)] = 1
-    """Number of jobs that get a reservation, where the backfilling allows more than one."""
+    depth: Annotated[int, Field(ge=1)] | None = None
+    """Number of jobs that get a reservation, of pbs and conservative; null: 1 of pbs, 300 of conservative."""
     live: Annotated[int, Field(ge=1)] | None = None
     """Seconds between two estimates of a job; null: one estimate."""
     age: Annotated[int, Field(ge=1)] = 3600

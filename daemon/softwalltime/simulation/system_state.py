@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from heapq import heappush
+from itertools import chain, islice
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -11,9 +12,9 @@ from softwalltime.errors import UsageError
 from softwalltime.policy.steering import Steering
 from softwalltime.predictors.base import Predictor
 from softwalltime.simulation.corrections import CORRECTIONS, Estimates
-from softwalltime.simulation.jobs import Jobs
+from softwalltime.simulation.jobs import Integers, Jobs
 from softwalltime.simulation.machine import Machine
-from softwalltime.simulation.order import Order
+from softwalltime.simulation.order import Order, best_first
 from softwalltime.simulation.orders import order_of
 from softwalltime.simulation.policies import Policy
 from softwalltime.simulation.queue import RankedQueue, WaitingQueue
@@ -121,12 +122,13 @@ class SystemState:
         if self._usage is not None:
             self._usage.ended(job, now)
 
-    def by_priority(self, now: int) -> list[int]:
-        """Return the waiting jobs, those with the highest priority first, ties by submission."""
-        if self.order is None or self.ranked is not None:
-            return list((self.queue if self.ranked is None else self.ranked).jobs)
-        ranked: list[int] = self.order.ranked(self.queue.array(), now).tolist()
-        return ranked
+    def by_priority(self, jobs: Integers, now: int, count: int | None = None) -> list[int]:
+        """Return the first ``count`` of these waiting jobs, the highest priority first, ties by submission.
+
+        :param jobs: in order of submission.
+        """
+        pieces = iter([jobs]) if self.order is None else best_first(jobs, self.order.priorities(jobs, now))
+        return list(islice(chain.from_iterable(piece.tolist() for piece in pieces), count))
 
 
 def _has_fixed_ranks(order: Order) -> bool:
