@@ -19,10 +19,11 @@ _OF = {"runtime": "that run {}", "size": "of {}", "queue": "in queue {}", "user"
 def simulation_cautions(simulated: SimulationFigures, chosen: SettingWaits | None) -> tuple[str, ...]:
     """Say what makes the simulation doubtful, and who would wait longer under the chosen candidate."""
     said = [] if chosen is None else _longer(simulated, chosen)
+    said += [f"Not simulated as it is: {remark}." for remark in simulated.remarks]
     if simulated.estimated:
         said.append(
             f"The machine's size is estimated from the log: {simulated.processors:,} processors, the most in use at "
-            f"one time{_usually(simulated)}. The option --processors sets the real size."
+            f"one time{_usually(simulated)}. The option --site or --processors gives the real size."
         )
     return tuple(said)
 
