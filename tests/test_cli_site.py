@@ -90,7 +90,7 @@ def test_collect_lists_first_and_writes_what_a_report_needs(
     ]  # fmt: skip
     assert "nothing was written" in listed.err
     file = tmp_path / "site.tar.gz"
-    assert run(["collect", str(logs), "--snapshot", str(snapshot), "-o", str(file), "--since", _date(days[2])]) == 0
+    assert run(["collect", str(logs), "--snapshot", str(snapshot), "-o", str(file), "--first-day", _date(days[2])]) == 0
     assert file.stat().st_mode & 0o777 == 0o600
     with tarfile.open(file) as archive:
         assert len(archive.getnames()) == len(days) - 1
@@ -132,7 +132,10 @@ def test_pseudonyms_leave_no_name_and_change_no_figure(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["collect", "{logs}", "--snapshot", "{snapshot}", "--since", "2999-01-01"], "no log is of that day or later"),
+        (
+            ["collect", "{logs}", "--snapshot", "{snapshot}", "--first-day", "2999-01-01"],
+            "no log is of that day or later",
+        ),
         (["collect", "{logs}", "--snapshot", "{logs}"], "Is a directory"),
         (["site", "/none.json"], "No such file"),
     ],

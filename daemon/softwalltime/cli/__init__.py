@@ -68,7 +68,7 @@ def cli(begin: Callable[[], None] | None) -> None:
       softwalltime replay /var/spool/pbs/server_priv/accounting
 
     The first example of each command works in the folder that make demo writes (cd build/demo), those of install,
-    uninstall, policy set, snapshot and starts on a host with PBS, that of convert with any trace.
+    uninstall, policy set, snapshot, site, collect and starts on a host with PBS, that of convert with any trace.
     """
     if begin is not None:
         begin()

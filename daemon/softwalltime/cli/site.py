@@ -95,7 +95,8 @@ def site(file: Path, output: Output) -> None:
     help="A file of softwalltime snapshot, in place of asking PBS.",
 )  # fmt: skip
 @click.option(
-    "--since",
+    "--first-day",
+    "since",
     type=click.DateTime(["%Y-%m-%d"]),
     metavar="DATE",
     help="Only logs of this day and later, by their names.",
@@ -122,7 +123,7 @@ def collect(
     \b
     Example:
       softwalltime collect
-      softwalltime collect --since 2026-01-01 --pseudonyms ~/site.key -o site.tar.gz
+      softwalltime collect --first-day 2026-01-01 --pseudonyms ~/site.key -o site.tar.gz
       tar xf site.tar.gz && softwalltime report site/accounting --site site/snapshot.json
     """
     from softwalltime.accounting.files import log_day
@@ -138,7 +139,7 @@ def collect(
     # A file with another name may be of any day.
     files = [path for path in found.files if (log_day(path.name) or first) >= first]
     if not files:
-        raise UsageError(f"--since {since:%Y-%m-%d}: no log is of that day or later")
+        raise UsageError(f"--first-day {since:%Y-%m-%d}: no log is of that day or later")
     names: Pseudonyms | None = Pseudonyms(read_key(key)) if key is not None else None
     snapshot = replace(look(timeout) if taken is None else load_snapshot(taken), jobs=())
     if names is not None:
