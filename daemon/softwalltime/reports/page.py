@@ -108,7 +108,7 @@ def _gains(report: Report) -> dict[str, object]:
     """Return who waits less, and the hours of waiting that the jobs of a month of 30 days save."""
     simulated, chosen = report.simulation, report.recommendation.waits
     if not isinstance(simulated, SimulationFigures) or chosen is None:
-        return {}
+        return {"gainers": []}
     months = max((simulated.until - simulated.since) / (30 * formatting.DAY), 1)
     jobs = (simulated.jobs - simulated.unscored) / months
     saved = (simulated.baseline.wait_mean or 0.0) - (chosen.metrics.wait_mean or 0.0)
