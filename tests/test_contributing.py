@@ -1,8 +1,10 @@
-"""CONTRIBUTING.md: the example predictor works, and the table of packages is complete."""
+"""CONTRIBUTING.md: the example predictor works and passes lint, and the table of packages is complete."""
 
 import importlib
 import inspect
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -28,12 +30,17 @@ class EntryPoint:
         return importlib.import_module("longest").Longest
 
 
+def example_code() -> str:
+    """The code of the example predictor."""
+    code = re.search(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    assert code is not None
+    return code.group(1)
+
+
 @pytest.fixture
 def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Predictor]]:
     """The predictor of the page, in the registry."""
-    code = re.search(r"```python\n(.*?)```", TEXT, re.DOTALL)
-    assert code is not None
-    (tmp_path / "longest.py").write_text(code.group(1))
+    (tmp_path / "longest.py").write_text(example_code())
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(registry, "entry_points", lambda group: [EntryPoint()])
     registry.entries.cache_clear()
@@ -58,6 +65,17 @@ def test_the_example_passes_the_conformance_suite(check: Callable[..., None], ex
 def test_the_example_is_measured_by_replay(example: type[Predictor], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["replay", str(RECORDED_LOG), "--predictors", example.name]) == 0
     assert "| longest " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("tool", ["ruff check", "ruff format --check", "mypy"])
+def test_the_example_passes_lint(tool: str, tmp_path: Path) -> None:
+    name, *arguments = tool.split()
+    pytest.importorskip(name, reason=f"{name} is not installed")
+    (tmp_path / "longest.py").write_text(example_code())
+    file = "--config-file" if name == "mypy" else "--config"
+    command = [sys.executable, "-m", name, *arguments, file, "pyproject.toml", tmp_path / "longest.py"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_every_package_is_in_the_table() -> None:

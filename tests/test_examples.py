@@ -121,7 +121,8 @@ def test_manual_pages_are_of_all_commands_and_have_their_options() -> None:
     assert ".SH NAME\nsoftwalltime\\-replay \\- Measure predictors on recorded jobs\n" in replay
     for text in ("\\fB\\-\\-walltime\\-from PAIRS|FILE\\fR", ".SH EXAMPLES\n.nf\nsoftwalltime replay accounting\n"):
         assert text in replay
-    assert "\\fBkeep_days\\fR" in found["softwalltime.toml.5"]
+    for setting in ("keep_days", "preset", "alters_per_minute", "shows_per_minute"):
+        assert f"\\fB{setting}\\fR" in found["softwalltime.toml.5"]
     assert not [
         name for name, text in found.items() if re.search(r"^['.](?!SH|TP|TH|PP|B |nh|ad|nf|fi|so)", text, re.M)
     ]

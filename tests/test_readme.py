@@ -87,6 +87,15 @@ def test_the_readme_is_short_and_its_pictures_are_small() -> None:
         assert (ROOT / picture).stat().st_size < 150_000, picture
 
 
+def test_the_documents_have_at_most_35000_words_without_those_that_a_command_writes() -> None:
+    texts = [page.read_text() for page in PAGES]
+    written = [text for text in texts if text.startswith("<!-- Written by: ")]
+    assert len(written) == 1
+    # A word has a letter or a digit: the bars of tables are none.
+    words = sum(len(re.findall(r"\S*[^\W_]\S*", text)) for text in texts if text not in written)
+    assert words <= 35_000
+
+
 def test_every_link_between_the_documents_resolves() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):

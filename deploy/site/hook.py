@@ -18,6 +18,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 _PATTERNS: Final = ("*.md", "deploy/*.md", "hooks/*.md", "sql/*.md", "daemon/**/*.md")
 _NAMED: Final = {
     "index.md": "README.md",
+    "first-week.md": "deploy/FIRST_WEEK.md",
     "measure.md": "daemon/softwalltime/replay/MEASURE.md",
     "predictors.md": "daemon/softwalltime/predictors/PREDICTORS.md",
     "predictor-table.md": "daemon/softwalltime/predictors/TABLE.md",
@@ -41,6 +42,7 @@ _NAMED: Final = {
     "python.md": "daemon/softwalltime/API.md",
     "questions.md": "deploy/FAQ.md",
     "comparison.md": "deploy/COMPARISON.md",
+    "architecture.md": "deploy/ARCHITECTURE.md",
     "changes.md": "CHANGELOG.md",
     "contributing.md": "CONTRIBUTING.md",
     "conduct.md": "CODE_OF_CONDUCT.md",
@@ -51,6 +53,7 @@ _PICTURES: Final = "deploy/pictures"
 _LINK: Final = re.compile(r"\[([^\]]*)\]\(([^)\s#]+)?(#[^)\s]*)?\)")
 _FENCE: Final = re.compile(r"(^[ ]*```.*?^[ ]*```|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 _TITLE: Final = re.compile(r"^# (.+)$", re.MULTILINE)
+_COMMENT: Final = re.compile(r"COMMENT ON (VIEW|COLUMN)\s+softwalltime\.\w+(?:\.(\w+))?\s+IS\s+'((?:[^']|'')*)'")
 _ROLE: Final = re.compile(r":(?:class|func|meth|mod|data|attr):<code>[~.]*([^<]+)</code>")
 
 
@@ -69,14 +72,15 @@ PAGES: Final = _pages()
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the documents and pictures of the checkout, and the page of the commands."""
+    """Add the documents and pictures of the checkout, and the pages made from the code."""
     repository = str(config.repo_url).rstrip("/")
     for page, source in PAGES.items():
         text = (ROOT / source).read_text(encoding="utf-8")
         files.append(File.generated(config, page, content=with_links_to_pages(text, source, repository)))
     for picture in sorted((ROOT / _PICTURES).iterdir()):
         files.append(File.generated(config, f"pictures/{picture.name}", content=picture.read_bytes()))
-    files.append(File.generated(config, "commands.md", content=commands_page()))
+    for page, content in (("commands", commands_page), ("settings", settings_page), ("views", views_page)):
+        files.append(File.generated(config, f"{page}.md", content=content()))
     return files
 
 
@@ -125,6 +129,46 @@ def commands_page() -> str:
         context = click.Context(command, info_name=name, max_content_width=82, terminal_width=82)
         lines += [f"## {name}", "", "```text", command.get_help(context), "```", ""]
     return "\n".join(lines)
+
+
+def settings_page() -> str:
+    """Return a page with the keys of the settings file."""
+    from softwalltime.cli.man import settings
+
+    lines = ["# Settings", "", "The keys of `/etc/softwalltime/softwalltime.toml`, as in `man softwalltime.toml`.", ""]
+    for title, keys in settings():
+        lines += [f"## {f'[{title}]' if title else 'Above all tables'}", "", "| key | default | meaning |"]
+        lines.append("| --- | --- | --- |")
+        lines += [f"| `{key.name}` | {key.default} | {_cell(key.description)} |" for key in keys]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def views_page() -> str:
+    """Return a page with the monitoring views and the comments of their columns."""
+    from softwalltime.store.comments import VIEW_COLUMNS
+    from softwalltime.store.definitions import views
+
+    lines = [
+        "# Views",
+        "",
+        "The comments of the views, as `\\d+` in psql prints them. [Questions and answers](monitor.md).",
+        "",
+    ]
+    for view in views():
+        comments = _COMMENT.findall(view.statements)
+        lines += [f"## {view.name}", ""]
+        lines += [f"{_cell(text)}\n" for kind, _, text in comments if kind == "VIEW"]
+        rows = [f"| `{name}` | {_cell(text)} |" for kind, name, text in comments if kind == "COLUMN"]
+        lines += ["| column | meaning |", "| --- | --- |", *rows, ""] if rows else []
+    lines += ["## Columns of several views", "", "| column | meaning |", "| --- | --- |"]
+    lines += [f"| `{name}` | {_cell(text)} |" for name, text in VIEW_COLUMNS.items()]
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    """Return a comment as a cell of a table: a bar is escaped, and SQL's doubled quote is one."""
+    return text.replace("''", "'").replace("|", "\\|")
 
 
 def _commands(group: click.Group, name: str) -> list[tuple[str, click.Command]]:

@@ -79,7 +79,7 @@ def test_every_step_down_and_up_again_keeps_jobs_and_positions(loaded: Engine) -
             assert rows(connection, JOBS) == jobs
     assert check(loaded) == []
     with loaded.connect() as connection:
-        # How a job ended follows from what stayed.
+        # The end state of a job is derived from the records that are present.
         assert rows(connection, STATES) == states
         assert rows(connection, POSITIONS) == positions
     # Nothing is read twice.

@@ -8,7 +8,7 @@ from softwalltime.reports.recommendation import Recommendation
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The verdict and what it rests on."""
+    """The verdict and its reasons."""
 
     verdict: str
     """on: switch the policy on; off: do not; unknown: the simulation cannot tell."""
@@ -17,7 +17,7 @@ class Advice:
     sentence: str
     """The verdict in a sentence."""
     reasons: tuple[str, ...]
-    """What it rests on, a sentence each."""
+    """Reasons of the verdict, one sentence for each."""
     cautions: tuple[str, ...]
     """What to consider before following it, a sentence each."""
 

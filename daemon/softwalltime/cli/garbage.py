@@ -10,7 +10,7 @@ _ALLOCATIONS = 1_000_000
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """Let the collector look at the objects rarely: jobs form no cycles, so reference counting frees them."""
+    """Run the garbage collector rarely: jobs form no cycles, so reference counting frees them."""
     before = gc.get_threshold()
     gc.set_threshold(_ALLOCATIONS, *before[1:])
     try:

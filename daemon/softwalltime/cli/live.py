@@ -1,4 +1,4 @@
-"""Look at a PBS server: run its commands, bounded in time, and read the state that they print."""
+"""Read the state of a PBS server: run its commands with a time limit and parse their output."""
 
 import time
 from collections.abc import Callable

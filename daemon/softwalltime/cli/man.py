@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
@@ -88,11 +89,34 @@ def command_page(context: click.Context) -> str:
     return "\n".join(lines) + "\n"
 
 
+class Setting(NamedTuple):
+    """A key of the settings file; ``default`` as in the file, without quotes; empty: none."""
+
+    name: str
+    default: str
+    description: str
+
+
+def settings() -> Iterator[tuple[str, list[Setting]]]:
+    """Yield the tables of the settings file with their keys; the title of the first one is empty."""
+    from softwalltime.live.options import LiveOptions
+    from softwalltime.policy.site import SitePolicy
+    from softwalltime.service.start_options import StartOptions
+    from softwalltime.settings import Settings
+
+    for title, model in (("", Settings), ("policy", SitePolicy), ("live", LiveOptions), ("starts", StartOptions)):
+        keys = []
+        for name, field in model.model_fields.items():
+            if field.description:
+                none = field.is_required() or field.default_factory is not None or field.default in (None, "", ())
+                keys.append(Setting(name, "" if none else _value(field.default), field.description))
+        yield title, keys
+
+
 def settings_page() -> str:
     """Return the page of the settings file."""
-    from softwalltime.live.options import LiveOptions
-    from softwalltime.policy.site import Rule, SitePolicy
-    from softwalltime.settings import SYSTEM_FILE, Settings
+    from softwalltime.policy.site import Rule
+    from softwalltime.settings import SYSTEM_FILE
 
     lines = [*_header("softwalltime.toml", 5, "Settings of softwalltime"), ".SH DESCRIPTION"]
     lines.append(
@@ -102,13 +126,11 @@ def settings_page() -> str:
             "softwalltime config check prints all errors, softwalltime config show the values that hold."
         )
     )
-    for title, model in (("KEYS", Settings), ("[policy]", SitePolicy), ("[live]", LiveOptions)):
-        lines.append(f'.SH "{_escape(title)}"')
-        for name, field in model.model_fields.items():
-            if field.description:
-                none = field.is_required() or field.default_factory is not None or field.default in (None, "", ())
-                default = "" if none else f"  Default: {_value(field.default)}."
-                lines += _item(name, f"{field.description}.{default}")
+    for title, keys in settings():
+        lines.append(f'.SH "{_escape(f"[{title}]" if title else "KEYS")}"')
+        for key in keys:
+            default = f"  Default: {key.default}." if key.default else ""
+            lines += _item(key.name, f"{key.description}.{default}")
     lines += [".SH [[policy.rules]]", _escape(f"Exceptions, with the keys {', '.join(Rule.model_fields)}.")]
     lines += [".SH SEE ALSO", _escape("softwalltime(1), softwalltime-config-check(1)")]
     return "\n".join(lines) + "\n"

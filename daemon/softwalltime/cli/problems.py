@@ -1,4 +1,4 @@
-"""What could not be read in accounting logs and traces, and what could not be written."""
+"""Messages about records and files that cannot be read or written."""
 
 import os
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ SHOWN = 10
 
 
 def problems(tally: Tally) -> Iterator[str]:
-    """Say what could not be read, a line each: files, the first malformed lines, how many more, values left out."""
+    """Print what could not be read, line by line: files, the first malformed lines, how many more, omitted values."""
     yield from summary(tally.broken)
     for line in summary(tally.left_out_files):
         yield f"left out: {line}"

@@ -35,7 +35,7 @@ class SettingDocument:
 
 @dataclass(frozen=True, slots=True)
 class ReportDocument:
-    """The verdict of a report, and the figures that it rests on."""
+    """The verdict of a report, and the figures behind it."""
 
     page: str
     """The file of the HTML page."""
@@ -44,7 +44,7 @@ class ReportDocument:
     sentence: str
     """The verdict in a sentence."""
     reasons: tuple[str, ...]
-    """What it rests on, a sentence each."""
+    """Reasons of the verdict, one sentence for each."""
     cautions: tuple[str, ...]
     """What to consider before following it, a sentence each."""
     policy: str

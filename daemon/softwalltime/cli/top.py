@@ -42,7 +42,7 @@ _KEY = re.compile(rb"\x1b\[[0-9;]*[@-~]|.", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class TopDocument:
-    """One look at the daemon and its store."""
+    """Status of the daemon and its store at one time."""
 
     status: dict[str, Any]
     """As softwalltime status prints it."""

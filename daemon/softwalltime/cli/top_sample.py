@@ -1,4 +1,4 @@
-"""What ``softwalltime top`` has read at one time."""
+"""Status of daemon and store at one time, as ``softwalltime top`` shows it."""
 
 from dataclasses import dataclass
 

@@ -25,7 +25,7 @@ _MISSING = object()
 
 @dataclass(frozen=True, slots=True)
 class EffectiveValue:
-    """A setting as it holds."""
+    """One effective setting: its value and where it comes from."""
 
     key: str
     """Its key, with its table."""

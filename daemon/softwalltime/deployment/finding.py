@@ -50,7 +50,7 @@ def ok(check: str, text: str) -> Finding:
 
 
 def advice(check: str, text: str, act: str) -> Finding:
-    """Return the finding that a choice of the site limits what soft walltimes can do."""
+    """Return a finding of level advice: a choice of the site limits the effect of soft walltimes."""
     return Finding(check, "advice", text, act)
 
 

@@ -46,7 +46,7 @@ def call_in_subprocess(work: Callable[[], Any], seconds: float, user: str = "") 
 
 
 def _child(work: Callable[[], Any], writing: int, account: pwd.struct_passwd | None) -> None:
-    """Run the call and exit at once: the parent's buffers must not be flushed twice."""
+    """Run the call and exit without flushing: the parent flushes its buffers itself."""
     try:
         if account is not None:
             os.initgroups(account.pw_name, account.pw_gid)

@@ -1,4 +1,4 @@
-"""Python's garbage collector in a daemon: while it looks at all objects, a tenth of a second, nobody gets an answer."""
+"""Python's garbage collector in the daemon: a full collection blocks answers for a tenth of a second."""
 
 import gc
 from collections.abc import Callable, Iterator

@@ -302,17 +302,17 @@ class PredictionDaemon:
 
 
 def log_unused(settings: Settings) -> None:
-    """Log the values of the policy that do not count because its preset gives others."""
+    """Log the values of ``[policy]`` that the preset overrides."""
     if keys := unused(settings.policy):
         log.warning("preset %s: not used in [policy]: %s", settings.policy["preset"], ", ".join(keys))
 
 
 def log_without_live(policy: SitePolicy, live: LiveOptions) -> None:
-    """Log what the policy names and live values must be on for."""
+    """Log which parts of the policy need live values that are off."""
     if text := without_live(policy, live):
         log.warning("%s", text)
 
 
 def allowed_users() -> set[int]:
-    """Return who may connect: root, which pbs_server and administrators are, and the user of this process."""
+    """Return the user ids that may connect: root (pbs_server, administrators) and the user of this process."""
     return {ROOT, os.geteuid()}

@@ -1,4 +1,4 @@
-"""The thread of live values: a look at PBS's queue every so many seconds, and longer pauses while PBS is away."""
+"""The thread of live values: read PBS's queue periodically, less often while PBS does not answer."""
 
 import logging
 import time
@@ -72,7 +72,7 @@ class LiveThread:
         return not self._thread.is_alive()
 
     def change(self, options: LiveOptions) -> None:
-        """Work with other options from now on; with the same ones nothing is forgotten."""
+        """Replace the options; equal ones keep the state."""
         if options == self.options:
             return
         self.options = options
@@ -110,7 +110,7 @@ class LiveThread:
                 connection.close()
 
     def _work(self, options: LiveOptions, connection: PbsConnection) -> None:
-        """Look at the queue again and again until the options change."""
+        """Read the queue periodically until the options change."""
         self._wait_for_the_store()
         values = LiveValues(options, connection, self._predictions, self._record, self.counts, self.promises)
         pause = float(options.every)

@@ -1,4 +1,4 @@
-"""One look at PBS's queue: predict anew, alter the jobs whose value has changed, and record what was done.
+"""Read PBS's queue once: predict again, alter the jobs whose value has changed, and record each decision.
 
 In mode shadow the same is recorded and nothing altered.
 """
@@ -76,7 +76,7 @@ class LiveValues:
         """Jobs that were altered, as they should be since."""
 
     def look(self, now: int, *, stopping: Callable[[], bool] = lambda: False) -> None:
-        """Look at the queue once, as of ``now`` (epoch seconds).
+        """Read the queue and alter jobs once, as of ``now`` (epoch seconds).
 
         :param stopping: asked before each alter; true ends the look.
         :raises IflError: if PBS cannot be reached, or nothing may be altered.
@@ -113,7 +113,7 @@ class LiveValues:
             self._alter(change, now)
 
     def _is_foreign(self, job: ServerJob) -> bool:
-        """Whether somebody else has set another soft walltime since we did, or the hook kept a manager's.
+        """Return whether another user replaced the daemon's soft walltime, or the hook kept a manager's value.
 
         Alters of the walltime and starts change it too, so a value counts for the same walltime and state only.  Who
         takes a soft walltime away gives the job back.

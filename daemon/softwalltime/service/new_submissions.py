@@ -32,7 +32,7 @@ class NewSubmissions:
         self._monotonic = monotonic
 
     def note(self, decisions: Sequence[DecisionRecord]) -> None:
-        """Add those of these decisions that are about new jobs with attributes."""
+        """Add the decisions on new jobs that have attributes."""
         now = self._monotonic()
         for decision in decisions:
             of = decision.submission
@@ -66,7 +66,7 @@ class NewSubmissions:
 
 
 class _Queued:
-    """Jobs whose Q records are known, by what both sides say of them: a burst of like jobs costs no search."""
+    """Jobs with a known Q record, indexed by fields of the requests: a burst of similar jobs needs no search."""
 
     def __init__(self, jobs: Sequence[CurrentJob]) -> None:
         self._jobs: defaultdict[tuple[str, str, int], list[Submission]] = defaultdict(list)

@@ -12,7 +12,7 @@ class JobWatch:
     """Waiting and running jobs as predictors have observed them, by job id and server.
 
     They result from the accounting log's records Q, S, a, D and E, whichever process has read them.  No event is
-    observed twice after a restart.  A job that came and ended between two looks is observed when its end is stored.
+    observed twice after a restart.  A job that was submitted and ended between two reads is observed at its end.
     """
 
     def __init__(self) -> None:

@@ -45,7 +45,7 @@ class OpenLogs:
         self._held: dict[tuple[int, int], _OpenLog] = {}
 
     def hold(self, path: Path, state: LogState) -> None:
-        """Keep a log open if it is a regular file and still the same, in place of the one held longest.
+        """Keep a log open if it is still the same regular file; close the first ones beyond :data:`HELD`.
 
         :param state: the state in which it was read.
         """

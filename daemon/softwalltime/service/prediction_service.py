@@ -54,7 +54,7 @@ class PredictionService:
         self._groups = (self.answering,) if self.shadows is None else (self.answering, self.shadows)
 
     def fresh(self) -> "PredictionService":
-        """One with the same policy that has learnt nothing yet."""
+        """Return a service with the same policy that has learnt nothing yet."""
         return PredictionService(self.policy, self.teaching, self._clock)
 
     @property
@@ -89,7 +89,7 @@ class PredictionService:
         return self._errors.failures()
 
     def learn(self, jobs: Iterable[CompletedJob]) -> None:
-        """Teach every predictor these jobs, but for those that do not teach; a request waits for one job at most."""
+        """Let every predictor learn the jobs whose end state counts; a request waits for one job at most."""
         for job in jobs:
             if job.state in self.teaching:
                 for group in self._groups:
@@ -128,7 +128,7 @@ class PredictionService:
         return now, self._decide(kind, submission, request.soft_walltime, now, 0)
 
     def shadow_values(self, submission: Submission, now: int) -> dict[str, int | None]:
-        """Return what each shadow predictor would give a waiting job: its soft walltime in seconds, ``None`` for none.
+        """Return the soft walltime that each shadow predictor would give a waiting job, seconds; ``None``: none.
 
         A predictor that raises gives none.
         """

@@ -1,4 +1,4 @@
-"""Predictors in memory, safe to teach from one thread and to ask from another."""
+"""Predictors in memory: one thread may call ``learn`` while another one calls ``predict``."""
 
 from collections.abc import Callable, Collection
 from heapq import heappop, heappush
@@ -78,9 +78,9 @@ class PredictorGroup:
             return self._driver.predict(spec, submission, now, elapsed)
 
     def notices(self, *, wait: bool = True) -> tuple[tuple[str, str], ...]:
-        """Return what the predictors say about their own state, by specification.
+        """Return the notices of the predictors, by specification.
 
-        :param wait: false: return what they said before if a predictor is at work.
+        :param wait: false: return the previous notices if a predictor is busy.
         """
         if self._lock.acquire(blocking=wait):
             try:
@@ -129,7 +129,7 @@ class PredictorGroup:
         _show_to(what, driver)
 
     def _catch_up(self, missed: list[CompletedJob | Event], driver: PredictorDriver) -> None:
-        """Show predictors what they have missed, one job at a time; then let them take part."""
+        """Let predictors learn the jobs that they missed, one at a time; then put them in use."""
         done = 0
         while True:
             with self._lock:

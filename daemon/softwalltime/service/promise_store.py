@@ -1,4 +1,4 @@
-"""Between the live thread, which sees promises, and the recorder's thread, which has the store.
+"""Pass promised starts between the live thread, which reads them from PBS, and the recorder, which stores them.
 
 A start and the theta that follows from it are stored in one transaction, so a daemon that was killed at any moment
 counts each promise once: its successor finds the promise open, and sees the start in the queue or in the log.
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class PromiseStore:
-    """What the live thread remembers across restarts of the daemon.
+    """State of the live thread that survives a restart of the daemon.
 
     :param server: name of the PBS server; empty: the host part of the job ids.
     """
@@ -47,7 +47,7 @@ class PromiseStore:
         self._next_search = 0.0
 
     def add(self, promises: list[Promise], state: LiveState | None) -> None:
-        """Queue the changes of one look."""
+        """Queue the changes that one reading of PBS's queue has shown."""
         if promises or state is not None:
             self._changes.append((promises, state))
 
@@ -64,7 +64,7 @@ class PromiseStore:
         return bool(self._changes)
 
     def exchange(self, engine: Engine) -> None:
-        """Read what an earlier process left, store the changes that wait, and look for the starts of gone jobs.
+        """Read the state of the previous process, store queued changes, find the starts of jobs that left the queue.
 
         :raises StoreError: if PostgreSQL fails; the changes still wait then.
         """

@@ -1,4 +1,4 @@
-"""Guard and steering: what each look at the queue shows of promised starts, and what follows for waiting values."""
+"""Guard and steering: compare promised starts with PBS's queue, and adapt the values of waiting jobs."""
 
 import logging
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ class PromiseCounts:
 
 
 class PromiseWatch:
-    """Remembers promised starts, switches the guard, and steers.
+    """Track promised starts, switch the guard, and update the factor of steering.
 
     :param store: where it is remembered across restarts.
     """
@@ -57,7 +57,7 @@ class PromiseWatch:
         return self._theta or 0.0
 
     def look(self, jobs: Iterable[ServerJob], now: int, options: LiveOptions, policy: SitePolicy) -> None:
-        """Take in the jobs of one look at ``now`` (epoch seconds)."""
+        """Compare the jobs in PBS's queue at ``now`` (epoch seconds) with their promised starts."""
         queued = [_queued(job) for job in jobs]
         if not self._server and queued:
             self._server = host_of(queued[0].job_id)
@@ -79,16 +79,16 @@ class PromiseWatch:
         self._record(changed, now)
 
     def guard_off(self, now: int) -> None:
-        """Switch the guard off, because nobody looks at the queue."""
+        """Switch the guard off, because PBS's queue is not being read."""
         self.late_job = ""
         self._record([], now)
 
     def factor(self, policy: SitePolicy) -> float:
-        """By what waiting values are multiplied under this policy."""
+        """Factor by which this policy multiplies waiting values."""
         return 1.0 if policy.steer is None else Steering(policy.steer, self.theta).factor
 
     def _restore(self) -> None:
-        """Take over what an earlier process remembered, once the store has been read and the server is known."""
+        """Restore the state of the previous process, once the store has been read and the server is known."""
         if not self.store.restored.is_set():
             return
         if not self._read and self._server:

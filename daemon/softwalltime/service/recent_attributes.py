@@ -1,4 +1,4 @@
-"""What hooks said of recent submissions, until the store knows it: a job may end before its requests are stored."""
+"""Attributes of recent submissions, kept in memory until they are stored: a job may end earlier."""
 
 from collections import OrderedDict
 from dataclasses import replace
@@ -16,14 +16,14 @@ class RecentAttributes:
         self._known: OrderedDict[tuple[str, int], tuple[str, ...]] = OrderedDict()
 
     def note(self, submission: Submission) -> None:
-        """Remember what a request says."""
+        """Keep the attributes of a request."""
         if submission.job_id and any(known := attributes_of(submission)):
             self._known[whole_array(submission.job_id), submission.submitted] = known
             if len(self._known) > KEPT:
                 self._known.popitem(last=False)
 
     def complete(self, job: CompletedJob) -> CompletedJob:
-        """Return a job from the store with what it lacks there, as far as it is remembered."""
+        """Return a stored job with the attributes that the store lacks, if they are kept."""
         of = job.submission
         known = self._known.get((whole_array(of.job_id), of.submitted))
         if known is None:

@@ -1,4 +1,4 @@
-"""From a request line to a response line: predictions from memory, without blocking I/O."""
+"""Answer a request line with a response line, from memory and without blocking I/O."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping

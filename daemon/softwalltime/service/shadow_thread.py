@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class ShadowThread:
-    """Adds to each decision about a waiting job what the shadow predictors would have given it, then passes it on.
+    """Add the values of the shadow predictors to each decision on a waiting job, then pass it on.
 
     Decisions are passed on in their order.  Without shadow predictors they are passed on at once.
 

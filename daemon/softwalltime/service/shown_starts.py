@@ -82,7 +82,7 @@ class ShownStarts:
         return shown, refused
 
     def _text(self, found: ExpectedStart, has: str) -> str:
-        """What to show; empty if what is shown is good enough."""
+        """Return the text to show; empty if the start has moved by less than the minimum change."""
         if found.expected is None:
             return UNKNOWN if has not in ("", UNKNOWN) else ""
         now = (found.expected, *(found.range90 or (found.expected, found.expected)))

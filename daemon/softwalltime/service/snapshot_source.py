@@ -135,7 +135,7 @@ def nested(attributes: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _is_job(job_id: str, state: Attributes) -> bool:
-    """Whether it is a job that has not ended; an array is there as its subjobs."""
+    """Return whether this is a job that has not ended; arrays are represented by their subjobs."""
     return "[]" not in job_id and state.get("job_state", "")[:1] not in ENDED
 
 

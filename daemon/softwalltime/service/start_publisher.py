@@ -180,7 +180,7 @@ class StartPublisher:
 
 
 def _not_before(snapshot: ServerSnapshot) -> dict[str, int]:
-    """Before when the scheduler may not start jobs, however many processors are free."""
+    """Return the earliest permitted start of held and delayed jobs by job id, epoch seconds."""
     found = {}
     for job in snapshot.jobs:
         if job.held:
@@ -191,7 +191,7 @@ def _not_before(snapshot: ServerSnapshot) -> dict[str, int]:
 
 
 def _judged(starts: Sequence[JudgedStart], server: str) -> Iterator[JudgedForecast]:
-    """What can be learnt from the judged forecasts of a server."""
+    """Yield the judged forecasts of a server, as corrections learn from them."""
     for each in starts:
         if each.server == server and each.raw is not None:
             yield JudgedForecast(each.job_id, each.forecast_at, each.started, RawForecast.of(each.raw))

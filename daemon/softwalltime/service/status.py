@@ -14,7 +14,7 @@ NOT_FOLLOWED = "not followed"
 
 
 class StatusError(SoftwalltimeError):
-    """A response is no status of this version."""
+    """The response is not a status of this version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class DecisionCount:
 
 @dataclass(frozen=True, slots=True)
 class LiveStatus:
-    """What the daemon does to jobs that wait and run; counters begin at its start."""
+    """State and counters of live values since the start of the daemon."""
 
     mode: str = "off"
     """off, shadow or on."""

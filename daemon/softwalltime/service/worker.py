@@ -198,7 +198,7 @@ class Worker:
             self.problem = ""
 
     def _check_clock(self) -> None:
-        """Load the history anew where the clock was set: what is known of it depends on the time."""
+        """Load the history again if the clock was set: which jobs count depends on the time."""
         epoch = self._clock() - self._monotonic()
         ahead = epoch - self._epoch
         if abs(ahead) > CLOCK_JUMP:
@@ -261,7 +261,7 @@ class Worker:
             self.source_problem, self.logs_read = "", True
 
     def _learn(self, engine: Engine) -> None:
-        """Learn the jobs that were stored since, by any process; show predictors that observe what waits and runs."""
+        """Learn the jobs that any process has stored since; pass queue events to the predictors that observe."""
         predictions = self._handler.predictions
         # One snapshot: a job that completes in between must not appear as deleted.
         with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
@@ -286,7 +286,7 @@ class Worker:
         return self._watch.change(changes.jobs, now)
 
     def _log_notices(self) -> None:
-        """Log what predictors say about their own state when it has changed."""
+        """Log the notices of predictors that have changed."""
         notices = dict(self._handler.predictions.notices())
         for spec, notice in notices.items():
             if self._notices.get(spec) != notice:

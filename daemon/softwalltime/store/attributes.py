@@ -1,4 +1,4 @@
-"""What no E record says of a submission: its script, submission host and dependencies.
+"""Attributes of a submission that no E record has: script, submission host and dependencies.
 
 They are kept apart from the jobs, by submission time and job id, because they come from the hook and from Q records,
 before or after the record of the job's end.  Whoever reads jobs joins them.  The subjobs of an array share those of the

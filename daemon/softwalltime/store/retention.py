@@ -1,4 +1,4 @@
-"""Deletes what is older than the site keeps it, in small transactions that delay no reader or writer.
+"""Delete rows past their retention, in small transactions that delay no reader or writer.
 
 A wrong clock must not empty the store.  Age is therefore measured from the end of the newest stored job, never from
 the host's clock alone, and nothing is deleted by age while the two disagree or while too large a share of the store

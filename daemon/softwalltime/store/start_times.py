@@ -118,7 +118,7 @@ def withdraw_starts(connection: Connection, server: str, not_before: Mapping[str
 
 
 def judged_starts(connection: Connection, server: str, most: int) -> list[JudgedStart]:
-    """Return the last judged forecasts of which it is known what they were before any correction."""
+    """Return the last judged forecasts whose uncorrected values are stored."""
     values = {"server": storable_text(server), "most": most}
     return [_judged(*row) for row in connection.execute(query("judged_starts"), values)]
 
@@ -134,7 +134,7 @@ def open_starts(connection: Connection, server: str, most: int) -> list[OpenStar
 
 
 def range_factor(starts: Iterable[StoredStart]) -> float | None:
-    """Return the mean width of the 90% ranges, divided by what it was before any correction; ``None``: not known."""
+    """Return the mean width of the 90% ranges divided by that of the uncorrected ranges; ``None``: not known."""
     width = before = 0.0
     for each in starts:
         if each.raw is not None and each.low90 is not None and each.high90 is not None:
@@ -149,7 +149,7 @@ def _judged(server: str, job_id: str, made: int, started: int, raw: Sequence[flo
 
 
 def _usable(raw: Sequence[float | None] | None) -> Sequence[float] | None:
-    """The values of a forecast before any correction, if they are all there."""
+    """Return the uncorrected values of a forecast if all are stored."""
     values = [value for value in raw or () if value is not None and math.isfinite(value)]
     return values if len(values) == len(raw or ()) == RAW_VALUES else None
 

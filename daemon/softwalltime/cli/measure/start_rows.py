@@ -38,7 +38,7 @@ class StartDocument:
     runtime: int | None
     """Median of the predicted runtime; null: no prediction."""
     basis: str
-    """What the predicted runtime rests on."""
+    """Source of the predicted runtime."""
     group: str
     """Group of the job."""
     project: str
