@@ -3,7 +3,14 @@
 import pytest
 
 from softwalltime.policy.presets import HALF, HOUR, MEDIAN, PRESETS
-from softwalltime.reports.candidates import BASELINES, common_candidates, preset_policies, preset_policy
+from softwalltime.reports.candidates import (
+    BASELINES,
+    Baseline,
+    common_candidates,
+    preset_policies,
+    preset_policy,
+    usual_baseline,
+)
 from softwalltime.simulation import names
 from softwalltime.simulation.engine import check
 from softwalltime.simulation.policies import Policy, read_policies
@@ -36,21 +43,38 @@ def test_presets_that_set_nothing_are_today(name: str) -> None:
 
 
 def test_a_candidate_that_keeps_the_order_keeps_the_sites_order() -> None:
-    for candidate in common_candidates(60, "WFP"):
+    for candidate in common_candidates(usual_baseline("WFP")):
         assert (candidate.policy.order == "wfp") is candidate.keeps_order
         assert candidate.policy.strict_ordering
-    assert all(candidate.policy.strict_ordering for candidate in common_candidates(60, "as delivered"))
+    assert all(candidate.policy.strict_ordering for candidate in common_candidates(usual_baseline("as delivered")))
     assert all(one.policy.guard == HOUR for one in common_candidates() if one.policy.waiting not in ("walltime", HALF))
+
+
+def test_the_order_of_a_site_stays_unless_the_preset_has_one() -> None:
+    ranks = (("fast", 2), ("slow", 1))
+    own = Policy(
+        order="formula", formula="queue_priority", queue_priorities=ranks, backfill="pbs", depth=3, minimum=600,
+        strict_ordering=False,
+    )  # fmt: skip
+    site = Baseline("queue by queue", own)
+    assert preset_policies(site)["queue by queue"] == own
+    safe, balanced = preset_policy("safe", site), preset_policy("balanced", site)
+    assert (safe.order, safe.formula, safe.queue_priorities) == ("formula", "queue_priority", ranks)
+    order = PRESETS["balanced"].order
+    assert order is not None
+    assert (balanced.formula, balanced.queue_priorities) == (order.formula("predicted"), ())
+    assert all(one.policy.depth == 3 and one.policy.minimum == 600 for one in common_candidates(site))
+    assert all(one.policy.strict_ordering for one in common_candidates(site))
 
 
 def test_each_baseline_can_be_the_first_one() -> None:
     assert tuple(BASELINES) == names.BASELINES
-    assert all(next(iter(preset_policies(60, name))) == name for name in BASELINES)
-    assert BASELINES["as delivered"](60) == Policy(backfill="pbs", strict_ordering=False)
-    assert BASELINES["WFP"](60) == Policy(backfill="pbs", order="wfp")
+    assert all(next(iter(preset_policies(usual_baseline(name)))) == name for name in BASELINES)
+    assert BASELINES["as delivered"] == Policy(backfill="pbs", strict_ordering=False)
+    assert BASELINES["WFP"] == Policy(backfill="pbs", order="wfp")
 
 
 def test_the_file_of_policies_has_those_of_the_presets() -> None:
     written = read_policies(ROOT / "deploy" / "policies.toml", {})
-    compared = preset_policies(60)
+    compared = preset_policies()
     assert {name: written.get(name) for name in compared} == compared

@@ -272,7 +272,8 @@ def test_the_simulation_stands_on_the_first_screen_with_intervals_and_its_popula
     text = Elements(html).text
     first = html[: html.index("<nav")]
     assert "safe" in first
-    assert first.index("mean wait, recorded and simulated") < first.index("walltime used"), "the first tile"
+    tiles = ("mean wait, as recorded and as simulated", "requested walltime that jobs use")
+    assert first.index(tiles[0]) < first.index(tiles[1]), "the first tile"
     assert "Simulated with 1,200 jobs" in text
     assert "on 20 processors" in text
     assert 'id="changes"' in first
@@ -312,6 +313,26 @@ def test_who_waits_longer_and_who_shorter_is_in_a_table_for_each_kind_of_class(c
     found = document["settings"][0]["classes"]["queue"][0]
     assert found["name"] == "q0"
     assert found["change"]["low"] <= found["change"]["mean"] <= found["change"]["high"]
+
+
+def test_the_first_screen_says_who_gains_in_hours_and_words(crowded: Report) -> None:
+    simulation = crowded.simulation
+    assert isinstance(simulation, SimulationFigures)
+    balanced = next(one for one in simulation.settings if one.setting.name == "balanced, live values off")
+    falling = Interval(-0.4, -0.5, -0.3)
+    gains = tuple(
+        replace(one, change=falling, difference=Interval(-900, -950, -850)) for one in balanced.classes["queue"]
+    )
+    chosen = replace(
+        balanced,
+        classes={**balanced.classes, "queue": gains},
+        metrics=replace(balanced.metrics, wait_mean=(simulation.baseline.wait_mean or 0) - 3600),
+    )
+    advice = replace(crowded.recommendation, verdict=Verdict.ON, waits=chosen)
+    text = Elements(page(replace(crowded, recommendation=advice))).text
+    assert "Shorter waits for jobs" in text[: text.index("What would it do to waiting?")]
+    # An hour for each of the 1,200 jobs of less than a month.
+    assert "1,200 hourssummed over the 1,200 jobs" in " ".join(text.split())
 
 
 def test_the_next_steps_name_commands_and_the_guard(crowded: Report) -> None:

@@ -83,8 +83,8 @@ def test_the_sentence_is_for_a_manager() -> None:
     advice = advised(waits())
     assert advice.verdict is Verdict.ON
     assert advice.sentence == (
-        "Switch on safe: jobs would start about 36 min earlier on average (3 h \N{RIGHTWARDS ARROW} 2.4 h); no group "
-        "of jobs waits longer; undo with one command, softwalltime policy set off --apply."
+        "Switch on the preset safe: jobs would start about 36 min earlier on average (3 h \N{RIGHTWARDS ARROW} 2.4 h); "
+        "no group of jobs waits longer; undo with one command, softwalltime policy set off --apply."
     )
     assert (advice.predictor, advice.command) == (HALF, "softwalltime policy set safe --apply")
 

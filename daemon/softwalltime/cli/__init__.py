@@ -41,6 +41,8 @@ _COMMANDS = {
     "files": ("files", "List, print or copy the files for an installation."),
     "doctor": ("doctor", "Check PBS, hook, daemon and store."),
     "snapshot": ("snapshot", "Print the state of the PBS server as JSON."),
+    "site": ("site", "Print what report, tune and policy compare take from a snapshot with --site."),
+    "collect": ("site", "Collect what a report needs in one file, to write the report on another host."),
     "starts": ("starts", "Forecast when waiting jobs will start."),
     "replay-starts": ("replay_starts", "Measure forecasts of start times on recorded jobs."),
 }
@@ -66,7 +68,7 @@ def cli(begin: Callable[[], None] | None) -> None:
       softwalltime replay /var/spool/pbs/server_priv/accounting
 
     The first example of each command works in the folder that make demo writes (cd build/demo), those of install,
-    uninstall, policy set, snapshot and starts on a host with PBS, that of convert with any trace.
+    uninstall, policy set, snapshot, site, collect and starts on a host with PBS, that of convert with any trace.
     """
     if begin is not None:
         begin()

@@ -14,7 +14,6 @@ from softwalltime.errors import UsageError
 from softwalltime.forecast.defaults import PREDICTOR
 from softwalltime.policy.clamp import MINIMUM
 from softwalltime.predictors.keys import KEYS, wrong_keys
-from softwalltime.simulation.names import BASELINES
 
 if TYPE_CHECKING:
     from softwalltime.settings import Settings
@@ -148,34 +147,6 @@ runtimes_option = click.option(
 """Names the predictor of runtimes, which is passed as ``spec``."""
 
 
-def machine_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--processors`` and ``--pbsnodes``; the command gets the number of processors as ``processors``, or None."""
-
-    @click.option(
-        "--processors",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Machine size.  Default: that in the header of a trace, else the most in use at one time.",
-    )
-    @click.option(
-        "--pbsnodes",
-        type=click.Path(dir_okay=False, path_type=Path),
-        metavar="FILE",
-        help="Machine size of the vnodes that are up in this output of pbsnodes -a -F json.",
-    )
-    @wraps(command)
-    def wrapper(*args: Any, processors: int | None, pbsnodes: Path | None, **kwargs: Any) -> Any:
-        if pbsnodes is not None:
-            from softwalltime.simulation.vnodes import read_vnodes
-
-            if processors is not None:
-                raise UsageError("--processors and --pbsnodes both describe the machine: give one of them")
-            processors = sum(vnode.resources[0] for vnode in read_vnodes(pbsnodes))
-        return command(*args, processors=processors, **kwargs)
-
-    return wrapper
-
-
 max_broken_option = click.option(
     "--max-broken",
     type=click.FloatRange(0, 50),
@@ -186,14 +157,6 @@ max_broken_option = click.option(
     "those that the site breaks now.",
 )
 """Names the limit of broken promises in percent, which is passed as ``max_broken``."""
-baseline_option = click.option(
-    "--baseline",
-    type=click.Choice(BASELINES),
-    default=BASELINES[0],
-    show_default=True,
-    help="What the site runs, with which the others are compared.",
-)
-"""Names what the site runs, which is passed as ``baseline``."""
 site_order_option = click.option(
     "--order", type=click.Choice(["fcfs", "wfp"]), default="fcfs", show_default=True, help="Order of the site's queue."
 )

@@ -10,15 +10,13 @@ from softwalltime.cli.install import FOLDER, HookOptions, install_hook
 from softwalltime.cli.options import (
     LazySettings,
     Seeds,
-    baseline_option,
-    machine_options,
     max_broken_option,
     minimum_option,
     store_options,
 )
 from softwalltime.cli.output import Output, output_options
-from softwalltime.cli.queue_walltimes import walltimes_option
 from softwalltime.cli.selection import JobSelection, selection_options
+from softwalltime.cli.site_options import SiteOptions, site_options
 from softwalltime.errors import UsageError
 
 _NAMES = ("off", "shadow", "safe", "balanced", "order")
@@ -117,7 +115,7 @@ def set_policy(name: str, do: bool, formula: str, folder: Path, config: Path | N
 
 @policy.command("compare")
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=complete_source)
-@machine_options
+@site_options
 @max_broken_option
 @click.option("--seeds", type=Seeds(), metavar="LIST", help="A shaken workload for each.  Default: 31-40.")
 @click.option(
@@ -126,15 +124,13 @@ def set_policy(name: str, do: bool, formula: str, folder: Path, config: Path | N
     help="Save figures in this file as they are computed; the same command continues from there.",
 )
 @click.option("--processes", type=click.IntRange(1), metavar="N", help="Processes.  Default: one a core.")
-@walltimes_option
-@baseline_option
 @selection_options
 @minimum_option
 @output_options
 @store_options
 def compare(
-    sources: tuple[str, ...], processors: int | None, seeds: tuple[int, ...] | None, baseline: str, output: Output,
-    keep: Path | None, processes: int | None, walltimes: dict[str, int], minimum: int, max_broken: float,
+    sources: tuple[str, ...], site: SiteOptions, seeds: tuple[int, ...] | None, output: Output,
+    keep: Path | None, processes: int | None, minimum: int, max_broken: float,
     selection: JobSelection, settings: LazySettings,
 ) -> int:  # fmt: skip
     """Compare today's waits with those under safe, balanced and order, on recorded jobs.
@@ -160,19 +156,20 @@ def compare(
     if output.form == "table":
         for name in ("safe", "balanced", "order"):
             output.paragraph(f"{name}: {PRESETS[name].summary}")
-    candidates = tuple(common_candidates(minimum, baseline))
+    baseline = site.baseline(minimum)
+    candidates = tuple(common_candidates(baseline))
     run = SimulationRun(
-        processors,
+        site.processors,
         shake=SUITABLE,
         seeds=seeds,
         output=output,
         keep=keep,
         processes=processes,
         selection=selection,
-        walltimes=walltimes,
+        walltimes=site.walltimes,
         candidates=candidates,
         baseline=baseline,
         target=max_broken / 100,
     )
-    policies = preset_policies(minimum, baseline) | {one.name: one.policy for one in candidates}
-    return simulate_policies(sources, policies | {CHANCE: chance_policy(policies[baseline])}, run, settings)
+    policies = preset_policies(baseline) | {one.name: one.policy for one in candidates}
+    return simulate_policies(sources, policies | {CHANCE: chance_policy(baseline.policy)}, run, settings)

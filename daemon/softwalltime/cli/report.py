@@ -11,8 +11,6 @@ from softwalltime.cli.garbage import rare_collections
 from softwalltime.cli.options import (
     LazySettings,
     Seeds,
-    baseline_option,
-    machine_options,
     max_broken_option,
     minimum_option,
     predictors_options,
@@ -21,8 +19,8 @@ from softwalltime.cli.options import (
 from softwalltime.cli.output import Output, output_options
 from softwalltime.cli.problems import problems, require_folder
 from softwalltime.cli.progress import progress_bar
-from softwalltime.cli.queue_walltimes import walltimes_option
 from softwalltime.cli.selection import JobSelection, Period, selection_options
+from softwalltime.cli.site_options import SiteOptions, site_options
 from softwalltime.cli.sources import STORE, load_columns
 from softwalltime.errors import SourceError
 from softwalltime.jobs import DecisionRecord
@@ -45,8 +43,7 @@ TITLE = "Report on soft walltimes"
 @max_broken_option
 @click.option("--no-settings", is_flag=True, help="Do not compare settings of the percentile predictor; much faster.")
 @click.option("--no-simulation", is_flag=True, help="Do not simulate waits; faster, but nothing can be switched on.")
-@machine_options
-@baseline_option
+@site_options
 @click.option(
     "--seeds",
     type=Seeds(),
@@ -87,7 +84,6 @@ TITLE = "Report on soft walltimes"
 )
 @click.option("--pseudonymous-queues", is_flag=True, help="With --pseudonyms: also replace the names of queues.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N submitted jobs.")
-@walltimes_option
 @selection_options
 @minimum_option
 @output_options
@@ -95,10 +91,10 @@ TITLE = "Report on soft walltimes"
 @rare_collections()
 def report(
     sources: tuple[str, ...], file: Path, specs: tuple[str, ...], max_broken: float, no_settings: bool,
-    no_simulation: bool, processors: int | None, baseline: str, seeds: tuple[int, ...], simulated_jobs: int,
+    no_simulation: bool, site: SiteOptions, seeds: tuple[int, ...], simulated_jobs: int,
     processes: int | None, split: datetime | None, compare: tuple[tuple[int, int], tuple[int, int]] | None,
     title: str, pseudonyms: Path | None,
-    pseudonymous_queues: bool, limit: int | None, minimum: int, walltimes: dict[str, int], selection: JobSelection,
+    pseudonymous_queues: bool, limit: int | None, minimum: int, selection: JobSelection,
     output: Output, settings: LazySettings,
 ) -> int:  # fmt: skip
     """Write a page that says whether to switch soft walltimes on.
@@ -140,14 +136,14 @@ def report(
     from softwalltime.reports.simulation import SimulationOptions
 
     rename = Pseudonyms(read_key(pseudonyms), queues=pseudonymous_queues) if pseudonyms is not None else None
-    jobs, tally = load_columns(sources, settings, selection=selection, walltimes=walltimes)
+    jobs, tally = load_columns(sources, settings, selection=selection, walltimes=site.walltimes)
     decisions = _decisions(settings) if STORE in sources else []
     workload = Workload(jobs, limit)
     options = reports.ReportOptions(
         specs, max_broken / 100, minimum, not no_settings,
         int(split.replace(tzinfo=UTC).timestamp()) if split else None,
         None if no_simulation else SimulationOptions(
-            baseline, processors or tally.machine or None, seeds, simulated_jobs, processes
+            site.baseline(minimum), site.processors or tally.machine or None, seeds, simulated_jobs, processes
         ), compare,
     )  # fmt: skip
     with progress_bar("analyzing", reports.total_work(options, len(workload.jobs))) as progress:

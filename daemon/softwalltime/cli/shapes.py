@@ -62,6 +62,7 @@ SHAPES: Mapping[str, Shape] = {
     "advise": Shape(
         "cli.measure.advise:AdviseDocument", "cli.measure.advise:ROW_COLUMNS", "a user and requested walltime"
     ),
+    "site": Shape("cli.site:SiteDocument", "cli.site:COLUMNS", "the site"),
     "starts": Shape("cli.measure.start_rows:StartsDocument", "cli.measure.start_rows:COLUMNS", "a job"),
     "replay-starts": Shape(
         "cli.measure.replay_starts:ReplayStartsDocument", "cli.measure.replay_starts:COLUMNS",

@@ -8,16 +8,14 @@ import click
 from softwalltime.cli.completing import complete_source
 from softwalltime.cli.options import (
     Seeds,
-    baseline_option,
     list_of_predictors,
-    machine_options,
     max_broken_option,
     minimum_option,
     store_options,
 )
 from softwalltime.cli.output import output_options
-from softwalltime.cli.queue_walltimes import walltimes_option
 from softwalltime.cli.selection import selection_options
+from softwalltime.cli.site_options import site_options
 
 SIMULATED = 10_000
 """The newest jobs of the later part that are simulated."""
@@ -64,8 +62,7 @@ TIMEOUT = 600
     help="Give up a predictor after so much processor time.",
 )
 @click.option("--processes", type=click.IntRange(1), metavar="N", help="Processes.  Default: one a core.")
-@machine_options
-@baseline_option
+@site_options
 @max_broken_option
 @click.option(
     "--simulated-jobs",
@@ -104,7 +101,6 @@ TIMEOUT = 600
     metavar="FILE",
     help="With --train: write the weights to this file.  Default: weights-*.json beside the file of --write, or here.",
 )
-@walltimes_option
 @selection_options
 @minimum_option
 @output_options

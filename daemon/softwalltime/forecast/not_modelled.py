@@ -29,12 +29,17 @@ def _fault(formula: str) -> str:
     return ""
 
 
-def not_modelled(snapshot: ServerSnapshot, pooling: Pooling) -> list[str]:
-    """Say what of the server the model approximates or ignores, and by what."""
+def not_modelled(snapshot: ServerSnapshot, pooling: Pooling, *, every_queue: bool = False) -> list[str]:
+    """Say what of the server the model approximates or ignores, and by what.
+
+    :param every_queue: not only the queues of the jobs in the snapshot.
+    """
     scheduler = snapshot.scheduler
     fault = _fault(scheduler.formula)
     order = "job_sort_formula" if scheduler.formula and not fault else "the order of arrival"
     queues = {job.submission.queue for job in snapshot.jobs}
+    if every_queue:
+        queues = {queue.name for queue in snapshot.queues}
     found = []
     if fault:
         found.append(f"job_sort_formula is approximated by the order of arrival: {fault}")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from softwalltime.forecast.defaults import FEWER_RUNS, FEWEST_RUNS, RUNS
 from softwalltime.forecast.not_modelled import not_modelled, usable_formula
 from softwalltime.forecast.pooling import Pooling
+from softwalltime.forecast.site_scheduler import scheduler_policy
 from softwalltime.forecast.snapshot import DELAYED, QUEUED, SUSPENDED, LiveJob, SchedulerSettings, ServerSnapshot
 from softwalltime.jobs import CompletedJob, Submission
 from softwalltime.replay.job_columns import JobColumns
@@ -249,20 +250,11 @@ def _columns(live: Sequence[LiveJob], processors: tuple[int, ...], snapshot: Ser
 
 def _policy(scheduler: SchedulerSettings, formula: str, waiting: Sequence[LiveJob], running: str) -> Policy:
     """The scheduler as a policy of the simulator."""
-    order = "formula" if formula else "fcfs"
-    depth = 1 if scheduler.backfill_depth is None else scheduler.backfill_depth
-    strict = scheduler.strict_ordering is not False
-    by_value = "soft_walltime" in scheduler.resources
+    policy = replace(scheduler_policy(scheduler, formula), waiting=SOFT_WALLTIME, running=running, minimum=1)
     values = {(limit(job.submission), job.submission.ncpus, job.soft_walltime) for job in waiting}
     classes = {(walltime, ncpus) for walltime, ncpus, _ in values}
-    if not depth and strict:
-        backfill = "none"
-    elif depth == 1 and strict and (by_value or len(values) == len(classes)):
+    one_value = policy.classes_by_value or len(values) == len(classes)
+    if policy.backfill == "pbs" and policy.depth == 1 and policy.strict_ordering and one_value:
         # With one reservation and classes of jobs that have one value, EASY makes the same decisions, faster.
-        backfill = "easy"
-    else:
-        backfill = "pbs"
-    return Policy(
-        order=order, backfill=backfill, waiting=SOFT_WALLTIME, running=running, depth=max(depth, 1),
-        formula=formula, strict_ordering=strict, classes_by_value=by_value, minimum=1,
-    )  # fmt: skip
+        return replace(policy, backfill="easy")
+    return policy

@@ -1,6 +1,6 @@
 """What a site runs, and what it could switch on: policies of the simulator on a PBS that is set up for them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from softwalltime.policy.clamp import MINIMUM
@@ -22,6 +22,13 @@ MEDIAN = "calibrated:statistic=median"
 """The median of ``calibrated``, for the order of the queue."""
 CHANCE = "chance: walltimes x 0.98"
 """A policy that helps nobody: what it changes for single jobs is chance."""
+BASELINES = {
+    TODAY: Policy(backfill="pbs"),
+    "as delivered": Policy(backfill="pbs", strict_ordering=False),
+    "WFP": Policy(backfill="pbs", order="wfp"),
+}
+"""What sites run, by name: PBS with strict ordering in order of arrival, PBS as delivered (it reserves nothing, so
+every job that fits starts), and WFP, which is usual on machines for wide jobs; all with walltimes."""
 _CHANGING: tuple[PresetName, ...] = ("safe", "balanced", "order")
 
 
@@ -54,40 +61,51 @@ class Candidate:
         return self.policy.waiting if self.policy.waiting != WALLTIME else self.policy.ordering
 
 
-def common_candidates(minimum: int = MINIMUM, baseline: str = TODAY) -> list[Candidate]:
-    """Return what every site can switch on: the presets, and published predictors under the guard.
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What a site runs: its name in tables and sentences, and the scheduler with walltimes on PBS's cycle.
 
-    :param minimum: least soft walltime in seconds.
-    :param baseline: one of :data:`BASELINES`; a candidate that keeps the order of the queue has the baseline's.
+    Candidates have its least soft walltime, and its order of the queue unless they have one of their own.
     """
+
+    name: str = TODAY
+    policy: Policy = BASELINES[TODAY]
+    remarks: tuple[str, ...] = ()
+    """What of the site's scheduler the policy does not hold."""
+
+
+STRICT_ARRIVAL = Baseline()
+"""PBS with strict ordering in order of arrival."""
+
+
+def common_candidates(baseline: Baseline = STRICT_ARRIVAL) -> list[Candidate]:
+    """Return what every site can switch on: the presets, and published predictors under the guard."""
     presets = [
-        Candidate(name if guard else f"{name}{WITHOUT_LIVE}", preset_policy(name, minimum, guard, baseline), name)
+        Candidate(name if guard else f"{name}{WITHOUT_LIVE}", preset_policy(name, baseline, guard), name)
         for name in _CHANGING
         for guard in (HOUR, None)
         if guard or PRESETS[name].order
     ]
-    return presets + [waiting_candidate(spec, minimum, baseline) for spec in PUBLISHED]
+    return presets + [waiting_candidate(spec, baseline) for spec in PUBLISHED]
 
 
-def own_candidates(
-    specs: Sequence[str], ordering: str, minimum: int = MINIMUM, baseline: str = TODAY
-) -> list[Candidate]:
+def own_candidates(specs: Sequence[str], ordering: str, baseline: Baseline = STRICT_ARRIVAL) -> list[Candidate]:
     """Return candidates with predictors that were chosen by the site's own log.
 
     :param specs: predictors for waiting jobs.
     :param ordering: predictor for the order of ``balanced`` without live values.
     """
     waiting = [spec for spec in specs if spec not in (HALF, *PUBLISHED)]
-    balanced = replace(preset_policy("balanced", minimum, None, baseline), ordering=ordering)
+    balanced = replace(preset_policy("balanced", baseline, None), ordering=ordering)
     return [
-        *(replace(waiting_candidate(spec, minimum, baseline), own=True) for spec in waiting),
+        *(replace(waiting_candidate(spec, baseline), own=True) for spec in waiting),
         Candidate(f"balanced by {ordering}{WITHOUT_LIVE}", balanced, own=True),
     ]
 
 
-def waiting_candidate(spec: str, minimum: int = MINIMUM, baseline: str = TODAY) -> Candidate:
+def waiting_candidate(spec: str, baseline: Baseline) -> Candidate:
     """Return the candidate that plans waiting jobs with this predictor, under the guard of the presets."""
-    policy = replace(preset_policy("safe", minimum, HOUR, baseline), waiting=spec)
+    policy = replace(preset_policy("safe", baseline), waiting=spec)
     return Candidate(f"waiting {spec}{WITH_GUARD}", policy)
 
 
@@ -96,32 +114,26 @@ def chance_policy(baseline: Policy) -> Policy:
     return replace(baseline, waiting="factor:0.98", classes_by_value=True)
 
 
-def preset_policies(minimum: int, baseline: str = TODAY) -> dict[str, Policy]:
+def preset_policies(baseline: Baseline = STRICT_ARRIVAL) -> dict[str, Policy]:
     """Return what sites run today and the presets, by name; the baseline comes first.
 
     A preset has its guard; another policy is the preset while live values are off.  safe is today's policy then, and
     is left out.
-
-    :param minimum: least soft walltime in seconds.
-    :param baseline: one of :data:`BASELINES`.
     """
-    policies = {name: make(minimum) for name, make in BASELINES.items()}
-    presets = {one.name: one.policy for one in common_candidates(minimum, baseline) if one.preset != "custom"}
-    return {baseline: policies[baseline]} | policies | presets
+    usual = {name: usual_baseline(name, baseline.policy.minimum).policy for name in BASELINES}
+    presets = {one.name: one.policy for one in common_candidates(baseline) if one.preset != "custom"}
+    return {baseline.name: baseline.policy} | usual | presets
 
 
-def preset_policy(
-    name: PresetName, minimum: int = MINIMUM, guard: int | None = HOUR, baseline: str = TODAY
-) -> Policy:  # fmt: skip
+def preset_policy(name: PresetName, baseline: Baseline = STRICT_ARRIVAL, guard: int | None = HOUR) -> Policy:
     """Return a preset as a policy of the simulator: order, backfilling and predictors on a PBS set up for it.
 
     Presets that set nothing, and ``custom``, are the baseline.  One without an order of its own keeps the baseline's,
     and needs strict ordering.
 
-    :param minimum: least soft walltime in seconds.
     :param guard: seconds; ``None``: live values are off, so a preset that needs the guard plans with walltimes.
     """
-    preset, site = PRESETS[name], BASELINES[baseline](minimum)
+    preset, site = PRESETS[name], baseline.policy
     if preset.fixed.get("mode") != "on":
         return site
     values = preset.fixed
@@ -130,7 +142,8 @@ def preset_policy(
     return replace(
         site,
         order=site.order if order is None else "formula",
-        formula="" if order is None else order.formula(RESOURCE),
+        formula=site.formula if order is None else order.formula(RESOURCE),
+        queue_priorities=site.queue_priorities if order is None else (),
         strict_ordering=True,
         waiting=waiting,
         running=values.get("running") or WALLTIME,
@@ -140,14 +153,9 @@ def preset_policy(
     )
 
 
-def _today(minimum: int) -> Policy:
-    return Policy(backfill="pbs", minimum=minimum)
+def usual_baseline(name: str = TODAY, minimum: int = MINIMUM) -> Baseline:
+    """Return one of :data:`BASELINES`.
 
-
-BASELINES: dict[str, Callable[[int], Policy]] = {
-    TODAY: _today,
-    "as delivered": lambda minimum: replace(_today(minimum), strict_ordering=False),
-    "WFP": lambda minimum: replace(_today(minimum), order="wfp"),
-}
-"""What sites run, by name: PBS with strict ordering in order of arrival, PBS as delivered (it reserves nothing, so
-every job that fits starts), and WFP, which is usual on machines for wide jobs; all with walltimes."""
+    :param minimum: least soft walltime in seconds.
+    """
+    return Baseline(name, replace(BASELINES[name], minimum=minimum))

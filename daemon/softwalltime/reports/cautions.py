@@ -1,5 +1,7 @@
 """Cautions against a recommendation, shown with the verdict."""
 
+from collections.abc import Callable
+
 from softwalltime.formatting import duration, percent
 from softwalltime.reports.simulation import USUAL, SettingWaits, SimulationFigures
 from softwalltime.reports.waits_by_class import ClassWaits, JobClass
@@ -19,10 +21,11 @@ _OF = {"runtime": "that run {}", "size": "of {}", "queue": "in queue {}", "user"
 def simulation_cautions(simulated: SimulationFigures, chosen: SettingWaits | None) -> tuple[str, ...]:
     """Say what makes the simulation doubtful, and who would wait longer under the chosen candidate."""
     said = [] if chosen is None else _longer(simulated, chosen)
+    said += [f"Not simulated as it is: {remark}." for remark in simulated.remarks]
     if simulated.estimated:
         said.append(
             f"The machine's size is estimated from the log: {simulated.processors:,} processors, the most in use at "
-            f"one time{_usually(simulated)}. The option --processors sets the real size."
+            f"one time{_usually(simulated)}. The option --site or --processors gives the real size."
         )
     return tuple(said)
 
@@ -31,11 +34,24 @@ def longer_classes(
     simulated: SimulationFigures, chosen: SettingWaits, kinds: tuple[str, ...] = _IN_SENTENCE
 ) -> list[str]:
     """Name the classes whose mean wait grows, the largest first, with growth and share of the jobs; at most three."""
+    return _classes(simulated, chosen, kinds, lambda waits: waits.longer)
+
+
+def shorter_classes(
+    simulated: SimulationFigures, chosen: SettingWaits, kinds: tuple[str, ...] = _IN_SENTENCE
+) -> list[str]:
+    """Name the classes whose mean wait falls, as :func:`longer_classes`."""
+    return _classes(simulated, chosen, kinds, lambda waits: waits.shorter)
+
+
+def _classes(
+    simulated: SimulationFigures, chosen: SettingWaits, kinds: tuple[str, ...], which: Callable[[ClassWaits], bool]
+) -> list[str]:
     pairs = [
         (today, waits, kind)
         for kind in kinds
         for today, waits in zip(simulated.classes.get(kind, ()), chosen.classes.get(kind, ()), strict=True)
-        if waits.longer and not today.small
+        if which(waits) and not today.small
     ]
     pairs.sort(key=lambda pair: -pair[0].jobs)
     jobs = {kind: sum(today.jobs for today in simulated.classes.get(kind, ())) for kind in kinds}
@@ -44,7 +60,9 @@ def longer_classes(
 
 
 def _named(today: JobClass, waits: ClassWaits, kind: str, jobs: int) -> str:
-    growth = f"+{percent(waits.change.mean, 0)}, {percent(today.jobs / jobs, 0)} of the jobs"
+    growth = (
+        f"{'+' if waits.longer else ''}{percent(waits.change.mean, 0)}, {percent(today.jobs / jobs, 0)} of the jobs"
+    )
     return f"{_OF[kind].format(waits.name)} ({growth})"
 
 
@@ -58,7 +76,9 @@ def _usually(simulated: SimulationFigures) -> str:
 def _longer(simulated: SimulationFigures, chosen: SettingWaits) -> list[str]:
     today, new = simulated.baseline, chosen.metrics
     said = [beyond_chance(simulated, chosen)] if chosen.worse.mean else []
-    if classes := longer_classes(simulated, chosen, _KINDS):
+    classes = longer_classes(simulated, chosen, _KINDS)
+    # The sentence of the recommendation names the others.
+    if classes and classes != longer_classes(simulated, chosen):
         said.append(f"The mean wait grows beyond the 95% interval for jobs {', '.join(classes)}.")
     wide = chosen.changes["wide_wait_p99"]
     if wide.mean is not None and wide.mean > _LONGER:

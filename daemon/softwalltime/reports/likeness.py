@@ -26,9 +26,9 @@ MIN_MONTH_JOBS = 100
 PAUSE_S = 7 * DAY
 """Length of a period without starts, though jobs waited, from which the machine was down."""
 OPTIONS = (
-    "--processors N or --pbsnodes FILE gives the machine's size, --baseline what its scheduler runs, and "
-    "--walltime-from the walltimes of jobs that have none; --since and --until select a time in which the machine was "
-    "as it is today"
+    "--site FILE, written by softwalltime snapshot, gives what the scheduler runs, the machine's size and the "
+    "walltimes of jobs that have none (or --baseline, --processors and --walltime-from, one by one); --since and "
+    "--until select a time in which the machine was as it is today"
 )
 
 

@@ -12,6 +12,7 @@ from softwalltime import __version__, formatting
 from softwalltime.policy.presets import HOUR
 from softwalltime.reports import likeness, recommendation, waits_by_class
 from softwalltime.reports.analysis import groups, periods, predictions, settings
+from softwalltime.reports.cautions import shorter_classes
 from softwalltime.reports.document import to_document, to_embedded_json
 from softwalltime.reports.figures import groups as group_figures
 from softwalltime.reports.figures import periods as period_figures
@@ -99,7 +100,23 @@ def render(report: Report, origin: Origin) -> str:
         least_weeks=periods.LEAST_WEEKS,
         bounds=list(enumerate(periods.BOUNDS)),
         frontier=[(each, settings.best_setting(report.settings, each)) for each in _targets(report.options.target)],
+        **_gains(report),
     )  # fmt: skip
+
+
+def _gains(report: Report) -> dict[str, object]:
+    """Return who waits less, and the hours of waiting that the jobs of a month of 30 days save."""
+    simulated, chosen = report.simulation, report.recommendation.waits
+    if not isinstance(simulated, SimulationFigures) or chosen is None:
+        return {"gainers": []}
+    months = max((simulated.until - simulated.since) / (30 * formatting.DAY), 1)
+    jobs = (simulated.jobs - simulated.unscored) / months
+    saved = (simulated.baseline.wait_mean or 0.0) - (chosen.metrics.wait_mean or 0.0)
+    return {
+        "gainers": shorter_classes(simulated, chosen),
+        "month_jobs": jobs,
+        "saved_hours": saved * jobs / 3600,
+    }
 
 
 def _pictures(report: Report) -> dict[str, list[Picture]]:

@@ -194,8 +194,10 @@ def _sentence(simulated: SimulationFigures, chosen: SettingWaits) -> str:
     before, after = simulated.baseline.wait_mean or 0.0, chosen.metrics.wait_mean or 0.0
     losers = longer_classes(simulated, chosen)
     paid = f"longer waits for jobs {', '.join(losers)}" if losers else "no group of jobs waits longer"
+    preset = chosen.setting.preset
+    what = "soft walltimes" if preset == "custom" else f"the preset {preset}"
     return (
-        f"Switch on {chosen.setting.name}: jobs would start about {duration(before - after)} earlier on average "
+        f"Switch on {what}: jobs would start about {duration(before - after)} earlier on average "
         f"({duration(before)} \N{RIGHTWARDS ARROW} {duration(after)}); {paid}; undo with one command, {UNDO}."
     )
 

@@ -198,7 +198,7 @@ def _advise(
     if isinstance(prepared, SimulationSkipped):
         progress(work)
         return unsimulated(prepared), prepared
-    candidates = common_candidates(options.minimum, simulation.baseline)
+    candidates = common_candidates(simulation.baseline)
     done = 0
 
     def advance(amount: int) -> None:
@@ -206,7 +206,7 @@ def _advise(
         done += amount
         progress(amount)
 
-    simulated = simulate_settings(prepared, candidates, simulation, advance, rename, options.minimum)
+    simulated = simulate_settings(prepared, candidates, simulation, advance, rename)
     progress(work - done)
     return recommend(simulated, options.target), simulated
 

@@ -10,11 +10,10 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from softwalltime.policy.clamp import MINIMUM
 from softwalltime.replay.sweep.snapshot import take
 from softwalltime.replay.sweep.workers import local_workers
 from softwalltime.replay.workload import Workload
-from softwalltime.reports.candidates import BASELINES, CHANCE, TODAY, Candidate, chance_policy
+from softwalltime.reports.candidates import CHANCE, STRICT_ARRIVAL, Baseline, Candidate, chance_policy
 from softwalltime.reports.columns import Rename
 from softwalltime.reports.likeness import Likeness, measure_likeness
 from softwalltime.reports.waits_by_class import (
@@ -48,12 +47,12 @@ _FEW = 100_000
 
 @dataclass(frozen=True, slots=True)
 class SimulationOptions:
-    """How to simulate: what the site runs (:data:`BASELINES`), its processors (``None``: estimated), the seeds.
+    """How to simulate: what the site runs, its processors (``None``: estimated), the seeds.
 
     ``jobs``: how many of the newest jobs.  ``processes``: ``None`` for one a core.
     """
 
-    baseline: str = TODAY
+    baseline: Baseline = STRICT_ARRIVAL
     processors: int | None = None
     seeds: tuple[int, ...] = SEEDS
     jobs: int = JOBS
@@ -108,12 +107,13 @@ class SettingWaits:
 
 @dataclass(frozen=True, slots=True)
 class SimulationFigures:
-    """The candidates compared with what the site runs, ``order``: one of :data:`BASELINES`, with PBS's cycle.
+    """The candidates compared with what the site runs, ``order``: the name of the baseline, with PBS's cycle.
 
     ``since`` and ``until`` are the first and last submission simulated, in epoch seconds.  ``classes``: the classes of
     jobs and their waits in the baseline, by what makes the class.  ``shake``: how the workloads differ
     (:func:`softwalltime.simulation.shaking.shaken`).  ``usual`` and ``scored_share``: as in :class:`SimulationInput`.
     ``unscored`` jobs have no walltime and only hold processors.  ``chance`` is what a policy that helps nobody does.
+    ``remarks``: what of the site's scheduler is not simulated.
     """
 
     order: str
@@ -134,6 +134,7 @@ class SimulationFigures:
     usual: int | None = None
     unscored: int = 0
     scored_share: float = 1.0
+    remarks: tuple[str, ...] = ()
 
 
 def prepare(
@@ -171,7 +172,6 @@ def simulate_settings(
     options: SimulationOptions,
     progress: Callable[[int], None] = lambda _: None,
     rename: Rename = lambda kind, name: name,
-    minimum: int = MINIMUM,
 ) -> SimulationFigures:
     """Simulate what the site runs and the candidates on the same shaken workloads.
 
@@ -180,15 +180,14 @@ def simulate_settings(
     :param rename: maps the names of users and queues to pseudonyms.
     :raises SoftwalltimeError: if a predictor raises, or a process is killed.
     """
-    policies = policies_of(candidates, options.baseline, minimum)
+    policies = policies_of(candidates, options.baseline.policy)
     found = {(each.policy, each.seed): each for each in _results(recorded, policies, options, progress)}
-    return compare_candidates(recorded, candidates, options, found, rename, minimum)
+    return compare_candidates(recorded, candidates, options, found, rename)
 
 
-def policies_of(candidates: Sequence[Candidate], baseline: str, minimum: int = MINIMUM) -> list[Policy]:
+def policies_of(candidates: Sequence[Candidate], baseline: Policy) -> list[Policy]:
     """Return what must be simulated to compare candidates, each policy once and the baseline first."""
-    site = BASELINES[baseline](minimum)
-    return list(dict.fromkeys([site, chance_policy(site), *(candidate.policy for candidate in candidates)]))
+    return list(dict.fromkeys([baseline, chance_policy(baseline), *(candidate.policy for candidate in candidates)]))
 
 
 def experiment_of(recorded: SimulationInput, baseline: Policy) -> Experiment:
@@ -203,14 +202,13 @@ def compare_candidates(
     options: SimulationOptions,
     found: Mapping[tuple[Policy, int], SimulationResult],
     rename: Rename = lambda kind, name: name,
-    minimum: int = MINIMUM,
 ) -> SimulationFigures:
     """Compare simulated candidates with what the site runs, and that with the log.
 
     :param found: the results of all policies of :func:`policies_of` by policy and seed, with all classes.
     """
     jobs, processors = recorded.jobs, recorded.processors
-    site = BASELINES[options.baseline](minimum)
+    site = options.baseline.policy
     today = [found[site, seed] for seed in options.seeds]
     members = members_of(jobs, processors)
     classes_of_today = [one.classes for one in today]
@@ -222,11 +220,12 @@ def compare_candidates(
         return replace(waits, classes=classes)
 
     return SimulationFigures(
-        options.baseline, processors, recorded.estimated, len(jobs), recorded.of, recorded.refused, jobs.submitted[0],
-        jobs.submitted[-1], options.seeds, measure_likeness(jobs, processors, site),
+        options.baseline.name, processors, recorded.estimated, len(jobs), recorded.of, recorded.refused,
+        jobs.submitted[0], jobs.submitted[-1], options.seeds, measure_likeness(jobs, processors, site),
         _means([one.metrics for one in today]), tuple(map(compared, candidates)),
         compared(Candidate(CHANCE, chance_policy(site))), classes_today(members, classes_of_today, rename),
         suitable_shake(jobs), recorded.usual, len(jobs) - int(jobs.scored.sum()), recorded.scored_share,
+        options.baseline.remarks,
     )  # fmt: skip
 
 

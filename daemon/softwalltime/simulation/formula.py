@@ -22,8 +22,8 @@ NAMES = (
 """Names that a formula may use.
 
 ``eligible_time``: seconds waited.  ``soft_walltime``: the waiting value, 0 where it is the walltime, as for a job
-without one.  ``predicted``: the ordering value, as a hook would set it.  ``mem`` in bytes.  The priorities are 0
-where the jobs come from records, which do not hold them, and so is what a job's record does not hold.
+without one.  ``predicted``: the ordering value, as a hook would set it.  ``mem`` in bytes.  Records hold no
+priorities: those of queues come from the policy, those of jobs are 0, and so is what a job's record does not hold.
 """
 _LONGEST = 2000
 Column = Floats | float
@@ -69,6 +69,9 @@ class Formula(Order):
             **{name: jobs.completed.numbers(name, 0).astype(np.float64) for name in ("nodect", "ngpus", "mem")},
         }
         priorities = np.array(jobs.priorities or [(0, 0)] * len(jobs), np.float64).reshape(-1, 2)
+        if policy.queue_priorities:
+            known = dict(policy.queue_priorities)
+            priorities[:, 0] = [known.get(queue or "", 0) for queue in jobs.completed.values("queue")]
         self._columns |= {"queue_priority": priorities[:, 0], "job_priority": priorities[:, 1]}
 
     def priorities(self, waiting: Integers, now: int) -> Floats:

@@ -55,6 +55,8 @@ class Policy:
     """Constant of the expansion factor, in seconds."""
     formula: str = ""
     """Expression of the order formula."""
+    queue_priorities: tuple[tuple[str, int], ...] = ()
+    """Priorities of queues for the formula, as pairs; other queues have 0."""
     strict_ordering: bool = True
     """PBS's strict_ordering."""
     classes_by_value: bool = False

@@ -21,7 +21,7 @@ from softwalltime.cli.sources import load_columns
 from softwalltime.cli.written import write_csv
 from softwalltime.errors import SourceError, UsageError
 from softwalltime.formatting import plural
-from softwalltime.reports.candidates import TODAY, Candidate
+from softwalltime.reports.candidates import STRICT_ARRIVAL, Baseline, Candidate
 from softwalltime.reports.recommendation import recommend_on
 from softwalltime.reports.simulation import SimulationInput, SimulationOptions, compare_candidates, experiment_of
 from softwalltime.simulation.batsim import COLUMNS, schedule_rows
@@ -64,7 +64,7 @@ class SimulationRun:
     selection: JobSelection = ALL_JOBS
     walltimes: Mapping[str, int] = field(default_factory=dict)
     candidates: tuple[Candidate, ...] = ()
-    baseline: str = TODAY
+    baseline: Baseline = STRICT_ARRIVAL
     target: float = 0.0
 
 
@@ -142,7 +142,7 @@ def simulate_policies(
     advice = None
     if options.candidates:
         compared = SimulationOptions(options.baseline, size, plan.seeds)
-        figures = compare_candidates(recorded, options.candidates, compared, found, minimum=first.minimum)
+        figures = compare_candidates(recorded, options.candidates, compared, found)
         advice = recommend_on(figures, options.target)
     print_simulation(options.output, sources, options.selection, plan, refused, metrics, classes, advice)
     for line in problems(tally):

@@ -17,6 +17,7 @@ from softwalltime.cli.output import Output, prefixed
 from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import JobSelection
+from softwalltime.cli.site_options import SiteOptions
 from softwalltime.cli.sources import load_columns
 from softwalltime.errors import SourceError, UsageError
 from softwalltime.formatting import day
@@ -25,7 +26,7 @@ from softwalltime.predictors.registry import BASELINE
 from softwalltime.replay.floor import Floor, find_floor
 from softwalltime.replay.sweep.grid import expand_all
 from softwalltime.replay.workload import Scoring, Workload
-from softwalltime.reports.candidates import CHANCE, MEDIAN, Candidate, common_candidates, own_candidates
+from softwalltime.reports.candidates import CHANCE, MEDIAN, Baseline, Candidate, common_candidates, own_candidates
 from softwalltime.reports.recommendation import Recommendation, policy_values, recommend_on, unsimulated
 from softwalltime.reports.schedule_table import CHANGES_LEGEND, LEGEND, changes_table, schedules_table, unscored_line
 from softwalltime.reports.simulation import (
@@ -89,10 +90,10 @@ class TuneDocument:
 
 def choose_predictor(
     sources: tuple[str, ...], listed: str | None, single: tuple[str, ...], target: float, share: float,
-    keep: Path | None, timeout: float, processes: int | None, processors: int | None, newest: int,
+    keep: Path | None, timeout: float, processes: int | None, newest: int,
     seeds: tuple[int, ...] | None, target_file: Path | None, train: bool, train_logs: tuple[str, ...],
-    baseline: str, max_broken: float, weights_file: Path | None, output: Output, minimum: int,
-    walltimes: dict[str, int], selection: JobSelection, settings: LazySettings,
+    site: SiteOptions, max_broken: float, weights_file: Path | None, output: Output, minimum: int,
+    selection: JobSelection, settings: LazySettings,
 ) -> int:  # fmt: skip
     """Choose, simulate, print and write; return the exit status."""
     wanted = named_specs(listed, single)
@@ -106,7 +107,7 @@ def choose_predictor(
         # Weights are trained for minutes before the file is needed.
         with TrialFile(keep):
             pass
-    jobs, tally = load_columns(sources, settings, selection=selection, walltimes=walltimes)
+    jobs, tally = load_columns(sources, settings, selection=selection, walltimes=site.walltimes)
     teaching = settings().teaching
     workload = Workload(jobs, teaching=teaching)
     split = split_at(workload, share, WARM_UP if training is None else TRAINED)
@@ -138,15 +139,16 @@ def choose_predictor(
     if weights is not None:
         shown += [spec for spec in with_both(shown, trials, weights.file, target) if spec not in shown]
     floor = find_floor(Workload(jobs, teaching=teaching, scoring=Scoring(split.cut)))
-    settable = [*common_candidates(minimum, baseline), *_own(chosen, minimum, baseline)]
-    options = SimulationOptions(baseline, processors or tally.machine or None, seeds or SEEDS, newest)
+    baseline = site.baseline(minimum)
+    settable = [*common_candidates(baseline), *_own(chosen, baseline)]
+    options = SimulationOptions(baseline, site.processors or tally.machine or None, seeds or SEEDS, newest)
     prepared = prepare(workload, options, teaching) if newest else SimulationSkipped("--simulated-jobs 0 was given")
     metrics: dict[str, list[Metrics]] = {}
     if isinstance(prepared, SimulationSkipped):
         found = unsimulated(prepared)
     else:
         metrics, found = _simulated(
-            prepared, settable, options, keep, processes, minimum, tuple(sorted(teaching)), max_broken / 100
+            prepared, settable, options, keep, processes, tuple(sorted(teaching)), max_broken / 100
         )
     advice = advice_of(found)
     if output.form == "json":
@@ -194,27 +196,27 @@ def _training(wanted: bool, logs: tuple[str, ...], file: Path | None) -> Trainin
     return None
 
 
-def _own(chosen: Chosen, minimum: int, baseline: str) -> list[Candidate]:
+def _own(chosen: Chosen, baseline: Baseline) -> list[Candidate]:
     """Return candidates with the chosen predictors; the order is by calibrated with the weights that were chosen."""
     calibrated = [spec for spec in chosen.specs() if is_calibrated(spec)]
     ordering = with_weights(MEDIAN, weights_of(calibrated[0])) if calibrated else MEDIAN
-    return own_candidates(chosen.specs(), ordering, minimum, baseline)
+    return own_candidates(chosen.specs(), ordering, baseline)
 
 
 def _simulated(
     recorded: SimulationInput, candidates: list[Candidate], options: SimulationOptions, keep: Path | None,
-    processes: int | None, minimum: int, teaching: tuple[State, ...], target: float,
+    processes: int | None, teaching: tuple[State, ...], target: float,
 ) -> tuple[dict[str, list[Metrics]], Recommendation]:  # fmt: skip
     """Return the metrics of the baseline and each candidate by workload, and what is recommended."""
     from softwalltime.cli.measure.simulate import SimulationRun, run_simulations
     from softwalltime.cli.measure.simulated import SimulationPlan
 
-    site, chance, *_ = policies_of(candidates, options.baseline, minimum)
-    policies = {options.baseline: site, **{one.name: one.policy for one in candidates}, CHANCE: chance}
+    site, chance, *_ = policies_of(candidates, options.baseline.policy)
+    policies = {options.baseline.name: site, **{one.name: one.policy for one in candidates}, CHANCE: chance}
     plan = SimulationPlan(experiment_of(recorded, site), policies, options.seeds, recorded.jobs)
     found = run_simulations(plan, SimulationRun(recorded.processors, keep=keep, processes=processes), teaching)
     metrics = {name: [found[policy, seed].metrics for seed in options.seeds] for name, policy in policies.items()}
-    return metrics, recommend_on(compare_candidates(recorded, candidates, options, found, minimum=minimum), target)
+    return metrics, recommend_on(compare_candidates(recorded, candidates, options, found), target)
 
 
 def _rows(trials: Mapping[str, Trial]) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,164 @@
+"""``softwalltime site`` and ``softwalltime collect``: what the site runs, read here and taken to another host."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from softwalltime.cli.output import Output, output_options
+from softwalltime.errors import UsageError
+from softwalltime.forecast.defaults import LOOK
+from softwalltime.formatting import duration, plural
+
+
+@dataclass(frozen=True, slots=True)
+class SiteDocument:
+    """What a site runs, as simulations take it."""
+
+    server: str
+    """Name of the PBS server."""
+    version: str
+    """Version of PBS."""
+    taken: int
+    """When the snapshot was taken, epoch seconds."""
+    scheduler: str
+    """The scheduler in a few words."""
+    order: str
+    """Order of the queue."""
+    formula: str
+    """Expression of the order formula; empty: none."""
+    strict_ordering: bool
+    """Whether the scheduler reserves processors for the first jobs that do not fit."""
+    depth: int
+    """Number of jobs that get a reservation."""
+    processors: int
+    """Processors of all vnodes."""
+    vnodes: int
+    """Number of vnodes."""
+    walltimes: dict[str, int]
+    """Walltime of jobs that request none, in seconds by queue; * for other queues."""
+    remarks: tuple[str, ...]
+    """What of the scheduler is not simulated, or approximated."""
+
+
+COLUMNS = tuple(field.name for field in fields(SiteDocument) if field.name not in ("walltimes", "remarks"))
+"""Columns of CSV."""
+
+
+@click.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path), metavar="SNAPSHOT")
+@output_options
+def site(file: Path, output: Output) -> None:
+    """Print what report, tune and policy compare take from a snapshot with --site.
+
+    SNAPSHOT is a file of softwalltime snapshot, or snapshot.json of softwalltime collect: the scheduler's planning and
+    order, the machine's size, and the walltimes of jobs that request none.  The last lines say what is not simulated.
+
+    \b
+    Example:
+      softwalltime site queue.json
+    """
+    from softwalltime.forecast.site_scheduler import site_scheduler
+    from softwalltime.forecast.snapshot import load_snapshot
+
+    snapshot = load_snapshot(file)
+    read = site_scheduler(snapshot)
+    policy = read.policy
+    document = SiteDocument(
+        snapshot.server, snapshot.version, snapshot.taken, read.name, policy.order, policy.formula,
+        policy.strict_ordering, policy.depth, read.processors, len(snapshot.vnodes), dict(read.walltimes), read.remarks,
+    )  # fmt: skip
+    if output.form == "json":
+        output.document(document)
+        return
+    if output.form == "csv":
+        output.rows(COLUMNS, [{name: getattr(document, name) for name in COLUMNS}])
+        return
+    output.paragraph(f"{document.server or 'PBS'} {document.version}: {read.name}")
+    output.paragraph(f"machine: {plural(read.processors, 'processor')} of {plural(document.vnodes, 'vnode')}")
+    limits = ", ".join(f"{queue} {duration(seconds)}" for queue, seconds in read.walltimes.items())
+    output.paragraph(f"walltimes of jobs that request none: {limits or 'not given by any queue'}")
+    for remark in read.remarks:
+        output.paragraph(f"not simulated as it is: {remark}", "warning")
+
+
+@click.command()
+@click.argument("logs", nargs=-1, type=click.Path(path_type=Path), metavar="[LOG...]")
+@click.option(
+    "-o", "--output", "target", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    help="Write this compressed tar file, such as site.tar.gz.  Default: list only what it would hold.",
+)  # fmt: skip
+@click.option(
+    "--snapshot", "taken", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    help="A file of softwalltime snapshot, in place of asking PBS.",
+)  # fmt: skip
+@click.option(
+    "--first-day",
+    "since",
+    type=click.DateTime(["%Y-%m-%d"]),
+    metavar="DATE",
+    help="Only logs of this day and later, by their names.",
+)
+@click.option(
+    "--pseudonyms", "key", type=click.Path(dir_okay=False, path_type=Path), metavar="KEYFILE",
+    help="Replace the names of users, groups, accounts, projects, hosts and jobs, with the key in this file.  A "
+    "missing file is created.  Do not give it away.",
+)  # fmt: skip
+@click.option(
+    "--timeout", type=click.FloatRange(1), default=LOOK, show_default=True, metavar="SECONDS",
+    help="Seconds that PBS's commands may take together.",
+)  # fmt: skip
+def collect(
+    logs: tuple[Path, ...], target: Path | None, taken: Path | None, since: datetime | None, key: Path | None,
+    timeout: float,
+) -> int:  # fmt: skip
+    """Collect what a report needs in one file, to write the report on another host.
+
+    The file holds snapshot.json, with the scheduler's settings, queues and vnodes but no job, and the accounting logs:
+    those of the PBS server of this host unless LOGs are named.  What it holds is listed first.  Logs are copied as they
+    are; with --pseudonyms they are written anew and contain only what replay, report and simulate read.
+
+    \b
+    Example:
+      softwalltime collect
+      softwalltime collect --first-day 2026-01-01 --pseudonyms ~/site.key -o site.tar.gz
+      tar xf site.tar.gz && softwalltime report site/accounting --site site/snapshot.json
+    """
+    from softwalltime.accounting.files import log_day
+    from softwalltime.accounting.folders import find_logs
+    from softwalltime.cli.collecting import Archive, anonymous_logs, anonymous_snapshot, distinct_names
+    from softwalltime.cli.live import look
+    from softwalltime.deployment.pbs import find
+    from softwalltime.forecast.snapshot import load_snapshot
+    from softwalltime.reports.pseudonyms import Pseudonyms, read_key
+
+    found = find_logs(logs or [find().home / "server_priv" / "accounting"])
+    first = "" if since is None else f"{since:%Y%m%d}"
+    # A file with another name may be of any day.
+    files = [path for path in found.files if (log_day(path.name) or first) >= first]
+    if not files:
+        raise UsageError(f"--first-day {since:%Y-%m-%d}: no log is of that day or later")
+    names: Pseudonyms | None = Pseudonyms(read_key(key)) if key is not None else None
+    snapshot = replace(look(timeout) if taken is None else load_snapshot(taken), jobs=())
+    if names is not None:
+        snapshot = anonymous_snapshot(snapshot)
+    archive = Archive(datetime.now(UTC))
+    archive.add("snapshot.json", snapshot.to_json().encode())
+    lines = list(snapshot.remarks)
+    contents: Mapping[str, bytes | Path] = distinct_names(files)
+    if names is not None:
+        contents, lines = anonymous_logs(files, names)
+    for line in lines:
+        click.echo(line, err=True)
+    for name, content in contents.items():
+        archive.add(f"accounting/{name}", content)
+    for name, size in archive.listed():
+        click.echo(f"{size:>13,}  {name}")
+    if target is None:
+        click.echo("nothing was written: -o FILE writes it", err=True)
+        return 0
+    archive.write(target)
+    click.echo(f"{target}: {plural(len(archive), 'file')}")
+    return 1 if found.broken else 0
