@@ -84,9 +84,9 @@ class QueueModel:
 
     def _with_one_reservation(self, least: int) -> "QueueModel":
         policy = self.policy
-        if len(self.jobs) < least or policy.backfill != "pbs" or not policy.strict_ordering or policy.depth == 1:
+        if len(self.jobs) < least or policy.backfill != "pbs" or not policy.strict_ordering or policy.depth is None:
             return self
-        return replace(self, policy=replace(policy, backfill="easy", depth=1))
+        return replace(self, policy=replace(policy, backfill="easy", depth=None))
 
     def run(self, runtimes: Sequence[int], until: Sequence[int] = ()) -> ScheduleOutcome:
         """Run the scheduler forward, with these runtimes in seconds, until all waiting jobs have started.
@@ -254,7 +254,7 @@ def _policy(scheduler: SchedulerSettings, formula: str, waiting: Sequence[LiveJo
     values = {(limit(job.submission), job.submission.ncpus, job.soft_walltime) for job in waiting}
     classes = {(walltime, ncpus) for walltime, ncpus, _ in values}
     one_value = policy.classes_by_value or len(values) == len(classes)
-    if policy.backfill == "pbs" and policy.depth == 1 and policy.strict_ordering and one_value:
+    if policy.backfill == "pbs" and policy.depth is None and policy.strict_ordering and one_value:
         # With one reservation and classes of jobs that have one value, EASY makes the same decisions, faster.
         return replace(policy, backfill="easy")
     return policy

@@ -71,7 +71,7 @@ def scheduler_policy(scheduler: SchedulerSettings, formula: str) -> Policy:
         order="formula" if formula else "fcfs",
         formula=formula,
         backfill="none" if strict and not depth else "pbs",
-        depth=max(depth, 1),
+        depth=depth if depth > 1 else None,
         strict_ordering=strict,
         classes_by_value="soft_walltime" in scheduler.resources,
     )
@@ -95,4 +95,4 @@ def _name(policy: Policy) -> str:
         order = {"fcfs": "order of arrival", "fairshare": "fair share"}.get(policy.order, f"by {policy.formula}")
     if not policy.strict_ordering:
         return f"{order}, not strict"
-    return f"{order}, strict, backfill_depth {0 if policy.backfill == 'none' else policy.depth}"
+    return f"{order}, strict, backfill_depth {0 if policy.backfill == 'none' else policy.depth or 1}"
