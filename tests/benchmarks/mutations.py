@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import NoneType
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -31,12 +32,22 @@ UNCHANGED = ("annotation", "returns", "decorator_list", "type_params", "keywords
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """A changed source: the line of the change, this line before and after it, and the text of the whole file."""
+    """A changed source.
 
-    line: int
+    ``lines``: the lines of the changed expression or statement; ``before`` and ``after``: these lines without
+    indentation; ``source``: the text of the whole file; ``in_function``: whether they run only when a function does.
+    """
+
+    lines: range
     before: str
     after: str
     source: str
+    in_function: bool
+
+    @property
+    def line(self) -> int:
+        """The first line of the change."""
+        return self.lines.start
 
 
 def mutations(source: str) -> Iterator[Mutation]:
@@ -45,13 +56,20 @@ def mutations(source: str) -> Iterator[Mutation]:
     Comparisons move their boundary or are negated, numbers become larger by 1, arithmetic and boolean operators are
     exchanged, conditions are negated, and statements and returned values are removed.
     """
-    lines = source.splitlines(keepends=True)
     starts = [0]
-    for line in lines:
+    for line in source.splitlines(keepends=True):
         # The columns of the syntax tree count bytes.
         starts.append(starts[-1] + len(line.encode()))
     data = source.encode()
-    for node, text in sorted(_changes(ast.parse(source)), key=lambda change: (change[0].lineno, change[0].col_offset)):
+    tree = ast.parse(source)
+    in_functions = {
+        id(node)
+        for function in ast.walk(tree)
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for statement in function.body
+        for node in ast.walk(statement)
+    }
+    for node, text in sorted(_changes(tree), key=lambda change: (change[0].lineno, change[0].col_offset)):
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
         begin = starts[node.lineno - 1] + node.col_offset
@@ -60,7 +78,8 @@ def mutations(source: str) -> Iterator[Mutation]:
         before = data[starts[node.lineno - 1] : starts[node.end_lineno]].decode()
         after = changed[len(data[: starts[node.lineno - 1]].decode()) :]
         after = after[: len(after) - len(data[starts[node.end_lineno] :].decode())]
-        yield Mutation(node.lineno, " ".join(before.split()), " ".join(after.split()), changed)
+        lines = range(node.lineno, node.end_lineno + 1)
+        yield Mutation(lines, " ".join(before.split()), " ".join(after.split()), changed, id(node) in in_functions)
 
 
 Change = tuple[ast.expr | ast.stmt, str]
@@ -124,7 +143,9 @@ def _assignment(node: ast.Assign) -> Iterator[Change]:
 
 
 def _return(node: ast.Return) -> Iterator[Change]:
-    if node.value is not None and not (isinstance(node.value, ast.Constant) and node.value.value is None):
+    # Other constants are changed themselves.
+    value = node.value
+    if value is not None and not (isinstance(value, ast.Constant) and isinstance(value.value, (int, float, NoneType))):
         yield node, "return None"
 
 
