@@ -50,11 +50,20 @@ def test_an_account_may_contain_quotes_blanks_semicolons_and_equal_signs() -> No
         ("group=domain users", "domain users"),
         ("Resource_List.a.b=two.dots", "two.dots"),
         ("exec_vnode=(n1:ncpus=2+n2:ncpus=2)", "(n1:ncpus=2+n2:ncpus=2)"),
+        ('project=""', ""),
+        ('account=" queue=x"', " queue=x"),
+        ("account='a b'", "'a b'"),
+        ('Resource_List.note="a" b"', '"a" b"'),
     ],
 )
 def test_a_value_is_read_as_before_quoting(written: str, value: str) -> None:
     fields = attributes(f"user=bob {written} queue=q end=5")
     assert fields == {"user": "bob", written.partition("=")[0]: value, "queue": "q", "end": "5"}
+
+
+def test_a_quote_that_closes_nothing_leaves_the_next_value_its_quotes() -> None:
+    fields = attributes("""Resource_List.a='x Resource_List.b="y z" end=5""")
+    assert fields == {"Resource_List.a": "'x", "Resource_List.b": "y z", "end": "5"}
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib.util import cache_from_source
 from pathlib import Path
@@ -30,11 +30,14 @@ from typing import Any
 
 from softwalltime.store.embedded.server import embedded_postgres
 from softwalltime.text_table import table
+from tests.benchmarks import mutation_server
 from tests.benchmarks.mutation_reasons import REASONS
 from tests.benchmarks.mutation_server import CODE_OF_HOOKS
 from tests.benchmarks.mutations import Mutation, mutations
 from tests.samples import ROOT
 
+Run = Callable[..., tuple[int, list[Any]]]
+"""Runs tests (their ids with the seconds that each takes; none: all); returns pytest's exit status and their lines."""
 COPIED = ("daemon", "deploy", "hooks", "migrations", "sql", "tests", "pyproject.toml", "README.md", "CONTRIBUTING.md")
 MAX_SURVIVING_SHARE = 0.05
 
@@ -83,50 +86,21 @@ class Checkout:
     def __init__(self, folder: Path, dsn: str) -> None:
         self.folder = folder
         self._dsn = dsn
-        self._output = folder / "output.json"
         for name in COPIED:
             if (ROOT / name).is_dir():
                 shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
             else:
                 shutil.copy(ROOT / name, folder / name)
 
-    @contextmanager
-    def server(self, group: Group, preload: list[str] | None = None) -> Iterator[Callable[..., tuple[int, list[Any]]]]:
-        """Start a process; yield a function that returns the status of chosen tests and what they wrote."""
-        environment = {"PYTHONPATH": str(self.folder / "daemon"), "SOFTWALLTIME_TEST_DSN": self._dsn}
+    def server(self, group: Group, preload: list[str] | None = None) -> AbstractContextManager[Run]:
+        """Start a process that runs tests of a group; without ``preload``, to find out which there are."""
         files = _files(group, self.folder)
-        start = {
-            "collected": not group.imported and preload is not None,
-            "preload": preload or [],
-            "traced": {str(self.folder / file): file for file in files}
-            | ({} if group.imported else {CODE_OF_HOOKS: files[0]}),
-            "options": ["-x", f"--basetemp={self.folder / 't'}"],
-            "paths": group.tests,
-        }
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.benchmarks.mutation_server"],
-            cwd=self.folder,
-            env=os.environ | environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        assert process.stdin is not None
-        assert process.stdout is not None
-        with process, process.stdin as requests, process.stdout as answers:
-            requests.write(json.dumps(start) + "\n")
-
-            def run(tests: Mapping[str, float], *, trace: bool = False) -> tuple[int, list[Any]]:
-                request = {"tests": tests, "trace": trace, "output": str(self._output)}
-                requests.write(json.dumps(request) + "\n")
-                requests.flush()
-                status = json.loads(answers.readline())
-                # The last lines may be a traceback of a test that was stopped.
-                lines = self._output.read_text(encoding="utf-8").splitlines()
-                return status, [json.loads(line) for line in lines if line.startswith("{")]
-
-            yield run
+        traced = {str(self.folder / file): file for file in files}
+        if not group.imported:
+            traced[CODE_OF_HOOKS] = files[0]
+        collected = not group.imported and preload is not None
+        start = {"collected": collected, "preload": preload or [], "traced": traced, "paths": group.tests}
+        return serving(self.folder, start, {"SOFTWALLTIME_TEST_DSN": self._dsn})
 
     @contextmanager
     def changed(self, mutant: Mutant) -> Iterator[None]:
@@ -142,6 +116,35 @@ class Checkout:
         finally:
             file.write_bytes(original)
             compiled.unlink(missing_ok=True)
+
+
+@contextmanager
+def serving(folder: Path, start: Mapping[str, object], environment: Mapping[str, str]) -> Iterator[Run]:
+    """Start a process that runs tests in a folder (see mutation_server.py); yield a function to run some."""
+    output = folder / "output.json"
+    server = subprocess.Popen(
+        [sys.executable, mutation_server.__file__],
+        cwd=folder,
+        env={**os.environ, **environment, "PYTHONPATH": f"{folder / 'daemon'}:{folder}"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert server.stdin is not None
+    assert server.stdout is not None
+    with server, server.stdin as requests, server.stdout as answers:
+        requests.write(json.dumps({**start, "options": ["-x", f"--basetemp={folder / 't'}"]}) + "\n")
+
+        def run(tests: Mapping[str, float], *, trace: bool = False) -> tuple[int, list[Any]]:
+            requests.write(json.dumps({"tests": tests, "trace": trace, "output": str(output)}) + "\n")
+            requests.flush()
+            status = json.loads(answers.readline())
+            # The last lines may be a traceback of a test that was stopped.
+            lines = output.read_text(encoding="utf-8").splitlines()
+            return status, [json.loads(line) for line in lines if line.startswith("{")]
+
+        yield run
 
 
 @dataclass(slots=True)
@@ -204,7 +207,7 @@ def _measure(group: Group, checkouts: list[Checkout]) -> tuple[int, list[Mutant]
     drawn = _sample(known)
     survivors = []
     with ExitStack() as stack:
-        servers: queue.SimpleQueue[tuple[Checkout, Any]] = queue.SimpleQueue()
+        servers: queue.SimpleQueue[tuple[Checkout, Run]] = queue.SimpleQueue()
         for checkout in checkouts:
             servers.put((checkout, stack.enter_context(checkout.server(group, coverage.modules))))
 
@@ -222,6 +225,7 @@ def _measure(group: Group, checkouts: list[Checkout]) -> tuple[int, list[Mutant]
                 servers.put((checkout, run))
 
         pool = stack.enter_context(ThreadPoolExecutor(len(checkouts)))
+        stack.callback(pool.shutdown, cancel_futures=True)
         for mutant, survived in zip(drawn, pool.map(survives, drawn), strict=True):
             if survived:
                 survivors.append(mutant)

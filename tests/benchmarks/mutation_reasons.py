@@ -1,3 +1,22 @@
 """The mutations that no test can notice, and why: by file, line before the change, and line after it."""
 
-REASONS: dict[tuple[str, str, str], str] = {}
+FIELDS = "daemon/softwalltime/accounting/fields.py"
+LIKE_JOBS = "daemon/softwalltime/predictors/like_jobs.py"
+PREDICT = "def predict(self, submission: Submission, now: int, elapsed: int = {}) -> Prediction | ColdStart:"
+FAST_PATH = "it chooses between a fast path and the general one, which gives the same values"
+UNUSED_ELAPSED = "the predictor does not use the parameter, which the base class declares"
+
+REASONS: dict[tuple[str, str, str], str] = {
+    (FIELDS, "next_double: int = 0", "next_double: int = 1"): "a value begins after its name, at position 2 or later",
+    (LIKE_JOBS, "if not by_end or by_end[-1][0] <= end:", "if not by_end or (by_end[-1][0] < end):"): FAST_PATH,
+    (LIKE_JOBS, "if by_end[0][0] < oldest:", "if (by_end[0][0] <= oldest):"): FAST_PATH,
+    (
+        LIKE_JOBS,
+        "return like.sorted if like.by_end[0][0] >= oldest else like.since(oldest)",
+        "return like.sorted if (like.by_end[0][0] > oldest) else like.since(oldest)",
+    ): FAST_PATH,
+    **{
+        (f"daemon/softwalltime/predictors/{name}.py", PREDICT.format(0), PREDICT.format(1)): UNUSED_ELAPSED
+        for name in ("last2", "usage")
+    },
+}

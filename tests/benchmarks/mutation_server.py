@@ -1,7 +1,7 @@
 """Run chosen tests of a checkout many times, each time in a fork of one process that has imported what it can.
 
-``python -m tests.benchmarks.mutation_server`` in the checkout reads requests from its standard input and writes the
-answers to its standard output, as lines of JSON.  The first line is a request too: it says how to start.
+This program reads requests from its standard input and writes the answers to its standard output, as lines of JSON.
+The first line says how to start.
 
 To mutate a module, a child must import it anew: the process forks before it imports ``softwalltime``.  To mutate a
 file that the tests read, such as the hook, it forks when the tests have been collected, which is several times as fast.
@@ -25,7 +25,7 @@ import hypothesis
 import pytest
 
 OWN_PACKAGES = ("softwalltime", "tests")
-MARGIN_S = 5.0
+MARGIN_S = float(os.environ.get("SOFTWALLTIME_TEST_MARGIN", 5))
 """Seconds that any test may take; a test that took longer without a mutation may take five times as long."""
 CODE_OF_HOOKS = "<embedded code object>"
 """The name of the file in the code of a hook, as PBS and its emulation compile it."""
@@ -151,7 +151,7 @@ def main() -> None:
 
 
 def _requests() -> Iterator[dict[str, Any]]:
-    return map(json.loads, sys.stdin)
+    return map(json.loads, REQUESTS)
 
 
 def _answer(status: int) -> None:
@@ -164,7 +164,6 @@ def _fork() -> int | None:
     if child == 0:
         os.setsid()
         os.close(ANSWERS)
-        os.dup2(os.open(os.devnull, os.O_RDWR), 0)
         return None
     _, result = os.waitpid(child, 0)
     # What the tests have started.
@@ -187,9 +186,10 @@ def _run(start: dict[str, Any], request: dict[str, Any] | None) -> None:
 
 
 if __name__ == "__main__":
-    # Tests and what they print know nothing of it.
-    ANSWERS = os.dup(1)
+    # Tests read and print nothing of it.
+    REQUESTS, ANSWERS = os.fdopen(os.dup(0)), os.dup(1)
     nowhere = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nowhere, 0)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
     main()

@@ -37,6 +37,7 @@ _DOUBLE, _SINGLE = (
     for quote in "\"'"
 )
 """The closing quotes, by key; empty for other keys."""
+_DOUBLE_QUOTE = re.compile('"')
 _ALWAYS_QUOTED = frozenset({"gridname", "account", "project", "accounting_id", "resvname"})
 _FIRST_WINS = frozenset({"user", "group"})
 
@@ -54,8 +55,8 @@ class _Quotes:
     next_double: int = 0
     """Position of the next double quote, if the search has not passed it."""
 
-    def closing(self, begin: int, key: str) -> int:
-        """Return the position of the quote that closes the value after the one at ``begin``; -1 if there is none."""
+    def closing(self, begin: int, key: str) -> int | None:
+        """Return the position of the quote that closes the value after the one at ``begin``, if there is one."""
         double = self.message[begin] == '"'
         patterns = _DOUBLE if double else _SINGLE
         ending = patterns.get(key, patterns[""])
@@ -63,19 +64,19 @@ class _Quotes:
             return self._search(ending, begin + 1)
         # Between double quotes there is no double quote, and between single quotes there is one.
         if self.next_double <= begin:
-            found = self.message.find('"', begin + 1)
-            self.next_double = len(self.message) if found < 0 else found
+            match = _DOUBLE_QUOTE.search(self.message, begin + 1)
+            self.next_double = len(self.message) if match is None else match.start()
         if double:
-            return self.next_double if ending.match(self.message, self.next_double) else -1
+            return self.next_double if ending.match(self.message, self.next_double) else None
         return self._search(ending, self.next_double)
 
-    def _search(self, ending: re.Pattern[str], begin: int) -> int:
+    def _search(self, ending: re.Pattern[str], begin: int) -> int | None:
         if ending in self.unclosed:
-            return -1
+            return None
         match = ending.search(self.message, begin)
         if match is None:
             self.unclosed.add(ending)
-            return -1
+            return None
         return match.start()
 
 
@@ -126,7 +127,7 @@ def _value(message: str, begin: int, key: str, quotes: _Quotes) -> tuple[int, st
     """Return the end of the value that begins at ``begin``, and the value without its quotes."""
     if message[begin : begin + 1] in ('"', "'"):
         closing = quotes.closing(begin, key)
-        if closing >= 0:
+        if closing is not None:
             inner = message[begin + 1 : closing]
             if key in _ALWAYS_QUOTED or " " in inner:
                 return closing + 1, inner
