@@ -32,8 +32,8 @@ from softwalltime.store.embedded.server import embedded_postgres
 from softwalltime.text_table import table
 from tests.benchmarks import mutation_server
 from tests.benchmarks.mutation_reasons import REASONS
-from tests.benchmarks.mutation_server import CODE_OF_HOOKS
-from tests.benchmarks.mutations import Mutation, mutations
+from tests.benchmarks.mutation_server import RECORD
+from tests.benchmarks.mutations import Mutation, mutations, recording
 from tests.samples import ROOT
 
 Run = Callable[..., tuple[int, list[Any]]]
@@ -63,7 +63,7 @@ GROUPS = {
         tuple(f"{PREDICTORS}/{name}.py" for name in ("last2", "last_jobs", "like_jobs", "percentile", "usage")),
         ("tests/predictors/test_published.py", "tests/predictors/test_like_jobs.py"),
     ),
-    "hook": Group(("hooks/softwalltime_hook.py",), ("tests/hooks", "tests/security"), imported=False),
+    "hook": Group(("hooks/softwalltime_hook.py",), ("tests/hooks", "tests/security/test_hook.py"), imported=False),
 }
 
 
@@ -94,22 +94,18 @@ class Checkout:
 
     def server(self, group: Group, preload: list[str] | None = None) -> AbstractContextManager[Run]:
         """Start a process that runs tests of a group; without ``preload``, to find out which there are."""
-        files = _files(group, self.folder)
-        traced = {str(self.folder / file): file for file in files}
-        if not group.imported:
-            traced[CODE_OF_HOOKS] = files[0]
         collected = not group.imported and preload is not None
-        start = {"collected": collected, "preload": preload or [], "traced": traced, "paths": group.tests}
+        start = {"collected": collected, "preload": preload or [], "paths": group.tests}
         return serving(self.folder, start, {"SOFTWALLTIME_TEST_DSN": self._dsn})
 
     @contextmanager
-    def changed(self, mutant: Mutant) -> Iterator[None]:
-        """Make a mutation."""
-        file = self.folder / mutant.file
+    def changed(self, name: str, source: str) -> Iterator[None]:
+        """Replace a file."""
+        file = self.folder / name
         original = file.read_bytes()
         compiled = Path(cache_from_source(str(file)))
         try:
-            file.write_text(mutant.mutation.source, encoding="utf-8")
+            file.write_text(source, encoding="utf-8")
             # A change within a second that keeps the size is no change for Python.
             compiled.unlink(missing_ok=True)
             yield
@@ -136,8 +132,8 @@ def serving(folder: Path, start: Mapping[str, object], environment: Mapping[str,
     with server, server.stdin as requests, server.stdout as answers:
         requests.write(json.dumps({**start, "options": ["-x", f"--basetemp={folder / 't'}"]}) + "\n")
 
-        def run(tests: Mapping[str, float], *, trace: bool = False) -> tuple[int, list[Any]]:
-            requests.write(json.dumps({"tests": tests, "trace": trace, "output": str(output)}) + "\n")
+        def run(tests: Mapping[str, float], *, record: bool = False) -> tuple[int, list[Any]]:
+            requests.write(json.dumps({"tests": tests, "record": record, "output": str(output)}) + "\n")
             requests.flush()
             status = json.loads(answers.readline())
             # The last lines may be a traceback of a test that was stopped.
@@ -149,8 +145,12 @@ def serving(folder: Path, start: Mapping[str, object], environment: Mapping[str,
 
 @dataclass(slots=True)
 class Coverage:
-    """The tests of a group: how long each takes, and which lines it runs."""
+    """The tests of a group: how long each takes, and which lines it runs.
 
+    A line that runs at import may matter to every test, in a file that tests execute to those that run another line.
+    """
+
+    imported: bool
     seconds: dict[str, float] = field(default_factory=dict)
     of_line: defaultdict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
     at_import: set[tuple[str, int]] = field(default_factory=set)
@@ -161,10 +161,10 @@ class Coverage:
 
     def tests(self, mutant: Mutant) -> dict[str, float]:
         """Return the tests that may notice a mutation, those first that notice many in little time."""
-        places = [(mutant.file, line) for line in mutant.mutation.lines]
-        tests = set[str]().union(*(self.of_line.get(place, ()) for place in places))
-        if not tests or not mutant.mutation.in_function or not self.at_import.isdisjoint(places):
-            tests = set(self.seconds)
+        place = mutant.file, mutant.mutation.statement
+        tests = self.of_line.get(place) if place not in self.at_import else None
+        if not tests:
+            tests = set(self.seconds) if self.imported else set().union(*self.of_line.values())
 
         def rank(test: str) -> tuple[bool, float]:
             return test in self.using_store, (self.seconds[test] + 0.001) / (1 + self.killed[test])
@@ -214,7 +214,7 @@ def _measure(group: Group, checkouts: list[Checkout]) -> tuple[int, list[Mutant]
         def survives(mutant: Mutant) -> bool:
             checkout, run = servers.get()
             try:
-                with checkout.changed(mutant):
+                with checkout.changed(mutant.file, mutant.mutation.source):
                     status, lines = run(coverage.tests(mutant))
                 if status == 0:
                     return True
@@ -236,7 +236,7 @@ def _measure(group: Group, checkouts: list[Checkout]) -> tuple[int, list[Mutant]
 
 
 def _coverage(group: Group, checkout: Checkout) -> Coverage:
-    coverage = Coverage()
+    coverage = Coverage(group.imported)
     with checkout.server(group) as run:
         status, lines = run({})
         if status:
@@ -248,13 +248,16 @@ def _coverage(group: Group, checkout: Checkout) -> Coverage:
                 if line["store"]:
                     coverage.using_store.add(test)
             coverage.modules.extend(line.get("modules", ()))
-        # Tests may fail, because they are several times as slow.
-        for line in run({}, trace=True)[1]:
-            if test := line.get("test"):
-                for place in map(tuple, line["lines"]):
-                    coverage.of_line[place].add(test)
-            elif "test" in line:
-                coverage.at_import.update(map(tuple, line["lines"]))
+        for file in _files(group, checkout.folder):
+            source = (checkout.folder / file).read_text(encoding="utf-8")
+            with checkout.changed(file, recording(source, RECORD)):
+                lines = run({}, record=True)[1]
+            for line in lines:
+                for place in ((file, number) for number in line.get("lines", ())):
+                    if line["test"]:
+                        coverage.of_line[place].add(line["test"])
+                    else:
+                        coverage.at_import.add(place)
     return coverage
 
 

@@ -8,6 +8,11 @@ UNUSED_ELAPSED = "the predictor does not use the parameter, which the base class
 
 REASONS: dict[tuple[str, str, str], str] = {
     (FIELDS, "next_double: int = 0", "next_double: int = 1"): "a value begins after its name, at position 2 or later",
+    (
+        FIELDS,
+        'pairs = [pair.split("=", 1) for pair in message.split(" ")]',
+        'pairs = [pair.split("=", 2) for pair in message.split(" ")]',
+    ): FAST_PATH,
     (LIKE_JOBS, "if not by_end or by_end[-1][0] <= end:", "if not by_end or (by_end[-1][0] < end):"): FAST_PATH,
     (LIKE_JOBS, "if by_end[0][0] < oldest:", "if (by_end[0][0] <= oldest):"): FAST_PATH,
     (

@@ -7,6 +7,7 @@ To mutate a module, a child must import it anew: the process forks before it imp
 file that the tests read, such as the hook, it forks when the tests have been collected, which is several times as fast.
 """
 
+import builtins
 import contextlib
 import faulthandler
 import importlib
@@ -14,11 +15,9 @@ import json
 import os
 import signal
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter
-from types import FrameType
 from typing import Any, TextIO
 
 import hypothesis
@@ -27,24 +26,22 @@ import pytest
 OWN_PACKAGES = ("softwalltime", "tests")
 MARGIN_S = float(os.environ.get("SOFTWALLTIME_TEST_MARGIN", 5))
 """Seconds that any test may take; a test that took longer without a mutation may take five times as long."""
-CODE_OF_HOOKS = "<embedded code object>"
-"""The name of the file in the code of a hook, as PBS and its emulation compile it."""
+RECORD = "record_line_for_mutations"
+"""The name of the builtin function that records a line."""
 
 
 class Plugin:
     """Run the tests of a request in its order, and write what happened.
 
     A request has ``tests``: ids of the tests to run, in this order, with the seconds that each took (none: all);
-    ``trace``: whether to record the lines that each test runs; ``output``: the file for JSON lines, one at the start of
-    each test, one at its end.
+    ``record``: whether to record the lines for which :data:`RECORD` is called; ``output``: the file for JSON lines, one
+    at the start of each test, one at its end.
 
-    :param traced: by the path of a file in its code, the file whose lines are recorded.
     :param request: the request; ``None`` to fork for each request as soon as the tests are collected.
     """
 
-    def __init__(self, traced: dict[str, str], request: dict[str, Any] | None) -> None:
-        self._files = traced
-        self._lines: set[tuple[str, int]] = set()
+    def __init__(self, request: dict[str, Any] | None) -> None:
+        self._lines: set[int] = set()
         self._seconds: dict[str, float] = {}
         self._output: TextIO | None = None
         self.collected = request is None
@@ -55,9 +52,8 @@ class Plugin:
     def _begin(self, request: dict[str, Any]) -> None:
         self._seconds = request["tests"]
         self._output = Path(request["output"]).open("w")  # noqa: SIM115 - open until the process ends
-        if request["trace"]:
-            threading.settrace(self._traced)
-            sys.settrace(self._traced)
+        if request["record"]:
+            setattr(builtins, RECORD, self._lines.add)
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self) -> None:
@@ -109,19 +105,7 @@ class Plugin:
         if self.in_child:
             self._write(modules=sorted(sys.modules))
 
-    def _traced(self, frame: FrameType, _event: str, _argument: object) -> Any:
-        file = self._files.get(frame.f_code.co_filename)
-        if file is None:
-            return None
-        add = self._lines.add
-
-        def line(frame: FrameType, _event: str, _argument: object) -> Any:
-            add((file, frame.f_lineno))
-            return line
-
-        return line
-
-    def _taken(self) -> list[tuple[str, int]]:
+    def _taken(self) -> list[int]:
         lines = sorted(self._lines)
         self._lines.clear()
         return lines
@@ -174,7 +158,7 @@ def _fork() -> int | None:
 
 def _run(start: dict[str, Any], request: dict[str, Any] | None) -> None:
     """Run pytest; a child ends with its exit status."""
-    plugin = Plugin(start["traced"], request)
+    plugin = Plugin(request)
     options = ["-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:faulthandler"]
     options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
     try:

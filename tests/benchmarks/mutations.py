@@ -34,20 +34,15 @@ UNCHANGED = ("annotation", "returns", "decorator_list", "type_params", "keywords
 class Mutation:
     """A changed source.
 
-    ``lines``: the lines of the changed expression or statement; ``before`` and ``after``: these lines without
-    indentation; ``source``: the text of the whole file; ``in_function``: whether they run only when a function does.
+    ``line``: the first line of the change; ``before`` and ``after``: its lines without indentation; ``source``: the
+    text of the whole file; ``statement``: the first line of the statement, 0 if it runs at import.
     """
 
-    lines: range
+    line: int
     before: str
     after: str
     source: str
-    in_function: bool
-
-    @property
-    def line(self) -> int:
-        """The first line of the change."""
-        return self.lines.start
+    statement: int
 
 
 def mutations(source: str) -> Iterator[Mutation]:
@@ -62,12 +57,9 @@ def mutations(source: str) -> Iterator[Mutation]:
         starts.append(starts[-1] + len(line.encode()))
     data = source.encode()
     tree = ast.parse(source)
-    in_functions = {
-        id(node)
-        for function in ast.walk(tree)
-        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
-        for statement in function.body
-        for node in ast.walk(statement)
+    # The innermost statements come last.
+    statements = {
+        id(node): statement.lineno for block in _blocks(tree) for statement in block for node in ast.walk(statement)
     }
     for node, text in sorted(_changes(tree), key=lambda change: (change[0].lineno, change[0].col_offset)):
         assert node.end_lineno is not None
@@ -78,8 +70,39 @@ def mutations(source: str) -> Iterator[Mutation]:
         before = data[starts[node.lineno - 1] : starts[node.end_lineno]].decode()
         after = changed[len(data[: starts[node.lineno - 1]].decode()) :]
         after = after[: len(after) - len(data[starts[node.end_lineno] :].decode())]
-        lines = range(node.lineno, node.end_lineno + 1)
-        yield Mutation(lines, " ".join(before.split()), " ".join(after.split()), changed, id(node) in in_functions)
+        yield Mutation(
+            node.lineno, " ".join(before.split()), " ".join(after.split()), changed, statements.get(id(node), 0)
+        )
+
+
+def recording(source: str, name: str) -> str:
+    """Return a source that calls a builtin function with the line of each statement that runs in a function.
+
+    :param name: the name of the function.
+    """
+    tree = ast.parse(source)
+    for block in _blocks(tree):
+        is_docstring = isinstance(block[0], ast.Expr) and isinstance(block[0].value, ast.Constant)
+        block[:] = [
+            part
+            for place, statement in enumerate(block)
+            for part in ([] if is_docstring and not place else ast.parse(f"{name}({statement.lineno})").body)
+            + [statement]
+        ]
+    return ast.unparse(tree)
+
+
+def _blocks(tree: ast.Module) -> list[list[ast.stmt]]:
+    """Return the lists of statements in functions, outer ones first."""
+    blocks = {
+        id(block): block
+        for function in ast.walk(tree)
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for owner in ast.walk(function)
+        for name in ("body", "orelse", "finalbody")
+        if isinstance(block := getattr(owner, name, None), list) and block
+    }
+    return list(blocks.values())
 
 
 Change = tuple[ast.expr | ast.stmt, str]

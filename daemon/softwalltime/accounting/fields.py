@@ -86,7 +86,8 @@ def attributes(message: str) -> dict[str, str]:
     >>> attributes('user=bob account="chem; 2026 "x=1"" project=p')
     {'user': 'bob', 'account': 'chem; 2026 "x=1"', 'project': 'p'}
     """
-    if '"' not in message and "'" not in message:
+    # Between single quotes there is a double quote.
+    if '"' not in message:
         pairs = [pair.split("=", 1) for pair in message.split(" ")]
         try:
             fields: dict[str, str] = dict(pairs)
