@@ -17,7 +17,7 @@ after the user's texts.  Only user and group come before them: there the first o
 import re
 from dataclasses import dataclass, field
 
-_KEY = re.compile(r"[A-Za-z_][\w.\-]*=")
+_KEY = re.compile(r" *([A-Za-z_][\w.\-]*)=")
 # Matches only at the first of several blanks: with a match at each, a line of a million blanks would take hours.
 _NEXT_KEY = re.compile(r"(?<! ) +(?=[A-Za-z_][\w.\-]*=)")
 # Any dotted name (Resource_List.x, resources_used.x) and the plain ones that PBS or TORQUE writes after a text.
@@ -103,25 +103,20 @@ def _scan(message: str) -> dict[str, str]:
     """Parse the message field by field."""
     found: dict[str, str] = {}
     quotes = _Quotes(message)
-    position, length = 0, len(message)
-    while position < length:
+    position = 0
+    while True:
         match = _KEY.match(message, position)
         if match is None:
-            # Not a field: continue at the next one.  This happens only at the start of a message.
+            # Not a field: continue at the next one.  This happens only at the start and at the end of a message.
             following = _NEXT_KEY.search(message, position)
             if following is None:
-                break
+                return found
             position = following.end()
             continue
-        key = match.group()[:-1]
-        begin = match.end()
-        end, value = _value(message, begin, key, quotes)
+        key = match.group(1)
+        position, value = _value(message, match.end(), key, quotes)
         if key not in _FIRST_WINS or key not in found:
             found[key] = value
-        position = end
-        while position < length and message[position] == " ":
-            position += 1
-    return found
 
 
 def _value(message: str, begin: int, key: str, quotes: _Quotes) -> tuple[int, str]:
