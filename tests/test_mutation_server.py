@@ -21,6 +21,9 @@ def read():
     exec(compile(Path("counted.py").read_text(), str(Path("counted.py").resolve()), "exec"), names)
     return names["half"]
 
+def test_source():
+    assert "record" not in Path("counted.py").read_text()
+
 def test_even():
     assert {half}(4) == 2
 
@@ -57,9 +60,9 @@ def test_each_run_sees_the_source_as_it_is_and_ends(tmp_path: Path, collected: b
 
         source.write_text(recording(SOURCE, RECORD))
         status, lines = run({}, record=True)
-        assert status == 0
+        assert status == 1, "and yet all tests run"
         assert {line["test"]: line["lines"] for line in lines if "test" in line} == {
-            "": [], even: [2, 4, 5], odd: [2, 3, 4, 5],
+            "": [], "test_counted.py::test_source": [], even: [2, 4, 5], odd: [2, 3, 4, 5],
         }  # fmt: skip
         assert begun(0) == [odd, even]
         assert begun(1, change=("// 2\n", "// 3\n")) == [odd]

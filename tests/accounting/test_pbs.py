@@ -51,6 +51,7 @@ def test_an_account_may_contain_quotes_blanks_semicolons_and_equal_signs() -> No
         ("Resource_List.a.b=two.dots", "two.dots"),
         ("exec_vnode=(n1:ncpus=2+n2:ncpus=2)", "(n1:ncpus=2+n2:ncpus=2)"),
         ('project=""', ""),
+        ('Resource_List.note="x"', '"x"'),
         ('account=" queue=x"', " queue=x"),
         ("account='a b'", "'a b'"),
         ('Resource_List.note="a" b"', '"a" b"'),

@@ -130,7 +130,7 @@ def serving(folder: Path, start: Mapping[str, object], environment: Mapping[str,
     assert server.stdin is not None
     assert server.stdout is not None
     with server, server.stdin as requests, server.stdout as answers:
-        requests.write(json.dumps({**start, "options": ["-x", f"--basetemp={folder / 't'}"]}) + "\n")
+        requests.write(json.dumps({**start, "options": [f"--basetemp={folder / 't'}"]}) + "\n")
 
         def run(tests: Mapping[str, float], *, record: bool = False) -> tuple[int, list[Any]]:
             requests.write(json.dumps({"tests": tests, "record": record, "output": str(output)}) + "\n")

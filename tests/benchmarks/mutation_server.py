@@ -43,6 +43,7 @@ class Plugin:
     def __init__(self, request: dict[str, Any] | None) -> None:
         self._lines: set[int] = set()
         self._seconds: dict[str, float] = {}
+        self._record = False
         self._output: TextIO | None = None
         self.collected = request is None
         self.in_child = not self.collected
@@ -52,7 +53,8 @@ class Plugin:
     def _begin(self, request: dict[str, Any]) -> None:
         self._seconds = request["tests"]
         self._output = Path(request["output"]).open("w")  # noqa: SIM115 - open until the process ends
-        if request["record"]:
+        self._record = request["record"]
+        if self._record:
             setattr(builtins, RECORD, self._lines.add)
 
     @pytest.hookimpl(trylast=True)
@@ -77,6 +79,8 @@ class Plugin:
                 _answer(status)
             else:
                 return True
+        # To record, all tests are to run, also after one that fails because the source is another one.
+        session.config.option.maxfail = 0 if self._record else 1
         # What ran at import.
         self._write(test="", lines=self._taken())
         if self._seconds:

@@ -107,7 +107,7 @@ def _scan(message: str) -> dict[str, str]:
     while True:
         match = _KEY.match(message, position)
         if match is None:
-            # Not a field: continue at the next one.  This happens only at the start and at the end of a message.
+            # Not a field: continue at the next one.  This happens at a closing quote, and at a message's begin and end.
             following = _NEXT_KEY.search(message, position)
             if following is None:
                 return found
@@ -120,14 +120,13 @@ def _scan(message: str) -> dict[str, str]:
 
 
 def _value(message: str, begin: int, key: str, quotes: _Quotes) -> tuple[int, str]:
-    """Return the end of the value that begins at ``begin``, and the value without its quotes."""
+    """Return where the value that begins at ``begin`` ends or its closing quote is, and the value without quotes."""
     if message[begin : begin + 1] in ('"', "'"):
         closing = quotes.closing(begin, key)
         if closing is not None:
             inner = message[begin + 1 : closing]
             if key in _ALWAYS_QUOTED or " " in inner:
-                return closing + 1, inner
-            return closing + 1, message[begin : closing + 1]
+                return closing, inner
     following = _NEXT_KEY.search(message, begin)
     end = len(message) if following is None else following.start()
     return end, message[begin:end]
