@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from softwalltime.accounting import pbs
 from softwalltime.accounting.fields import attributes
-from softwalltime.accounting.shapes import THRESHOLD
+from softwalltime.accounting.shapes import THRESHOLD, Shapes
 from softwalltime.accounting.writer import end_record
 from softwalltime.errors import RecordError
 from softwalltime.jobs import CompletedJob, job_of
@@ -86,6 +86,17 @@ def test_no_number_of_records_of_one_shape_makes_a_user_s_text_replace_the_user(
     assert [completed(message).submission.user for message in messages] == [
         f"alice{number}" for number in range(3 * THRESHOLD)
     ]
+
+
+def test_a_shape_that_occurs_often_is_read_by_one_match(monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes = Shapes(pbs._FIELDS)
+    monkeypatch.setattr(pbs, "_shapes", shapes)
+    message = "user=bob ctime=1 end=5"
+    for _ in range(THRESHOLD):
+        assert shapes.values(message) is None
+        assert completed(message).end == 5
+    assert shapes.values(message) is not None
+    assert completed(message).end == 5
 
 
 @pytest.mark.parametrize("quote", ["'", '"'])

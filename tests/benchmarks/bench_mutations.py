@@ -5,8 +5,9 @@ Each mutation (see mutations.py) is made in a copy of the checkout, in which the
 import.  A mutation whose tests pass has survived: a test is missing, or the change has no effect.  A test that takes
 5 s more than five times as long as without a mutation has failed.
 
-SOFTWALLTIME_BENCH_GROUPS names some of the groups, separated by commas.  SOFTWALLTIME_BENCH_MUTATIONS is a number of
-mutations of each group to draw at random (default: all), SOFTWALLTIME_BENCH_SEED the seed of the draw.
+Of the hook's mutations 250 are drawn at random, of the other groups all are made.  SOFTWALLTIME_BENCH_MUTATIONS is
+another number for each group (0: all), SOFTWALLTIME_BENCH_SEED the seed of the draw.  SOFTWALLTIME_BENCH_GROUPS names
+some of the groups, separated by commas.
 SOFTWALLTIME_BENCH_ONLY keeps the mutations of lines that contain a text.  SOFTWALLTIME_BENCH_PROCESSES is the number
 of processes (default 2, and no more than processors).
 """
@@ -40,6 +41,7 @@ Run = Callable[..., tuple[int, list[Any]]]
 """Runs tests (their ids with the seconds that each takes; none: all); returns pytest's exit status and their lines."""
 COPIED = ("daemon", "deploy", "hooks", "migrations", "sql", "tests", "pyproject.toml", "README.md", "CONTRIBUTING.md")
 MAX_SURVIVING_SHARE = 0.05
+SEED = int(os.environ.get("SOFTWALLTIME_BENCH_SEED", 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ class Group:
     tests: tuple[str, ...]
     imported: bool = True
     """Whether the sources are modules; if not, tests read them as files."""
+    sample: int = 0
+    """Number of mutations to draw; 0: all."""
 
 
 PREDICTORS = "daemon/softwalltime/predictors"
@@ -63,7 +67,9 @@ GROUPS = {
         tuple(f"{PREDICTORS}/{name}.py" for name in ("last2", "last_jobs", "like_jobs", "percentile", "usage")),
         ("tests/predictors/test_published.py", "tests/predictors/test_like_jobs.py"),
     ),
-    "hook": Group(("hooks/softwalltime_hook.py",), ("tests/hooks", "tests/security/test_hook.py"), imported=False),
+    "hook": Group(
+        ("hooks/softwalltime_hook.py",), ("tests/hooks", "tests/security/test_hook.py"), imported=False, sample=250
+    ),
 }
 
 
@@ -204,7 +210,9 @@ def _measure(group: Group, checkouts: list[Checkout]) -> tuple[int, list[Mutant]
     """Return the number of mutations of a group, those that were run, and the survivors, which are printed."""
     coverage = _coverage(group, checkouts[0])
     known = _mutants(group, checkouts[0].folder)
-    drawn = _sample(known)
+    drawn = _sample(known, group.sample)
+    if len(drawn) < len(known):
+        print(f"{len(drawn):,} of {len(known):,} mutations, drawn with seed {SEED}:", flush=True)
     survivors = []
     with ExitStack() as stack:
         servers: queue.SimpleQueue[tuple[Checkout, Run]] = queue.SimpleQueue()
@@ -275,10 +283,9 @@ def _mutants(group: Group, folder: Path) -> list[Mutant]:
     ]
 
 
-def _sample(mutants: list[Mutant]) -> list[Mutant]:
-    count = int(os.environ.get("SOFTWALLTIME_BENCH_MUTATIONS", "0"))
+def _sample(mutants: list[Mutant], default: int) -> list[Mutant]:
+    count = int(os.environ.get("SOFTWALLTIME_BENCH_MUTATIONS", default))
     if not count or count >= len(mutants):
         return mutants
-    draw = random.Random(int(os.environ.get("SOFTWALLTIME_BENCH_SEED", "1")))
-    places = sorted(draw.sample(range(len(mutants)), count))
+    places = sorted(random.Random(SEED).sample(range(len(mutants)), count))
     return [mutants[place] for place in places]

@@ -1,6 +1,7 @@
 """The mutations that no test can notice, and why: by file, line before the change, and line after it."""
 
 FIELDS = "daemon/softwalltime/accounting/fields.py"
+PBS = "daemon/softwalltime/accounting/pbs.py"
 LIKE_JOBS = "daemon/softwalltime/predictors/like_jobs.py"
 PREDICT = "def predict(self, submission: Submission, now: int, elapsed: int = {}) -> Prediction | ColdStart:"
 FAST_PATH = "it chooses between a fast path and the general one, which gives the same values"
@@ -8,6 +9,7 @@ UNUSED_ELAPSED = "the predictor does not use the parameter, which the base class
 
 REASONS: dict[tuple[str, str, str], str] = {
     (FIELDS, "next_double: int = 0", "next_double: int = 1"): "a value begins after its name, at position 2 or later",
+    (PBS, "_MAX_DAYS = 10_000", "_MAX_DAYS = 10001"): "the size of a cache",
     (
         FIELDS,
         'pairs = [pair.split("=", 1) for pair in message.split(" ")]',
