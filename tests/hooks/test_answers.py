@@ -4,6 +4,7 @@ import base64
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -123,6 +124,16 @@ def test_an_invalid_answer_sets_nothing(kind: str, run: Run, peer: Peer, site: S
 def test_unknown_fields_of_an_answer_are_ignored(run: Run, peer: Peer, site: Site) -> None:
     peer.behave(raw='{"v": 1, "action": "set", "soft_walltime": 600, "basis": "b", "new": {"x": [1]}}\n{"more"')
     assert run(postqueued(submission(), site=site)).soft_walltime == 600
+
+
+@pytest.mark.parametrize(("letter", "length"), [("x", 512), ("é", 512), ("😀", 64)])
+def test_if_all_texts_are_long_each_is_as_long_as_the_line_allows(letter: str, length: int, hook: ModuleType) -> None:
+    job = dict.fromkeys(hook.TEXT_FIELDS, letter * 600) | dict.fromkeys(hook.NUMBER_FIELDS)
+    job |= dict.fromkeys(("select", "place"), letter * 100000)
+    line = hook.encode({"event": "queuejob", "now": 1, "job": job, "timeouts": 0, "previous_us": None})
+    assert len(line) <= LINE
+    texts = json.loads(line)["job"]
+    assert {len(texts[name]) for name in hook.TEXT_FIELDS if name not in ("select", "place")} == {length}
 
 
 @pytest.mark.parametrize("letter", ["x", "é", "😀", '"', "\x01"])
