@@ -218,6 +218,11 @@ def _measure(group: Group, checkouts: list[Checkout]) -> tuple[int, list[Mutant]
         servers: queue.SimpleQueue[tuple[Checkout, Run]] = queue.SimpleQueue()
         for checkout in checkouts:
             servers.put((checkout, stack.enter_context(checkout.server(group, coverage.modules))))
+        checkout, run = servers.get()
+        status, lines = run(coverage.seconds)
+        if status:
+            sys.exit(f"{_last(lines)} fails without a mutation, alone or after others: mend it first")
+        servers.put((checkout, run))
 
         def survives(mutant: Mutant) -> bool:
             checkout, run = servers.get()
@@ -226,8 +231,7 @@ def _measure(group: Group, checkouts: list[Checkout]) -> tuple[int, list[Mutant]
                     status, lines = run(coverage.tests(mutant))
                 if status == 0:
                     return True
-                last = [line["begin"] for line in lines if "begin" in line][-1:]
-                coverage.killed.update(last)
+                coverage.killed[_last(lines)] += 1
                 return False
             finally:
                 servers.put((checkout, run))
@@ -248,8 +252,7 @@ def _coverage(group: Group, checkout: Checkout) -> Coverage:
     with checkout.server(group) as run:
         status, lines = run({})
         if status:
-            test = next((line["begin"] for line in reversed(lines) if "begin" in line), "the collection")
-            sys.exit(f"{test} fails without a mutation: mend it first")
+            sys.exit(f"{_last(lines)} fails without a mutation: mend it first")
         for line in lines:
             if test := line.get("test"):
                 coverage.seconds[test] = line["seconds"]
@@ -267,6 +270,11 @@ def _coverage(group: Group, checkout: Checkout) -> Coverage:
                     else:
                         coverage.at_import.add(place)
     return coverage
+
+
+def _last(lines: list[Any]) -> str:
+    """Return the last test that began."""
+    return next((line["begin"] for line in reversed(lines) if "begin" in line), "the collection")
 
 
 def _files(group: Group, folder: Path) -> list[str]:

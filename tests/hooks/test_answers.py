@@ -2,6 +2,8 @@
 
 import base64
 import json
+import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from softwalltime.emulation.pbs.events import Site, postqueued
 from softwalltime.emulation.pbs.hook import HookScript
-from tests.hooks.conftest import PATIENT
+from tests.hooks.conftest import HUNG, PATIENT
 from tests.hooks.jobs import WALLTIME, Run, assert_harmless, events, submission
 from tests.hooks.peer import LINE, Peer
 
@@ -124,6 +126,26 @@ def test_an_invalid_answer_sets_nothing(kind: str, run: Run, peer: Peer, site: S
 def test_unknown_fields_of_an_answer_are_ignored(run: Run, peer: Peer, site: Site) -> None:
     peer.behave(raw='{"v": 1, "action": "set", "soft_walltime": 600, "basis": "b", "new": {"x": [1]}}\n{"more"')
     assert run(postqueued(submission(), site=site)).soft_walltime == 600
+
+
+def test_an_answer_may_come_in_parts(run: Run, peer: Peer, site: Site) -> None:
+    basis = " ".join(map(str, range(10_000)))
+    peer.behave(raw=json.dumps({"v": 1, "action": "set", "soft_walltime": 600, "basis": basis}) + "\n")
+    outcome = run(postqueued(submission(), site=site))
+    assert outcome.soft_walltime == 600
+    assert ": 0 1 2 3 4 5" in outcome.log[0][1]
+
+
+def test_a_request_that_exceeds_the_socket_s_buffer_is_sent_in_parts(hook: ModuleType, peer: Peer) -> None:
+    peer.behave(set=600)
+    deadline = time.monotonic() + HUNG
+    connection = hook.Connection(str(peer.socket), deadline)
+    connection.peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+    line = json.dumps({"event": "queuejob", "job": {"select": "x" * (LINE - 100)}}).encode() + b"\n"
+    received = connection.exchange(line, deadline)
+    connection.peer.close()
+    assert json.loads(received)["soft_walltime"] == 600
+    assert peer.asked() == [json.loads(line)]
 
 
 @pytest.mark.parametrize(("letter", "length"), [("x", 512), ("é", 512), ("😀", 64)])
