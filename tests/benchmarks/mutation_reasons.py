@@ -3,6 +3,7 @@
 FIELDS = "daemon/softwalltime/accounting/fields.py"
 PBS = "daemon/softwalltime/accounting/pbs.py"
 LIKE_JOBS = "daemon/softwalltime/predictors/like_jobs.py"
+HOOK = "hooks/softwalltime_hook.py"
 PREDICT = "def predict(self, submission: Submission, now: int, elapsed: int = {}) -> Prediction | ColdStart:"
 FAST_PATH = "it chooses between a fast path and the general one, which gives the same values"
 UNUSED_ELAPSED = "the predictor does not use the parameter, which the base class declares"
@@ -22,6 +23,12 @@ REASONS: dict[tuple[str, str, str], str] = {
         "return like.sorted if like.by_end[0][0] >= oldest else like.since(oldest)",
         "return like.sorted if (like.by_end[0][0] > oldest) else like.since(oldest)",
     ): FAST_PATH,
+    (HOOK, "connection.nonblocking = 1", "pass"): "a request always fits into the socket's buffer",
+    (
+        HOOK,
+        'raise TimedOutError("timed out") from error',
+        "pass",
+    ): "connecting to a Unix socket does not time out: if the backlog is full, it fails at once with BlockingIOError",
     **{
         (f"daemon/softwalltime/predictors/{name}.py", PREDICT.format(0), PREDICT.format(1)): UNUSED_ELAPSED
         for name in ("last2", "usage")
