@@ -11,7 +11,7 @@ from softwalltime.accounting.fields import attributes
 from softwalltime.accounting.shapes import THRESHOLD, Shapes
 from softwalltime.accounting.writer import end_record
 from softwalltime.errors import RecordError
-from softwalltime.jobs import CompletedJob, job_of
+from softwalltime.jobs import CompletedJob, Submission, job_of
 from tests.samples import completed_jobs
 
 HEADER = "user=bob group=staff jobname=x queue=q ctime=100 qtime=100 etime=100 start=110"
@@ -208,6 +208,12 @@ def test_an_error_names_field_and_value(message: str, field: str, value: str) ->
     assert (caught.value.field, caught.value.value) == (field, value)
 
 
+@pytest.mark.parametrize("job_id", ["", "7 .srv", " "])
+def test_a_job_needs_an_id_of_one_word(job_id: str) -> None:
+    with pytest.raises(RecordError, match="is not a job id"):
+        completed("user=bob ctime=1 end=2", job_id)
+
+
 def test_a_malformed_optional_field_is_left_out() -> None:
     left_out: Counter[str] = Counter()
     message = "user=bob ctime=1 end=9 qtime=soon Resource_List.mem=lots Resource_List.ncpus=4 Exit_status=99999999999"
@@ -215,6 +221,23 @@ def test_a_malformed_optional_field_is_left_out() -> None:
     assert left_out == Counter({"qtime": 1, "Resource_List.mem": 1, "Exit_status": 1})
     assert (job.submission.user, job.submission.ncpus, job.end) == ("bob", 4, 9)
     assert (job.qtime, job.submission.mem, job.exit_status) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("user=bob ctime=5 depend=afterok:6.srv@srv", Submission("7.srv", "bob", 5, None, depend="afterok:6.srv@srv")),
+        ("ctime=5 depend=afterok:6.srv@srv", Submission("7.srv", "", 5, None, depend="afterok:6.srv@srv")),
+        ("user=bob ctime=5", None),
+        ("user=bob depend=afterok:6.srv@srv", None),
+        ("user=bob ctime=soon depend=afterok:6.srv@srv", None),
+    ],
+)
+def test_the_dependencies_of_a_q_record_are_read_with_its_time_and_user(
+    message: str, expected: Submission | None
+) -> None:
+    assert pbs.depending(f"11/20/2026 10:16:10;Q;7.srv;{message}".encode()) == expected
+    assert pbs.depending(f"Q;7.srv;{message}".encode()) is None
 
 
 @pytest.mark.parametrize(

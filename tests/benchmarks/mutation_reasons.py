@@ -24,6 +24,10 @@ REASONS: dict[tuple[str, str, str], str] = {
         "return like.sorted if (like.by_end[0][0] > oldest) else like.since(oldest)",
     ): FAST_PATH,
     (HOOK, "connection.nonblocking = 1", "pass"): "a request always fits into the socket's buffer",
+    (HOOK, "wait_for(connection.socket, True, deadline)", "wait_for(connection.socket, False, deadline)"): (
+        "a request always fits into the socket's buffer"
+    ),
+    (HOOK, 'return ""', "return None"): "permission_problem: its callers ask only whether there is a text",
     (
         HOOK,
         'raise TimedOutError("timed out") from error',
