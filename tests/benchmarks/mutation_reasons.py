@@ -27,6 +27,12 @@ REASONS: dict[tuple[str, str, str], str] = {
     (HOOK, "wait_for(connection.socket, True, deadline)", "wait_for(connection.socket, False, deadline)"): (
         "a request always fits into the socket's buffer"
     ),
+    (HOOK, "return 0, False, 0.0", "return 0, False, 1.0"): "the seconds count only while the breaker is open",
+    (
+        HOOK,
+        "if not poll.poll(remaining(deadline) * 1000):",
+        "if not poll.poll(remaining(deadline) * 1001):",
+    ): "the longest wait becomes longer by a thousandth",
     (HOOK, 'return ""', "return None"): "permission_problem: its callers ask only whether there is a text",
     (
         HOOK,
