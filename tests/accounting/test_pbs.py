@@ -214,6 +214,15 @@ def test_a_job_needs_an_id_of_one_word(job_id: str) -> None:
         completed("user=bob ctime=1 end=2", job_id)
 
 
+@pytest.mark.parametrize(
+    ("fields", "counts"),
+    [("", (2, 4)), ("Resource_List.ncpus=8", (8, 4)), ("Resource_List.ngpus=1", (2, 1))],
+)
+def test_the_nodes_of_torque_give_the_count_that_is_missing(fields: str, counts: tuple[int, int]) -> None:
+    submission = completed(f"user=bob ctime=1 end=2 Resource_List.nodes=2:gpus=2 {fields}").submission
+    assert (submission.ncpus, submission.ngpus) == counts
+
+
 def test_a_malformed_optional_field_is_left_out() -> None:
     left_out: Counter[str] = Counter()
     message = "user=bob ctime=1 end=9 qtime=soon Resource_List.mem=lots Resource_List.ncpus=4 Exit_status=99999999999"

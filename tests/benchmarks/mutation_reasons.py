@@ -10,6 +10,11 @@ UNUSED_ELAPSED = "the predictor does not use the parameter, which the base class
 
 REASONS: dict[tuple[str, str, str], str] = {
     (FIELDS, "next_double: int = 0", "next_double: int = 1"): "a value begins after its name, at position 2 or later",
+    (
+        PBS,
+        "for index, (name, value) in enumerate(zip(_FIELDS, texts, strict=True)):",
+        "for index, (name, value) in enumerate(zip(_FIELDS, texts, strict=False)):",
+    ): "both have the same length",
     (PBS, "_MAX_DAYS = 10_000", "_MAX_DAYS = 10001"): "the size of a cache",
     (
         FIELDS,
