@@ -10,6 +10,14 @@ UNUSED_ELAPSED = "the predictor does not use the parameter, which the base class
 
 REASONS: dict[tuple[str, str, str], str] = {
     (FIELDS, "next_double: int = 0", "next_double: int = 1"): "a value begins after its name, at position 2 or later",
+    **{
+        (PBS, line, line.replace("9", "10")): "no machine has nodes, processors or GPUs of ten digits"
+        for line in (
+            'count = int((match.group(1) or "1")[:9])',
+            "ncpus += count * (int(ppn.group(1)[:9]) if ppn else 1)",
+            "ngpus += count * (int(gpus.group(1)[:9]) if gpus else 0)",
+        )
+    },
     (
         PBS,
         "for index, (name, value) in enumerate(zip(_FIELDS, texts, strict=True)):",
