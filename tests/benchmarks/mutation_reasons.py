@@ -40,6 +40,11 @@ REASONS: dict[tuple[str, str, str], str] = {
     (HOOK, "wait_for(connection.socket, True, deadline)", "wait_for(connection.socket, False, deadline)"): (
         "a request always fits into the socket's buffer"
     ),
+    (
+        HOOK,
+        'if QUEUES.get("pbs") is not pbs or now - QUEUES["at"] > QUEUES_AGE:',
+        "if QUEUES.get(\"pbs\") is not pbs or (now + QUEUES['at']) > QUEUES_AGE:",
+    ): "the queues are read more often, with the same result",
     (HOOK, "return 0, False, 0.0", "return 0, False, 1.0"): "the seconds count only while the breaker is open",
     (
         HOOK,

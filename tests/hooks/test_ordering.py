@@ -130,6 +130,11 @@ def test_a_manager_who_gives_a_soft_walltime_with_a_walltime_gives_no_place(
     assert ordering(run(event)) == 600
 
 
+def test_one_second_is_a_value(run: Run, peer: Peer, ordered: Site) -> None:
+    peer.behave(set=600, ordering=1)
+    assert ordering(run(postqueued(submission(), site=ordered))) == 1
+
+
 def test_a_new_job_without_an_answer_has_no_value(run: Run, peer: Peer, ordered: Site) -> None:
     """The formula then takes the walltime, and nothing is written at a site whose policy orders no job."""
     peer.behave(none=True, ordering=900)
