@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from tests.benchmarks.mutations import mutations
+from tests.benchmarks.mutations import mutations, recording
 from tests.samples import ROOT
 
 
@@ -33,6 +33,19 @@ def test_a_line_has_these_mutations(before: str, after: list[str]) -> None:
     assert sorted(each.after for each in found) == sorted(after)
     assert all((each.line, each.before) == (2, before) for each in found)
     assert all(each.source == f"import os\n{each.after}\nlast()\n" for each in found)
+
+
+def test_recording_calls_a_function_before_each_statement_of_a_function() -> None:
+    source = (
+        'x = 1\ndef f(x):\n    """Doc."""\n    if x:\n'
+        "        try:\n            y()\n        finally:\n            z()\n    return g"
+    )
+    lines: list[int] = []
+    names = {"r": lines.append, "y": int, "z": int, "g": 7}
+    exec(recording(source, "r"), names)
+    assert (names["f"](1), lines) == (7, [4, 5, 6, 8, 9])
+    assert names["f"].__doc__ == "Doc."
+    assert {(mutation.line, mutation.statement) for mutation in mutations(source)} >= {(1, 0), (4, 4), (6, 6), (9, 9)}
 
 
 def test_returned_values_and_raised_errors_are_removed() -> None:

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from softwalltime.accounting import pbs
 from softwalltime.accounting.fields import attributes
-from softwalltime.accounting.shapes import THRESHOLD
+from softwalltime.accounting.shapes import THRESHOLD, Shapes
 from softwalltime.accounting.writer import end_record
 from softwalltime.errors import RecordError
-from softwalltime.jobs import CompletedJob, job_of
+from softwalltime.jobs import CompletedJob, Submission, job_of
 from tests.samples import completed_jobs
 
 HEADER = "user=bob group=staff jobname=x queue=q ctime=100 qtime=100 etime=100 start=110"
@@ -50,11 +50,21 @@ def test_an_account_may_contain_quotes_blanks_semicolons_and_equal_signs() -> No
         ("group=domain users", "domain users"),
         ("Resource_List.a.b=two.dots", "two.dots"),
         ("exec_vnode=(n1:ncpus=2+n2:ncpus=2)", "(n1:ncpus=2+n2:ncpus=2)"),
+        ('project=""', ""),
+        ('Resource_List.note="x"', '"x"'),
+        ('account=" queue=x"', " queue=x"),
+        ("account='a b'", "'a b'"),
+        ('Resource_List.note="a" b"', '"a" b"'),
     ],
 )
 def test_a_value_is_read_as_before_quoting(written: str, value: str) -> None:
     fields = attributes(f"user=bob {written} queue=q end=5")
     assert fields == {"user": "bob", written.partition("=")[0]: value, "queue": "q", "end": "5"}
+
+
+def test_a_quote_that_closes_nothing_leaves_the_next_value_its_quotes() -> None:
+    fields = attributes("""Resource_List.a='x Resource_List.b="y z" end=5""")
+    assert fields == {"Resource_List.a": "'x", "Resource_List.b": "y z", "end": "5"}
 
 
 @pytest.mark.parametrize(
@@ -76,6 +86,17 @@ def test_no_number_of_records_of_one_shape_makes_a_user_s_text_replace_the_user(
     assert [completed(message).submission.user for message in messages] == [
         f"alice{number}" for number in range(3 * THRESHOLD)
     ]
+
+
+def test_a_shape_that_occurs_often_is_read_by_one_match(monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes = Shapes(pbs._FIELDS)
+    monkeypatch.setattr(pbs, "_shapes", shapes)
+    message = "user=bob ctime=1 end=5"
+    for _ in range(THRESHOLD):
+        assert shapes.values(message) is None
+        assert completed(message).end == 5
+    assert shapes.values(message) is not None
+    assert completed(message).end == 5
 
 
 @pytest.mark.parametrize("quote", ["'", '"'])
@@ -187,6 +208,21 @@ def test_an_error_names_field_and_value(message: str, field: str, value: str) ->
     assert (caught.value.field, caught.value.value) == (field, value)
 
 
+@pytest.mark.parametrize("job_id", ["", "7 .srv", " "])
+def test_a_job_needs_an_id_of_one_word(job_id: str) -> None:
+    with pytest.raises(RecordError, match="is not a job id"):
+        completed("user=bob ctime=1 end=2", job_id)
+
+
+@pytest.mark.parametrize(
+    ("fields", "counts"),
+    [("", (2, 4)), ("Resource_List.ncpus=8", (8, 4)), ("Resource_List.ngpus=1", (2, 1))],
+)
+def test_the_nodes_of_torque_give_the_count_that_is_missing(fields: str, counts: tuple[int, int]) -> None:
+    submission = completed(f"user=bob ctime=1 end=2 Resource_List.nodes=2:gpus=2 {fields}").submission
+    assert (submission.ncpus, submission.ngpus) == counts
+
+
 def test_a_malformed_optional_field_is_left_out() -> None:
     left_out: Counter[str] = Counter()
     message = "user=bob ctime=1 end=9 qtime=soon Resource_List.mem=lots Resource_List.ncpus=4 Exit_status=99999999999"
@@ -194,6 +230,23 @@ def test_a_malformed_optional_field_is_left_out() -> None:
     assert left_out == Counter({"qtime": 1, "Resource_List.mem": 1, "Exit_status": 1})
     assert (job.submission.user, job.submission.ncpus, job.end) == ("bob", 4, 9)
     assert (job.qtime, job.submission.mem, job.exit_status) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("user=bob ctime=5 depend=afterok:6.srv@srv", Submission("7.srv", "bob", 5, None, depend="afterok:6.srv@srv")),
+        ("ctime=5 depend=afterok:6.srv@srv", Submission("7.srv", "", 5, None, depend="afterok:6.srv@srv")),
+        ("user=bob ctime=5", None),
+        ("user=bob depend=afterok:6.srv@srv", None),
+        ("user=bob ctime=soon depend=afterok:6.srv@srv", None),
+    ],
+)
+def test_the_dependencies_of_a_q_record_are_read_with_its_time_and_user(
+    message: str, expected: Submission | None
+) -> None:
+    assert pbs.depending(f"11/20/2026 10:16:10;Q;7.srv;{message}".encode()) == expected
+    assert pbs.depending(f"Q;7.srv;{message}".encode()) is None
 
 
 @pytest.mark.parametrize(

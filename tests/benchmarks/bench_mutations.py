@@ -1,57 +1,75 @@
 """How many small changes of the code no test notices, with a list of them.
 
-Each mutation (see mutations.py) is made in a copy of the checkout, in which the tests of its group then run until the
-first failure.  A mutation whose tests pass has survived: a test is missing, or the change has no effect.  Tests that
-take five times as long as without a mutation, and 20 s more, are stopped, and count as failed.
+Each mutation (see mutations.py) is made in a copy of the checkout, in which the tests then run until the first failure
+(see mutation_server.py): those tests of the group that run the changed line, or all of them where the line runs at
+import.  A mutation whose tests pass has survived: a test is missing, or the change has no effect.  A test that takes
+5 s more than five times as long as without a mutation has failed.
 
-SOFTWALLTIME_BENCH_MUTATIONS is the number of mutations of each group, drawn at random (0: all; default 60),
-SOFTWALLTIME_BENCH_SEED the seed of the draw, SOFTWALLTIME_BENCH_GROUPS names some of the groups, separated by commas.
-SOFTWALLTIME_BENCH_ONLY keeps the mutations of lines that contain a text.
+Of the hook's mutations 250 are drawn at random, of the other groups all are made.  SOFTWALLTIME_BENCH_MUTATIONS is
+another number for each group (0: all), SOFTWALLTIME_BENCH_SEED the seed of the draw.  SOFTWALLTIME_BENCH_GROUPS names
+some of the groups, separated by commas.
+SOFTWALLTIME_BENCH_ONLY keeps the mutations of lines that contain a text.  SOFTWALLTIME_BENCH_PROCESSES is the number
+of processes (default 2, and no more than processors).
 """
 
+import json
 import os
 import queue
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
 from importlib.util import cache_from_source
 from pathlib import Path
+from typing import Any
 
 from softwalltime.store.embedded.server import embedded_postgres
 from softwalltime.text_table import table
-from tests.benchmarks.mutations import Mutation, mutations
+from tests.benchmarks import mutation_server
+from tests.benchmarks.mutation_reasons import REASONS
+from tests.benchmarks.mutation_server import RECORD
+from tests.benchmarks.mutations import Mutation, mutations, recording
 from tests.samples import ROOT
 
+Run = Callable[..., tuple[int, list[Any]]]
+"""Runs tests (their ids with the seconds that each takes; none: all); returns pytest's exit status and their lines."""
 COPIED = ("daemon", "deploy", "hooks", "migrations", "sql", "tests", "pyproject.toml", "README.md", "CONTRIBUTING.md")
+MAX_SURVIVING_SHARE = 0.05
+SEED = int(os.environ.get("SOFTWALLTIME_BENCH_SEED", 1))
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Sources, and the tests that must notice a change in them, fast ones first."""
+    """Sources, and the tests that must notice a change in them."""
 
     sources: tuple[str, ...]
     tests: tuple[str, ...]
+    imported: bool = True
+    """Whether the sources are modules; if not, tests read them as files."""
+    sample: int = 0
+    """Number of mutations to draw; 0: all."""
 
 
 PREDICTORS = "daemon/softwalltime/predictors"
 GROUPS = {
+    "accounting": Group(
+        ("daemon/softwalltime/accounting/pbs.py", "daemon/softwalltime/accounting/fields.py"),
+        tuple(f"tests/accounting/test_{name}.py" for name in ("pbs", "values", "shapes", "changes", "fuzz")),
+    ),
     "policy": Group(("daemon/softwalltime/policy/*.py",), ("tests/policy",)),
     "predictors": Group(
         tuple(f"{PREDICTORS}/{name}.py" for name in ("last2", "last_jobs", "like_jobs", "percentile", "usage")),
         ("tests/predictors/test_published.py", "tests/predictors/test_like_jobs.py"),
     ),
-    "accounting": Group(
-        ("daemon/softwalltime/accounting/pbs.py",),
-        ("tests/accounting/test_pbs.py", "tests/accounting/test_values.py", "tests/accounting/test_shapes.py"),
+    "hook": Group(
+        ("hooks/softwalltime_hook.py",), ("tests/hooks", "tests/security/test_hook.py"), imported=False, sample=250
     ),
-    "hook": Group(("hooks/softwalltime_hook.py",), ("tests/hooks", "tests/security")),
 }
 
 
@@ -61,6 +79,11 @@ class Mutant:
 
     file: str
     mutation: Mutation
+
+    @property
+    def reason(self) -> str:
+        """Why no test can notice it, if that is known."""
+        return REASONS.get((self.file, self.mutation.before, self.mutation.after), "")
 
 
 class Checkout:
@@ -75,101 +98,202 @@ class Checkout:
             else:
                 shutil.copy(ROOT / name, folder / name)
 
-    def passes(self, tests: tuple[str, ...], timeout: float) -> bool:
-        """Return whether the tests pass within ``timeout`` seconds."""
-        environment = {"PYTHONPATH": str(self.folder / "daemon"), "SOFTWALLTIME_TEST_DSN": self._dsn}
-        run = subprocess.Popen(
-            [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests],
-            cwd=self.folder,
-            env=os.environ | environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        try:
-            return run.wait(timeout) == 0
-        except subprocess.TimeoutExpired:
-            return False
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(run.pid, signal.SIGKILL)
-            run.wait()
+    def server(self, group: Group, preload: list[str] | None = None) -> AbstractContextManager[Run]:
+        """Start a process that runs tests of a group; without ``preload``, to find out which there are."""
+        collected = not group.imported and preload is not None
+        start = {"collected": collected, "preload": preload or [], "paths": group.tests}
+        return serving(self.folder, start, {"SOFTWALLTIME_TEST_DSN": self._dsn})
 
-    def survives(self, mutant: Mutant, tests: tuple[str, ...], timeout: float) -> bool:
-        """Return whether the tests pass with a mutation."""
-        file = self.folder / mutant.file
+    @contextmanager
+    def changed(self, name: str, source: str) -> Iterator[None]:
+        """Replace a file."""
+        file = self.folder / name
         original = file.read_bytes()
         compiled = Path(cache_from_source(str(file)))
         try:
-            file.write_text(mutant.mutation.source, encoding="utf-8")
+            file.write_text(source, encoding="utf-8")
             # A change within a second that keeps the size is no change for Python.
             compiled.unlink(missing_ok=True)
-            return self.passes(tests, timeout)
+            yield
         finally:
             file.write_bytes(original)
             compiled.unlink(missing_ok=True)
 
 
+@contextmanager
+def serving(folder: Path, start: Mapping[str, object], environment: Mapping[str, str]) -> Iterator[Run]:
+    """Start a process that runs tests in a folder (see mutation_server.py); yield a function to run some."""
+    output = folder / "output.json"
+    server = subprocess.Popen(
+        [sys.executable, mutation_server.__file__],
+        cwd=folder,
+        env={**os.environ, **environment, "PYTHONPATH": f"{folder / 'daemon'}:{folder}"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert server.stdin is not None
+    assert server.stdout is not None
+    with server, server.stdin as requests, server.stdout as answers:
+        requests.write(json.dumps({**start, "options": [f"--basetemp={folder / 't'}"]}) + "\n")
+
+        def run(tests: Mapping[str, float], *, record: bool = False) -> tuple[int, list[Any]]:
+            requests.write(json.dumps({"tests": tests, "record": record, "output": str(output)}) + "\n")
+            requests.flush()
+            status = json.loads(answers.readline())
+            # The last lines may be a traceback of a test that was stopped.
+            lines = output.read_text(encoding="utf-8").splitlines()
+            return status, [json.loads(line) for line in lines if line.startswith("{")]
+
+        yield run
+
+
+@dataclass(slots=True)
+class Coverage:
+    """The tests of a group: how long each takes, and which lines it runs.
+
+    A line that runs at import may matter to every test, in a file that tests execute to those that run another line.
+    """
+
+    imported: bool
+    seconds: dict[str, float] = field(default_factory=dict)
+    of_line: defaultdict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
+    at_import: set[tuple[str, int]] = field(default_factory=set)
+    using_store: set[str] = field(default_factory=set)
+    modules: list[str] = field(default_factory=list)
+    killed: Counter[str] = field(default_factory=Counter)
+    """How many mutations each test has noticed."""
+
+    def tests(self, mutant: Mutant) -> dict[str, float]:
+        """Return the tests that may notice a mutation, those first that notice many in little time."""
+        place = mutant.file, mutant.mutation.statement
+        tests = self.of_line.get(place) if place not in self.at_import else None
+        if not tests:
+            tests = set(self.seconds) if self.imported else set().union(*self.of_line.values())
+
+        def rank(test: str) -> tuple[bool, float]:
+            return test in self.using_store, (self.seconds[test] + 0.001) / (1 + self.killed[test])
+
+        return {test: self.seconds[test] for test in sorted(tests, key=rank)}
+
+
 def main() -> None:
-    """Print the survivors and a table; the exit status is 1 if tests fail without a mutation."""
+    """Print the survivors and a table; the exit status is 1 where more than 5% of a group survive."""
     names = os.environ.get("SOFTWALLTIME_BENCH_GROUPS", ",".join(GROUPS)).split(",")
     if unknown := set(names) - GROUPS.keys():
         sys.exit(f"no group is called {', '.join(unknown)}; there are {', '.join(GROUPS)}")
+    processes = int(os.environ.get("SOFTWALLTIME_BENCH_PROCESSES", min(2, os.cpu_count() or 1)))
     rows = []
-    with tempfile.TemporaryDirectory() as scratch, embedded_postgres(Path(scratch) / "data", durable=False) as dsn:
-        checkouts: queue.SimpleQueue[Checkout] = queue.SimpleQueue()
-        processes = min(4, os.cpu_count() or 1)
-        for number in range(processes):
-            checkouts.put(Checkout(Path(scratch) / str(number), dsn))
-        with ThreadPoolExecutor(processes) as pool:
-            rows.extend([name, *_measure(GROUPS[name], checkouts, pool)] for name in names)
+    failed = []
+    # A short path: the tests make sockets below it.
+    with (
+        tempfile.TemporaryDirectory(prefix="swt") as scratch,
+        embedded_postgres(Path(scratch) / "data", durable=False) as dsn,
+    ):
+        checkouts = [Checkout(Path(scratch) / str(number), dsn) for number in range(processes)]
+        for name in names:
+            total, drawn, survivors = _measure(GROUPS[name], checkouts)
+            unexplained = sum(not mutant.reason for mutant in survivors)
+            counts = total, len(drawn), len(drawn) - len(survivors), len(survivors), unexplained
+            share = len(survivors) / len(drawn) if drawn else 0
+            rows.append([name, *(f"{count:,}" for count in counts), f"{share:.1%}"])
+            if share > MAX_SURVIVING_SHARE:
+                failed.append(name)
     print()
-    print(table(["group", "mutations", "run", "survived", "share"], rows))
+    print(table(["group", "mutations", "run", "killed", "survived", "unexplained", "share"], rows), flush=True)
+    if failed:
+        sys.exit(f"more than {MAX_SURVIVING_SHARE:.0%} of the mutations survived: {', '.join(failed)}")
 
 
-def _measure(group: Group, checkouts: "queue.SimpleQueue[Checkout]", pool: ThreadPoolExecutor) -> list[str]:
-    checkout = checkouts.get()
-    begin = time.monotonic()
-    if not checkout.passes(group.tests, 3600):
-        sys.exit(f"{' '.join(group.tests)} fail without a mutation: mend them first")
-    timeout = 5 * (time.monotonic() - begin) + 20
-    checkouts.put(checkout)
-    known = _mutants(group)
-    chosen = _sample(known)
+def _measure(group: Group, checkouts: list[Checkout]) -> tuple[int, list[Mutant], list[Mutant]]:
+    """Return the number of mutations of a group, those that were run, and the survivors, which are printed."""
+    coverage = _coverage(group, checkouts[0])
+    known = _mutants(group, checkouts[0].folder)
+    drawn = _sample(known, group.sample)
+    if len(drawn) < len(known):
+        print(f"{len(drawn):,} of {len(known):,} mutations, drawn with seed {SEED}:", flush=True)
+    survivors = []
+    with ExitStack() as stack:
+        servers: queue.SimpleQueue[tuple[Checkout, Run]] = queue.SimpleQueue()
+        for checkout in checkouts:
+            servers.put((checkout, stack.enter_context(checkout.server(group, coverage.modules))))
+        checkout, run = servers.get()
+        status, lines = run(coverage.seconds)
+        if status:
+            sys.exit(f"{_last(lines)} fails without a mutation, alone or after others: mend it first")
+        servers.put((checkout, run))
 
-    def survives(mutant: Mutant) -> bool:
-        checkout = checkouts.get()
-        try:
-            return checkout.survives(mutant, group.tests, timeout)
-        finally:
-            checkouts.put(checkout)
+        def survives(mutant: Mutant) -> bool:
+            checkout, run = servers.get()
+            try:
+                with checkout.changed(mutant.file, mutant.mutation.source):
+                    status, lines = run(coverage.tests(mutant))
+                if status == 0:
+                    return True
+                coverage.killed[_last(lines)] += 1
+                return False
+            finally:
+                servers.put((checkout, run))
 
-    survivors = 0
-    for mutant, survived in zip(chosen, pool.map(survives, chosen), strict=True):
-        if survived:
-            survivors += 1
-            change = mutant.mutation
-            print(f"{mutant.file}:{change.line}\n  - {change.before}\n  + {change.after}", flush=True)
-    share = f"{survivors / len(chosen):.1%}" if chosen else ""
-    return [f"{len(known):,}", f"{len(chosen):,}", f"{survivors:,}", share]
+        pool = stack.enter_context(ThreadPoolExecutor(len(checkouts)))
+        stack.callback(pool.shutdown, cancel_futures=True)
+        for mutant, survived in zip(drawn, pool.map(survives, drawn), strict=True):
+            if survived:
+                survivors.append(mutant)
+                change = mutant.mutation
+                print(f"{mutant.file}:{change.line}: {mutant.reason or 'no reason is known'}")
+                print(f"  - {change.before}\n  + {change.after}", flush=True)
+    return len(known), drawn, survivors
 
 
-def _mutants(group: Group) -> list[Mutant]:
+def _coverage(group: Group, checkout: Checkout) -> Coverage:
+    coverage = Coverage(group.imported)
+    with checkout.server(group) as run:
+        status, lines = run({})
+        if status:
+            sys.exit(f"{_last(lines)} fails without a mutation: mend it first")
+        for line in lines:
+            if test := line.get("test"):
+                coverage.seconds[test] = line["seconds"]
+                if line["store"]:
+                    coverage.using_store.add(test)
+            coverage.modules.extend(line.get("modules", ()))
+        for file in _files(group, checkout.folder):
+            source = (checkout.folder / file).read_text(encoding="utf-8")
+            with checkout.changed(file, recording(source, RECORD)):
+                lines = run({}, record=True)[1]
+            for line in lines:
+                for place in ((file, number) for number in line.get("lines", ())):
+                    if line["test"]:
+                        coverage.of_line[place].add(line["test"])
+                    else:
+                        coverage.at_import.add(place)
+    return coverage
+
+
+def _last(lines: list[Any]) -> str:
+    """Return the last test that began."""
+    return next((line["begin"] for line in reversed(lines) if "begin" in line), "the collection")
+
+
+def _files(group: Group, folder: Path) -> list[str]:
+    return sorted(str(file.relative_to(folder)) for pattern in group.sources for file in folder.glob(pattern))
+
+
+def _mutants(group: Group, folder: Path) -> list[Mutant]:
     wanted = os.environ.get("SOFTWALLTIME_BENCH_ONLY", "")
-    files = sorted(file for pattern in group.sources for file in ROOT.glob(pattern))
     return [
-        Mutant(str(file.relative_to(ROOT)), mutation)
-        for file in files
-        for mutation in mutations(file.read_text(encoding="utf-8"))
+        Mutant(file, mutation)
+        for file in _files(group, folder)
+        for mutation in mutations((folder / file).read_text(encoding="utf-8"))
         if wanted in mutation.before
     ]
 
 
-def _sample(mutants: list[Mutant]) -> list[Mutant]:
-    count = int(os.environ.get("SOFTWALLTIME_BENCH_MUTATIONS", "60"))
+def _sample(mutants: list[Mutant], default: int) -> list[Mutant]:
+    count = int(os.environ.get("SOFTWALLTIME_BENCH_MUTATIONS", default))
     if not count or count >= len(mutants):
         return mutants
-    draw = random.Random(int(os.environ.get("SOFTWALLTIME_BENCH_SEED", "1")))
-    places = sorted(draw.sample(range(len(mutants)), count))
+    places = sorted(random.Random(SEED).sample(range(len(mutants)), count))
     return [mutants[place] for place in places]

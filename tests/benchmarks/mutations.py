@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import NoneType
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -31,12 +32,17 @@ UNCHANGED = ("annotation", "returns", "decorator_list", "type_params", "keywords
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """A changed source: the line of the change, this line before and after it, and the text of the whole file."""
+    """A changed source.
+
+    ``line``: the first line of the change; ``before`` and ``after``: its lines without indentation; ``source``: the
+    text of the whole file; ``statement``: the first line of the statement, 0 if it runs at import.
+    """
 
     line: int
     before: str
     after: str
     source: str
+    statement: int
 
 
 def mutations(source: str) -> Iterator[Mutation]:
@@ -45,13 +51,17 @@ def mutations(source: str) -> Iterator[Mutation]:
     Comparisons move their boundary or are negated, numbers become larger by 1, arithmetic and boolean operators are
     exchanged, conditions are negated, and statements and returned values are removed.
     """
-    lines = source.splitlines(keepends=True)
     starts = [0]
-    for line in lines:
+    for line in source.splitlines(keepends=True):
         # The columns of the syntax tree count bytes.
         starts.append(starts[-1] + len(line.encode()))
     data = source.encode()
-    for node, text in sorted(_changes(ast.parse(source)), key=lambda change: (change[0].lineno, change[0].col_offset)):
+    tree = ast.parse(source)
+    # The innermost statements come last.
+    statements = {
+        id(node): statement.lineno for block in _blocks(tree) for statement in block for node in ast.walk(statement)
+    }
+    for node, text in sorted(_changes(tree), key=lambda change: (change[0].lineno, change[0].col_offset)):
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
         begin = starts[node.lineno - 1] + node.col_offset
@@ -60,7 +70,39 @@ def mutations(source: str) -> Iterator[Mutation]:
         before = data[starts[node.lineno - 1] : starts[node.end_lineno]].decode()
         after = changed[len(data[: starts[node.lineno - 1]].decode()) :]
         after = after[: len(after) - len(data[starts[node.end_lineno] :].decode())]
-        yield Mutation(node.lineno, " ".join(before.split()), " ".join(after.split()), changed)
+        yield Mutation(
+            node.lineno, " ".join(before.split()), " ".join(after.split()), changed, statements.get(id(node), 0)
+        )
+
+
+def recording(source: str, name: str) -> str:
+    """Return a source that calls a builtin function with the line of each statement that runs in a function.
+
+    :param name: the name of the function.
+    """
+    tree = ast.parse(source)
+    for block in _blocks(tree):
+        is_docstring = isinstance(block[0], ast.Expr) and isinstance(block[0].value, ast.Constant)
+        block[:] = [
+            part
+            for place, statement in enumerate(block)
+            for part in ([] if is_docstring and not place else ast.parse(f"{name}({statement.lineno})").body)
+            + [statement]
+        ]
+    return ast.unparse(tree)
+
+
+def _blocks(tree: ast.Module) -> list[list[ast.stmt]]:
+    """Return the lists of statements in functions, outer ones first."""
+    blocks = {
+        id(block): block
+        for function in ast.walk(tree)
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for owner in ast.walk(function)
+        for name in ("body", "orelse", "finalbody")
+        if isinstance(block := getattr(owner, name, None), list) and block
+    }
+    return list(blocks.values())
 
 
 Change = tuple[ast.expr | ast.stmt, str]
@@ -124,7 +166,9 @@ def _assignment(node: ast.Assign) -> Iterator[Change]:
 
 
 def _return(node: ast.Return) -> Iterator[Change]:
-    if node.value is not None and not (isinstance(node.value, ast.Constant) and node.value.value is None):
+    # Other constants are changed themselves.
+    value = node.value
+    if value is not None and not (isinstance(value, ast.Constant) and isinstance(value.value, (int, float, NoneType))):
         yield node, "return None"
 
 

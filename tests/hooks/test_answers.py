@@ -2,8 +2,11 @@
 
 import base64
 import json
+import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -12,7 +15,7 @@ from hypothesis import strategies as st
 
 from softwalltime.emulation.pbs.events import Site, postqueued
 from softwalltime.emulation.pbs.hook import HookScript
-from tests.hooks.conftest import PATIENT
+from tests.hooks.conftest import HUNG, PATIENT
 from tests.hooks.jobs import WALLTIME, Run, assert_harmless, events, submission
 from tests.hooks.peer import LINE, Peer
 
@@ -123,6 +126,36 @@ def test_an_invalid_answer_sets_nothing(kind: str, run: Run, peer: Peer, site: S
 def test_unknown_fields_of_an_answer_are_ignored(run: Run, peer: Peer, site: Site) -> None:
     peer.behave(raw='{"v": 1, "action": "set", "soft_walltime": 600, "basis": "b", "new": {"x": [1]}}\n{"more"')
     assert run(postqueued(submission(), site=site)).soft_walltime == 600
+
+
+def test_an_answer_may_come_in_parts(run: Run, peer: Peer, site: Site) -> None:
+    basis = " ".join(map(str, range(10_000)))
+    peer.behave(raw=json.dumps({"v": 1, "action": "set", "soft_walltime": 600, "basis": basis}) + "\n")
+    outcome = run(postqueued(submission(), site=site))
+    assert outcome.soft_walltime == 600
+    assert ": 0 1 2 3 4 5" in outcome.log[0][1]
+
+
+def test_a_request_that_exceeds_the_socket_s_buffer_is_sent_in_parts(hook: ModuleType, peer: Peer) -> None:
+    peer.behave(set=600)
+    deadline = time.monotonic() + HUNG
+    connection = hook.Connection(str(peer.socket), deadline)
+    connection.peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+    line = json.dumps({"event": "queuejob", "job": {"select": "x" * (LINE - 100)}}).encode() + b"\n"
+    received = connection.exchange(line, deadline)
+    connection.peer.close()
+    assert json.loads(received)["soft_walltime"] == 600
+    assert peer.asked() == [json.loads(line)]
+
+
+@pytest.mark.parametrize(("letter", "length"), [("x", 512), ("é", 512), ("😀", 64)])
+def test_if_all_texts_are_long_each_is_as_long_as_the_line_allows(letter: str, length: int, hook: ModuleType) -> None:
+    job = dict.fromkeys(hook.TEXT_FIELDS, letter * 600) | dict.fromkeys(hook.NUMBER_FIELDS)
+    job |= dict.fromkeys(("select", "place"), letter * 100000)
+    line = hook.encode({"event": "queuejob", "now": 1, "job": job, "timeouts": 0, "previous_us": None})
+    assert len(line) <= LINE
+    texts = json.loads(line)["job"]
+    assert {len(texts[name]) for name in hook.TEXT_FIELDS if name not in ("select", "place")} == {length}
 
 
 @pytest.mark.parametrize("letter", ["x", "é", "😀", '"', "\x01"])

@@ -1,8 +1,12 @@
 """Jobs that get no soft walltime at any event, and the hook's log."""
 
+from pathlib import Path
+
 import pytest
 
 from softwalltime.emulation.pbs.events import Site, altered, postqueued, queued, started
+from softwalltime.emulation.pbs.hook import HookScript
+from tests.hooks.conftest import HOOK
 from tests.hooks.jobs import AT_QUEUEJOB, NOW, Run, submission
 from tests.hooks.peer import Peer
 
@@ -94,3 +98,30 @@ def test_texts_cannot_forge_log_lines(run: Run, peer: Peer, site: Site) -> None:
     assert line.isascii()
     assert line.isprintable()
     assert len(line) < 1100
+
+
+# ---- The frame: what runs at each event, outside the functions -------------------------------------------------------
+
+
+def extended(folder: Path, lines: str) -> HookScript:
+    """Return the hook with these lines at its end."""
+    file = folder / "hook.py"
+    file.write_text(HOOK.read_text() + lines)
+    return HookScript(file)
+
+
+def test_accepting_the_event_ends_the_run_before_the_functions_are_defined(tmp_path: Path, site: Site) -> None:
+    script = extended(tmp_path, '\nif __name__ == "builtins":\n    pbs.logmsg(pbs.LOG_WARNING, "below")\n')
+    outcome = script.run(queued(submission(), site=site))
+    assert outcome.accepted
+    assert "below" not in [line for _, line in outcome.log]
+
+
+def test_an_error_that_the_run_does_not_handle_is_logged_and_the_request_is_accepted(
+    tmp_path: Path, site: Site
+) -> None:
+    script = extended(tmp_path, "\ndef run(pbs, now):\n    raise RuntimeError\n")
+    outcome = script.run(queued(submission(), site=site))
+    assert outcome.accepted
+    assert not outcome.error
+    assert [line for _, line in outcome.log] == ["softwalltime: RuntimeError: the request is accepted unchanged"]

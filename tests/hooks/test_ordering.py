@@ -1,5 +1,7 @@
 """The ordering value: what the hook sets of it, and what it never sets."""
 
+import os
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -7,6 +9,7 @@ import pytest
 
 from softwalltime.emulation.pbs.events import Event, Site, altered, postqueued, queued, started
 from softwalltime.emulation.pbs.hook import HookOutcome
+from tests.hooks.conftest import WARNED
 from tests.hooks.jobs import NO_LIMIT, NOBODY, NOW, Run, submission
 from tests.hooks.peer import Peer
 
@@ -127,6 +130,11 @@ def test_a_manager_who_gives_a_soft_walltime_with_a_walltime_gives_no_place(
     assert ordering(run(event)) == 600
 
 
+def test_one_second_is_a_value(run: Run, peer: Peer, ordered: Site) -> None:
+    peer.behave(set=600, ordering=1)
+    assert ordering(run(postqueued(submission(), site=ordered))) == 1
+
+
 def test_a_new_job_without_an_answer_has_no_value(run: Run, peer: Peer, ordered: Site) -> None:
     """The formula then takes the walltime, and nothing is written at a site whose policy orders no job."""
     peer.behave(none=True, ordering=900)
@@ -180,5 +188,8 @@ def test_a_missing_resource_or_one_of_another_type_is_logged_once_and_no_job_fai
         assert all("ordering 900" not in line for _, line in outcome.log)
     assert len(said) == 1
     assert "softwalltime: resource predicted: cannot be set: " in said[0]
+    os.environ[WARNED] = f"{time.monotonic() - 600} {NAME}"
+    again = run(postqueued(submission(), site=lacking)).log
+    assert any("cannot be set" in line for _, line in again), "ten minutes later"
     fine = replace(site, resources={NAME: "pbs_int"})
     assert ordering(run(postqueued(submission(), site=fine))) == 900, "as soon as it exists"

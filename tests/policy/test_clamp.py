@@ -16,7 +16,7 @@ from tests.samples import job
         (1800.0, 3600, 1800), (1800.2, 3600, 1801), (0.0, 3600, 60), (59.1, 3600, 60), (60.5, 3600, 61),
         (3599.0, 3600, 3599), (3599.5, 3600, None), (3600.0, 3600, None), (9e9, 3600, None), (10.0, 60, None),
         (10.0, 61, 60), (5.0, 30, None), (100.0, None, None), (100.0, 0, None),
-        (float("nan"), 3600, None), (float("inf"), 3600, None), (-5.0, 3600, 60),
+        (float("nan"), 3600, None), (float("inf"), 3600, None), (-5.0, 3600, 60), (float("-inf"), 3600, 60),
     ],
 )  # fmt: skip
 def test_it_is_rounded_up_and_clamped(seconds: float, walltime: int | None, expected: int | None) -> None:

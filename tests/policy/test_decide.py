@@ -50,6 +50,22 @@ def test_the_event_decides_which_predictor_is_asked(kind: Kind, spec: str, secon
 
 
 @pytest.mark.parametrize(
+    ("answer", "missing"),
+    [
+        (COLD, 1),
+        (ColdStart(Reason.TOO_FEW_JOBS, (3, "user", 30.0, 10)), 7),
+        (ColdStart(Reason.BASELINE), None),
+        (Prediction(600.0, ""), None),
+    ],
+)
+def test_a_decision_says_how_many_jobs_its_prediction_needs(
+    answer: Prediction | ColdStart, missing: int | None
+) -> None:
+    assert decided(w=answer).missing_jobs == missing
+    assert decided(of=terms(waiting=WALLTIME)).missing_jobs is None
+
+
+@pytest.mark.parametrize(
     ("kind", "seconds", "reason"),
     [
         (Kind.SUBMITTED, None, Reason.GUARD),
@@ -158,5 +174,5 @@ def test_a_waiting_job_with_exclusive_placement_is_planned_with_its_walltime(pla
 @pytest.mark.parametrize("place", ["", "free", "pack", "pack:excl", "scatter:shared", "group=exclusive"])
 def test_other_placements_and_starts_and_sites_that_say_so_are_not_held_to_the_walltime(place: str) -> None:
     assert decided(of=terms(exclusive=True), place=place, w=600).soft_walltime == 600
-    assert decided(place="excl", w=600).soft_walltime == 600
+    assert decided(of=Terms("on", "w", "r", 60), place="excl", w=600).soft_walltime == 600
     assert decided(Kind.STARTED, of=terms(exclusive=True), place="excl", r=600).soft_walltime == 600

@@ -57,6 +57,21 @@ def test_a_wrong_specification_is_refused_in_one_line(spec: str, message: str) -
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("option", "least", "most"),
+    [
+        ("wait", 0.01, 10), ("length", 0, 10), ("size", -10, 10), ("predicted", 0, 1), ("age", 1, 1_000_000),
+        ("days", 0, 100),
+    ],
+)  # fmt: skip
+def test_each_option_has_bounds_which_are_allowed_themselves(option: str, least: float, most: float) -> None:
+    for value in (least, most):
+        assert getattr(PowerOrder.of(f"powers:{option}={value}"), option) == value
+    for value in (least - 0.001, most + 0.001):
+        with pytest.raises(OptionError, match=f"{option}=.* must be from"):
+            PowerOrder.of(f"powers:{option}={value}")
+
+
 def priority(order: PowerOrder, wait: float, walltime: float, predicted: float, ncpus: int) -> float:
     """The formula as PBS evaluates it: a Python expression."""
     names = {"eligible_time": wait, "walltime": walltime, "predicted": predicted, "ncpus": ncpus}

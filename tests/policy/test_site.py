@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from softwalltime.errors import UsageError
 from softwalltime.policy.presets import guard_of, resolved
@@ -108,6 +109,13 @@ def test_the_line_in_the_log_has_what_differs_from_the_defaults() -> None:
     assert str(SitePolicy(preset="off", waiting="v1")) == (
         "preset off: mode off, waiting v1, running walltime, minimum 60 s"
     )
+
+
+def test_a_policy_and_its_rules_do_not_change() -> None:
+    policy = site_policy({"rules": [{"queue": "q"}]})
+    for model, name in ((policy, "mode"), (policy.rules[0], "queue")):
+        with pytest.raises(ValidationError, match="frozen"):
+            setattr(model, name, "on")
 
 
 def test_the_guard_of_a_preset_is_an_hour() -> None:

@@ -11,7 +11,7 @@ from softwalltime.live.options import live_options, without_live
 from softwalltime.policy.decide import decide
 from softwalltime.policy.presets import unused
 from softwalltime.policy.site import Terms, site_policy
-from softwalltime.policy.steering import MOST, Steering
+from softwalltime.policy.steering import Steering
 from softwalltime.reasons import Reason
 from tests.samples import job
 
@@ -26,12 +26,12 @@ def test_theta_moves_by_a_twentieth_of_the_difference_to_the_target() -> None:
 
 
 def test_theta_is_bounded() -> None:
-    for late, bound in ((1000, MOST), (-1000, -MOST)):
+    for late, bound in ((1000, 3.0), (-1000, -3.0)):
         steering = Steering(0.5, theta=bound * 0.99)
         for _ in range(10):
             steering.started(late)
         assert steering.theta == bound
-    assert Steering(0.5, theta=99.0).theta == MOST
+    assert Steering(0.5, theta=99.0).theta == 3.0
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softwalltime.errors import SoftwalltimeError
-from softwalltime.jobs import ColdStart, CompletedJob
+from softwalltime.jobs import ColdStart, CompletedJob, Prediction
+from softwalltime.predictors.keys import KEYS
 from softwalltime.predictors.last_jobs import LastJobs
 from softwalltime.predictors.like_jobs import RecentJobs
 from softwalltime.predictors.registry import make
@@ -99,7 +100,8 @@ def test_windows_have_units(written: str, seconds: int) -> None:
         "percentile:window=0", "percentile:window=d", "percentile:window=1.5d", "percentile:window=3y",
         "percentile:keys=user+user", "percentile:keys=", "percentile:keys=user+size", "percentile:least=0",
         "percentile:p=-1", "percentile:p=101", "percentile:threshold=-0.1", "percentile:threshold=1.1",
-        "last2:margin=-1", "last2+900:margin=-1", "usage:margin=-1", "usage:last=0", "usage:last=1001",
+        "percentile:bound=0.9", "last2:margin=-1", "last2+900:margin=-1", "usage:margin=-1", "usage:last=0",
+        "usage:last=1001",
     ],
 )  # fmt: skip
 def test_wrong_options_are_refused(spec: str) -> None:
@@ -112,11 +114,18 @@ def test_wrong_options_are_refused(spec: str) -> None:
     [
         "percentile:window=1", "percentile:least=1", "percentile:p=0", "percentile:p=100", "percentile:threshold=0",
         "percentile:threshold=1", "last2:margin=0", "last2+900:margin=0", "usage:margin=0", "usage:last=1",
-        "usage:last=1000", "percentile:keys=walltime",
+        "usage:last=1000", "percentile:keys=walltime", f"percentile:keys={'+'.join(KEYS)}", "percentile:bound=1",
     ],
 )  # fmt: skip
 def test_the_edges_of_options_are_accepted(spec: str) -> None:
     make(spec)
+
+
+@pytest.mark.parametrize(
+    ("spec", "option", "value"), [("v2:margin=7", "margin", 7), ("v4:last=7", "last", 7), ("percentile:p=7", "p", 7)]
+)
+def test_a_predictor_has_its_options(spec: str, option: str, value: int) -> None:
+    assert getattr(make(spec).options, option) == value
 
 
 @pytest.mark.parametrize(("spec", "per_user"), [("v1", 2), ("v2", 2), ("v3", 15), ("v4", 15), ("usage:last=7", 7)])
@@ -162,7 +171,10 @@ def test_the_basis_names_jobs_share_and_margin(spec: str, basis: str) -> None:
     predictor = make(spec)
     for runtime in (100, 200):
         predictor.learn(job(runtime=runtime, walltime=1000, end=100))
-    assert predictor.predict(job(walltime=100_000).submission, 200).basis == basis
+    answer = predictor.predict(job(walltime=100_000).submission, 200)
+    assert isinstance(answer, Prediction)
+    assert answer == Prediction(answer.seconds, answer.template, answer.values), "one number is no distribution"
+    assert answer.basis == basis
 
 
 def test_a_running_job_is_predicted_by_the_jobs_that_used_more_of_their_walltime() -> None:
@@ -211,6 +223,7 @@ def test_a_share_needs_a_walltime() -> None:
     ("option", "message"),
     [
         ("window=3y", "write 30d, 12h, 90m or plain seconds"),
+        ("window=1.5d", "write 30d, 12h, 90m or plain seconds"),
         ("keys=user+user", "keys are one or more of user, group"),
     ],
 )

@@ -53,7 +53,7 @@ def test_v3_is_the_greatest_share_of_the_last_15_jobs_and_15_minutes() -> None:
 def test_v4_caps_the_share_and_doubles_the_product_of_long_jobs() -> None:
     assert predicted("v4", runs(1500), job(walltime=3600)) == 3600 + 900
     assert predicted("v4", runs(250), job(walltime=DAY)) == 0.25 * DAY + 900
-    assert predicted("v4", runs(250), job(walltime=DAY + 4)) == 0.25 * (DAY + 4) * 2 + 900
+    assert predicted("v4", runs(250), job(walltime=DAY + 1)) == 0.25 * (DAY + 1) * 2 + 900
 
 
 def test_a_job_without_walltime_has_no_share_to_predict() -> None:
@@ -114,6 +114,18 @@ def test_the_threshold_lifts_small_shares() -> None:
     low = [job(runtime=100, end=10**6)] * 10
     assert predicted("percentile", low, job()) == 100
     assert predicted("percentile:threshold=0.5", low, job()) == 500
+
+
+def test_the_bound_is_a_share_of_what_all_jobs_of_the_user_used() -> None:
+    # Shares 0.1, and 0.9 of other projects: the median is 0.9.
+    history = [*runs(900, 900, 900), job(runtime=100, project="x", end=1003), job("bob", runtime=100, end=1004)]
+    asked = job(project="x")
+    assert predicted("percentile:p=50,least=1", history, asked, 2000) == 100
+    assert predicted("percentile:p=50,least=1,bound=2", history, asked, 2000) == 450
+    assert predicted("percentile:p=50,least=1,bound=18", history, asked, 2000) == 100
+    # A user without jobs has no bound.
+    carol = job("carol", project="x")
+    assert predicted("percentile:p=50,least=1,keys=project,bound=2", history, carol, 2000) == 100
 
 
 def test_bases_and_reasons_are_sentences_with_the_figures_in_them() -> None:

@@ -17,7 +17,7 @@ after the user's texts.  Only user and group come before them: there the first o
 import re
 from dataclasses import dataclass, field
 
-_KEY = re.compile(r"[A-Za-z_][\w.\-]*=")
+_KEY = re.compile(r" *([A-Za-z_][\w.\-]*)=")
 # Matches only at the first of several blanks: with a match at each, a line of a million blanks would take hours.
 _NEXT_KEY = re.compile(r"(?<! ) +(?=[A-Za-z_][\w.\-]*=)")
 # Any dotted name (Resource_List.x, resources_used.x) and the plain ones that PBS or TORQUE writes after a text.
@@ -37,6 +37,7 @@ _DOUBLE, _SINGLE = (
     for quote in "\"'"
 )
 """The closing quotes, by key; empty for other keys."""
+_DOUBLE_QUOTE = re.compile('"')
 _ALWAYS_QUOTED = frozenset({"gridname", "account", "project", "accounting_id", "resvname"})
 _FIRST_WINS = frozenset({"user", "group"})
 
@@ -54,8 +55,8 @@ class _Quotes:
     next_double: int = 0
     """Position of the next double quote, if the search has not passed it."""
 
-    def closing(self, begin: int, key: str) -> int:
-        """Return the position of the quote that closes the value after the one at ``begin``; -1 if there is none."""
+    def closing(self, begin: int, key: str) -> int | None:
+        """Return the position of the quote that closes the value after the one at ``begin``, if there is one."""
         double = self.message[begin] == '"'
         patterns = _DOUBLE if double else _SINGLE
         ending = patterns.get(key, patterns[""])
@@ -63,19 +64,19 @@ class _Quotes:
             return self._search(ending, begin + 1)
         # Between double quotes there is no double quote, and between single quotes there is one.
         if self.next_double <= begin:
-            found = self.message.find('"', begin + 1)
-            self.next_double = len(self.message) if found < 0 else found
+            match = _DOUBLE_QUOTE.search(self.message, begin + 1)
+            self.next_double = len(self.message) if match is None else match.start()
         if double:
-            return self.next_double if ending.match(self.message, self.next_double) else -1
+            return self.next_double if ending.match(self.message, self.next_double) else None
         return self._search(ending, self.next_double)
 
-    def _search(self, ending: re.Pattern[str], begin: int) -> int:
+    def _search(self, ending: re.Pattern[str], begin: int) -> int | None:
         if ending in self.unclosed:
-            return -1
+            return None
         match = ending.search(self.message, begin)
         if match is None:
             self.unclosed.add(ending)
-            return -1
+            return None
         return match.start()
 
 
@@ -85,7 +86,8 @@ def attributes(message: str) -> dict[str, str]:
     >>> attributes('user=bob account="chem; 2026 "x=1"" project=p')
     {'user': 'bob', 'account': 'chem; 2026 "x=1"', 'project': 'p'}
     """
-    if '"' not in message and "'" not in message:
+    # Between single quotes there is a double quote.
+    if '"' not in message:
         pairs = [pair.split("=", 1) for pair in message.split(" ")]
         try:
             fields: dict[str, str] = dict(pairs)
@@ -101,36 +103,30 @@ def _scan(message: str) -> dict[str, str]:
     """Parse the message field by field."""
     found: dict[str, str] = {}
     quotes = _Quotes(message)
-    position, length = 0, len(message)
-    while position < length:
+    position = 0
+    while True:
         match = _KEY.match(message, position)
         if match is None:
-            # Not a field: continue at the next one.  This happens only at the start of a message.
+            # Not a field: continue at the next one.  This happens at a closing quote, and at a message's begin and end.
             following = _NEXT_KEY.search(message, position)
             if following is None:
-                break
+                return found
             position = following.end()
             continue
-        key = match.group()[:-1]
-        begin = match.end()
-        end, value = _value(message, begin, key, quotes)
+        key = match.group(1)
+        position, value = _value(message, match.end(), key, quotes)
         if key not in _FIRST_WINS or key not in found:
             found[key] = value
-        position = end
-        while position < length and message[position] == " ":
-            position += 1
-    return found
 
 
 def _value(message: str, begin: int, key: str, quotes: _Quotes) -> tuple[int, str]:
-    """Return the end of the value that begins at ``begin``, and the value without its quotes."""
+    """Return where the value that begins at ``begin`` ends or its closing quote is, and the value without quotes."""
     if message[begin : begin + 1] in ('"', "'"):
         closing = quotes.closing(begin, key)
-        if closing >= 0:
+        if closing is not None:
             inner = message[begin + 1 : closing]
             if key in _ALWAYS_QUOTED or " " in inner:
-                return closing + 1, inner
-            return closing + 1, message[begin : closing + 1]
+                return closing, inner
     following = _NEXT_KEY.search(message, begin)
     end = len(message) if following is None else following.start()
     return end, message[begin:end]

@@ -37,7 +37,7 @@ def split(line: bytes) -> tuple[str, str, str]:
     if len(parts) < 4:
         raise RecordError("not an accounting record: fewer than 3 semicolons", value=parts[0])
     stamp, kind, job_id, message = parts
-    if len(stamp) != 19 or not _days[stamp[:11]] or stamp[13:17:3] != "::":
+    if len(stamp) != 19 or not _days[stamp[:11]] or stamp[13] + stamp[16] != "::":
         raise RecordError("not of the form MM/DD/YYYY HH:MM:SS", field="time stamp", value=stamp)
     if len(kind) != 1:
         raise RecordError("not one letter", field="record type", value=kind)
@@ -49,7 +49,8 @@ class _ValidDays(dict[str, bool]):
 
     def __missing__(self, text: str) -> bool:
         try:
-            found = len(text) == 11 and datetime.strptime(text, "%m/%d/%Y ").tzinfo is None
+            datetime.strptime(text, "%m/%d/%Y ")
+            found = len(text) == 11
         except ValueError:
             found = False
         return found if len(self) >= _MAX_DAYS else self.setdefault(text, found)

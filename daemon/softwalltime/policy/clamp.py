@@ -23,10 +23,6 @@ def soft_walltime(prediction: Prediction | ColdStart, submission: Submission, mi
     if not walltime or submission.min_walltime is not None or type(prediction) is ColdStart:
         return None
     seconds = prediction.seconds  # type: ignore[union-attr]  # a ColdStart has left above; isinstance costs 8%
-    # Written so that a plug-in's NaN is "no prediction" too: every comparison with NaN is false.
-    if not seconds < walltime:
-        return None
-    if seconds <= minimum:
-        return minimum if minimum < walltime else None
-    rounded = math.ceil(seconds)
-    return rounded if rounded < walltime else None
+    # A plug-in's NaN is "no prediction" too: it stays NaN as the first argument of max, and no comparison is true.
+    seconds = max(seconds, minimum)
+    return math.ceil(seconds) if seconds <= walltime - 1 else None

@@ -145,7 +145,7 @@ def has_exclusive_placement(place: str) -> bool:
 def _order(prediction: Prediction | ColdStart, walltime: int) -> float:
     """The ordering value in seconds: the prediction, at least 1 and at most the walltime, which it is on a cold start.
 
-    Written so that a predictor's NaN is the walltime too.
+    A predictor's NaN is the walltime too: min and max return their first argument unless the second is beyond it.
     """
     seconds = prediction.seconds if isinstance(prediction, Prediction) else walltime
-    return max(seconds, 1.0) if seconds < walltime else float(walltime)
+    return float(max(min(walltime, seconds), 1))

@@ -15,7 +15,7 @@ from softwalltime.errors import OptionError
 NAME: Final = "powers"
 """The order's name in a specification."""
 DAY: Final = 86400
-OLDEST_FIRST: Final = 1e6
+OLDEST_FIRST: Final = "1e6"
 """Added to the wait of a job past the limit.  In single precision 1e6 + seconds is exact for half a year of wait."""
 UNKNOWN_LENGTH: Final = "1e9"
 """Seconds in place of a walltime that a job does not have: it comes last."""
@@ -109,7 +109,7 @@ class PowerOrder:
             text += f" * {_power('(ncpus or 1)', size)}"
         if self.limit is None:
             return text
-        return f"(1e6 + eligible_time) if eligible_time > {self.limit} else {text}"
+        return f"({OLDEST_FIRST} + eligible_time) if eligible_time > {self.limit} else {text}"
 
 
 def _power(base: str, exponent: float) -> str:

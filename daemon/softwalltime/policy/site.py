@@ -148,7 +148,7 @@ class SitePolicy(_Model):
         most = PRESETS[self.preset].most
         if most != "on":
             mode = min(mode, most, key=_MODES.index)
-        if mode == "on" and self.share < 1 and user_rank(job.user) >= self.share:
+        if mode == "on" and user_rank(job.user) >= self.share:
             mode = "shadow"
         return Terms(mode, waiting, running, minimum, None if ordering == KEEP else ordering, exclusive == WALLTIME)
 

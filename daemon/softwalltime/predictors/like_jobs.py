@@ -1,9 +1,9 @@
 """Like jobs of the last days, and the base of the predictors that use them."""
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Callable, Hashable
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -149,12 +149,5 @@ class LikeJobsPredictor(Predictor):
 
 
 def _insert(by_end: deque[tuple[int, T]], entry: tuple[int, T]) -> None:
-    """Insert an entry in order of end, after equal ends; in most cases this is the last position."""
-    if not by_end or by_end[-1][0] <= entry[0]:
-        by_end.append(entry)
-        return
-    # The job was reported late, for example from a second server's log.
-    place = len(by_end)
-    while place and by_end[place - 1][0] > entry[0]:
-        place -= 1
-    by_end.insert(place, entry)
+    """Insert an entry in order of end: its job was reported late, for example by a second server's log."""
+    by_end.insert(bisect_right(by_end, entry[0], key=itemgetter(0)), entry)

@@ -81,8 +81,8 @@ class Percentile(LikeJobsPredictor):
         if elapsed:
             shares = shares[bisect_right(shares, elapsed / walltime) :] or shares
         share = quantile(shares, self._p)
-        if self._threshold is not None and share < self._threshold:
-            share = self._threshold
+        if self._threshold is not None:
+            share = max(share, self._threshold)
         if self._bound is not None and (all_shares := self._of_user.values(submission.user, now)):
             share = max(share, quantile(all_shares, self._p) / self._bound)
         values = (self._p * 100, count, self._alike, self._days, share)

@@ -159,7 +159,7 @@ class Powers(_ColumnOrder):
         # Not **: numpy takes the square root for **0.5, whose last bit may differ from the formula's power.
         found *= np.power(self.processors[waiting], by_size)
         if of.limit is not None:
-            found = np.where(wait > of.limit, OLDEST_FIRST + wait, found)
+            found = np.where(wait > of.limit, float(OLDEST_FIRST) + wait, found)
         single: Floats = found.astype(np.float32).astype(np.float64)
         return single
 

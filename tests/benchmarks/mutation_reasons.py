@@ -1,0 +1,64 @@
+"""The mutations that no test can notice, and why: by file, line before the change, and line after it."""
+
+FIELDS = "daemon/softwalltime/accounting/fields.py"
+PBS = "daemon/softwalltime/accounting/pbs.py"
+LIKE_JOBS = "daemon/softwalltime/predictors/like_jobs.py"
+HOOK = "hooks/softwalltime_hook.py"
+PREDICT = "def predict(self, submission: Submission, now: int, elapsed: int = {}) -> Prediction | ColdStart:"
+FAST_PATH = "it chooses between a fast path and the general one, which gives the same values"
+UNUSED_ELAPSED = "the predictor does not use the parameter, which the base class declares"
+
+REASONS: dict[tuple[str, str, str], str] = {
+    (FIELDS, "next_double: int = 0", "next_double: int = 1"): "a value begins after its name, at position 2 or later",
+    **{
+        (PBS, line, line.replace("9", "10")): "no machine has nodes, processors or GPUs of ten digits"
+        for line in (
+            'count = int((match.group(1) or "1")[:9])',
+            "ncpus += count * (int(ppn.group(1)[:9]) if ppn else 1)",
+            "ngpus += count * (int(gpus.group(1)[:9]) if gpus else 0)",
+        )
+    },
+    (
+        PBS,
+        "for index, (name, value) in enumerate(zip(_FIELDS, texts, strict=True)):",
+        "for index, (name, value) in enumerate(zip(_FIELDS, texts, strict=False)):",
+    ): "both have the same length",
+    (PBS, "_MAX_DAYS = 10_000", "_MAX_DAYS = 10001"): "the size of a cache",
+    (
+        FIELDS,
+        'pairs = [pair.split("=", 1) for pair in message.split(" ")]',
+        'pairs = [pair.split("=", 2) for pair in message.split(" ")]',
+    ): FAST_PATH,
+    (LIKE_JOBS, "if not by_end or by_end[-1][0] <= end:", "if not by_end or (by_end[-1][0] < end):"): FAST_PATH,
+    (LIKE_JOBS, "if by_end[0][0] < oldest:", "if (by_end[0][0] <= oldest):"): FAST_PATH,
+    (
+        LIKE_JOBS,
+        "return like.sorted if like.by_end[0][0] >= oldest else like.since(oldest)",
+        "return like.sorted if (like.by_end[0][0] > oldest) else like.since(oldest)",
+    ): FAST_PATH,
+    (HOOK, "connection.nonblocking = 1", "pass"): "a request always fits into the socket's buffer",
+    (HOOK, "wait_for(connection.socket, True, deadline)", "wait_for(connection.socket, False, deadline)"): (
+        "a request always fits into the socket's buffer"
+    ),
+    (
+        HOOK,
+        'if QUEUES.get("pbs") is not pbs or now - QUEUES["at"] > QUEUES_AGE:',
+        "if QUEUES.get(\"pbs\") is not pbs or (now + QUEUES['at']) > QUEUES_AGE:",
+    ): "the queues are read more often, with the same result",
+    (HOOK, "return 0, False, 0.0", "return 0, False, 1.0"): "the seconds count only while the breaker is open",
+    (
+        HOOK,
+        "if not poll.poll(remaining(deadline) * 1000):",
+        "if not poll.poll(remaining(deadline) * 1001):",
+    ): "the longest wait becomes longer by a thousandth",
+    (HOOK, 'return ""', "return None"): "permission_problem: its callers ask only whether there is a text",
+    (
+        HOOK,
+        'raise TimedOutError("timed out") from error',
+        "pass",
+    ): "connecting to a Unix socket does not time out: if the backlog is full, it fails at once with BlockingIOError",
+    **{
+        (f"daemon/softwalltime/predictors/{name}.py", PREDICT.format(0), PREDICT.format(1)): UNUSED_ELAPSED
+        for name in ("last2", "usage")
+    },
+}
