@@ -16,8 +16,8 @@ FORMULA = EXPANSION_FACTOR.formula(RESOURCE)
 TODAY = "today"
 WITHOUT_LIVE = ", live values off"
 WITH_GUARD = ", with guard"
-PUBLISHED = ("v1", "v3", "percentile")
-"""Predictors to plan waiting jobs with, under the guard: published ones that need no training."""
+PREDICTORS = ("v1", "v3", "percentile", "calibrated")
+"""Predictors to plan waiting jobs with, under the guard: they need no training at the site."""
 MEDIAN = "calibrated:statistic=median"
 """The median of ``calibrated``, for the order of the queue."""
 CHANCE = "chance: walltimes x 0.98"
@@ -79,14 +79,14 @@ STRICT_ARRIVAL = Baseline()
 
 
 def common_candidates(baseline: Baseline = STRICT_ARRIVAL) -> list[Candidate]:
-    """Return what every site can switch on: the presets, and published predictors under the guard."""
+    """Return what every site can switch on: the presets, and predictors under the guard."""
     presets = [
         Candidate(name if guard else f"{name}{WITHOUT_LIVE}", preset_policy(name, baseline, guard), name)
         for name in _CHANGING
         for guard in (HOUR, None)
         if guard or PRESETS[name].order
     ]
-    return presets + [waiting_candidate(spec, baseline) for spec in PUBLISHED]
+    return presets + [waiting_candidate(spec, baseline) for spec in PREDICTORS]
 
 
 def own_candidates(specs: Sequence[str], ordering: str, baseline: Baseline = STRICT_ARRIVAL) -> list[Candidate]:
@@ -95,7 +95,7 @@ def own_candidates(specs: Sequence[str], ordering: str, baseline: Baseline = STR
     :param specs: predictors for waiting jobs.
     :param ordering: predictor for the order of ``balanced`` without live values.
     """
-    waiting = [spec for spec in specs if spec not in (HALF, *PUBLISHED)]
+    waiting = [spec for spec in specs if spec not in (HALF, *PREDICTORS)]
     balanced = replace(preset_policy("balanced", baseline, None), ordering=ordering)
     return [
         *(replace(waiting_candidate(spec, baseline), own=True) for spec in waiting),

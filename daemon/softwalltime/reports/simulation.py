@@ -36,7 +36,7 @@ from softwalltime.states import TEACHING, State
 SEEDS = tuple(range(31, 41))
 JOBS = 50_000
 """The newest jobs that are simulated, unless the user asks for another number."""
-MAX_POLICIES = 10
+MAX_POLICIES = 11
 """Maximum number of policies to simulate for a report: the candidates, the baseline and chance."""
 USUAL = 0.99
 """Share of the time in which use is usual: records that overlap by mistake exceed it for a short time."""
