@@ -194,6 +194,14 @@ baseline_option = click.option(
     help="What the site runs, with which the others are compared.",
 )
 """Names what the site runs, which is passed as ``baseline``."""
+write_option = click.option(
+    "--write",
+    "plan",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the recommended policy and its promise into this plan file, for policy set and verify.",
+)
+"""Names the plan file to write, which is passed as ``plan``."""
 site_order_option = click.option(
     "--order", type=click.Choice(["fcfs", "wfp"]), default="fcfs", show_default=True, help="Order of the site's queue."
 )
