@@ -14,6 +14,7 @@ from softwalltime.cli.options import (
     machine_options,
     max_broken_option,
     minimum_option,
+    share_option,
     store_options,
     write_option,
 )
@@ -38,11 +39,8 @@ def policy() -> None:
 @policy.command("set")
 @click.argument("target", metavar="NAME|PLAN", shell_complete=complete_policy)
 @click.option("--apply", "do", is_flag=True, help="Do it.")
-@click.option(
-    "--share",
-    type=click.FloatRange(0, 1, min_open=True),
-    metavar="SHARE",
-    help="Share of the users for whom values are set, such as 0.1.  Default: the plan's; with a name, the settings'.",
+@share_option(
+    "Share of the users for whom values are set, such as 0.1.  Default: the plan's; with a name, that of the settings."
 )
 @click.option(
     "--formula",

@@ -12,6 +12,7 @@ from softwalltime.cli.options import (
     LazySettings,
     Seeds,
     baseline_option,
+    change_date_option,
     machine_options,
     max_broken_option,
     minimum_option,
@@ -65,13 +66,7 @@ TITLE = "Report on soft walltimes"
     help="Simulate the newest N jobs.",
 )
 @click.option("--processes", type=click.IntRange(1), metavar="N", help="Processes.  Default: one a core.")
-@click.option(
-    "--change-date",
-    "split",
-    type=click.DateTime(["%Y-%m-%d"]),
-    metavar="DATE",
-    help="Compare waits before and from this day on (UTC).  Default: the first soft walltime.",
-)
+@change_date_option
 @click.option(
     "--compare",
     nargs=2,
