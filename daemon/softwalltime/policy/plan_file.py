@@ -14,14 +14,13 @@ from softwalltime.policy.presets import PresetName
 from softwalltime.policy.site import Spec, site_policy
 from softwalltime.validation import problems, written
 
-_HEADER: Final = """\
-# What softwalltime report recommends for this site, and what it promises.
-#   softwalltime policy set {0}              lists all changes
-#   softwalltime policy set {0} --apply      makes them; --share 0.1: for a tenth of the users first
-#   softwalltime verify {0}                  compares recorded waits with the promise, a week or more later
-#   softwalltime policy set off --apply      undoes it
-
-"""
+_HEADER: Final = "# What softwalltime report recommends for this site, and what it promises."
+_COMMANDS: Final = {
+    "policy set {}": "list all changes",
+    "policy set {} --apply": "make them; --share 0.1: for a tenth of the users first",
+    "verify {}": "compare recorded waits with the promise, a week or more later",
+    "policy set off --apply": "undo it",
+}
 _ABOUT: Final = {
     "policy": "[policy] of the settings",
     "live": "[live] of the settings",
@@ -165,7 +164,10 @@ def plan_text(plan: Plan, name: str) -> str:
 
     :param name: the file's name, for the commands in its first lines.
     """
-    return _HEADER.format(name) + "\n".join(_table("", plan.model_dump(exclude_none=True))) + "\n"
+    commands = {f"softwalltime {command.format(name)}": does for command, does in _COMMANDS.items()}
+    width = max(map(len, commands))
+    lines = [_HEADER, *(f"#   {command:<{width}}   {does}" for command, does in commands.items()), ""]
+    return "\n".join([*lines, *_table("", plan.model_dump(exclude_none=True))]) + "\n"
 
 
 def _table(path: str, values: Mapping[str, Any]) -> Iterator[str]:
