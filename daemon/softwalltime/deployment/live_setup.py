@@ -45,5 +45,6 @@ def account_of(settings: Settings, live: LiveOptions) -> str:
 
 def missing_right(server: QmgrObject, account: str) -> str:
     """Return the statement for qmgr that makes the account a manager of PBS; empty: it is one."""
-    names = {entry.partition("@")[0] for entry in server.parts("managers")}
+    # Without any entry root is the manager.
+    names = {entry.partition("@")[0] for entry in server.parts("managers")} or {"root"}
     return "" if account in names else f"set server managers += {account}@*"
