@@ -95,7 +95,7 @@ def test_pbs_is_checked_for_the_preset_in_the_settings(
     assert {check: found[check]["verdict"] for check in expected} == expected
     assert ("strict ordering" in found) == ("strict ordering" in expected)
     assert ("clear_topjob_estimates_enable" in found) == (
-        "order" in policy or "balanced" in policy or "[live]" in policy
+        "order" in policy or "balanced" in policy or '[live]\nmode = "on"' in policy
     )
     assert ("live values" in found) == ("live values" in expected)
 
