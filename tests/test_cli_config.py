@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from softwalltime import settings as settings_module
 from softwalltime.cli import run
 from softwalltime.deployment.positions import json_lines, toml_lines
 from tests.samples import ROOT
@@ -67,6 +68,45 @@ def test_all_errors_are_printed_with_file_and_line(home: Path, capsys: pytest.Ca
         f"{hook}:6: postgres.dsn: invalid value",
     ]
     assert captured.err == "11 errors in 2 files\n"
+
+
+@pytest.mark.parametrize(
+    ("policy", "live", "error"),
+    [
+        ('preset = "safe"', "", ":3: live.mode: preset safe: the guard needs live values, and they are off"),
+        ('preset = "balanced"', 'mode = "shadow"', ":4: live.mode: preset balanced: the guard needs live values"),
+        ('preset = "order"', "", ":3: live.mode: preset order: the guard needs live values"),
+        ('mode = "on"\nwaiting = "v1"', "guard = 60", "live.mode: the policy: the guard needs live values"),
+        ('preset = "safe"\nsteer = 0.1', 'guard = "off"', "preset safe: steering needs live values"),
+        ('preset = "safe"', 'mode = "on"\nguard = "off"', "preset safe: the guard is off"),
+        ('preset = "safe"', 'mode = "on"', ""),
+        ('preset = "balanced"', 'guard = "off"', ""),
+        ('mode = "on"\nwaiting = "v1"', "", ""),
+        ('mode = "shadow"\nwaiting = "v1"', "guard = 60", ""),
+        ('preset = "shadow"', "", ""),
+    ],
+)
+def test_a_guard_that_cannot_act_is_an_error(
+    policy: str, live: str, error: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = home / "settings.toml"
+    settings.write_text(f"[policy]\n{policy}\n[live]\n{live}\n")
+    assert run(["config", "check", str(settings)]) == bool(error)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(f"{settings}:")
+    assert error in lines[0]
+
+
+def test_the_users_and_the_systems_settings_are_checked_together(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = home / "softwalltime.toml", home / "system.toml"
+    monkeypatch.setattr(settings_module, "SYSTEM_FILE", second)
+    first.write_text('[live]\nmode = "on"\n')
+    second.write_text('[policy]\npreset = "safe"\n[live]\nmode = "off"\n')
+    assert run(["config", "check", str(second)]) == 1
+    assert "the guard needs live values" in capsys.readouterr().out
+    assert "the guard" not in (run(["config", "check"]), capsys.readouterr().out)[1]
 
 
 @pytest.mark.parametrize(

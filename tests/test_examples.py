@@ -23,6 +23,7 @@ from tests.test_cli import commands
 NEEDS_PBS = {"install", "uninstall", "policy set", "snapshot", "site", "collect", "starts", "doctor"}
 """Commands whose example needs a PBS server; without one it ends with one clear line, doctor with its findings."""
 NEEDS_A_TRACE = {"convert"}
+NEEDS_A_PLAN = {"verify"}
 NEEDS_PYTORCH = {"train"}
 """Commands that without PyTorch, which is an extra, end with one line that says what to install."""
 SERVER = {"status", "top", "predict", "explain"}
@@ -67,7 +68,7 @@ def inside(demo: Path, database: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     return demo
 
 
-ALONE = [path for path in commands() if " ".join(path) not in (*LAST, *NEEDS_A_TRACE)]
+ALONE = [path for path in commands() if " ".join(path) not in (*LAST, *NEEDS_A_TRACE, *NEEDS_A_PLAN)]
 
 
 @pytest.mark.postgres
@@ -108,7 +109,7 @@ def test_the_examples_about_the_daemon_work_while_it_runs(inside: Path, capsys: 
 
 def test_the_other_examples_are_of_commands_that_need_more() -> None:
     names = {" ".join(path) for path in commands()}
-    assert {*LAST, *NEEDS_PBS, *NEEDS_A_TRACE, *NEEDS_PYTORCH} <= names
+    assert {*LAST, *NEEDS_PBS, *NEEDS_A_TRACE, *NEEDS_A_PLAN, *NEEDS_PYTORCH} <= names
     help_text = " ".join((cli.help or "").split())
     assert "those of install, uninstall, policy set, snapshot, site, collect and starts on a host with PBS" in help_text
 

@@ -32,11 +32,13 @@ MEANINGS = {
     "--seed": "seed of all random choices",
     "--seeds": "seeds of shaken workloads",
     "--server": "name of the PBS server",
+    "--share": "share of the users for whom values are set",
     "--simulated-jobs": "number of the newest jobs to simulate",
     "--snapshot": "the state of a PBS server in a file",
     "--socket": "the daemon's socket",
     "--user": "the jobs' user",
     "--waiting": "what gives the value of waiting jobs",
+    "--write": "the file for what is recommended",
 }
 """The meaning of the names that commands describe in different words, reviewed by a person."""
 

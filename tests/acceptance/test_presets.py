@@ -12,8 +12,10 @@ import pytest
 
 from softwalltime.deployment.preset_setup import requirements
 from softwalltime.deployment.prove import CHECK, QUEUE
+from softwalltime.policy.plan_file import PlannedLive, PlannedPolicy, plan_text
 from softwalltime.policy.presets import PRESETS
 from tests.acceptance.lab import Lab, until
+from tests.policy.test_plan_file import PLAN
 from tests.service.running import Daemon
 
 
@@ -187,5 +189,56 @@ def test_off_shadow_balanced_order_balanced_off_in_six_commands(
         assert administrator.settings() == before
     finally:
         daemon.end(signal.SIGTERM)
+        administrator.softwalltime("uninstall", str(administrator.folder), "--apply")
+    assert administrator.settings() == before
+
+
+def test_a_plan_is_listed_applied_and_undone(
+    administrator: Administrator, lab: Lab, database: str, tmp_path: Path
+) -> None:
+    agent = tmp_path / "agent.sock"
+    # A socket of the agent means its account; nothing listens there.
+    daemon = Daemon(tmp_path, database, f'preset = "off"\n[live]\nagent = "{agent}"\n')
+    administrator.config = daemon.config
+    before = administrator.settings()
+    custom = {"preset": "custom", "mode": "on", "waiting": "factor:0.5", "running": "walltime"}
+    plan = PLAN.model_copy(
+        update={"policy": PlannedPolicy(**custom), "live": PlannedLive(mode="on", guard=3600), "pbs": None}
+    )
+    file = tmp_path / "plan.toml"
+    file.write_text(plan_text(plan, file.name))
+    daemon.start()
+
+    def switch(target: str, *options: str) -> str:
+        folder = str(administrator.folder)
+        return administrator.softwalltime(
+            "policy", "set", target, "--config", str(daemon.config), "--folder", folder, *options
+        )
+
+    def changes(said: str, state: str) -> set[str]:
+        lines = (line.partition(": ") for line in said.splitlines())
+        return {text.partition("  # ")[0] for found, _, text in lines if found == state and "SIGHUP" not in text}
+
+    try:
+        listed = changes(switch(str(file)), "to do")
+        assert administrator.settings() == before
+        assert {"set server managers += softwalltime-live@*", f'{daemon.config}: [live] mode = "on"'} <= listed
+        said = switch(str(file), "--apply")
+        assert "done: the daemon has the preset custom" in said
+        assert listed - changes(said, "done") <= {"systemctl reload softwalltime"}, "what is listed is done"
+        assert "softwalltime-live@*" in lab.qmgr("print server")
+        verdicts = administrator.verdicts()
+        assert {verdicts[need.name] for need in requirements("safe")} <= {"ok"}
+        assert "no error" in administrator.softwalltime("config", "check", str(daemon.config))
+        job = lab.qsub("-h", "-q", "short", "-l", "walltime=600")
+        assert lab.job(job)["Resource_List"]["soft_walltime"] == "00:05:00"
+        lab.delete_jobs()
+        undone = switch("off", "--apply")
+        assert "note: policy set does not run: qmgr -c 'unset server managers'" in undone
+        lab.qmgr("unset server managers")
+        assert administrator.settings() == before
+    finally:
+        daemon.end(signal.SIGTERM)
+        lab.run("qmgr", "-c", "unset server managers")
         administrator.softwalltime("uninstall", str(administrator.folder), "--apply")
     assert administrator.settings() == before

@@ -63,9 +63,11 @@ def test_sched_config_is_read_from_the_moved_pbs_home(
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [
-        ('preset = "order"', {"strict_ordering": "ok", "by_queue": "problem", "job_sort_formula": "problem"}),
+        ('preset = "order"', {"by_queue": "problem", "job_sort_formula": "problem", "live values": "problem"}),
         ('preset = "safe"', {"strict_ordering": "ok", "resources": "advice", "live values": "problem"}),
-        ('preset = "balanced"', {"strict_ordering": "ok", "by_queue": "problem", "live values": "advice"}),
+        ('preset = "balanced"', {"strict_ordering": "ok", "by_queue": "problem", "live values": "problem"}),
+        ('preset = "balanced"\n[live]\nguard = "off"', {"strict_ordering": "ok", "live values": "advice"}),
+        ('mode = "on"\nwaiting = "v1"\n[live]\nmode = "shadow"\nguard = 60', {"live values": "problem"}),
         ('preset = "safe"\n[live]\nmode = "on"', {"strict_ordering": "ok", "clear_topjob_estimates_enable": "advice"}),
         ('mode = "on"\nwaiting = "v1"', {"strict_ordering": "ok", "resources": "advice", "backfill_depth": "ok"}),
         ('mode = "on"\nwaiting = "v1"\nordering = "v2"', {"strict_ordering": "ok", "by_queue": "problem"}),
@@ -91,11 +93,11 @@ def test_pbs_is_checked_for_the_preset_in_the_settings(
     monkeypatch.setattr(doctor, "find", lambda: Qmgr(tmp_path / "exec" / "bin" / "qmgr", tmp_path))
     _, found = findings(capsys, "--config", str(config))
     assert {check: found[check]["verdict"] for check in expected} == expected
-    assert ("strict ordering" in found) == ("strict_ordering" not in expected)
+    assert ("strict ordering" in found) == ("strict ordering" in expected)
     assert ("clear_topjob_estimates_enable" in found) == (
-        "order" in policy or "balanced" in policy or "[live]" in policy
+        "order" in policy or "balanced" in policy or '[live]\nmode = "on"' in policy
     )
-    assert ("live values" in found) == (policy in {f'preset = "{name}"' for name in ("safe", "balanced", "order")})
+    assert ("live values" in found) == ("live values" in expected)
 
 
 def test_what_no_requirement_of_the_preset_says_is_reported(

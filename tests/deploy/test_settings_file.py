@@ -6,7 +6,7 @@ import pytest
 
 from softwalltime.cli import run
 from softwalltime.deployment import pbs
-from softwalltime.deployment.settings_file import with_policy
+from softwalltime.deployment.settings_file import changed_values, with_values
 from softwalltime.errors import UsageError
 from tests.samples import ROOT
 
@@ -42,7 +42,23 @@ def without_pbs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )  # fmt: skip
 def test_only_the_preset_changes(text: str, after: str) -> None:
-    assert with_policy(text, {"preset": "safe"}, "x.toml") == after
+    assert with_values(text, {"policy": {"preset": "safe"}}, "x.toml") == after
+
+
+def test_values_of_several_tables_change_and_the_rest_stays() -> None:
+    text = 'a = 1\n[live] # ours\nguard = "off"   # for now\n[policy]\nshare = 0.1\n[starts]\nmode = "on"\n'
+    tables = {"policy": {"preset": "custom", "share": 1.0}, "live": {"mode": "on", "guard": 3600}}
+    assert with_values(text, tables, "x.toml") == (
+        'a = 1\n[live] # ours\nmode = "on"\nguard = 3600   # for now\n'
+        '[policy]\npreset = "custom"\nshare = 1.0\n[starts]\nmode = "on"\n'
+    )
+    assert changed_values(text, tables, "x.toml") == [
+        '[policy] preset = "custom"', "[policy] share = 1.0 (was 0.1)", '[live] mode = "on"',
+        '[live] guard = 3600 (was "off")',
+    ]  # fmt: skip
+    after = with_values(text, tables, "x.toml")
+    assert with_values(after, tables, "x.toml") == after
+    assert changed_values(after, tables, "x.toml") == []
 
 
 @pytest.mark.parametrize(
@@ -50,12 +66,12 @@ def test_only_the_preset_changes(text: str, after: str) -> None:
 )
 def test_a_file_that_cannot_be_changed_line_by_line_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match=r"^x\.toml: not "):
-        with_policy(text, {"preset": "safe"}, "x.toml")
+        with_values(text, {"policy": {"preset": "safe"}}, "x.toml")
 
 
 def test_a_header_that_is_not_found_is_no_error_of_toml() -> None:
-    with pytest.raises(UsageError, match=r"set preset in \[policy\] by hand"):
-        with_policy('["policy"]\nshare = 0.1\n', {"preset": "safe"}, "x.toml")
+    with pytest.raises(UsageError, match=r'set by hand: preset = "safe" in \[policy\]'):
+        with_values('["policy"]\nshare = 0.1\n', {"policy": {"preset": "safe"}}, "x.toml")
 
 
 @pytest.mark.parametrize(
@@ -86,7 +102,11 @@ def test_a_dry_run_shows_the_preset_and_changes_nothing(
     config.write_text(SHIPPED)
     assert run(["policy", "set", "order", "--config", str(config), "--folder", str(tmp_path / "hook")]) == 0
     said = capsys.readouterr()
-    assert f'to do: {config}: preset = "order"' in said.out
+    assert f'to do: {config}: [policy] preset = "order" (was "shadow")' in said.out
+    # Without live values the order comes without a guard, and the settings say so.
+    assert f'to do: {config}: [live] guard = "off"' in said.out
+    assert said.out.splitlines()[-1] == "note: undo: softwalltime policy set off --apply"
+    assert "run softwalltime policy set order --apply" in said.err
     assert "preset order: PBS's settings are not known here: no qmgr" in said.err
     assert config.read_text() == SHIPPED
     assert [path.name for path in tmp_path.iterdir()] == ["softwalltime.toml"]

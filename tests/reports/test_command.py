@@ -9,6 +9,7 @@ from sqlalchemy import Engine
 
 from softwalltime.cli import run
 from softwalltime.jobs import DecisionRecord
+from softwalltime.policy.plan_file import read_plan
 from softwalltime.store.predictions import add_decisions, read_decisions
 from tests.reports.fixtures import Elements, numbers, steady_jobs
 from tests.samples import RECORDED_LOG, trace
@@ -39,6 +40,37 @@ def test_report_writes_the_page_and_prints_the_recommendation(
     assert document["title"] == "Site A"
     assert document["sources"] == [str(accounting)]
     assert list(tmp_path.iterdir()) == [output]
+
+
+def test_report_and_compare_write_the_same_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["generate", "logs", "--jobs", "1200", "--seed", "1"]) == 0
+    shared = ["logs", "--processors", "128", "--seeds", "31-33", "--processes", "1", "--max-broken", "50", "--write"]
+    assert run(["report", "--no-settings", "--predictors", "v1", *shared, "plan.toml"]) == 0
+    said = capsys.readouterr().out
+    assert "plan.toml: written; softwalltime policy set plan.toml lists what it changes" in said
+    assert run(["policy", "compare", *shared, "compared.toml"]) == 0
+    plan, compared = read_plan(Path("plan.toml")), read_plan(Path("compared.toml"))
+    assert plan.recommendation in said
+    assert plan.recommendation.startswith("Switch on ")
+    assert compared.model_copy(update={"written": plan.written}) == plan
+    assert plan.promised.change.high < 0
+    assert {found.kind for found in plan.promised.classes} == {"runtime", "size", "queue"}
+
+
+def test_without_a_recommendation_there_is_no_plan(
+    accounting: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output, plan = tmp_path / "report.html", tmp_path / "plan.toml"
+    arguments = ["--no-settings", "--no-simulation", "--predictors", "v1", "-o", str(output), "--write"]
+    capsys.readouterr()
+    assert run(["report", str(accounting), *arguments, str(plan), "--format", "json"]) == 0
+    assert capsys.readouterr().err == f"{plan}: not written: no policy is recommended\n"
+    assert not plan.exists()
+    assert run(["report", str(accounting), *arguments, str(tmp_path / "none" / "plan.toml")]) == 2
+    assert "the folder does not exist" in capsys.readouterr().err
 
 
 def test_predictors_target_and_settings_follow_the_options(accounting: Path, tmp_path: Path) -> None:

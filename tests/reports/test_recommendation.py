@@ -2,15 +2,18 @@
 
 import tomllib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from softwalltime.live.options import live_options
+from softwalltime.live.options import inert, live_options, read_policy
+from softwalltime.policy.plan_file import read_plan
 from softwalltime.policy.presets import HALF, HOUR
 from softwalltime.policy.site import site_policy
 from softwalltime.reports.candidates import Candidate, common_candidates, own_candidates
 from softwalltime.reports.likeness import BothWaits, Level, Likeness, doubts, likeness_line
+from softwalltime.reports.plan import write_plan
 from softwalltime.reports.recommendation import (
     Recommendation,
     Verdict,
@@ -86,7 +89,7 @@ def test_the_sentence_is_for_a_manager() -> None:
         "Switch on the preset safe: jobs would start about 36 min earlier on average (3 h \N{RIGHTWARDS ARROW} 2.4 h); "
         "no group of jobs waits longer; undo with one command, softwalltime policy set off --apply."
     )
-    assert (advice.predictor, advice.command) == (HALF, "softwalltime policy set safe --apply")
+    assert advice.predictor == HALF
 
 
 @pytest.mark.parametrize(
@@ -133,7 +136,6 @@ def test_the_order_of_the_queue_is_changed_only_if_nothing_else_qualifies() -> N
     alone = advised(waits(wait=1.0), waits(ORDERED, 0.5))
     assert alone.verdict is Verdict.ON
     assert "ordering = " in alone.policy
-    assert alone.command == "softwalltime policy set balanced --apply"
 
 
 def test_an_own_predictor_refines_the_choice_and_decides_about_no_verdict() -> None:
@@ -228,3 +230,30 @@ def test_the_policy_is_one_that_the_daemon_accepts_with_its_guard(candidate: Can
         assert (live.mode, live.guard) == ("shadow", HOUR)
     else:
         assert "live" not in settings
+
+
+@pytest.mark.parametrize(
+    "candidate", [*common_candidates(), *own_candidates(["last2"], "v2")], ids=lambda one: one.name
+)
+def test_the_plan_of_a_candidate_is_what_was_simulated(candidate: Candidate, tmp_path: Path) -> None:
+    found = waits(candidate=candidate)
+    figures = simulated(found)
+    advice = replace(recommend(figures, 0.05), verdict=Verdict.ON, waits=found)
+    file = tmp_path / "plan.toml"
+    assert write_plan(file, advice, figures).startswith(f"{file}: written; softwalltime policy set {file} ")
+    plan = read_plan(file)
+    policy, live = read_policy(plan.policy.values(), plan.live.model_dump())
+    assert (policy.mode, policy.waiting) == ("on", candidate.policy.waiting)
+    assert (policy.ordering or "walltime") == candidate.policy.ordering
+    assert (live.mode == "on", live.guard) == (candidate.guarded, candidate.policy.guard)
+    assert inert(policy, live) == ""
+    assert (plan.pbs.job_sort_formula if plan.pbs else "") == candidate.policy.formula
+    assert plan.promised.change.mean == pytest.approx(-0.2)
+    assert (plan.promised.wait_before, plan.promised.wait_after) == (10_800, 8640)
+
+
+def test_without_a_recommendation_no_plan_is_written(tmp_path: Path) -> None:
+    figures = simulated(waits(wait=1.0))
+    line = write_plan(tmp_path / "plan.toml", recommend(figures, 0.05), figures)
+    assert line == f"{tmp_path}/plan.toml: not written: no policy is recommended"
+    assert not list(tmp_path.iterdir())

@@ -31,6 +31,7 @@ _COMMANDS = {
     "explain": ("explain", "Print the soft walltime of such a job, and why."),
     "simulate": ("simulate", "Schedule recorded jobs under a policy."),
     "policy": ("policy", "Switch to a policy, and compare the policies."),
+    "verify": ("verify", "Say whether the promise of a plan is kept."),
     "experiment": ("experiment", "Repeat a paper's experiment on recorded jobs."),
     "config": ("config", "Check the settings, and show what holds."),
     "schema": ("schema", "Print the JSON Schema of a command's output."),
@@ -68,7 +69,8 @@ def cli(begin: Callable[[], None] | None) -> None:
       softwalltime replay /var/spool/pbs/server_priv/accounting
 
     The first example of each command works in the folder that make demo writes (cd build/demo), those of install,
-    uninstall, policy set, snapshot, site, collect and starts on a host with PBS, that of convert with any trace.
+    uninstall, policy set, snapshot, site, collect and starts on a host with PBS, that of convert with any trace, that
+    of verify with a plan that was switched on.
     """
     if begin is not None:
         begin()

@@ -59,19 +59,23 @@ def check(files: tuple[Path, ...], named: tuple[Path, ...], output: Output) -> i
 
     All errors are printed, each with file and line.  A FILE that ends in .json is the hook's configuration, any other
     one settings.  Without a FILE: the settings files that the commands read, the environment, and the configuration in
-    /etc/softwalltime/hook.  Nothing is changed; the exit status is 1 if there is an error.
+    /etc/softwalltime/hook.  A guard that cannot act is an error too.  Nothing is changed; the exit status is 1 if there
+    is an error.
 
     \b
     Example:
       softwalltime config check
       softwalltime config check softwalltime.toml softwalltime_hook.json
     """
-    from softwalltime.deployment.check_configuration import check_environment, check_file
+    from softwalltime.deployment.check_configuration import check_environment, check_file, check_guard
     from softwalltime.settings import hidden_file, settings_files
 
     files += named
     chosen = list(files) or [*settings_files(), *(file for file in (HOOK,) if os.access(file, os.R_OK))]
     problems = [problem for file in chosen for problem in check_file(file)]
+    # The settings files that the commands read hold together, those that are named each alone.
+    for group in [[file] for file in chosen] if files else [chosen]:
+        problems += check_guard(group)
     if not files:
         problems += check_environment()
     errors = [problem for problem in problems if problem.severity == "error"]

@@ -80,7 +80,11 @@ def install(
 
 @dataclass(frozen=True, slots=True)
 class HookOptions:
-    """Options of an installation, as on the command line; ``preset`` is empty where none was given."""
+    """Options of an installation, as on the command line; ``preset`` is empty where none was given.
+
+    ``promises``: whether guard or steering will read promised starts; ``None``: as the settings are now.  ``command``
+    is what the user called, to be repeated with --apply; empty: ``softwalltime install``.
+    """
 
     folder: Path
     preset: str
@@ -91,6 +95,8 @@ class HookOptions:
     enable: bool = False
     order: int | None = None
     alarm: int | None = None
+    promises: bool | None = None
+    command: str = ""
 
 
 def install_hook(changes: ChangeLog, options: HookOptions) -> None:
@@ -127,14 +133,14 @@ def install_hook(changes: ChangeLog, options: HookOptions) -> None:
             raise
         problem = str(error)
     chosen = f" --preset {options.preset}" if options.preset else ""
-    nothing = f"nothing was changed; run softwalltime install{chosen} --apply"
+    nothing = f"nothing was changed; run {options.command or f'softwalltime install{chosen}'} --apply"
     # Before the hook: it sets the custom resource from its first event on.
     configured = False
     if asked and pbs is None:
         click.echo(f"preset {asked}: PBS's settings are not known here: {problem}", err=True)
     elif (asked or shows_starts(settings)) and pbs is not None and not options.files_only:
         resource = resource_of(installation.own or hook.configuration_of(present))
-        promises = _reads_promises(settings, asked)
+        promises = _reads_promises(settings, asked) if options.promises is None else options.promises
         configured = set_up(
             changes, pbs, folder, asked, resource, formula, do=do, promises=promises, starts=shows_starts(settings)
         )  # fmt: skip

@@ -157,6 +157,32 @@ max_broken_option = click.option(
     "those that the site breaks now.",
 )
 """Names the limit of broken promises in percent, which is passed as ``max_broken``."""
+write_option = click.option(
+    "--write",
+    "plan",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the recommended policy and its promise into this plan file, for policy set and verify.",
+)
+"""Names the plan file to write, which is passed as ``plan``."""
+
+
+def share_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return what adds the option for the share of the users, which is passed as ``share``.
+
+    :param text: its help.
+    """
+    return click.option("--share", type=click.FloatRange(0, 1, min_open=True), metavar="SHARE", help=text)
+
+
+change_date_option = click.option(
+    "--change-date",
+    "split",
+    type=click.DateTime(["%Y-%m-%d"]),
+    metavar="DATE",
+    help="Compare waits before and from this day on (UTC).  Default: the first soft walltime.",
+)
+"""Names the day on which a policy was switched on, which is passed as ``split``."""
 site_order_option = click.option(
     "--order", type=click.Choice(["fcfs", "wfp"]), default="fcfs", show_default=True, help="Order of the site's queue."
 )

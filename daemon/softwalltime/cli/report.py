@@ -11,10 +11,12 @@ from softwalltime.cli.garbage import rare_collections
 from softwalltime.cli.options import (
     LazySettings,
     Seeds,
+    change_date_option,
     max_broken_option,
     minimum_option,
     predictors_options,
     store_options,
+    write_option,
 )
 from softwalltime.cli.output import Output, output_options
 from softwalltime.cli.problems import problems, require_folder
@@ -61,13 +63,7 @@ TITLE = "Report on soft walltimes"
     help="Simulate the newest N jobs.",
 )
 @click.option("--processes", type=click.IntRange(1), metavar="N", help="Processes.  Default: one a core.")
-@click.option(
-    "--change-date",
-    "split",
-    type=click.DateTime(["%Y-%m-%d"]),
-    metavar="DATE",
-    help="Compare waits before and from this day on (UTC).  Default: the first soft walltime.",
-)
+@change_date_option
 @click.option(
     "--compare",
     nargs=2,
@@ -84,6 +80,7 @@ TITLE = "Report on soft walltimes"
 )
 @click.option("--pseudonymous-queues", is_flag=True, help="With --pseudonyms: also replace the names of queues.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N submitted jobs.")
+@write_option
 @selection_options
 @minimum_option
 @output_options
@@ -93,8 +90,8 @@ def report(
     sources: tuple[str, ...], file: Path, specs: tuple[str, ...], max_broken: float, no_settings: bool,
     no_simulation: bool, site: SiteOptions, seeds: tuple[int, ...], simulated_jobs: int,
     processes: int | None, split: datetime | None, compare: tuple[tuple[int, int], tuple[int, int]] | None,
-    title: str, pseudonyms: Path | None,
-    pseudonymous_queues: bool, limit: int | None, minimum: int, selection: JobSelection,
+    title: str, pseudonyms: Path | None, pseudonymous_queues: bool, limit: int | None, plan: Path | None,
+    minimum: int, selection: JobSelection,
     output: Output, settings: LazySettings,
 ) -> int:  # fmt: skip
     """Write a page that says whether to switch soft walltimes on.
@@ -103,11 +100,13 @@ def report(
     are, how accurate each predictor would have been and for whom, and which settings are best.  Waits are simulated on
     the newest jobs with PBS's scheduling cycle and 95% confidence intervals.  The verdict is one of three: switch a
     policy on, do not, or the simulation cannot tell, because it does not reproduce the recorded waits.  The page
-    contains user names unless --pseudonyms replaces them.  Nothing else is written.
+    contains user names unless --pseudonyms replaces them.  With --write a recommended policy is also written as a plan
+    that "softwalltime policy set" applies and "softwalltime verify" checks later.
 
     \b
     Example:
       softwalltime report accounting -o report.html
+      softwalltime report accounting -o report.html --write plan.toml
       softwalltime report /var/spool/pbs/server_priv/accounting -o report.html
       softwalltime report store --pseudonyms ~/report.key --change-date 2026-10-01
       softwalltime report store --queue batch --compare 2026-01-01..2026-03-31 2026-04-01..2026-06-30
@@ -124,14 +123,16 @@ def report(
     printed = file == Path("-")
     if printed and output.form != "table":
         raise click.UsageError(f"--format {output.form} prints the summary: give the page a file with -o")
-    if not printed:
-        require_folder(file)
+    for written in (None if printed else file, plan):
+        if written is not None:
+            require_folder(written)
 
     # matplotlib and jinja2 take long to import, and no other command needs them.
     from softwalltime.cli.report_summary import COLUMNS, summary_of, summary_rows
     from softwalltime.replay.workload import Workload
     from softwalltime.reports import page
     from softwalltime.reports import report as reports
+    from softwalltime.reports.plan import write_plan
     from softwalltime.reports.pseudonyms import Pseudonyms, read_key
     from softwalltime.reports.simulation import SimulationOptions
 
@@ -164,6 +165,8 @@ def report(
         name = "report" if printed else file
         summary = f"{name}: {len(workload.jobs):,} jobs, {found.scored:,} scored\n{found.recommendation.sentence}"
         click.echo(summary, err=printed)
+    if plan is not None:
+        click.echo(write_plan(plan, found.recommendation, found.simulation), err=printed or output.form != "table")
     for line in problems(tally):
         click.echo(line, err=True)
     return 1 if tally.broken else 0

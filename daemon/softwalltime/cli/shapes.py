@@ -85,6 +85,7 @@ SHAPES: Mapping[str, Shape] = {
     "install": Shape("cli.changes:ChangesDocument", "cli.changes:COLUMNS", "a change or note"),
     "uninstall": Shape("cli.changes:ChangesDocument", "cli.changes:COLUMNS", "a change or note"),
     "policy set": Shape("cli.changes:ChangesDocument", "cli.changes:COLUMNS", "a change or note"),
+    "verify": Shape("reports.verify_document:VerifyDocument", "cli.verify:COLUMNS", "all jobs, then each class"),
     "predictors": Shape("cli.predictors:PredictorDocument", "cli.predictors:COLUMNS", "a predictor", many=True),
 }  # fmt: skip
 """Shapes by command."""

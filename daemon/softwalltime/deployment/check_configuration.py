@@ -3,7 +3,7 @@
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 from softwalltime.deployment import configuration, positions
 from softwalltime.deployment.finding import ConfigProblem
 from softwalltime.errors import SourceError, UsageError
-from softwalltime.live.options import LiveOptions
+from softwalltime.live.options import LiveOptions, inert, read_policy
 from softwalltime.policy.presets import unused as unused_keys
 from softwalltime.policy.site import SitePolicy
 from softwalltime.service.start_options import StartOptions
@@ -80,6 +80,28 @@ def check_settings(text: str, file: str) -> Iterator[ConfigProblem]:
         for key in unused:
             line = positions.line_of(lines, ("policy", key))
             yield ConfigProblem(file, line, f"policy.{key}", f"has no effect with preset {policy['preset']}", "note")
+
+
+def check_guard(files: Sequence[Path]) -> Iterator[ConfigProblem]:
+    """Yield the error that guard or steering cannot act with these settings files, which are read together.
+
+    :param files: in order of precedence; nothing is checked where one has another error.
+    """
+    tables: dict[str, dict[str, Any]] = {"policy": {}, "live": {}}
+    place = ""
+    line = None
+    for file in (file for file in files if file.suffix != ".json"):
+        if any(problem.severity == "error" for problem in check_file(file)):
+            return
+        text = file.read_text(encoding="utf-8")
+        for name, table in tables.items():
+            tables[name] = {**tomllib.loads(text).get(name, {}), **table}
+        if not place and tables["policy"]:
+            lines = positions.toml_lines(text)
+            line = positions.line_of(lines, ("live", "mode")) or positions.line_of(lines, ("policy", "preset"))
+            place = str(file)
+    if place and (text := inert(*read_policy(tables["policy"], tables["live"]))):
+        yield ConfigProblem(place, line, "live.mode", text)
 
 
 def check_environment(environment: Mapping[str, str] = os.environ) -> Iterator[ConfigProblem]:

@@ -31,8 +31,7 @@ from softwalltime.deployment.read_settings import read_settings, sched_configs
 from softwalltime.deployment.shown_starts import check_shown_starts, shows_starts
 from softwalltime.deployment.subprocess_call import SubprocessError
 from softwalltime.errors import SoftwalltimeError
-from softwalltime.live.options import read_policy, reads_promises, unguarded, without_live
-from softwalltime.policy.presets import PRESETS
+from softwalltime.live.options import inert, read_policy, reads_promises, without_live
 from softwalltime.policy.site import SitePolicy
 from softwalltime.service.start_options import start_options
 from softwalltime.service.status import OK
@@ -110,9 +109,7 @@ class Doctor:
         if self.policy is not None:
             self.promises = reads_promises(self.policy, live)
             if text := without_live(self.policy, live):
-                # Without its guard, a preset that keeps the order changes nothing.
-                idle = unguarded(self.policy, live) and PRESETS[self.policy.preset].order is None
-                yield (problem if idle else advice)("live values", text, "follow deploy/LIVE.md")
+                yield (problem if inert(self.policy, live) else advice)("live values", text, "follow deploy/LIVE.md")
         return settings
 
     def _pbs(self, settings: Settings) -> Iterator[Finding]:

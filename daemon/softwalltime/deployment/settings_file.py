@@ -1,4 +1,4 @@
-"""The table ``[policy]`` of a settings file: change keys in place, so that comments and layout stay."""
+"""Tables of a settings file: change keys in place, so that comments and layout stay."""
 
 import re
 import tomllib
@@ -7,16 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from softwalltime.errors import SourceError, UsageError
+from softwalltime.policy.plan_file import toml_value
 from softwalltime.settings import SYSTEM_FILE, settings_files
 
-_HEADER = re.compile(r"^[ \t]*\[[ \t]*policy[ \t]*\][ \t]*(?:#[^\r\n]*)?(?=\r?$)", re.MULTILINE)
+Tables = Mapping[str, Mapping[str, object]]
+"""Values to set by table and key: texts, numbers, true or false."""
+_HEADER = r"^[ \t]*\[[ \t]*{}[ \t]*\][ \t]*(?:#[^\r\n]*)?(?=\r?$)"
 _NEXT = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
 
 def policy_file(config: Path | None) -> Path:
     """Return the settings file that has the policy, else the first one, else the system's."""
     files = settings_files(config)
-    return next((file for file in files if _HEADER.search(read(file))), files[0] if files else SYSTEM_FILE)
+    return next((file for file in files if _header("policy", read(file))), files[0] if files else SYSTEM_FILE)
 
 
 def read(file: Path) -> str:
@@ -36,45 +39,71 @@ def read(file: Path) -> str:
         raise SourceError(f"settings file {file}: not UTF-8 at byte {error.start}") from error
 
 
-def with_policy(text: str, values: Mapping[str, str], where: str) -> str:
-    """Return the text of a settings file with these strings in the table ``[policy]``.
+def with_values(text: str, tables: Tables, where: str) -> str:
+    """Return the text of a settings file with these values.
 
     :param where: what the message of an error begins with.
     :raises UsageError: if the file is not written in a way that can be changed line by line.
     """
     expected = _parsed(text, where)
-    expected["policy"] = {**expected.get("policy", {}), **values}
-    end = "\r\n" if "\r\n" in text else "\n"
+    newline = "\r\n" if "\r\n" in text else "\n"
     changed = text
-    if not _HEADER.search(changed):
-        changed += f"{'' if not changed or changed.endswith(chr(10)) else end}{end}[policy]{end}"
-    for key, value in values.items():
-        changed = _with_key(changed, key, value, end)
+    for table, values in tables.items():
+        now = expected.get(table, {})
+        wanted = {key: value for key, value in values.items() if key not in now or now[key] != value}
+        if not wanted:
+            continue
+        expected[table] = {**now, **wanted}
+        if not _header(table, changed):
+            changed += f"{'' if not changed or changed.endswith(chr(10)) else newline}{newline}[{table}]{newline}"
+        for key, value in reversed(wanted.items()):
+            changed = _with_key(changed, table, key, toml_value(value), newline)
     try:
         actual = tomllib.loads(changed)
     except tomllib.TOMLDecodeError:
         # The text was valid before the change.
         actual = None
     if actual != expected:
-        raise UsageError(f"{where}: not written line by line; set {', '.join(values)} in [policy] by hand")
+        lines = (
+            f"{key} = {toml_value(value)} in [{table}]" for table in tables for key, value in tables[table].items()
+        )
+        raise UsageError(f"{where}: not written line by line; set by hand: {', '.join(lines)}")
     return changed
 
 
-def _with_key(text: str, key: str, value: str, newline: str) -> str:
-    start = next(_HEADER.finditer(text)).end()
+def changed_values(text: str, tables: Tables, where: str) -> list[str]:
+    """Return each value that :func:`with_values` changes, with the one before: ``[live] mode = "on" (was "off")``."""
+    now = _parsed(text, where)
+    lines = []
+    for table, values in tables.items():
+        for key, value in values.items():
+            before = now.get(table, {}).get(key)
+            if before != value:
+                was = f" (was {toml_value(before)})" if before is not None else ""
+                lines.append(f"[{table}] {key} = {toml_value(value)}{was}")
+    return lines
+
+
+def _header(table: str, text: str) -> re.Match[str] | None:
+    return re.search(_HEADER.format(re.escape(table)), text, re.MULTILINE)
+
+
+def _with_key(text: str, table: str, key: str, value: str, newline: str) -> str:
+    header = _header(table, text)
+    start = header.end() if header else len(text)
     following = _NEXT.search(text, start)
     end = following.start() if following else len(text)
-    table = text[start:end]
+    lines = text[start:end]
     line = re.compile(
         rf"""^([ \t]*{re.escape(key)}[ \t]*=[ \t]*)(?:"[^"\n]*"|'[^'\n]*'|[^\s#]+)(.*)\n?""", re.MULTILINE
     )
-    found = line.search(table)
+    found = line.search(lines)
     if found is not None:
         ended = "\n" if found[0].endswith("\n") else ""
-        table = f'{table[: found.start()]}{found[1]}"{value}"{found[2]}{ended}{table[found.end() :]}'
+        lines = f"{lines[: found.start()]}{found[1]}{value}{found[2]}{ended}{lines[found.end() :]}"
     else:
-        table = f'{newline}{key} = "{value}"{table if table else newline}'
-    return text[:start] + table + text[end:]
+        lines = f"{newline}{key} = {value}{lines if lines else newline}"
+    return text[:start] + lines + text[end:]
 
 
 def _parsed(text: str, where: str) -> dict[str, Any]:

@@ -57,23 +57,42 @@ def unguarded(policy: SitePolicy, live: LiveOptions) -> bool:
     return PRESETS[policy.preset].needs_guard and not acts
 
 
-def without_live(policy: SitePolicy, live: LiveOptions) -> str:
-    """Return what does not work, because it needs live values in mode on, and what to do; empty: everything works."""
+def inert(policy: SitePolicy, live: LiveOptions) -> str:
+    """Return what the settings name that cannot act, because live values are not on, and what to do; empty: nothing.
+
+    ``guard = "off"`` says that no guard is wanted: only where nothing would be left of the preset, it is an error.
+    """
     if policy.mode != "on":
         return ""
-    wanted = ["the guard"] if guard_of(policy.preset) is not None and live.guard is not None else []
+    wanted = ["the guard"] if live.guard is not None else []
     wanted += ["steering"] if policy.steer is not None else []
-    preset = f"preset {policy.preset}" if policy.preset != "custom" else "the policy"
-    if live.mode == "on":
-        reason = 'the guard is off, so waiting jobs are planned with their walltimes: remove guard = "off" from [live]'
-        return f"{preset}: {reason}" if unguarded(policy, live) else ""
-    if not wanted and not unguarded(policy, live):
-        return ""
-    effect = ", so waiting jobs are planned with their walltimes" if unguarded(policy, live) else ""
-    return (
-        f"{preset}: {' and '.join(wanted or ['the guard'])} {'need' if len(wanted) > 1 else 'needs'} live values, and "
-        f'they are {live.mode}{effect}: set mode = "on" in [live], see deploy/LIVE.md'
-    )
+    if wanted and live.mode != "on":
+        effect = ", so waiting jobs are planned with their walltimes" if unguarded(policy, live) else ""
+        otherwise = ', or guard = "off" where no guard is wanted' if live.guard is not None else ""
+        return (
+            f"{_named(policy)}: {' and '.join(wanted)} {'need' if len(wanted) > 1 else 'needs'} live values, and they "
+            f'are {live.mode}{effect}: set mode = "on" in [live], see deploy/LIVE.md{otherwise}'
+        )
+    if unguarded(policy, live) and PRESETS[policy.preset].order is None:
+        return (
+            f"{_named(policy)}: the guard is off, so waiting jobs are planned with their walltimes, and nothing "
+            'changes: set mode = "on" in [live], without guard = "off"'
+        )
+    return ""
+
+
+def without_live(policy: SitePolicy, live: LiveOptions) -> str:
+    """Return what does not work because of the settings of live values, and what to do; empty: everything works."""
+    if policy.mode == "on" and unguarded(policy, live) and not inert(policy, live):
+        return (
+            f"{_named(policy)}: the guard is off, so waiting jobs are planned with their walltimes; with "
+            'mode = "on" in [live], without guard = "off", they are not'
+        )
+    return inert(policy, live)
+
+
+def _named(policy: SitePolicy) -> str:
+    return f"preset {policy.preset}" if policy.preset != "custom" else "the policy"
 
 
 def effective_policy(policy: SitePolicy, live: LiveOptions) -> SitePolicy:

@@ -97,7 +97,7 @@ def render(report: Report, origin: Origin) -> str:
         likeness=report.simulation.likeness if isinstance(report.simulation, SimulationFigures) else None,
         classes=periods.pair_classes(report.happened.periods) if report.happened.periods else [],
         changes_of_waits=_changes_of_waits(report),
-        least_weeks=periods.LEAST_WEEKS,
+        least_weeks=periods.LEAST_BLOCKS,
         bounds=list(enumerate(periods.BOUNDS)),
         frontier=[(each, settings.best_setting(report.settings, each)) for each in _targets(report.options.target)],
         **_gains(report),

@@ -65,12 +65,6 @@ class Recommendation:
         """The daemon's settings that do what is recommended, as TOML, in shadow mode first; empty if there is none."""
         return "" if self.waits is None else _settings(self.waits.setting)
 
-    @property
-    def command(self) -> str:
-        """The command that switches to the recommended preset; empty if it is none."""
-        preset = "custom" if self.waits is None else self.waits.setting.preset
-        return "" if preset == "custom" else f"softwalltime policy set {preset} --apply"
-
 
 def policy_values(candidate: Candidate) -> dict[str, str]:
     """Return the values of ``[policy]`` for a candidate, in shadow mode."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from softwalltime.replay.sweep.snapshot import take
 from softwalltime.replay.sweep.workers import local_workers
 from softwalltime.replay.workload import Workload
-from softwalltime.reports.candidates import CHANCE, STRICT_ARRIVAL, Baseline, Candidate, chance_policy
+from softwalltime.reports.candidates import BASELINES, CHANCE, STRICT_ARRIVAL, TODAY, Baseline, Candidate, chance_policy
 from softwalltime.reports.columns import Rename
 from softwalltime.reports.likeness import Likeness, measure_likeness
 from softwalltime.reports.waits_by_class import (
@@ -113,7 +113,7 @@ class SimulationFigures:
     jobs and their waits in the baseline, by what makes the class.  ``shake``: how the workloads differ
     (:func:`softwalltime.simulation.shaking.shaken`).  ``usual`` and ``scored_share``: as in :class:`SimulationInput`.
     ``unscored`` jobs have no walltime and only hold processors.  ``chance`` is what a policy that helps nobody does.
-    ``remarks``: what of the site's scheduler is not simulated.
+    ``scheduler`` is what the site runs, ``remarks``: what of it is not simulated.
     """
 
     order: str
@@ -135,6 +135,7 @@ class SimulationFigures:
     unscored: int = 0
     scored_share: float = 1.0
     remarks: tuple[str, ...] = ()
+    scheduler: Policy = BASELINES[TODAY]
 
 
 def prepare(
@@ -225,7 +226,7 @@ def compare_candidates(
         _means([one.metrics for one in today]), tuple(map(compared, candidates)),
         compared(Candidate(CHANCE, chance_policy(site))), classes_today(members, classes_of_today, rename),
         suitable_shake(jobs), recorded.usual, len(jobs) - int(jobs.scored.sum()), recorded.scored_share,
-        options.baseline.remarks,
+        options.baseline.remarks, site,
     )  # fmt: skip
 
 

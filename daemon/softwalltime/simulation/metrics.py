@@ -24,6 +24,7 @@ OTHERS = "(others)"
 _RUNTIMES = (
     (60, "up to 1 min"), (600, "up to 10 min"), (HOUR, "up to 1 h"), (4 * HOUR, "up to 4 h"), (24 * HOUR, "up to 24 h"),
 )  # fmt: skip
+_SIZES = ("1 processor", "up to 1/8 of the machine", "up to 1/2 of the machine", "more than 1/2 of the machine")
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,10 +216,9 @@ def classes(jobs: Jobs, by: str, processors: int, largest: int | None = None) ->
 def _members(jobs: Jobs, by: str, processors: int) -> dict[str, Integers]:
     """The indexes of all jobs of each class."""
     if by == "runtime":
-        return _grouped([_runtime(seconds) for seconds in jobs.runtime], [name for _, name in _RUNTIMES])
+        return _grouped([runtime_class(seconds) for seconds in jobs.runtime], [name for _, name in _RUNTIMES])
     if by == "size":
-        names = ["1 processor", "up to 1/8 of the machine", "up to 1/2 of the machine", "more than 1/2 of the machine"]
-        return _grouped([names[_size(size, processors)] for size in jobs.processors], names)
+        return _grouped([size_class(size, processors) for size in jobs.processors], _SIZES)
     if by == "queue":
         return _grouped([queue or NAMELESS for queue in jobs.completed.values("queue")])
     if by == "user":
@@ -228,14 +228,16 @@ def _members(jobs: Jobs, by: str, processors: int) -> dict[str, Integers]:
     raise UsageError(f"no class is called {by!r}; there are {', '.join(CLASSES)}")
 
 
-def _runtime(seconds: int) -> str:
+def runtime_class(seconds: int) -> str:
+    """Return the name of the class of jobs with this runtime."""
     return next((name for limit, name in _RUNTIMES if seconds <= limit), "more than 24 h")
 
 
-def _size(size: int, processors: int) -> int:
+def size_class(size: int, processors: int) -> str:
+    """Return the name of the class of jobs of this size on a machine of so many processors."""
     if size == 1:
-        return 0
-    return 1 if 8 * size <= processors else 2 if 2 * size <= processors else 3
+        return _SIZES[0]
+    return _SIZES[1 if 8 * size <= processors else 2 if 2 * size <= processors else 3]
 
 
 def _grouped(labels: Sequence[str], first: Sequence[str] = ()) -> dict[str, Integers]:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from psycopg import sql
-from sqlalchemy import Connection, and_, or_, select
+from sqlalchemy import Connection, and_, func, or_, select
 
 from softwalltime.jobs import DecisionRecord, Submission
 from softwalltime.reasons import Reason
@@ -76,6 +76,17 @@ def read_decisions(connection: Connection) -> Iterator[DecisionRecord]:
             at, event, submission, mode, predictor, predicted, soft_walltime, action, basis, took or 0,
             reason=Reason(reason or Reason.PREDICTED), had=had, ordering=ordering,
         )  # fmt: skip
+
+
+def first_value(connection: Connection, since: int) -> int | None:
+    """Return when the daemon first set a soft walltime or an ordering value from ``since`` on; epoch seconds.
+
+    ``None`` if it has set none.
+    """
+    given = or_(and_(_of.action == "set", _of.soft_walltime.is_not(None)), _of.ordering.is_not(None))
+    wanted = select(func.min(_of.predicted_at)).where(_of.predicted_at >= since, _of.mode == "on", given)
+    found: int | None = connection.execute(wanted).scalar_one()
+    return found
 
 
 def _line(decision: DecisionRecord, texts: CopyTexts) -> str:

@@ -14,6 +14,8 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
+    func,
+    select,
 )
 from sqlalchemy.dialects.postgresql import ENUM
 
@@ -98,6 +100,19 @@ def store_promises(connection: Connection, server: str, promises: Sequence[Promi
         # A process that was killed may have left another one open.
         connection.execute(query("withdraw_earlier_promises"), values)
         connection.execute(query("store_promise"), values)
+
+
+def broken_since(connection: Connection, since: int) -> tuple[int, int]:
+    """Return how many of the jobs that started from ``since`` (epoch seconds) on had a promise, and how many were late.
+
+    :raises StoreError: if PostgreSQL fails.
+    """
+    of = promises.columns
+    ended = of.outcome.in_((Outcome.KEPT.value, Outcome.LATE.value))
+    late = func.count().filter(of.outcome == Outcome.LATE.value)
+    wanted = select(func.count(), late).where(ended, of.start_time >= since)
+    count, broken = connection.execute(wanted).one()
+    return int(count), int(broken)
 
 
 def open_promises(connection: Connection, server: str) -> Iterator[Promise]:

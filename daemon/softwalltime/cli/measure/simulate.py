@@ -22,6 +22,7 @@ from softwalltime.cli.written import write_csv
 from softwalltime.errors import SourceError, UsageError
 from softwalltime.formatting import plural
 from softwalltime.reports.candidates import STRICT_ARRIVAL, Baseline, Candidate
+from softwalltime.reports.plan import write_plan
 from softwalltime.reports.recommendation import recommend_on
 from softwalltime.reports.simulation import SimulationInput, SimulationOptions, compare_candidates, experiment_of
 from softwalltime.simulation.batsim import COLUMNS, schedule_rows
@@ -47,7 +48,8 @@ class SimulationRun:
 
     ``vnodes``: the machine in place of ``processors``.  ``shake``: :data:`SUITABLE` or one of the simulator's.
     ``several``: the schedule of every policy goes to a file.  ``candidates`` are to be recommended or not, beside
-    ``baseline``, with at most the share ``target`` more of the promised starts broken.
+    ``baseline``, with at most the share ``target`` more of the promised starts broken; what is recommended is written
+    into ``plan``.
     """
 
     processors: int | None = None
@@ -66,6 +68,7 @@ class SimulationRun:
     candidates: tuple[Candidate, ...] = ()
     baseline: Baseline = STRICT_ARRIVAL
     target: float = 0.0
+    plan: Path | None = None
 
 
 def simulate_sources(
@@ -145,6 +148,8 @@ def simulate_policies(
         figures = compare_candidates(recorded, options.candidates, compared, found)
         advice = recommend_on(figures, options.target)
     print_simulation(options.output, sources, options.selection, plan, refused, metrics, classes, advice)
+    if options.plan is not None and advice is not None:
+        click.echo(write_plan(options.plan, advice, figures), err=options.output.form != "table")
     for line in problems(tally):
         click.echo(line, err=True)
     return 1 if tally.broken else 0

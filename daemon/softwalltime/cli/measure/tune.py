@@ -288,7 +288,7 @@ def _check_writable(file: Path) -> None:
 
 def _write(file: Path, chosen: Chosen, found: Recommendation, output: Output) -> None:
     """Write the recommended policy, or else the chosen predictor, in mode shadow."""
-    from softwalltime.deployment.settings_file import read, with_policy
+    from softwalltime.deployment.settings_file import read, with_values
     from softwalltime.policy.site import site_policy
 
     # In shadow first, whatever the simulation says: nothing that this command writes changes a schedule by itself.
@@ -297,7 +297,7 @@ def _write(file: Path, chosen: Chosen, found: Recommendation, output: Output) ->
         values = policy_values(found.waits.setting)
     site_policy(values)
     waiting = values["waiting"]
-    text = with_policy(read(file) if os.access(file, os.F_OK) else "", values, str(file))
+    text = with_values(read(file) if os.access(file, os.F_OK) else "", {"policy": values}, str(file))
     try:
         file.write_text(text, encoding="utf-8", newline="")
     except OSError as error:

@@ -24,8 +24,9 @@ SKEW = 60
 """Tolerated difference between the clocks of the hook and the accounting log, in seconds."""
 AT_ONCE = 3
 """Greatest difference in seconds between a decision at queuejob and the time of submission."""
-LEAST_WEEKS = 4
-"""Weeks without which a mean wait has no interval."""
+WEEK = 7 * DAY
+LEAST_BLOCKS = 4
+"""Weeks, or other blocks, without which a mean wait has no interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class Week:
 class Waits:
     """Waits of one class of jobs in one period, in seconds, and mean bounded slowdowns in the order of ``BOUNDS``.
 
-    ``error``: standard error of the mean from its ``weeks``, ``None`` of fewer than ``LEAST_WEEKS``.
+    ``error``: standard error of the mean from its ``blocks``, ``None`` of fewer than ``LEAST_BLOCKS``.
     """
 
     name: str
@@ -73,8 +74,17 @@ class Waits:
     median: float
     p95: float
     slowdowns: tuple[float, ...]
-    weeks: int = 0
+    blocks: int = 0
     error: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BlockMean:
+    """A mean over jobs, and its standard error from ``blocks`` of time, ``None`` of fewer than ``LEAST_BLOCKS``."""
+
+    mean: float
+    blocks: int
+    error: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,18 +165,26 @@ def shadow_span(columns: Columns, predicted: WorkloadPredictions) -> Span | None
     return Span(int(submitted.min()), int(submitted.max()) + 1) if len(submitted) else None
 
 
-def summarize_period(columns: Columns, span: Span, predicted: WorkloadPredictions) -> PeriodWaits | None:
-    """Return the waits of the jobs submitted in a span; ``None`` if none ran with a known start."""
-    chosen = np.flatnonzero(
-        (columns.submitted >= span.since)
-        & (columns.submitted < span.until)
-        & (columns.wait >= 0)
-        & (columns.runtime > 0)
-    )
+def jobs_in(columns: Columns, span: Span) -> Booleans:
+    """Return which jobs were submitted in a span and ran with a known start."""
+    submitted = (columns.submitted >= span.since) & (columns.submitted < span.until)
+    found: Booleans = submitted & (columns.wait >= 0) & (columns.runtime > 0)
+    return found
+
+
+def summarize_period(
+    columns: Columns, span: Span, predicted: WorkloadPredictions, among: Booleans | None = None
+) -> PeriodWaits | None:
+    """Return the waits of the jobs submitted in a span; ``None`` if none ran with a known start.
+
+    :param among: the jobs to choose from; default: all.
+    """
+    which = jobs_in(columns, span)
+    chosen = np.flatnonzero(which if among is None else which & among)
     if not len(chosen):
         return None
     wait, runtime = columns.wait[chosen], columns.runtime[chosen]
-    week = (columns.submitted[chosen] - span.since) // (7 * DAY)
+    week = (columns.submitted[chosen] - span.since) // WEEK
     classes = [_waits(ALL, wait, runtime, week)]
     for name, of_class in zip(CLASSES, runtime_classes(runtime), strict=True):
         if of_class.any():
@@ -191,38 +209,42 @@ def bounded_slowdown(wait: Integers, runtime: Integers, bound: int) -> NDArray[n
     return slowdown
 
 
-def change_of_mean(before: Waits, after: Waits) -> Interval:
-    """Return the change of the mean wait in seconds with its 95% interval over weeks, where there are enough weeks."""
+def change_of_mean(before: Waits | BlockMean, after: Waits | BlockMean) -> Interval:
+    """Return the change of the mean in seconds with its 95% interval over blocks, where there are enough blocks."""
     change = after.mean - before.mean
     if before.error is None or after.error is None:
         return Interval(change, None, None)
-    half = student(min(before.weeks, after.weeks) - 1) * math.hypot(before.error, after.error)
+    half = student(min(before.blocks, after.blocks) - 1) * math.hypot(before.error, after.error)
     return Interval(change, change - half, change + half)
 
 
-def _error_by_week(wait: Integers, week: Integers) -> tuple[int, float | None]:
-    """Return the number of weeks and the jackknife's standard error of the mean wait, which omits a week at a time.
+def mean_over_blocks(values: Integers, block: Integers) -> BlockMean:
+    """Return the mean of the jobs' values, with its standard error by how much each block of time shifts the mean.
 
-    Jobs of one week wait for each other, so they are no independent sample.
+    Jobs of one block wait for each other, so they are no independent sample.
+
+    :param block: the number of each job's block.
     """
-    _, codes = np.unique(week, return_inverse=True)
-    jobs = np.bincount(codes)
-    if len(jobs) < LEAST_WEEKS:
-        return len(jobs), None
-    without = (wait.sum() - np.bincount(codes, wait)) / (len(wait) - jobs)
-    count = len(jobs)
-    return count, math.sqrt((count - 1) / count * float(((without - without.mean()) ** 2).sum()))
+    mean = float(values.mean())
+    _, codes = np.unique(block, return_inverse=True)
+    shift = np.bincount(codes, values - mean) / len(values)
+    blocks = len(shift)
+    if blocks < LEAST_BLOCKS:
+        return BlockMean(mean, blocks, None)
+    return BlockMean(mean, blocks, math.sqrt(blocks / (blocks - 1) * float((shift**2).sum())))
 
 
 def _waits(name: str, wait: Integers, runtime: Integers, week: Integers) -> Waits:
+    over = mean_over_blocks(wait, week)
     return Waits(
         name,
         len(wait),
-        float(wait.mean()),
+        over.mean,
         float(np.median(wait)),
         float(np.percentile(wait, 95)),
         tuple(float(bounded_slowdown(wait, runtime, bound).mean()) for bound in BOUNDS),
-        *_error_by_week(wait, week),
+        over.blocks,
+        over.error,
     )
 
 

@@ -1,0 +1,227 @@
+"""PolicySwitch to a policy: PBS, the right and the agent of live values, the settings and the daemon, as one list."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from softwalltime.cli.changes import ChangeLog
+from softwalltime.cli.completing import POLICIES
+from softwalltime.cli.install import HookOptions, install_hook
+from softwalltime.deployment import configuration
+from softwalltime.deployment.live_right import remaining_rights
+from softwalltime.deployment.live_setup import (
+    START,
+    account_of,
+    agent_stopped,
+    missing_right,
+    start_agent,
+    usual_agent,
+)
+from softwalltime.deployment.pbs import PbsError, Qmgr, QmgrObject, find
+from softwalltime.deployment.preset_setup import setup_of
+from softwalltime.deployment.reload_daemon import reload_daemon
+from softwalltime.deployment.sched_config import refuse_open, rewrite
+from softwalltime.deployment.settings_file import changed_values, policy_file, read, with_values
+from softwalltime.errors import UsageError
+from softwalltime.live.options import LiveOptions, inert, read_policy, reads_promises, unguarded, without_live
+from softwalltime.policy.plan_file import Plan, read_plan
+from softwalltime.policy.presets import PRESETS, PresetName
+from softwalltime.policy.site import SitePolicy
+from softwalltime.settings import Settings, load_settings
+
+UNDO = "softwalltime policy set off --apply"
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchOptions:
+    """Options of ``policy set``, as on the command line; ``share`` is ``None`` where none was given."""
+
+    target: str
+    do: bool
+    formula: str
+    share: float | None
+    folder: Path
+    config: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySwitch:
+    """What is switched to: values for the settings by table, and what follows from them.
+
+    ``setup`` is the preset that PBS is set up for, ``none`` for none.  ``formula``: the job_sort_formula to set in
+    place of the site's, empty to keep that.
+    """
+
+    values: Mapping[str, Mapping[str, Any]]
+    policy: SitePolicy
+    live: LiveOptions
+    setup: str
+    formula: str
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the order of the queue depends on predictions."""
+        return self.setup in ("balanced", "order")
+
+
+def switch_to(options: SwitchOptions, settings: Settings) -> PolicySwitch:
+    """Return what a preset's name or a plan file stands for, on a site with these settings.
+
+    :raises UsageError: if it is neither, or would change nothing.
+    """
+    plan = None if options.target in POLICIES else _plan(options.target)
+    values = _preset_values(options, settings) if plan is None else _plan_values(plan, options, settings)
+    policy, live = read_policy({**settings.policy, **values["policy"]}, {**settings.live, **values["live"]})
+    setup, formula = setup_of(policy) or "none", options.formula
+    switch = PolicySwitch(values, policy, live, setup, formula or _own_formula(plan, setup))
+    if formula and not switch.ordered:
+        raise UsageError("--formula is for balanced, order, and plans that order the queue")
+    if unguarded(policy, live) and not switch.ordered:
+        raise UsageError(
+            f"{inert(policy, live)}. Without its guard {policy.preset} would change nothing; balanced would change the "
+            "order alone"
+        )
+    return switch
+
+
+def _plan(target: str) -> Plan:
+    file = Path(target)
+    if not file.exists():
+        raise UsageError(f"{target}: no policy ({', '.join(POLICIES)}), and there is no plan file of this name")
+    return read_plan(file)
+
+
+def _preset_values(options: SwitchOptions, settings: Settings) -> dict[str, dict[str, Any]]:
+    """Return the values for a preset.  Where live values are not on, its order comes without a guard, and says so."""
+    name: PresetName = next(name for name in PRESETS if name == options.target)
+    share = {} if options.share is None else {"share": options.share}
+    _, live = read_policy({**settings.policy, "preset": name}, settings.live)
+    alone = PRESETS[name].order is not None and live.mode != "on" and live.guard is not None
+    return {"policy": {"preset": name, **share}, "live": {"guard": "off"} if alone else {}}
+
+
+def _plan_values(plan: Plan, options: SwitchOptions, settings: Settings) -> dict[str, dict[str, Any]]:
+    policy, live = plan.policy.values(), dict(plan.live.model_dump())
+    if options.share is not None:
+        policy["share"] = options.share
+    if plan.policy.preset == "custom" and "ordering" not in policy and settings.policy.get("ordering"):
+        # An ordering value of an earlier custom policy would stay in force.
+        policy["ordering"] = "keep"
+    if live["mode"] == "off" and settings.live.get("mode", "off") != "on":
+        # A site that records in shadow mode goes on.
+        del live["mode"]
+    agent = usual_agent()
+    if live.get("mode") == "on" and agent is not None and "agent" not in settings.live:
+        live["agent"] = str(agent)
+    return {"policy": policy, "live": live}
+
+
+def _own_formula(plan: Plan | None, setup: str) -> str:
+    """Return the plan's formula, if it is none that the preset gives by itself."""
+    order = next((preset.order for preset in PRESETS.values() if preset.name == setup), None)
+    if plan is None or plan.pbs is None or order is None:
+        return ""
+    formula = plan.pbs.job_sort_formula
+    return "" if formula == order.formula("predicted") else formula
+
+
+def switch_policy(changes: ChangeLog, options: SwitchOptions) -> None:
+    """List the changes that a switch needs, and make them if wanted.
+
+    :raises SoftwalltimeError: if an option or a setting is wrong, or a change is refused.
+    """
+    file, config = policy_file(options.config), options.config
+    before = read(file)
+    # The daemon refuses wrong settings, so nothing is changed before they are correct.
+    settings = load_settings(config)
+    switch = switch_to(options, settings)
+    after = with_values(before, switch.values, str(file))
+    if options.do and after != before:
+        refuse_open(file)
+
+    def set_up() -> None:
+        install_hook(
+            changes,
+            HookOptions(
+                options.folder, switch.setup, switch.formula, config, options.do,
+                promises=reads_promises(switch.policy, switch.live),
+                command=f"softwalltime policy set {options.target}",
+            ),
+        )  # fmt: skip
+
+    def change_settings() -> None:
+        lines = changed_values(before, switch.values, str(file))
+        if options.do and after != before:
+            rewrite(file, before, after)
+        for line in lines:
+            changes.line(f"{'done' if options.do else 'to do'}: {file}: {line}")
+        if not lines:
+            changes.line(f'{file} has preset = "{switch.policy.preset}"')
+        if options.do:
+            changes.line(reload_daemon(load_settings(config).socket, switch.policy))
+        elif lines:
+            changes.line("to do: systemctl reload softwalltime")
+
+    def allow_live() -> None:
+        for line in _allow_live(switch, settings, do=options.do):
+            changes.line(line)
+
+    # The custom resource must exist as long as the daemon gives it a value.
+    steps = (set_up, allow_live, change_settings) if switch.ordered else (allow_live, change_settings, set_up)
+    for step in steps:
+        step()
+    for note in _notes(switch, options):
+        changes.line(f"note: {note}")
+
+
+def _allow_live(switch: PolicySwitch, settings: Settings, *, do: bool) -> Iterator[str]:
+    """Yield what live values need beside their settings, and give it if wanted.
+
+    :raises PbsError: if PBS or systemd refuses.
+    """
+    if switch.live.mode != "on" or switch.policy.mode != "on":
+        return
+    account = account_of(settings, switch.live)
+    why = f"{account} alters the soft walltimes of waiting jobs; {UNDO} names how to take the right away"
+    server = _server(required=do)
+    if server is None:
+        yield f"to do: set server managers += {account}@*  # unless it is a manager; {why}"
+    else:
+        pbs, attributes = server
+        if statement := missing_right(attributes, account):
+            if do:
+                pbs.execute(statement)
+            yield f"{'done' if do else 'to do'}: {statement}  # {why}"
+    if agent_stopped(switch.live):
+        if do:
+            start_agent()
+        yield f"{'done' if do else 'to do'}: {START}  # it talks to PBS for the daemon"
+
+
+def _notes(switch: PolicySwitch, options: SwitchOptions) -> Iterator[str]:
+    """Yield what else is to be known; the last line is the way back."""
+    if unmet := without_live(switch.policy, switch.live):
+        yield unmet
+    if switch.policy.rules and options.target not in POLICIES:
+        yield f"the rules in [policy] stay in force, and were not simulated: {len(switch.policy.rules)}"
+    if switch.policy.mode == "on":
+        if options.target not in POLICIES:
+            yield f"in a week or more: softwalltime verify {options.target}"
+        yield f"undo: {UNDO}"
+        return
+    server = _server(required=False)
+    if server is not None:
+        for right in remaining_rights(server[1], configuration.shipped()["daemon_users"]):
+            yield f"policy set does not run: {right}"
+
+
+def _server(*, required: bool) -> tuple[Qmgr, QmgrObject] | None:
+    """Return PBS and the server's attributes; ``None`` where there is no PBS, unless it is required."""
+    try:
+        pbs = find()
+        return pbs, pbs.objects("server").get(("server", ""), QmgrObject())
+    except PbsError:
+        if required:
+            raise
+        return None

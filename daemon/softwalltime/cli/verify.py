@@ -1,0 +1,147 @@
+"""``softwalltime verify``: compare recorded waits with what a plan promised."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from softwalltime.cli.completing import complete_source
+from softwalltime.cli.options import LazySettings, change_date_option, share_option, store_options
+from softwalltime.cli.output import Output, output_options, prefixed
+from softwalltime.cli.problems import problems
+from softwalltime.cli.sources import STORE, load_columns
+from softwalltime.errors import SourceError
+from softwalltime.formatting import day, duration
+from softwalltime.text_table import Cell, Meaning, TextColumn, TextTable
+
+if TYPE_CHECKING:
+    from softwalltime.policy.plan_file import Plan
+    from softwalltime.replay.job_columns import JobColumns
+    from softwalltime.reports.verify_document import VerifyDocument
+
+COLUMNS = (
+    "kind", "name", "jobs", "before", "after", "effect_mean", "effect_low", "effect_high", "promised", "longer",
+    "announced",
+)  # fmt: skip
+"""Columns of CSV: all jobs, then each class."""
+ALL = "all jobs"
+_TABLE = (
+    TextColumn("jobs of", left=True),
+    TextColumn("number"),
+    TextColumn("wait before"),
+    TextColumn("wait since"),
+    TextColumn("effect"),
+    TextColumn("95% interval", 1),
+)
+_MEANINGS: dict[str, Meaning] = {"keep": "good", "undo": "bad"}
+
+
+@click.command()
+@click.argument("file", metavar="PLAN", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("sources", nargs=-1, metavar="[SOURCE]...", shell_complete=complete_source)
+@change_date_option
+@share_option("Share of the users for whom values are set.  Default: that of the settings.")
+@output_options
+@store_options
+def verify(
+    file: Path, sources: tuple[str, ...], split: datetime | None, share: float | None, output: Output,
+    settings: LazySettings,
+) -> int:  # fmt: skip
+    """Say whether the promise of a plan is kept.
+
+    The plan is a file of softwalltime report --write that was applied by softwalltime policy set a week or more ago.
+    The jobs come from the store, or from the sources of softwalltime replay.  Recorded waits since the first value that
+    was set are compared with those of as many weeks before: beside a simulation of the old setting on the same jobs,
+    where that reproduces the waits before, and beside the waits of users for whom no values are set, if the policy
+    holds for a share of them.  The verdict is keep, adjust, undo, or that it cannot be told yet, with its reasons and
+    the next command.  Nothing is changed.
+
+    \b
+    Example:
+      softwalltime verify plan.toml
+      softwalltime verify plan.toml /var/spool/pbs/server_priv/accounting --change-date 2026-10-01
+    """
+    from softwalltime.policy.plan_file import read_plan
+    from softwalltime.reports.verification import verify as verified
+
+    plan = read_plan(file)
+    sources = sources or (STORE,)
+    since = int(split.replace(tzinfo=UTC).timestamp()) if split is not None else None
+    promises = (0, 0)
+    if STORE in sources:
+        since, promises = _stored(plan, since, settings)
+    if share is None:
+        share = float(settings().policy.get("share", plan.policy.share))
+    jobs, tally = load_columns(sources, settings)
+    if since is None:
+        since = _first_soft_walltime(jobs, plan)
+    if since is None:
+        raise SourceError(
+            f"{' '.join(sources)}: no value was set after {day(plan.promised_until)}, the last day of the plan's jobs: "
+            f"switch it on with softwalltime policy set {file} --apply, or give the day with --change-date"
+        )
+    found = verified(jobs, plan, since, share, promises)
+    found = replace(found, command=found.command.replace("PLAN", str(file)))
+    if output.form == "json":
+        output.document(found)
+    elif output.form == "csv":
+        output.rows(COLUMNS, _rows(found))
+    else:
+        _print(found, output)
+    for line in problems(tally):
+        click.echo(line, err=True)
+    return 1 if tally.broken else 0
+
+
+def _stored(plan: "Plan", since: int | None, settings: LazySettings) -> tuple[int | None, tuple[int, int]]:
+    """Return when the policy was switched on, and the number of promised starts since then and of the late ones."""
+    from softwalltime.store.opening import open_store
+    from softwalltime.store.predictions import first_value
+    from softwalltime.store.promises import broken_since
+
+    with open_store(settings(), create=False) as engine, engine.connect() as connection:
+        since = first_value(connection, plan.promised_until) if since is None else since
+        return since, (0, 0) if since is None else broken_since(connection, since)
+
+
+def _first_soft_walltime(jobs: "JobColumns", plan: "Plan") -> int | None:
+    """Return when the first job with a soft walltime was submitted after the plan's jobs; epoch seconds."""
+    submitted, soft = jobs.numbers("submitted"), jobs.numbers("soft_walltime")
+    found = submitted[(submitted > plan.promised_until) & (soft > 0) & (soft < jobs.numbers("walltime"))]
+    return int(found.min()) if len(found) else None
+
+
+def _rows(found: "VerifyDocument") -> Iterator[dict[str, Any]]:
+    if found.before is not None and found.after is not None:
+        yield {
+            "kind": "", "name": ALL, "jobs": found.after.jobs, "before": found.before.wait_mean,
+            "after": found.after.wait_mean, **prefixed("effect_", asdict(found.effect)),
+            "promised": found.promised.mean,
+        }  # fmt: skip
+    for one in found.classes:
+        yield {**asdict(one), **prefixed("effect_", asdict(one.effect))}
+
+
+def _print(found: "VerifyDocument", output: Output) -> None:
+    output.paragraph(found.sentence, _MEANINGS.get(found.verdict, ""))
+    for reason in found.reasons:
+        output.paragraph(f"- {reason}", indent=2)
+    rows = list(_rows(found))
+    if rows:
+        output.line()
+        output.table(TextTable.of(_TABLE, [_row(row) for row in rows]))
+    if found.command:
+        output.line()
+        output.line(f"Next: {found.command}")
+
+
+def _row(row: dict[str, Any]) -> list[Cell | str]:
+    low, high = row["effect_low"], row["effect_high"]
+    interval = "" if low is None else f"{duration(low)} to {duration(high)}"
+    return [
+        f"{row['kind']} {row['name']}".strip(), f"{row['jobs']:,}", duration(row["before"]), duration(row["after"]),
+        Cell(duration(row["effect_mean"]), "bad" if row.get("longer") else ""), interval,
+    ]  # fmt: skip

@@ -1,0 +1,50 @@
+"""What live values need beside their settings: the agent, which talks to PBS, and the manager right of its account."""
+
+import getpass
+from pathlib import Path
+from typing import Final
+
+from softwalltime.deployment.pbs import QmgrObject, run
+from softwalltime.live.options import LiveOptions
+from softwalltime.settings import Settings, service_user
+
+UNIT: Final = "softwalltime-live.socket"
+SOCKET = Path("/run/softwalltime-live.sock")
+"""The unit's socket; it is there while the unit is active."""
+ACCOUNT: Final = "softwalltime-live"
+"""The account of the unit's agents."""
+SYSTEMD = Path("/run/systemd/system")
+"""There where systemd runs this host."""
+UNITS = (Path("/etc/systemd/system"), Path("/usr/lib/systemd/system"), Path("/lib/systemd/system"))
+START: Final = f"systemctl enable --now {UNIT}"
+
+
+def usual_agent() -> Path | None:
+    """Return the socket of the agent that systemd starts; ``None`` where the unit is not installed."""
+    installed = SYSTEMD.is_dir() and any((folder / UNIT).is_file() for folder in UNITS)
+    return SOCKET if installed else None
+
+
+def agent_stopped(live: LiveOptions) -> bool:
+    """Return whether the settings name the unit's socket, and the unit is not active."""
+    return live.agent == SOCKET and not SOCKET.is_socket()
+
+
+def start_agent() -> None:
+    """Start the agent's socket, also after each boot.
+
+    :raises PbsError: if systemd refuses.
+    """
+    run(START.split())
+
+
+def account_of(settings: Settings, live: LiveOptions) -> str:
+    """Return the account that alters jobs; without a socket for the agent it is the daemon's."""
+    return ACCOUNT if live.agent is not None else service_user(settings) or getpass.getuser()
+
+
+def missing_right(server: QmgrObject, account: str) -> str:
+    """Return the statement for qmgr that makes the account a manager of PBS; empty: it is one."""
+    # Without any entry root is the manager.
+    names = {entry.partition("@")[0] for entry in server.parts("managers")} or {"root"}
+    return "" if account in names else f"set server managers += {account}@*"

@@ -1,0 +1,179 @@
+"""Recorded waits before and after a policy was switched on: an interrupted time series with controls.
+
+Both periods have the same length, in whole weeks, and end and begin at the switch.  Of each, the jobs count that were
+submitted and ended within it: of the newest period the log holds no others.  What a job waited is compared with
+
+1. what it waits in a simulation of the old setting on the same jobs, where that reproduces the waits before the switch
+   (:mod:`.likeness`): so a changed load is no effect of the policy;
+2. and, where the policy holds for a share of the users only, with the same figure of the other users (difference in
+   differences).
+
+Without 1 and 2 the means of the two periods are compared, and a changed load makes a verdict impossible.
+
+The 95% intervals are Student's t over blocks of time (batch means), because jobs that follow each other wait for the
+same others: weeks, and in periods of less than seven weeks seven blocks.  Blocks, periods and groups are taken as
+independent.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from softwalltime.formatting import DAY, duration
+from softwalltime.policy.plan_file import Promised
+from softwalltime.policy.site import user_rank
+from softwalltime.replay.job_columns import JobColumns
+from softwalltime.replay.workload import Workload
+from softwalltime.reports.analysis.periods import WEEK, BlockMean, Span, change_of_mean, jobs_in, mean_over_blocks
+from softwalltime.reports.columns import Booleans, Columns, Integers, make_columns
+from softwalltime.reports.likeness import BothWaits, Level
+from softwalltime.simulation.differences import Interval
+from softwalltime.simulation.engine import simulate
+from softwalltime.simulation.jobs import jobs_of
+from softwalltime.simulation.policies import policy_of
+
+LEAST_DAYS, LEAST_JOBS = 7, 100
+"""Days and jobs of each period without which nothing is said."""
+BLOCKS = 7
+"""Least number of blocks of time in a period; a block is a week at most."""
+MIN_SIMULATED = 0.9
+"""Least share of the jobs that can be simulated."""
+WARM_UP = 30 * DAY
+"""Time before the first period that is simulated as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedWaits:
+    """The jobs to verify with, in order of submission.
+
+    ``value`` is what is compared, in seconds: the wait, less the wait in the simulation of the old setting where
+    ``simulated`` is true.  ``doubt`` says why there is no simulation, where one was tried.
+    """
+
+    columns: Columns
+    value: Integers
+    simulated: bool
+    doubt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeAfter:
+    """The periods before and after the switch, the jobs of users with the policy, and those of the other users.
+
+    ``control`` is ``None`` where all users have the policy, or the others have too few jobs.
+    """
+
+    recorded: RecordedWaits
+    spans: tuple[Span, Span]
+    treated: Booleans
+    control: Booleans | None
+
+    @property
+    def method(self) -> str:
+        """What recorded waits are compared with: periods, simulation, users, or simulation and users."""
+        parts = (("simulation", self.recorded.simulated), ("users", self.control is not None))
+        return " and ".join(name for name, used in parts if used) or "periods"
+
+    def among(self, span: Span) -> Booleans:
+        """Return the jobs that were submitted and ended in a span."""
+        found: Booleans = jobs_in(self.recorded.columns, span) & (self.recorded.columns.end <= span.until)
+        return found
+
+    def effect(self, among: Booleans | None = None) -> Interval:
+        """Return the effect on the mean wait in seconds, of some jobs."""
+        mine = self._change(self.treated if among is None else self.treated & among, self.recorded.value)
+        if self.control is None or mine.mean is None:
+            return mine
+        others = self._change(self.control if among is None else self.control & among, self.recorded.value)
+        return _difference(mine, others)
+
+    def recorded_change(self) -> Interval:
+        """Return the change of the recorded mean wait of all jobs in seconds."""
+        return self._change(np.ones(len(self.treated), np.bool_), self.recorded.columns.wait)
+
+    def relative(self, effect: Interval) -> Interval:
+        """Return an effect divided by the mean wait after the switch that there would be without the policy."""
+        after = self.among(self.spans[1]) & self.treated
+        if not after.any() or effect.mean is None:
+            return Interval(None, None, None)
+        reference = float(self.recorded.columns.wait[after].mean()) - effect.mean
+        ends = (effect.mean, effect.low, effect.high)
+        return Interval(*(None if end is None or reference <= 0 else end / reference for end in ends))
+
+    def _change(self, among: Booleans, values: Integers) -> Interval:
+        means = [self._mean(self.among(span) & among, span, values) for span in self.spans]
+        before, after = means
+        return Interval(None, None, None) if before is None or after is None else change_of_mean(before, after)
+
+    def _mean(self, among: Booleans, span: Span, values: Integers) -> BlockMean | None:
+        if not among.any():
+            return None
+        length = min(WEEK, max(DAY, (span.until - span.since) // BLOCKS))
+        return mean_over_blocks(values[among], (self.recorded.columns.submitted[among] - span.since) // length)
+
+
+def before_after(jobs: JobColumns, promised: Promised, since: int, share: float) -> BeforeAfter:
+    """Return the periods before and after a switch.
+
+    :param promised: names the old setting and the machine to simulate.
+    :param since: when the policy was switched on, epoch seconds.
+    :param share: of the users who have the policy.
+    """
+    spans = _spans(jobs, since)
+    recorded = _recorded(jobs, promised, spans[0])
+    users = recorded.columns.user
+    inside = np.array([user_rank(name) < share for name in users.names], np.bool_)[users.codes]
+    found = BeforeAfter(recorded, spans, inside, ~inside)
+    if min(int((found.among(span) & ~inside).sum()) for span in spans) < LEAST_JOBS:
+        return BeforeAfter(recorded, spans, inside, None)
+    return found
+
+
+def _spans(jobs: JobColumns, since: int) -> tuple[Span, Span]:
+    """Return two periods of the same length around the switch, in whole weeks where there is one."""
+    submitted, ended = jobs.numbers("submitted"), jobs.numbers("end")
+    length = max(0, min(int(ended.max()) + 1 - since, since - int(submitted.min())))
+    length -= length % WEEK if length >= WEEK else 0
+    return Span(since - length, since), Span(since, since + length)
+
+
+def _recorded(jobs: JobColumns, promised: Promised, before: Span) -> RecordedWaits:
+    """Return the jobs with their waits beside those of a simulation of the old setting, where that is possible."""
+    jobs = jobs.select(np.flatnonzero(jobs.numbers("submitted") >= before.since - WARM_UP))
+    plain = make_columns(Workload(jobs))
+    without = RecordedWaits(plain, plain.wait, simulated=False)
+    fitting, _ = jobs_of(jobs).that_fit(promised.processors)
+    if not promised.scheduler or len(fitting) < MIN_SIMULATED * int((plain.runtime > 0).sum()) or not len(fitting):
+        return without
+    outcome = simulate(fitting, promised.processors, policy_of(dict(promised.scheduler), "the plan's scheduler"))
+    wait = outcome.start - np.array(fitting.submitted, np.int64)
+    # A workload is in order of submission, the simulated jobs in the order in which they could run.
+    wait = wait[np.argsort(fitting.completed.numbers("submitted"), kind="stable")]
+    columns = make_columns(Workload(fitting.completed))
+    chosen = jobs_in(columns, before) & (columns.end <= before.until)
+    if not chosen.any():
+        return without
+    both = BothWaits(_level(columns.wait[chosen]), _level(wait[chosen]))
+    if not both.alike:
+        doubt = (
+            f"A simulation of the old setting ({promised.baseline}, {promised.processors:,} processors) does "
+            f"not reproduce the waits before the switch (mean {duration(both.recorded.mean)}, simulated "
+            f"{duration(both.simulated.mean)}), so it cannot correct for the load."
+        )
+        return RecordedWaits(plain, plain.wait, simulated=False, doubt=doubt)
+    return RecordedWaits(columns, columns.wait - wait, simulated=True)
+
+
+def _level(wait: Integers) -> Level:
+    return Level(float(wait.mean()), float(np.median(wait)))
+
+
+def _difference(mine: Interval, others: Interval) -> Interval:
+    """Return the difference of two independent changes."""
+    if mine.mean is None or others.mean is None:
+        return Interval(None, None, None)
+    mean = mine.mean - others.mean
+    if mine.high is None or others.high is None:
+        return Interval(mean, None, None)
+    half = float(np.hypot(mine.high - mine.mean, others.high - others.mean))
+    return Interval(mean, mean - half, mean + half)

@@ -1,0 +1,115 @@
+"""The plan file of a recommendation: its values for the settings and PBS, and what the simulation promises."""
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from softwalltime import __version__
+from softwalltime.errors import SourceError
+from softwalltime.policy.plan_file import (
+    Plan,
+    PlannedLive,
+    PlannedPbs,
+    PlannedPolicy,
+    Promised,
+    PromisedChange,
+    PromisedClass,
+    moment_of,
+    plan_text,
+)
+from softwalltime.reports.candidates import Candidate
+from softwalltime.reports.recommendation import Recommendation, Verdict
+from softwalltime.reports.simulation import SimulationFigures, SimulationSkipped
+from softwalltime.simulation.differences import Interval
+from softwalltime.simulation.policies import Policy
+
+_KINDS = ("runtime", "size", "queue")
+"""Classes that are recorded and whose names identify nobody."""
+_DIGITS = 4
+
+
+def write_plan(file: Path, recommended: Recommendation, simulated: SimulationFigures | SimulationSkipped) -> str:
+    """Write the plan of a recommendation to switch a policy on; return a line that says what was done.
+
+    :raises SourceError: if the file cannot be written.
+    """
+    if recommended.verdict is not Verdict.ON or recommended.waits is None or isinstance(simulated, SimulationSkipped):
+        return f"{file}: not written: no policy is recommended"
+    plan = plan_of(recommended, simulated, datetime.now(UTC).replace(microsecond=0))
+    try:
+        file.write_text(plan_text(plan, file.name), encoding="utf-8")
+    except OSError as error:
+        raise SourceError(f"{file}: cannot be written: {error.strerror}") from error
+    return f"{file}: written; softwalltime policy set {file} lists what it changes"
+
+
+def plan_of(recommended: Recommendation, simulated: SimulationFigures, now: datetime) -> Plan:
+    """Return the plan of a recommendation to switch a policy on."""
+    waits = recommended.waits
+    if waits is None:
+        raise ValueError("only a recommended policy has a plan")
+    candidate, before, after = waits.setting, simulated.baseline, waits.metrics
+    classes = tuple(
+        PromisedClass(
+            kind=kind,
+            name=today.name,
+            jobs=today.jobs,
+            wait_before=round(today.wait_mean or 0.0),
+            wait_after=round(then.wait_mean or 0.0),
+            change=_change(then.change),
+            longer=then.longer and not today.small,
+        )
+        for kind in _KINDS
+        for today, then in zip(simulated.classes.get(kind, ()), waits.classes.get(kind, ()), strict=True)
+    )
+    change = waits.changes["wait_mean"]
+    return Plan(
+        written=now,
+        version=__version__,
+        setting=candidate.name,
+        recommendation=recommended.sentence,
+        policy=PlannedPolicy(**planned_policy(candidate)),
+        live=PlannedLive(**planned_live(candidate)),
+        pbs=PlannedPbs(job_sort_formula=candidate.policy.formula) if not candidate.keeps_order else None,
+        promised=Promised(
+            baseline=simulated.order,
+            scheduler=_scheduler(simulated.scheduler),
+            wait_before=round(before.wait_mean or 0.0),
+            wait_after=round(after.wait_mean or 0.0),
+            change=_change(change) or PromisedChange(mean=0.0, low=0.0, high=0.0),
+            broken_before=round(before.broken or 0.0, _DIGITS),
+            broken_after=round(after.broken or 0.0, _DIGITS),
+            jobs=simulated.jobs,
+            processors=simulated.processors,
+            first_submission=moment_of(simulated.since),
+            last_submission=moment_of(simulated.until),
+            classes=classes,
+        ),
+    )
+
+
+def _scheduler(policy: Policy) -> dict[str, Any]:
+    default = asdict(Policy())
+    return {key: value for key, value in asdict(policy).items() if value != default[key]}
+
+
+def planned_policy(candidate: Candidate) -> dict[str, Any]:
+    """Return the values of ``[policy]`` that a candidate stands for."""
+    if candidate.preset != "custom":
+        return {"preset": candidate.preset}
+    policy = candidate.policy
+    values = {"preset": "custom", "mode": "on", "waiting": policy.waiting, "running": policy.running}
+    return values if candidate.keeps_order else {**values, "ordering": policy.ordering}
+
+
+def planned_live(candidate: Candidate) -> dict[str, Any]:
+    """Return the values of ``[live]`` that a candidate needs: without a guard, the settings say so."""
+    guard = candidate.policy.guard
+    return {"mode": "off", "guard": "off"} if guard is None else {"mode": "on", "guard": guard}
+
+
+def _change(relative: Interval) -> PromisedChange | None:
+    if relative.mean is None or relative.low is None or relative.high is None:
+        return None
+    return PromisedChange(**{end: round(getattr(relative, end), _DIGITS) for end in ("mean", "low", "high")})

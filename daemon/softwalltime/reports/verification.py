@@ -1,0 +1,183 @@
+"""Is the promise of a plan kept?  The figures of :mod:`.before_after`, and one verdict: keep, adjust, undo, unknown.
+
+1. It cannot be told yet with fewer than ``LEAST_JOBS`` jobs or ``LEAST_DAYS`` days before or after the switch, nor
+   where the load changed by more than ``MAX_LOAD_CHANGE``, unless a simulation or other users show what that does.
+2. Jobs wait longer beyond the 95% interval: undo.
+3. They wait less beyond it: keep; but adjust where a class of jobs waits longer and the plan did not say so.
+4. Neither: adjust if the whole interval is above the promised change, otherwise it cannot be told yet.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from softwalltime.formatting import DAY, day, duration, percent, plural
+from softwalltime.policy.plan_file import Plan, PromisedClass
+from softwalltime.replay.job_columns import JobColumns
+from softwalltime.reports.analysis.periods import Span, recorded_predictions, summarize_period
+from softwalltime.reports.before_after import LEAST_DAYS, LEAST_JOBS, BeforeAfter, before_after
+from softwalltime.reports.columns import Booleans, Columns
+from softwalltime.reports.recommendation import UNDO, change
+from softwalltime.reports.verify_document import ClassDocument, PeriodDocument, VerifyDocument
+from softwalltime.reports.waits_by_class import NOTABLE, SMALL
+from softwalltime.simulation.differences import Interval
+from softwalltime.simulation.metrics import runtime_class, size_class
+
+MAX_LOAD_CHANGE = 0.1
+"""Relative change of the load beyond which the means of two periods say nothing about the policy."""
+CLASS_FACTOR = 1.5
+"""Interval of a class, in intervals of 95%: about twenty classes are compared, and none must be longer by chance."""
+REPORT_AGAIN = "softwalltime report store --write PLAN"
+
+
+def verify(
+    jobs: JobColumns, plan: Plan, since: int, share: float = 1.0, promises: tuple[int, int] = (0, 0)
+) -> VerifyDocument:
+    """Compare the recorded waits with what a plan promises.
+
+    :param since: when the policy was switched on, epoch seconds.
+    :param share: of the users for whom the policy holds.
+    :param promises: number of recorded starts of jobs with a promised start since then, and of those that were late.
+    """
+    found = before_after(jobs, plan.promised, since, share)
+    before, after = (_period(found.recorded.columns, span, found.among(span)) for span in found.spans)
+    effect, promised = found.effect(), plan.promised.change
+    figures = VerifyDocument(
+        verdict="unknown", sentence="", reasons=(), command="", since=since, method=found.method,
+        before=before, after=after, recorded=found.recorded_change(), effect=effect, relative=found.relative(effect),
+        promised=Interval(promised.mean, promised.low, promised.high), share=share,
+        classes=tuple(_classes(found, plan)), promised_starts=promises[0],
+        broken=promises[1] / promises[0] if promises[0] else None, promised_broken=plan.promised.broken_after,
+    )  # fmt: skip
+    verdict, sentence, command = _verdict(figures)
+    reasons = (*_reasons(figures), *filter(None, [found.recorded.doubt]))
+    return replace(figures, verdict=verdict, sentence=sentence, command=command, reasons=reasons)
+
+
+def _period(columns: Columns, span: Span, among: Booleans) -> PeriodDocument | None:
+    found = summarize_period(columns, span, recorded_predictions(columns), among)
+    if found is None:
+        return None
+    days = (span.until - span.since) / DAY
+    return PeriodDocument(span.since, span.until, found.jobs, found.jobs / days, found.load, found.classes[0].mean)
+
+
+def _classes(found: BeforeAfter, plan: Plan) -> Iterator[ClassDocument]:
+    """Yield the classes of the plan that have enough jobs before and after."""
+    columns = found.recorded.columns
+    labels = {
+        "runtime": [runtime_class(seconds) for seconds in columns.runtime.tolist()],
+        "size": [size_class(size, plan.promised.processors) for size in columns.ncpus.tolist()],
+        "queue": [columns.queue.names[code] for code in columns.queue.codes.tolist()],
+    }
+    for promised in plan.promised.classes:
+        which = np.array([label == promised.name for label in labels.get(promised.kind, ())], np.bool_)
+        if not which.any():
+            continue
+        before, after = (columns.wait[found.among(span) & found.treated & which] for span in found.spans)
+        if min(len(before), len(after)) >= SMALL:
+            yield _class(promised, len(after), float(before.mean()), float(after.mean()), found.effect(which))
+
+
+def _class(promised: PromisedClass, jobs: int, before: float, after: float, effect: Interval) -> ClassDocument:
+    mean, low = effect.mean, effect.low
+    longer = mean is not None and low is not None and mean >= NOTABLE and mean - CLASS_FACTOR * (mean - low) > 0
+    return ClassDocument(
+        promised.kind, promised.name, jobs, before, after, effect,
+        None if promised.change is None else promised.change.mean, longer, promised.longer,
+    )  # fmt: skip
+
+
+def _verdict(of: VerifyDocument) -> tuple[str, str, str]:
+    """Return verdict, sentence and next command."""
+    effect, relative, promised = of.effect, change(of.relative), change(of.promised)
+    if few := _too_few(of.before, of.after):
+        return _unknown(f"Cannot tell yet: {few}.")
+    if effect.mean is None or effect.low is None or effect.high is None:
+        return _unknown("Cannot tell yet: jobs were submitted on too few days.")
+    shorter, longer, load = effect.high < 0, effect.low > 0, _load_change(of)
+    if of.method == "periods" and ((shorter and load < -MAX_LOAD_CHANGE) or (longer and load > MAX_LOAD_CHANGE)):
+        waits = "shorter" if shorter else "longer"
+        return _unknown(f"Cannot tell: waits are {waits}, and the load changed by {_signed(load)}, which may be why.")
+    size = f"{duration(abs(effect.mean))} {'less' if effect.mean < 0 else 'longer'}"
+    if longer:
+        return "undo", f"Undo: jobs wait {size} than without the policy, beyond chance ({relative}).", UNDO
+    lost = [f"{one.kind} {one.name}" for one in of.classes if one.longer and not one.announced]
+    if shorter and lost:
+        said = f"jobs wait {size} than without the policy ({relative}), but those of {', '.join(lost)} wait longer"
+        return "adjust", f"Adjust: {said}, which the plan did not say.", REPORT_AGAIN
+    if shorter:
+        widen = "softwalltime policy set PLAN --apply" if of.share < 1 else ""
+        return "keep", f"Keep: jobs wait {size} than without the policy, beyond chance ({relative}).", widen
+    not_proven = f"a change of the mean wait is not proven ({relative}; promised {promised})"
+    if of.relative.low is not None and of.promised.high is not None and of.relative.low > of.promised.high:
+        return "adjust", f"Adjust: {not_proven}, and the promised one is out of reach.", REPORT_AGAIN
+    return _unknown(f"Cannot tell yet: {not_proven}.")
+
+
+def _unknown(sentence: str) -> tuple[str, str, str]:
+    return "unknown", f"{sentence} Wait another week and verify again.", "softwalltime verify PLAN"
+
+
+def _too_few(before: PeriodDocument | None, after: PeriodDocument | None) -> str:
+    """Return which period is too short, and what is needed; empty: none is."""
+    for name, period in (("since the switch", after), ("before the switch", before)):
+        jobs = 0 if period is None else period.jobs
+        days = 0.0 if period is None else (period.until - period.since) / DAY
+        if jobs < LEAST_JOBS or days < LEAST_DAYS:
+            needed = f"{LEAST_JOBS} jobs in {LEAST_DAYS} days are needed before and after it"
+            return f"there are {plural(jobs, 'job')} in {days:.1f} days {name}; {needed}"
+    return ""
+
+
+def _load_change(of: VerifyDocument) -> float:
+    if of.before is None or of.after is None or not of.before.processor_hours_per_day:
+        return 0.0
+    return of.after.processor_hours_per_day / of.before.processor_hours_per_day - 1
+
+
+def _reasons(of: VerifyDocument) -> Sequence[str]:
+    """Return what the verdict rests on, a sentence each."""
+    before, after = of.before, of.after
+    if before is None or after is None:
+        return ()
+    days = (of.since - before.since) / DAY
+    waits = (
+        f"The policy was switched on {day(of.since)}. Recorded mean wait: {duration(before.wait_mean)} in the "
+        f"{days:.0f} days before ({plural(before.jobs, 'job')}), {duration(after.wait_mean)} in as many days since "
+        f"({plural(after.jobs, 'job')}), a change of {duration(of.recorded.mean)}."
+    )
+    load = (
+        f"Load: {before.processor_hours_per_day:,.0f} processor hours submitted per day before, "
+        f"{after.processor_hours_per_day:,.0f} since ({_signed(_load_change(of))}); {before.jobs_per_day:,.0f} and "
+        f"{after.jobs_per_day:,.0f} jobs per day."
+    )
+    said = [waits, load]
+    if "simulation" in of.method:
+        said.append(
+            "The effect is the change of recorded waits less those of a simulation of the old setting on the same "
+            "jobs, so a changed load does not count."
+        )
+    if "users" in of.method:
+        said.append(
+            f"The policy holds for {percent(of.share, 0)} of the users; the change of the others' waits is subtracted. "
+            "They compete for the same machine, so a part of the difference may be what they lose."
+        )
+    said.append(f"Promised: {change(of.promised)}; measured: {change(of.relative)} (95% intervals).")
+    for one in (one for one in of.classes if one.longer):
+        announced = "as the plan says" if one.announced else "which the plan did not say"
+        said.append(
+            f"Jobs of {one.kind} {one.name} wait longer beyond chance, {announced}: mean wait {duration(one.before)} "
+            f"before, {duration(one.after)} since."
+        )
+    if of.broken is not None:
+        said.append(
+            f"Of {plural(of.promised_starts, 'promised start')} {percent(of.broken)} came later; the plan says "
+            f"{percent(of.promised_broken)}."
+        )
+    return said
+
+
+def _signed(share: float) -> str:
+    return f"{100 * share:+.0f}%".replace("-", "\N{MINUS SIGN}")
