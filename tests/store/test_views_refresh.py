@@ -149,8 +149,10 @@ def test_pruned_jobs_stay_in_the_figures_until_these_are_too_old(engine: Engine)
     store(engine, [ended("late.srv")])
     fresh(engine)
     assert one(engine, "scores_by_day")["jobs"] == one(engine, "hook_latency_by_day")["requests"] == 10
-    store(engine, [ended("new.srv", start=NOW + 40 * DAY - HOUR)])
-    assert dict(prune(engine, Retention(30, 0), NOW + 40 * DAY))["daily figures"] > 0
+    # Some figures are of a month, which is too old when its last day is.
+    later = NOW + (31 + 30) * DAY
+    store(engine, [ended("new.srv", start=later - HOUR)])
+    assert dict(prune(engine, Retention(30, 0), later))["daily figures"] > 0
     assert (
         found(engine, "scores_by_day") == found(engine, "scores_by_user") == found(engine, "hook_latency_by_day") == []
     )
