@@ -9,7 +9,8 @@ unshifted time.  PostgreSQL's timeouts (SIGALRM) therefore never end a statement
 lock, if the clock is shifted to the future: the handler takes them for early.  They end a statement that computes.
 
 SOFTWALLTIME_BENCH_CLOCKS names some of the clocks, separated by commas, SOFTWALLTIME_BENCH_TESTS files and folders of
-tests in place of all tests.  The exit status is 1 if a test fails under a clock, 2 if libfaketime is missing.
+tests in place of all tests, and SOFTWALLTIME_BENCH_PROCESSES the number of processes: with 0 none waits for another,
+which costs a whole core under libfaketime.  The exit status is 1 if a test fails under a clock, 2 if libfaketime is missing.
 """
 
 import os
@@ -109,7 +110,8 @@ def _run(clock: Clock, library: Path, tests: list[str]) -> subprocess.CompletedP
         "DONT_FAKE_MONOTONIC": "1",
         "TZ": clock.zone,
     }
-    pytest = [sys.executable, "-m", "pytest", "-q", "--tb=short", "--numprocesses=auto", "--maxprocesses=4"]
+    processes = os.environ.get("SOFTWALLTIME_BENCH_PROCESSES", "auto")
+    pytest = [sys.executable, "-m", "pytest", "-q", "--tb=short", f"--numprocesses={processes}", "--maxprocesses=4"]
     with _shifted_postgres(shift) as packages:
         return subprocess.run(
             [*pytest, "--dist=loadgroup", "--no-loadscope-reorder", *tests],
