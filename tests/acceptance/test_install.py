@@ -80,6 +80,7 @@ def held(lab: Lab) -> str:
     return lab.qsub("-h", "-q", "short", "-l", "walltime=600")
 
 
+@pytest.mark.usefixtures("strict")
 def test_a_new_administrator_can_follow_the_guide(site: Site, lab: Lab, engine: Engine) -> None:
     # Without --apply nothing changes.
     assert "to do: create hook softwalltime" in site.install()
