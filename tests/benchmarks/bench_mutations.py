@@ -51,7 +51,7 @@ GROUPS = {
         ("daemon/softwalltime/accounting/pbs.py",),
         ("tests/accounting/test_pbs.py", "tests/accounting/test_values.py", "tests/accounting/test_shapes.py"),
     ),
-    "hook": Group(("hooks/softwalltime_hook.py",), ("tests/hooks", "tests/security")),
+    "hook": Group(("hooks/*.py",), ("tests/hooks", "tests/security")),
 }
 
 
