@@ -61,11 +61,11 @@ def test_all_errors_are_printed_with_file_and_line(home: Path, capsys: pytest.Ca
         f"{settings}:9: policy.rules[1].waiting: no predictor is called 'v99'",
         f"{settings}:12: live.mode: should be 'off', 'shadow' or 'on' ('maybe')",
         f"{settings}:13: policy_of: unknown key; is policy meant?",
-        f"{hook}:2: deadline_ms: invalid value 0",
+        f"{hook}:2: deadline_ms: should be greater than or equal to 1 ('0')",
         f"{hook}:3: evnts: unknown key; is events meant?",
-        f"{hook}:4: events.queuejob: invalid value 1",
+        f"{hook}:4: events.queuejob: should be a valid boolean ('1')",
         f"{hook}:5: socket: the key is there twice; the last one counts",
-        f"{hook}:6: postgres.dsn: invalid value",
+        f"{hook}:6: postgres.dsn: should be a valid string",
     ]
     assert captured.err == "11 errors in 2 files\n"
 
@@ -118,7 +118,7 @@ def test_the_users_and_the_systems_settings_are_checked_together(
         ("d.toml", b'dsn = "postgresql://bob:geheim@x@db/sw"', "d.toml:1: dsn: the DSN is neither a URL"),
         ("e.json", b'{\n"socket": }', "e.json:2: not JSON: "),
         ("f.json", b"[]", "f.json: not a JSON object"),
-        ("g.json", b'{"events": true}', "g.json:1: events: is not an object"),
+        ("g.json", b'{"events": true}', "g.json:1: events: should be a JSON object"),
     ],
 )
 def test_a_file_that_cannot_be_parsed_is_one_error(

@@ -12,6 +12,11 @@ def hook() -> Path:
     return _find("hooks") / "softwalltime_hook.py"
 
 
+def hook_transport() -> Path:
+    """The file that the hook loads for the transport postgres."""
+    return _find("hooks") / "softwalltime_postgres.py"
+
+
 def migrations() -> Path:
     """The folder of Alembic's environment and the migrations."""
     return _find("migrations")

@@ -98,6 +98,15 @@ class Lab:
         """Run a statement of qmgr."""
         return self.must("qmgr", "-c", statement)
 
+    def create_resource(self, name: str, kind: str = "long", flag: str = "r") -> None:
+        """Create a custom resource, unless the server has it.
+
+        It stays: PBS keeps the resources of the last job that a hook has seen, and pbs_server may crash at a later
+        event when one of them was deleted.
+        """
+        if f"Resource {name}\n" not in self.qmgr("list resource") + "\n":
+            self.qmgr(f"create resource {name} type={kind},flag={flag}")
+
     def qsub(self, *options: str, user: str = "alice", command: Iterable[str] = ("/bin/sleep", "60")) -> str:
         """Submit a job; return its id."""
         job = self.must("qsub", "-o", "/dev/null", "-e", "/dev/null", *options, "--", *command, user=user)

@@ -71,7 +71,7 @@ def daemon(
     request: pytest.FixtureRequest, lab: Lab, tmp_path: Path, database: str, unscheduled: None
 ) -> Iterator[bool]:
     """The hook with a daemon that runs, or with one that has ended after the submission of other jobs."""
-    lab.run("qmgr", "-c", f"create resource {RESOURCE} type=long, flag=r")
+    lab.create_resource(RESOURCE)
     daemon = ServedDaemon(tmp_path, database, 'factor:0.5"\nordering = "factor:0.5')
     with running(daemon):
         lab.install({**DEFAULTS, "socket": str(daemon.socket), "deadline_ms": 500}, tmp_path)
@@ -116,14 +116,12 @@ def test_no_user_sets_the_values_himself(lab: Lab, daemon: bool) -> None:
 
 def test_cleaning_gives_no_user_a_managers_right(lab: Lab, daemon: bool) -> None:
     """PBS takes what a hook sets, also on a resource that users may only read."""
-    lab.run("qmgr", "-c", "create resource for_managers type=string, flag=r")
+    lab.create_resource("for_managers", "string")
     for value in ("x", r"x\x01", r"x\n"):
         done = lab.run("python3", str(CLIENT), f"Resource_List.for_managers={value}", user="alice")
         if done.ok:
             lab.jobs.append(done.output)
             assert "for_managers" not in lab.job(done.output)["Resource_List"]
-    lab.delete_jobs()
-    lab.run("qmgr", "-c", "delete resource for_managers")
 
 
 def test_a_move_is_predicted_anew_at_postqueuejob(lab: Lab, daemon: bool, tmp_path: Path, postqueuejob: None) -> None:

@@ -20,9 +20,11 @@ from softwalltime.store.engine import connect
 from softwalltime.store.migrations import upgrade
 from tests.acceptance.conftest import DEFAULTS, WAITING, Daemon, ServedDaemon
 from tests.acceptance.lab import Lab, seconds, until
+from tests.hooks.conftest import transport
 from tests.samples import job as completed_job
 from tests.store.stored import add_jobs
 
+__all__ = ["transport"]
 Install = Callable[..., None]
 
 SUBMIT = """
@@ -305,11 +307,14 @@ def psycopg_path(lab: Lab, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def asks_postgres(lab: Lab, own_postgres: tuple[str, int], psycopg_path: Path, tmp_path: Path) -> Callable[..., None]:
+def asks_postgres(
+    lab: Lab, own_postgres: tuple[str, int], psycopg_path: Path, transport: Path, tmp_path: Path
+) -> Callable[..., None]:
     """Install the hook with the transport postgres."""
 
     def install(**changes: Any) -> None:
         settings = {
+            "transport_path": str(transport),
             "dsn": own_postgres[0],
             "psycopg_path": str(psycopg_path),
             "waiting": "last2",

@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
+from tests.acceptance.conftest import WAITING
 from tests.acceptance.lab import HOOK, Done, Lab, until
+from tests.acceptance.test_failures import own_postgres, psycopg_path
 from tests.service.running import Daemon
 
+__all__ = ["own_postgres", "psycopg_path"]
 POLICY = 'mode = "{mode}"\nwaiting = "v1"\nrunning = "walltime"\n'
 
 
@@ -80,6 +83,7 @@ def held(lab: Lab) -> str:
     return lab.qsub("-h", "-q", "short", "-l", "walltime=600")
 
 
+@pytest.mark.usefixtures("strict")
 def test_a_new_administrator_can_follow_the_guide(site: Site, lab: Lab, engine: Engine) -> None:
     # Without --apply nothing changes.
     assert "to do: create hook softwalltime" in site.install()
@@ -176,6 +180,26 @@ def test_an_altered_hook_is_found_and_corrected(site: Site, lab: Lab, tmp_path: 
     site.install("--apply")
     _, verdicts = site.doctor()
     assert (verdicts["hook"], verdicts["hook events"]) == ("ok", "ok")
+
+
+def test_the_file_of_the_transport_postgres_is_installed_checked_and_removed(
+    site: Site, lab: Lab, own_postgres: tuple[str, int], psycopg_path: Path
+) -> None:
+    file = site.folder / "softwalltime_postgres.py"
+    site.folder.mkdir(mode=0o755)
+    settings = {"dsn": own_postgres[0], "psycopg_path": str(psycopg_path), "waiting": "last2"}
+    (site.folder / "softwalltime_hook.json").write_text(
+        json.dumps({"transport": "postgres", "deadline_ms": 1000, "postgres": settings})
+    )
+    assert f"written: {file}" in site.install("--apply")
+    assert lab.soft(held(lab)) == WAITING
+    assert site.doctor()[1]["transport"] == "ok"
+    file.write_text(file.read_text() + "# altered\n")
+    assert site.doctor()[1]["transport"] == "problem"
+    assert f"written: {file}" in site.install("--apply")
+    assert site.doctor()[1]["transport"] == "ok"
+    assert site.softwalltime("uninstall", str(site.folder), "--apply").ok
+    assert not site.folder.exists()
 
 
 def known(engine: Engine, jobs: list[str]) -> int:

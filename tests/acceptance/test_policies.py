@@ -31,13 +31,9 @@ def daemon(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Daemon]:
 
 
 @pytest.fixture
-def resource(lab: Lab) -> Iterator[None]:
+def resource(lab: Lab) -> None:
     """The custom resource, as ``softwalltime install --preset order`` creates it."""
-    lab.run("qmgr", "-c", f"delete resource {NAME}")
-    lab.qmgr(f"create resource {NAME} type=long,flag=r")
-    yield
-    lab.delete_jobs()
-    until(lambda: lab.run("qmgr", "-c", f"delete resource {NAME}").ok, 30, f"{NAME} is used no more")
+    lab.create_resource(NAME)
 
 
 def values(lab: Lab, job: str) -> tuple[int | None, int | None]:
@@ -62,7 +58,7 @@ def test_a_job_is_ordered_from_its_submission_on_and_anew_with_its_walltime(
     daemon.stop()
     assert lab.qalter(job, "-l", "walltime=90").ok
     assert values(lab, job) == (90, 90)
-    assert values(lab, lab.qsub("-h", "-q", "short", "-l", "walltime=3600")) == (None, 3600)
+    assert values(lab, lab.qsub("-h", "-q", "short", "-l", "walltime=3600")) == (None, None), "a new job gets none"
 
 
 @pytest.mark.usefixtures("resource", "hook")
@@ -82,11 +78,12 @@ def test_an_array_is_ordered_and_running_jobs_can_be_altered(lab: Lab) -> None:
     assert values(lab, job) == (600, ORDERING), "PBS refuses to alter it on a running job"
 
 
-def test_without_the_resource_jobs_are_accepted_with_one_warning(lab: Lab, hook: None) -> None:
+def test_without_the_resource_jobs_are_accepted_with_one_warning(lab: Lab, install: Callable[..., None]) -> None:
+    install(ordering="missing")
     log = lab.server_log()
     for _ in range(3):
-        assert values(lab, lab.qsub("-h", "-q", "short", "-l", "walltime=3600")) == (WAITING, None)
-    (line,) = log.lines(f"resource {NAME}: cannot be set")
+        assert values(lab, lab.qsub("-h", "-q", "short", "-l", "walltime=3600"))[0] == WAITING
+    (line,) = log.lines("resource missing: cannot be set")
     assert "UnsetResourceNameError" in line or "not found" in line
 
 

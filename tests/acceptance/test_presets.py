@@ -5,8 +5,10 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import ANY
+from uuid import uuid4
 
 import pytest
 
@@ -17,6 +19,8 @@ from softwalltime.policy.presets import PRESETS
 from tests.acceptance.lab import Lab, until
 from tests.policy.test_plan_file import PLAN
 from tests.service.running import Daemon
+
+STRICT = r"^strict_ordering:.*$"
 
 
 class Administrator:
@@ -35,9 +39,10 @@ class Administrator:
     def install(self, *options: str) -> str:
         return self.softwalltime("install", str(self.folder), "--config", str(self.config), *options)
 
-    def settings(self) -> tuple[str, str, bytes]:
-        """All of PBS's settings that a preset may change."""
-        return self.lab.qmgr("print server"), self.lab.qmgr("list resource"), self.sched_config.read_bytes()
+    def settings(self) -> tuple[list[str], bytes]:
+        """All of PBS's settings that a preset changes and takes back; the resource stays."""
+        lines = self.lab.qmgr("print server").splitlines()
+        return [line for line in lines if " resource " not in line], self.sched_config.read_bytes()
 
     def verdicts(self) -> dict[str, str]:
         """The verdict of each check of doctor."""
@@ -67,25 +72,37 @@ class Administrator:
 
 
 @pytest.fixture
-def administrator(lab: Lab, tmp_path: Path) -> Administrator:
+def administrator(lab: Lab, sched_config: Callable[[str, str], None], tmp_path: Path) -> Administrator:
+    """An administrator of a server whose scheduler is as PBS is delivered: it plans no job ahead."""
     if os.geteuid() != 0:
         pytest.skip("the scheduler's settings are root's to change")
     lab.uninstall()
+    sched_config(STRICT, "strict_ordering: false\tALL")
     tmp_path.chmod(0o755)
     return Administrator(lab, tmp_path)
 
 
-def test_a_preset_is_shown_proven_and_taken_back(administrator: Administrator, lab: Lab) -> None:
-    before = administrator.settings()
+def test_the_proof_says_what_the_scheduler_lacks(
+    administrator: Administrator, sched_config: Callable[[str, str], None]
+) -> None:
+    verdict, said = administrator.proof()
+    assert (verdict, said) == ("problem", "a blocked job gets no estimated start time: nothing is planned ahead")
+    sched_config(STRICT, "strict_ordering: true ALL")
     verdict, said = administrator.proof()
     assert verdict == "problem", "PBS is delivered without soft_walltime among the resources"
     assert "60 s of soft walltime was not started" in said
 
+
+def test_a_preset_is_shown_proven_and_taken_back(administrator: Administrator, lab: Lab) -> None:
+    before = administrator.settings()
+    had = "Resource predicted" in lab.qmgr("list resource")
+
     # Shown, and nothing is changed.
     shown = administrator.install("--preset", "order")
+    assert ("to do: resource predicted: no such resource -> type=long,flag=r  # " in shown) != had
     for line in (
-        "to do: resource predicted: no such resource -> type=long,flag=r  # ",
         "to do: server eligible_time_enable: False -> True  # ",
+        f"to do: {administrator.sched_config}: strict_ordering: false -> True  # ",
         f"to do: {administrator.sched_config}: resources: without it -> soft_walltime  # ",
         f"to do: {administrator.sched_config}: by_queue: True,True -> False,False  # ",
         "to do: server job_sort_formula: not set -> (eligible_time + 3600.0) / (predicted or walltime or 1e9)  # ",
@@ -97,7 +114,7 @@ def test_a_preset_is_shown_proven_and_taken_back(administrator: Administrator, l
         # From safe to order to safe: only what differs changes.
         administrator.install("--preset", "safe", "--apply")
         safe = administrator.settings()
-        assert safe[:2] == before[:2]
+        assert safe[0] == before[0]
         assert administrator.proof()[0] == "ok"
         said = administrator.install("--preset", "order", "--apply")
         assert "done: SIGHUP to the scheduler" in said
@@ -114,14 +131,18 @@ def test_a_preset_is_shown_proven_and_taken_back(administrator: Administrator, l
 
 
 def test_uninstall_leaves_the_resource_and_says_why(administrator: Administrator, lab: Lab) -> None:
+    # One that the server does not have: the command speaks only of what it has created.
+    name = f"predicted_{uuid4().hex[:8]}"
+    administrator.folder.mkdir()
+    (administrator.folder / "softwalltime_hook.json").write_text(json.dumps({"ordering": name}))
     administrator.install("--preset", "order", "--apply")
     lab.qmgr("set server managers = softwalltime-live@*")
     try:
         done = lab.run(sys.executable, "-m", "softwalltime", "uninstall", str(administrator.folder), "--apply")
         assert done.ok, done.error
-        assert "stays: resource predicted: it is harmless without values." in done.output
+        assert f"stays: resource {name}: it is harmless without values." in done.output
         assert "note: uninstall does not run: qmgr -c 'unset server managers'" in done.output
-        assert "Resource predicted" in lab.qmgr("list resource")
+        assert f"Resource {name}" in lab.qmgr("list resource")
     finally:
         lab.qmgr("unset server managers")
 

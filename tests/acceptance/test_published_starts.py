@@ -63,14 +63,13 @@ class Publishing:
 @pytest.fixture
 def publishing(lab: Lab, tmp_path: Path, database: str, engine: Engine) -> Iterator[Publishing]:
     lab.uninstall()
-    lab.run("qmgr", "-c", "create resource predicted_start type=string, flag=r")
+    lab.create_resource("predicted_start", "string")
     made = Publishing(lab, tmp_path, database)
     made.start()
     yield made
     if made.socket.exists():
         made.kill()
     lab.delete_jobs()
-    lab.run("qmgr", "-c", "delete resource predicted_start")
 
 
 def test_the_daemon_publishes_starts_and_survives_what_may_happen(

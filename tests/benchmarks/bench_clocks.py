@@ -10,7 +10,8 @@ lock, if the clock is shifted to the future: the handler takes them for early.  
 
 SOFTWALLTIME_BENCH_CLOCKS names some of the clocks, separated by commas, SOFTWALLTIME_BENCH_TESTS files and folders of
 tests in place of all tests, and SOFTWALLTIME_BENCH_PROCESSES the number of processes: with 0 none waits for another,
-which costs a whole core under libfaketime.  The exit status is 1 if a test fails under a clock, 2 if libfaketime is missing.
+which costs a whole core under libfaketime.  The exit status is 1 if a test fails under a clock, 2 if libfaketime is
+missing.
 """
 
 import os

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.deployment.check_hook import check_folder, check_hook
+from softwalltime.deployment.check_hook import check_folder, check_hook, check_transport
 from softwalltime.deployment.check_pbs import check_queues, check_scheduler
 from softwalltime.deployment.finding import Finding
+from softwalltime.deployment.hook import transport
 from softwalltime.deployment.pbs import QmgrObjects, parse
 from tests.deploy.findings import bad
 from tests.deploy.installations import ALL, OLDER, present
@@ -86,6 +87,23 @@ def test_psycopg_path_must_be_writable_by_root_only(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     assert bad(check_folder(str(folder))) == [("psycopg_path", "problem")]
     assert bad(check_folder(str(tmp_path / "nowhere"))) == bad(check_folder("")) == [("psycopg_path", "problem")]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="files of another owner are made")
+def test_the_file_of_the_transport_must_be_of_this_version_and_roots(tmp_path: Path) -> None:
+    file = tmp_path / "softwalltime_postgres.py"
+    assert bad(check_transport("")) == bad(check_transport(str(file))) == [("transport", "problem")]
+    file.write_text(transport())
+    file.chmod(0o644)
+    assert bad(check_transport(str(file))) == []
+    file.chmod(0o664)
+    assert "can be written by others" in next(check_transport(str(file))).text
+    file.chmod(0o644)
+    file.write_text(transport() + "# altered")
+    assert "has another version" in next(check_transport(str(file))).text
+    file.write_text(transport())
+    os.chown(file, 65534, 65534)
+    assert "belongs to another user" in next(check_transport(str(file))).text
 
 
 STRICT = {"sched_config": "# strict_ordering: false ALL\nstrict_ordering: true\tALL\n"}

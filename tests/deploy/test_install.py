@@ -5,8 +5,9 @@ import json
 import pytest
 
 from softwalltime.deployment import configuration
-from softwalltime.deployment.hook import Hook, expected
+from softwalltime.deployment.hook import Hook, expected, transport
 from softwalltime.deployment.plan import InstallOptions
+from softwalltime.errors import UsageError
 from tests.deploy.installations import ALL, FOLDER, OLDER, SOCKET, plan, present, statements
 
 
@@ -61,15 +62,36 @@ def test_an_event_disabled_in_the_configuration_is_omitted() -> None:
 
 
 def test_an_administrators_values_are_kept_and_new_keys_added() -> None:
-    made = plan(present(configuration='{"deadline_ms": 80, "log": "errors", "ours": 1}'))
+    made = plan(present(configuration='{"deadline_ms": 80, "log": "errors"}'))
     values = json.loads(made.files["softwalltime_hook.json"])
-    assert (values["deadline_ms"], values["log"], values["ours"]) == (80, "errors", 1)
-    assert values.keys() - {"ours"} == configuration.shipped().keys()
+    assert (values["deadline_ms"], values["log"]) == (80, "errors")
+    assert values.keys() == configuration.shipped().keys()
     assert statements(made) == [
         f"import hook softwalltime application/x-config default {FOLDER}/softwalltime_hook.json"
     ]
-    assert "hook configuration: ours: unknown key: the hook uses the default" in made.notes
     assert "hook configuration: minimum: new, 60" in made.notes
+
+
+def test_an_invalid_configuration_is_refused_with_all_errors_and_what_to_do() -> None:
+    wrong = {"deadline_ms": 0, "ours": 1, "postgres": {"dsn": ["geheim"]}}
+    with pytest.raises(UsageError) as found:
+        plan(own={**configuration.shipped(), **wrong})
+    said = str(found.value)
+    assert "deadline_ms: should be greater than or equal to 1" in said
+    assert "ours: unknown key" in said
+    assert "postgres.dsn: should be a valid string" in said
+    assert "geheim" not in said
+    assert said.endswith(f"correct {FOLDER}/softwalltime_hook.json")
+    with pytest.raises(UsageError, match=f"write a correct one to {FOLDER}/softwalltime_hook.json$"):
+        plan(present(values=wrong))
+
+
+def test_the_transport_postgres_is_a_file_in_the_folder() -> None:
+    made = plan(own={**configuration.shipped(), "transport": "postgres"})
+    assert made.files["softwalltime_postgres.py"] == transport()
+    values = json.loads(made.files["softwalltime_hook.json"])
+    assert values["postgres"]["transport_path"] == f"{FOLDER}/softwalltime_postgres.py"
+    assert "softwalltime_postgres.py" not in plan().files
 
 
 def test_the_configuration_in_the_folder_overrides_the_one_in_pbs() -> None:

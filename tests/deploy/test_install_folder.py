@@ -1,12 +1,13 @@
 """The folder of an installation: owners, modes, links, and its configuration."""
 
+import json
 import os
 import stat
 from pathlib import Path
 
 import pytest
 
-from softwalltime.deployment import configuration, hook
+from softwalltime.deployment import hook
 from softwalltime.deployment.files import files_in, read_own, remove_files, write
 from softwalltime.errors import SourceError, UsageError
 from tests.deploy.installations import plan, present
@@ -27,13 +28,15 @@ def test_the_error_for_a_user_without_permission_names_who_has_it(tmp_path: Path
         os.seteuid(0)
 
 
-def test_writing_again_changes_nothing_and_removing_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("transport", ["daemon", "postgres"])
+def test_writing_again_changes_nothing_and_removing_leaves_nothing(tmp_path: Path, transport: str) -> None:
     folder = tmp_path / "a" / "hook"
-    made = plan()
+    made = plan(own={"transport": transport})
     assert write(made, folder) == [folder / name for name in made.files]
     assert write(made, folder) == []
     assert (folder / "softwalltime_hook.py").read_text() == hook.script()
-    assert read_own(folder) == configuration.shipped()
+    assert read_own(folder) == json.loads(made.files["softwalltime_hook.json"])
+    assert (folder / "softwalltime_postgres.py").exists() == (transport == "postgres")
     assert sorted(remove_files(folder)) == sorted(folder / name for name in made.files)
     assert not folder.exists()
     assert remove_files(folder) == files_in(folder) == []

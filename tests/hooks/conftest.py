@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.hooks.peer import Peer
 from tests.samples import ROOT
 
 HOOK = ROOT / "hooks" / "softwalltime_hook.py"
+TRANSPORT = ROOT / "hooks" / "softwalltime_postgres.py"
 DEFAULTS = ROOT / "hooks" / "softwalltime_hook.json"
 STATE = "SOFTWALLTIME_HOOK_TIMEOUTS"
 WARNED = "SOFTWALLTIME_HOOK_WARNED"
@@ -47,6 +49,15 @@ def hook() -> ModuleType:
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def transport(tmp_path: Path) -> Path:
+    """A copy of the transport for PostgreSQL that only root or this user can change."""
+    file = tmp_path / TRANSPORT.name
+    shutil.copyfile(TRANSPORT, file)
+    file.chmod(0o644)
+    return file
 
 
 @pytest.fixture(scope="session")

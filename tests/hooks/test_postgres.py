@@ -31,13 +31,13 @@ Ask = Callable[..., HookOutcome]
 
 
 @pytest.fixture
-def ask(script: HookScript, configured: Callable[..., Path]) -> Ask:
+def ask(script: HookScript, configured: Callable[..., Path], transport: Path) -> Ask:
     """Run the hook for an event with PostgreSQL as its peer."""
 
     def ask(
         event: Any, dsn: str, deadline_ms: int = PATIENT, settings: dict[str, str] | None = None, **changes: Any
     ) -> HookOutcome:
-        settings = {"dsn": dsn, "waiting": "last2", "running": "walltime", "psycopg_path": "", **(settings or {})}
+        settings = {"transport_path": str(transport), "dsn": dsn, "waiting": "last2", **(settings or {})}
         outcome = script.run(
             event, configured(transport="postgres", deadline_ms=deadline_ms, postgres=settings, **changes)
         )
@@ -209,13 +209,13 @@ def test_a_peer_that_only_accepts_costs_no_more_than_the_deadline(ask: Ask, site
 FRESH = """
 import json, sys
 from pathlib import Path
-hook, folder, dsn, now = sys.argv[1:]
+hook, transport, folder, dsn, now = sys.argv[1:]
 from softwalltime.emulation.pbs.events import Site, queued
 from softwalltime.emulation.pbs.hook import HookScript
 from softwalltime.jobs import Submission
 sys.path = [entry for entry in sys.path if "site-packages" not in entry]
 configuration = Path(folder) / "hook.json"
-postgres = {"dsn": dsn, "psycopg_path": folder, "waiting": "last2"}
+postgres = {"transport_path": transport, "dsn": dsn, "psycopg_path": folder, "waiting": "last2"}
 configuration.write_text(json.dumps({"transport": "postgres", "deadline_ms": 5000, "postgres": postgres}))
 event = queued(Submission("7.pbs1", "alice", int(now), 3600), site=Site())
 outcome = HookScript(Path(hook)).run(event, configuration)
@@ -225,13 +225,15 @@ print(json.dumps([outcome.soft_walltime, pq and pq.__impl__, pq and pq.__file__,
 
 
 @pytest.mark.parametrize("installed", [True, False])
-def test_pure_python_psycopg_is_loaded_from_its_folder(installed: bool, history: str, tmp_path: Path) -> None:
+def test_pure_python_psycopg_is_loaded_from_its_folder(
+    installed: bool, history: str, transport: Path, tmp_path: Path
+) -> None:
     if installed:
         packages = Path(psycopg.__file__).parents[1]
         for name in ("psycopg", "typing_extensions.py"):
             (tmp_path / name).symlink_to(packages / name)
     done = subprocess.run(
-        [sys.executable, "-c", FRESH, str(HOOK), str(tmp_path), history, str(NOW)],
+        [sys.executable, "-c", FRESH, str(HOOK), str(transport), str(tmp_path), history, str(NOW)],
         capture_output=True,
         text=True,
         check=True,

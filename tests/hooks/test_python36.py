@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.hooks.conftest import HASTY, HOOK, PATIENT
+from tests.hooks.conftest import HASTY, HOOK, PATIENT, TRANSPORT
 from tests.hooks.peer import Peer
 
-STANDARD = {"collections", "contextlib", "json", "os", "re", "select", "socket", "sys", "time"}
+LINES = 1100
+"""Of the hook, which PBS's server runs while all wait."""
+STANDARD = {"contextlib", "json", "os", "re", "select", "socket", "sys", "time"}
 
 STUB = '''
 """As much of pbs as one run at postqueuejob needs; accept() ends the hook, as PBS's does."""
@@ -59,20 +61,29 @@ def old_python() -> str:
     pytest.skip("no Python 3.6 here")
 
 
-def test_the_syntax_is_python_3_6() -> None:
-    ast.parse(HOOK.read_text(), feature_version=(3, 6))
+@pytest.mark.parametrize("file", [HOOK, TRANSPORT])
+def test_the_syntax_is_python_3_6(file: Path) -> None:
+    ast.parse(file.read_text(), feature_version=(3, 6))
 
 
-def test_only_the_standard_library_is_imported() -> None:
-    """Exceptions are psycopg for the transport postgres, and the module of PBS."""
+@pytest.mark.parametrize(
+    ("file", "standard", "others"),
+    [(HOOK, STANDARD, {"pbs"}), (TRANSPORT, {"os", "select", "sys"}, {"psycopg", "softwalltime_hook_kept"})],
+)
+def test_only_the_standard_library_is_imported(file: Path, standard: set[str], others: set[str]) -> None:
+    """Exceptions are the module of PBS, and psycopg and the hook for the transport postgres."""
     imported = set()
-    for node in ast.walk(ast.parse(HOOK.read_text())):
+    for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
             imported |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             imported.add((node.module or "").partition(".")[0])
-    assert imported == STANDARD | {"pbs", "psycopg"}
-    assert sys.stdlib_module_names >= STANDARD
+    assert imported == standard | others
+    assert sys.stdlib_module_names >= standard
+
+
+def test_the_hook_can_be_read_in_one_sitting() -> None:
+    assert len(HOOK.read_text().splitlines()) <= LINES
 
 
 def test_importing_the_hook_has_no_effect() -> None:

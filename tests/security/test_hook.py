@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from softwalltime.emulation.pbs.events import Site, queued
-from softwalltime.emulation.pbs.hook import HookScript
+from softwalltime.emulation.pbs.hook import HookScript, restart_interpreter
 from softwalltime.jobs import Submission
 from tests.hooks import conftest as of_hooks
 from tests.hooks.jobs import events
@@ -19,7 +19,7 @@ from tests.hooks.peer import Peer
 from tests.hooks.test_python36 import STANDARD
 from tests.samples import ROOT
 
-site = of_hooks.site
+site, transport = of_hooks.site, of_hooks.transport
 Loading = Callable[[object], str]
 HOOK = ROOT / "hooks" / "softwalltime_hook.py"
 WATCHED = ("open", "os.", "socket.", "subprocess.", "shutil.", "exec", "import", "tempfile.", "ctypes.")
@@ -69,7 +69,7 @@ def test_the_hook_opens_only_its_configuration_and_its_socket(
 
 
 @pytest.fixture
-def loading(site: Site, tmp_path: Path) -> Iterator[Callable[[object], str]]:
+def loading(site: Site, transport: Path, tmp_path: Path) -> Iterator[Callable[[object], str]]:
     """Run the hook with psycopg from this folder; return its log."""
     script = HookScript(HOOK)
     event = queued(Submission("7.pbs1", "alice", 1_795_000_000, 3600), site=site)
@@ -77,14 +77,14 @@ def loading(site: Site, tmp_path: Path) -> Iterator[Callable[[object], str]]:
 
     def ask(folder: object) -> str:
         configuration = tmp_path / "softwalltime_hook.json"
-        postgres = {"dsn": "host=/nowhere", "psycopg_path": folder, "waiting": "last2"}
+        postgres = {"transport_path": str(transport), "dsn": "host=/nowhere", "psycopg_path": folder}
         configuration.write_text(json.dumps({"transport": "postgres", "deadline_ms": 5000, "postgres": postgres}))
         outcome = script.run(event, configuration)
         assert outcome.accepted
         assert not outcome.error
         assert outcome.soft_walltime is None
         said = "\n".join(line for _, line in outcome.log)
-        refused = "psycopg cannot be loaded" in said or "psycopg_path: invalid value" in said
+        refused = "cannot be loaded" in said or "psycopg_path: invalid value" in said
         assert [each for each in sys.path if each not in paths] == ([] if refused else [folder])
         sys.path[:] = paths
         return said
@@ -144,15 +144,67 @@ def test_a_folder_without_psycopg_is_reported(loading: Loading, tmp_path: Path) 
     assert f"psycopg cannot be loaded: {tmp_path}/psycopg: No such file or directory" in loading(str(tmp_path))
 
 
-def test_the_hook_imports_nothing_that_starts_processes_or_loads_code() -> None:
-    tree = ast.parse(HOOK.read_text())
+def test_the_transport_is_loaded_only_from_a_file_that_no_other_user_can_change(
+    loading: Loading, library: Path, transport: Path
+) -> None:
+    folder = transport.parent
+    for changed, mode in ((transport, 0o664), (transport, 0o646), (folder, 0o777), (folder, 0o775)):
+        before = changed.stat().st_mode
+        changed.chmod(mode)
+        restart_interpreter()
+        assert f"the transport cannot be loaded: users other than root can change {changed} " in loading(str(library))
+        changed.chmod(before)
+    assert "PostgreSQL: " in loading(str(library))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="files of another owner are made")
+def test_the_transport_is_not_loaded_from_another_users_file_or_link(
+    loading: Loading, library: Path, transport: Path
+) -> None:
+    os.chown(transport, 65534, 65534)
+    said = "the transport cannot be loaded: users other than root can change "
+    assert said in loading(str(library))
+    os.chown(transport, 0, 0)
+    real = transport.rename(transport.with_suffix(".real"))
+    transport.symlink_to(real)
+    os.lchown(transport, 65534, 65534)
+    assert said in loading(str(library))
+    transport.unlink()
+    assert "the transport cannot be loaded: " in loading(str(library))
+    transport.write_text("an older or half a file")
+    transport.chmod(0o644)
+    assert "the transport cannot be loaded: invalid syntax" in loading(str(library))
+
+
+@pytest.mark.parametrize(("path", "said"), [("", "postgres.transport_path is not set"), ("lib/x.py", "invalid value")])
+def test_the_transport_needs_an_absolute_path(path: str, said: str, site: Site, tmp_path: Path) -> None:
+    configuration = tmp_path / "softwalltime_hook.json"
+    configuration.write_text(json.dumps({"transport": "postgres", "postgres": {"transport_path": path}}))
+    outcome = HookScript(HOOK).run(queued(Submission("7.pbs1", "alice", 1_795_000_000, 3600), site=site), configuration)
+    assert outcome.accepted
+    assert said in outcome.log[0][1]
+
+
+def test_without_the_transport_nothing_of_it_is_read(
+    audited: list[tuple[str, tuple[Any, ...]]], transport: Path, site: Site, tmp_path: Path
+) -> None:
+    configuration = tmp_path / "softwalltime_hook.json"
+    configuration.write_text(json.dumps({"postgres": {"transport_path": str(transport)}}))
+    audited.clear()
+    HookScript(HOOK).run(queued(Submission("7.pbs1", "alice", 1_795_000_000, 3600), site=site), configuration)
+    assert str(transport) not in {str(arguments[0]) for name, arguments in audited if name in ("open", "exec")}
+
+
+@pytest.mark.parametrize("file", [HOOK, of_hooks.TRANSPORT])
+def test_the_hook_imports_nothing_that_starts_processes_or_loads_code(file: Path) -> None:
+    tree = ast.parse(file.read_text())
     imported = {
         name.split(".")[0]
         for node in ast.walk(tree)
         if isinstance(node, (ast.Import, ast.ImportFrom))
         for name in ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""])
     }
-    assert imported <= STANDARD | {"pbs", "psycopg"}
+    assert imported <= STANDARD | {"pbs", "psycopg", "softwalltime_hook_kept"}
     calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
     methods = {function.attr for function in calls if isinstance(function, ast.Attribute)}
     assert not methods & {"system", "popen", "spawn", "fork", "chmod", "chown", "unlink", "remove", "rename", "mkdir"}
@@ -184,11 +236,12 @@ def test_texts_of_users_are_neither_executed_nor_paths() -> None:
     assert calls == {
         "open(path, 'rb')",
         "open(path)",
-        "os.open(path, os.O_WRONLY | os.O_CREAT | how, 384)",
+        "os.open(self.path + '.new', os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 384)",
         "os.stat(path)",
-        "os.lstat(each)",
+        "os.lstat(place)",
         "exec(_code, _kept.__dict__)",
+        "exec(compile(file.read(), path, 'exec'), module.__dict__)",
+        "compile(file.read(), path, 'exec')",
         "self.peer.connect(path)",
-        "Connection(path, deadline)",
-        "Connection(self.config['socket'], self.deadline)",
+        "Connection(self.path, self.deadline)",
     }

@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
 from softwalltime.deployment import configuration, positions
 from softwalltime.deployment.finding import ConfigProblem
+from softwalltime.deployment.hook_settings import problems_in
 from softwalltime.errors import SourceError, UsageError
 from softwalltime.live.options import LiveOptions, inert, read_policy
 from softwalltime.policy.presets import unused as unused_keys
@@ -136,14 +137,8 @@ def check_hook(text: str, file: str) -> Iterator[ConfigProblem]:
     lines, twice = positions.json_lines(text)
     for path, line in twice:
         yield ConfigProblem(file, line, written(path), "the key is there twice; the last one counts")
-    for message in configuration.errors(values):
-        name, _, reason = message.replace(". is not", ": is not").partition(": ")
-        path = tuple(name.split("."))
-        if path[-1] == _DSN:
-            reason = "invalid value"
-        near = get_close_matches(name, configuration.shipped(), n=1) if reason == "unknown key" else []
-        meant = f"; is {near[0]} meant?" if near else ""
-        yield ConfigProblem(file, positions.line_of(lines, path), name, reason + meant)
+    for place, reason in problems_in(values):
+        yield ConfigProblem(file, positions.line_of(lines, place), written(place), reason)
 
 
 def _errors(values: dict[str, Any]) -> Iterator[tuple[Place, str]]:

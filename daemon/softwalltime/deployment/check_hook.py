@@ -6,8 +6,8 @@ from pathlib import Path
 from softwalltime.deployment import configuration
 from softwalltime.deployment.configuration import Values
 from softwalltime.deployment.finding import Finding, ok, problem, skipped, warning
-from softwalltime.deployment.hook import EVENTS, NAME, Hook, alarm_for, script
-from softwalltime.deployment.ownership import writable_by_others_below
+from softwalltime.deployment.hook import EVENTS, NAME, Hook, alarm_for, script, transport
+from softwalltime.deployment.ownership import file_writable_by_others, writable_by_others_below
 from softwalltime.deployment.pbs import QmgrObjects
 from softwalltime.deployment.subprocess_call import SubprocessError, call_in_subprocess
 from softwalltime.errors import UsageError
@@ -65,18 +65,46 @@ def _configuration(hook: Hook, socket: Path) -> Iterator[Finding]:
         return
     errors = configuration.errors(values)
     if errors:
-        yield problem(check, "; ".join(errors) + ": the hook uses the defaults", f"correct it, then {INSTALL}")
+        yield problem(check, "; ".join(errors), f"correct it, then {INSTALL}")
     else:
         changed = [str(each.key) for each in configuration.differences(configuration.shipped(), values)]
         yield ok(check, f"valid; {', '.join(changed)} changed" if changed else "valid, as shipped")
     effective = configuration.effective(values)
     if effective["transport"] == "postgres":
         yield skipped("socket", "the hook queries PostgreSQL itself")
+        yield from check_transport(effective["postgres"]["transport_path"])
         yield from check_folder(effective["postgres"]["psycopg_path"])
     elif effective["socket"] == str(socket):
         yield ok("socket", f"hook and daemon both use {socket}")
     else:
         yield problem("socket", f"the hook uses {effective['socket']}, the daemon {socket}", INSTALL)
+
+
+def check_transport(name: str) -> Iterator[Finding]:
+    """Check the file that the hook loads for the transport postgres."""
+    check = "transport"
+    if not name:
+        yield problem(check, "the configuration names no file to load the transport postgres from", INSTALL)
+        return
+    try:
+        found = call_in_subprocess(lambda: _wrong_in(Path(name)), SLOW)
+    except SubprocessError as error:
+        yield problem(check, f"{name}: {error}", INSTALL)
+        return
+    if found is not None:
+        yield problem(check, found[0], found[1])
+    else:
+        yield ok(check, f"{name} has this version, and only root can change it")
+
+
+def _wrong_in(file: Path) -> list[str] | None:
+    """Return what is wrong with the file of the transport, and the remedy."""
+    found = file_writable_by_others(file)
+    if found is not None:
+        return [f"{found.path} {found.reason}, and the hook runs it as root", f"root: {found.remedy}"]
+    if file.read_text(encoding="utf-8") != transport():
+        return [f"{file} has another version, or was altered", INSTALL]
+    return None
 
 
 def check_folder(name: str) -> Iterator[Finding]:

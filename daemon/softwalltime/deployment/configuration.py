@@ -1,16 +1,14 @@
 """The hook's configuration: the default, the administrator's changes, and invalid values."""
 
-import importlib.util
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
-from types import ModuleType
 from typing import Any, cast
 
 from softwalltime import resources
+from softwalltime.deployment.hook_settings import hook_module, problems_in
 from softwalltime.errors import UsageError
+from softwalltime.validation import written as written_place
 
 Values = dict[str, Any]
 _MISSING = object()
@@ -79,37 +77,18 @@ def differences(before: Values, after: Values, prefix: str = "") -> Iterator[Dif
 
 
 def errors(values: Values) -> list[str]:
-    """Return the errors that the hook itself would report in this configuration."""
-    hook = _hook()
-    found: list[str] = []
-    hook.merge(values, hook.DEFAULTS, hook.CHECKS, "", found)
-    return found
+    """Return the errors in a configuration, each with its key."""
+    return [f"{written_place(place)}: {reason}" for place, reason in problems_in(values)]
 
 
 def effective(values: Values) -> Values:
-    """Return the configuration that the hook uses: it replaces an invalid value by the default."""
-    hook = _hook()
-    return cast("Values", hook.merge(values, hook.DEFAULTS, hook.CHECKS, "", []))
+    """Return the configuration that the hook uses: it replaces a value of another type by the default."""
+    return cast("Values", hook_module().configured(values, []))
 
 
 def events(values: Values) -> Mapping[str, bool]:
     """Return which events of PBS the hook handles."""
     return cast("Mapping[str, bool]", effective(values)["events"])
-
-
-@cache
-def _hook() -> ModuleType:
-    """Return the hook file as a module: outside pbs_server it only has definitions, such as the rules for its keys."""
-    return _load(resources.hook())
-
-
-def _load(path: Path) -> ModuleType:
-    specification = importlib.util.spec_from_file_location("softwalltime_hook", path)
-    if specification is None or specification.loader is None:
-        raise UsageError(f"{path}: cannot be loaded; install softwalltime again")
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
 
 
 def _shown(value: object) -> str | None:

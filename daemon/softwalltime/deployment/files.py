@@ -11,7 +11,7 @@ from pathlib import Path
 from softwalltime.deployment import configuration
 from softwalltime.deployment.configuration import Values
 from softwalltime.deployment.ownership import writable_by_others
-from softwalltime.deployment.plan import CONFIGURATION, SCRIPT, STATEMENTS, InstallationPlan
+from softwalltime.deployment.plan import CONFIGURATION, SCRIPT, STATEMENTS, TRANSPORT, InstallationPlan
 from softwalltime.errors import SourceError, UsageError
 
 STATE = "softwalltime_scheduler.json"
@@ -174,9 +174,13 @@ def _remove_empty(folder: Path) -> None:
 
 def files_in(folder: Path) -> list[Path]:
     """Return those of our files that exist, also half written ones and dangling links."""
-    files = [folder / name for name in (SCRIPT, CONFIGURATION, STATEMENTS)]
-    unfinished = [path for file in files for path in sorted(folder.glob(f"{_unfinished(file)}*"))]
-    return [file for file in files if os.path.lexists(file)] + unfinished
+    files = [folder / name for name in (TRANSPORT, SCRIPT, CONFIGURATION, STATEMENTS)]
+    try:
+        present = sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):  # Another command may remove it at the same moment.
+        return []
+    unfinished = tuple(_unfinished(file) for file in files)
+    return [file for file in files if file in present] + [path for path in present if path.name.startswith(unfinished)]
 
 
 def remove_files(folder: Path, more: Sequence[Path] = ()) -> list[Path]:

@@ -104,12 +104,25 @@ def configuration_of(present: Hook | None) -> Values | None:
         return None
 
 
-def adapted(own: Values | None, socket: str) -> Values:
+def transport() -> str:
+    """Return the file of this version that the hook loads for the transport postgres."""
+    return resources.hook_transport().read_text(encoding="utf-8")
+
+
+def adapted(own: Values | None, socket: str, transport_path: Path) -> Values:
     """Return the configuration for the hook: the administrator's, with the socket of the daemon.
 
-    It does not need the events that PBS has: the hook finds out.
+    With the transport postgres it names the file of the transport.  It does not need the events that PBS has: the hook
+    finds out.
+
+    :raises UsageError: names the invalid values.
     """
-    return {**configuration.merged(own or {}, configuration.shipped()), "socket": socket}
+    values = {**configuration.merged(own or {}, configuration.shipped()), "socket": socket}
+    if errors := configuration.errors(values):
+        raise UsageError(f"the hook's configuration is invalid: {'; '.join(errors)}")
+    if values["transport"] == "postgres":
+        values["postgres"] = {**values["postgres"], "transport_path": str(transport_path)}
+    return values
 
 
 def alarm_for(values: Values) -> int:

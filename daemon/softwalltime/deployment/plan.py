@@ -16,10 +16,13 @@ from softwalltime.deployment.hook import (
     adapted,
     alarm_for,
     script,
+    transport,
 )
 from softwalltime.errors import UsageError
 
 SCRIPT, CONFIGURATION, STATEMENTS = "softwalltime_hook.py", "softwalltime_hook.json", "softwalltime.qmgr"
+TRANSPORT = "softwalltime_postgres.py"
+"""The hook loads it from the folder, if its configuration has the transport postgres."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,7 @@ def make_plan(
 
     :param supported: events that PBS has.
     :param own: the configuration in the folder.
+    :raises UsageError: if the configuration is invalid.
     """
     notes = []
     there: Values | None = None
@@ -71,8 +75,12 @@ def make_plan(
         except UsageError:
             notes.append("the configuration of the hook in PBS is not JSON and is replaced")
     base = own if own is not None else there
-    values = adapted(base, socket)
-    notes += [f"hook configuration: {error}: the hook uses the default" for error in configuration.errors(values)]
+    try:
+        values = adapted(base, socket, folder / TRANSPORT)
+    except UsageError as error:
+        place = folder / CONFIGURATION
+        where = f"correct {place}" if own is not None else f"write a correct one to {place}"
+        raise UsageError(f"{error}; {where}") from None
     if base is not None:
         notes += [f"hook configuration: {change}" for change in configuration.differences(base, values)]
     if there is not None and base is not there:
@@ -87,6 +95,8 @@ def make_plan(
         CONFIGURATION: configuration.written(values),
         STATEMENTS: "# For qmgr, as root on the host of the PBS server.\n" + "\n".join(statements) + "\n",
     }
+    if values["transport"] == "postgres":
+        files = {TRANSPORT: transport(), **files}
     return InstallationPlan(files, steps, tuple(notes))
 
 

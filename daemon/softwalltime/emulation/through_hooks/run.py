@@ -32,6 +32,8 @@ from softwalltime.states import State
 
 PORTION = 10_000
 """Jobs whose ends are written to the log at one time, ahead of virtual time."""
+TRANSPORT = "softwalltime_postgres.py"
+"""The file beside the hook that it loads for the transport postgres."""
 PATIENT = 5000
 """Deadline of the hook without faults in milliseconds: a slow machine must not change the result."""
 PAUSE = 1
@@ -125,7 +127,11 @@ def run(
         injector = FaultInjector(daemon, log, store, garbage, random, PAUSE)
         intervals = plan(options.faults, len(timeline.events), random)
         # A copy: the original may be replaced during the run.
-        hook = Path(shutil.copy(options.hook, folder))
+        hook = Path(shutil.copyfile(options.hook, folder / options.hook.name))
+        transport = folder / TRANSPORT
+        if options.transport == "postgres":
+            shutil.copyfile(options.hook.with_name(TRANSPORT), transport)
+            transport.chmod(0o644)
         server = EmulatedServer(timeline, HookScript(hook), options.minimum)
         configurations = _configurations(folder, spec, options, dsn, daemon.socket, garbage)
         disturbed, at_start = _fire(server, timeline, log, injector, intervals, configurations, progress)
@@ -210,6 +216,7 @@ def _configurations(
         "transport": options.transport,
         "socket": str(daemon),
         "postgres": {
+            "transport_path": str(folder / TRANSPORT),
             "dsn": dsn,
             "psycopg_path": "",
             "waiting": spec,
