@@ -148,7 +148,7 @@ def test_a_request_that_exceeds_the_socket_s_buffer_is_sent_in_parts(hook: Modul
     assert peer.asked() == [json.loads(line)]
 
 
-@pytest.mark.parametrize(("letter", "length"), [("x", 512), ("é", 512), ("😀", 64)])
+@pytest.mark.parametrize(("letter", "length"), [("x", 600), ("é", 512), ("😀", 64)])
 def test_if_all_texts_are_long_each_is_as_long_as_the_line_allows(letter: str, length: int, hook: ModuleType) -> None:
     names = ("user", "group", "project", "account", "job_name", "queue", "script", "submit_host", "depend")
     job = dict.fromkeys(names, letter * 600) | dict.fromkeys(("select", "place"), letter * 100000) | {"ncpus": None}
