@@ -25,7 +25,7 @@ from softwalltime.emulation.pbs.hook import HookScript
 from softwalltime.emulation.through_hooks.alters import RecordedAlter, read_alters
 from softwalltime.emulation.through_hooks.comparison import Comparison, compare
 from softwalltime.emulation.through_hooks.daemon import DaemonError
-from softwalltime.emulation.through_hooks.faults import EACH, KINDS, plan
+from softwalltime.emulation.through_hooks.faults import FAULTS_PER_KIND, KINDS, plan
 from softwalltime.emulation.through_hooks.garbage import ANSWERS, Garbage
 from softwalltime.emulation.through_hooks.run import EmulationOptions, EmulationResult, run
 from softwalltime.emulation.through_hooks.timeline import HOST, Timeline
@@ -191,7 +191,7 @@ def test_a_server_without_postqueuejob_gives_the_same(database: str) -> None:
 def test_whatever_fails_every_job_is_accepted_and_what_follows_is_as_if_it_had_not(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("softwalltime.emulation.through_hooks.faults.EACH", 1)
+    monkeypatch.setattr("softwalltime.emulation.through_hooks.faults.FAULTS_PER_KIND", 1)
     workload = Workload(generate(800, seed=seed, users=10))
     chosen = EmulationOptions(
         resources.hook(), lambda folder: embedded_postgres(folder, durable=False), TEACHING, faults=KINDS, seed=seed,
@@ -372,7 +372,7 @@ def test_a_plan_covers_everything_once_and_comes_again(events: int) -> None:
     assert intervals == plan(KINDS, events, Random(3))
     if events > 1000:
         kinds = [each.kind for each in intervals if each.kind]
-        assert sorted(kinds) == sorted(KINDS * EACH)
+        assert sorted(kinds) == sorted(KINDS * FAULTS_PER_KIND)
         assert intervals != plan(KINDS, events, Random(4))
 
 

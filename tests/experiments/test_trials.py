@@ -48,7 +48,7 @@ def test_processes_of_their_own_give_the_same_figures(study: Study, monkeypatch:
     shaken = replace(study, shake="week", seeds=(31, 32))
     for monthly in (False, True):
         here = simulate_all(shaken, POLICIES, monthly)
-        monkeypatch.setattr(trials, "_FEW", 0)
+        monkeypatch.setattr(trials, "_MAX_JOBS_IN_PROCESS", 0)
         assert simulate_all(replace(shaken, processes=2), POLICIES, monthly) == here
         monkeypatch.undo()
 

@@ -132,7 +132,7 @@ def test_trip_predicts_nothing_below_the_least_runtime_of_the_class() -> None:
 
 
 def test_the_number_of_classes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(class_regression, "_MOST_CLASSES", 5)
+    monkeypatch.setattr(class_regression, "_MAX_CLASSES", 5)
     model = make(TRIP)
     for number in range(100):
         model.learn(job(job_id=str(number), job_name=f"name{number}", end=number))

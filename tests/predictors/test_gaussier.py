@@ -9,7 +9,14 @@ from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.predictors.gaussier import LATENESS, Gaussier, GaussierOptions, slope, weight_of
 from softwalltime.predictors.registry import make
 from softwalltime.predictors.regression.normalised_gradient import NormalisedGradient
-from softwalltime.predictors.regression.user_features import FEATURES, KEPT, Asked, PastRun, UserRuns, polynomial
+from softwalltime.predictors.regression.user_features import (
+    FEATURES,
+    MAX_USER_RUNS,
+    Asked,
+    PastRun,
+    UserRuns,
+    polynomial,
+)
 from tests.samples import job
 
 DAY = 86400
@@ -154,11 +161,11 @@ def test_a_job_is_learned_a_day_after_its_end_and_only_with_what_is_kept() -> No
     model.learn(job("bob", job_id="2.srv", end=1000 + LATENESS))
     assert isinstance(model.predict(job().submission, 2000), Prediction)
     user = UserRuns()
-    for number in range(KEPT + 10):
+    for number in range(MAX_USER_RUNS + 10):
         user.add(PastRun(100 + number, 0, 0, 1, 1))
     assert not user.knows(105)
     assert user.knows(110)
-    assert (len(user.runs), user.count) == (KEPT, KEPT + 10)
+    assert (len(user.runs), user.count) == (MAX_USER_RUNS, MAX_USER_RUNS + 10)
 
 
 def test_the_polynomial_has_each_square_and_product_once() -> None:

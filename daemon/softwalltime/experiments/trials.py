@@ -28,9 +28,9 @@ Count = Callable[[Jobs], NDArray[np.bool_]]
 
 WHOLE = "all"
 """The part that is the whole workload."""
-LEAST = 50
+MIN_MONTH_JOBS = 50
 """A month with fewer jobs is no part: its means would say nothing."""
-_FEW = 20_000
+_MAX_JOBS_IN_PROCESS = 20_000
 """Simulated jobs up to which this process does the work: starting others takes longer."""
 
 
@@ -54,7 +54,7 @@ def month_names(jobs: Jobs) -> list[str]:
     The first one is only a warm-up for the second.  A workload of one month is not split.
     """
     names, counts = np.unique(months_of(jobs.submitted), return_counts=True)
-    chosen = [str(name) for name, count in zip(names[1:], counts[1:], strict=True) if count >= LEAST]
+    chosen = [str(name) for name, count in zip(names[1:], counts[1:], strict=True) if count >= MIN_MONTH_JOBS]
     return chosen or [WHOLE]
 
 
@@ -160,7 +160,7 @@ def simulate_all(
                 found[name][part, seed] = figures
 
         workers = local_workers(study.processes)
-        if workers.processes == 1 or total <= _FEW:
+        if workers.processes == 1 or total <= _MAX_JOBS_IN_PROCESS:
             for seed in study.seeds:
                 workload = shaken(study.jobs, study.shake, seed) if study.shake else study.jobs
                 for name in names:

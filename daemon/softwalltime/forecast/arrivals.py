@@ -18,7 +18,7 @@ WEEKS = 8
 """Past weeks to draw from."""
 HORIZON = 10 * DAY
 """Seconds from now after which no more jobs come."""
-MOST = 20_000
+MAX_ARRIVALS = 20_000
 """Jobs that come at most in one run."""
 
 
@@ -98,8 +98,8 @@ class ArrivalDraws:
             for place in range(first, last):
                 job = self.jobs[place]
                 found.append(Arrival(self.times[place] + back - self.now, job, self._runtime(job, random)))
-            if len(found) > MOST:
-                return found[:MOST]
+            if len(found) > MAX_ARRIVALS:
+                return found[:MAX_ARRIVALS]
         return found
 
     def _runtime(self, job: Submission, random: np.random.Generator) -> int:

@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.forecast.past_errors import LEAST, SOON, PastErrors
+from softwalltime.forecast.past_errors import MIN_JUDGED_JOBS, WAIT_OFFSET_S, PastErrors
 from softwalltime.forecast.start_times import LEVELS
 from softwalltime.forecast.weighting import Mixtures
 
@@ -103,13 +103,15 @@ class Corrections:
         walltimes, like = self.weights[_group(found)]
         expected = (1 - walltimes - like) * found.median + walltimes * found.by_walltimes + like * found.like_jobs
         ranges = np.array(found.ranges)
-        return expected, (ranges + SOON) * (expected + SOON) / (found.median + SOON) - SOON
+        return expected, (ranges + WAIT_OFFSET_S) * (expected + WAIT_OFFSET_S) / (
+            found.median + WAIT_OFFSET_S
+        ) - WAIT_OFFSET_S
 
     def quantiles(self, found: WaitForecast) -> Floats:
         """Return the ends of the ranges, corrected, whether or not the expected wait is within them."""
         _, ranges = self.mixed(found)
         if shift := self.shifts[_group(found)]:
-            corrected = np.exp(np.log(np.maximum(ranges, 0) + SOON) + np.array(shift)) - SOON
+            corrected = np.exp(np.log(np.maximum(ranges, 0) + WAIT_OFFSET_S) + np.array(shift)) - WAIT_OFFSET_S
             ranges = np.minimum(corrected, np.maximum(self.most, ranges))
         # Quantiles that were corrected apart from each other may cross.
         return np.maximum.accumulate(np.maximum(ranges, 0.0))
@@ -250,12 +252,12 @@ class Calibration:
 
     def _enough(self, *names: int | str) -> int | str | None:
         """Whose errors to take: the first of these that are of enough jobs; ``None``: none are."""
-        return next((name for name in names if self._errors[name].jobs >= LEAST), None)
+        return next((name for name in names if self._errors[name].jobs >= MIN_JUDGED_JOBS), None)
 
 
 def _logarithms(given: Corrections, found: WaitForecast) -> Floats:
     """The quantiles of a forecast, moved with the mixture, as their errors are measured."""
-    found_logarithms: Floats = np.log(np.maximum(given.mixed(found)[1], 0) + SOON)
+    found_logarithms: Floats = np.log(np.maximum(given.mixed(found)[1], 0) + WAIT_OFFSET_S)
     return found_logarithms
 
 

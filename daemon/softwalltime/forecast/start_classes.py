@@ -11,7 +11,7 @@ from softwalltime.simulation.jobs import Jobs
 
 WAITED = (3600, 2 * 3600, 4 * 3600, 8 * 3600, 24 * 3600, 3 * 24 * 3600)
 """Bounds of the classes of times waited, in seconds."""
-LEAST = 20
+MIN_CLASS_FORECASTS = 20
 """Forecasts from which a class has figures."""
 
 
@@ -23,7 +23,7 @@ def by_class(parts: Mapping[str, Sequence[Judged]], kind: str, jobs: Jobs) -> di
         for each in part:
             classes[_class(each, kind, jobs)].append(each)
         for (_, label), members in sorted(classes.items()):
-            if len(members) >= LEAST:
+            if len(members) >= MIN_CLASS_FORECASTS:
                 found[f"{name}, {label}"] = members
     return found
 

@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 FORGOTTEN = 0.995
 """Share of what is known that is left after one more forecast: half of it after 138."""
-_LEAST = 1e-9
+_MIN_DIVISOR = 1e-9
 
 
 class OnlineWeights:
@@ -56,7 +56,8 @@ class OnlineWeights:
 
     def _rates(self) -> Floats:
         found: Floats = np.minimum(
-            0.5 / np.maximum(self._largest, _LEAST), np.sqrt(self._doubt / np.maximum(self._squares, _LEAST))
+            0.5 / np.maximum(self._largest, _MIN_DIVISOR),
+            np.sqrt(self._doubt / np.maximum(self._squares, _MIN_DIVISOR)),
         )
         return found
 

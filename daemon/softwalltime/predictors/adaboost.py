@@ -16,7 +16,7 @@ from softwalltime.reasons import Reason
 if find_spec("sklearn") is None:
     raise ImportError("scikit-learn is missing: pip install 'pbs-softwalltime[learned]'", name="sklearn")
 
-_LEAST = 50
+_MIN_JOBS = 50
 """Minimum number of jobs for a fit."""
 
 Tree = list[tuple[int, float, int, int]]
@@ -30,7 +30,7 @@ class AdaBoostOptions(Options):
     every: int = Field(default=7, ge=1, le=365, description="days between two fits")
     trees: int = Field(default=20, ge=1, le=1000, description="number of trees")
     depth: int = Field(default=8, ge=1, le=30, description="greatest depth of a tree")
-    most: int = Field(default=10_000, ge=_LEAST, description="jobs to fit to, the last ones of the window")
+    most: int = Field(default=10_000, ge=_MIN_JOBS, description="jobs to fit to, the last ones of the window")
     seed: int = Field(default=1, ge=0, le=2**32 - 1, description="of the random draws of boosting")
 
 
@@ -119,7 +119,7 @@ class AdaBoost(Predictor):
         assert isinstance(options, AdaBoostOptions)  # noqa: S101 - by options_type
         rows = [row for row in self._rows if before - self._window <= row[0] < before][-options.most :]
         self._trees, self._weights, self._fitted_to = [], [], len(rows)
-        if len(rows) < _LEAST:
+        if len(rows) < _MIN_JOBS:
             return
         sums: dict[str, tuple[int, int]] = {}
         for row in rows:

@@ -12,7 +12,7 @@ from softwalltime.events import Event
 from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
 
-MOST = 8
+MAX_PREDICTORS = 8
 """Predictors to choose from, at most."""
 LATENESS = 86400
 """Seconds by which a job may become known late without a change of any later answer."""
@@ -20,10 +20,10 @@ SPAN = 86400
 """A job is judged by what was known at its submission, or so many seconds before its end if that is later."""
 DAYS = 400
 """Days of history from which a new predictor learns."""
-LEAST = 100
+MIN_JOBS = 100
 """Jobs without which nothing is chosen."""
-FEW, EACH = 500, 10
-"""After so many jobs of a day, one of so many is judged."""
+UNSAMPLED_JOBS, JOBS_PER_SAMPLE = 500, 10
+"""Jobs of a day that are all judged, and the number of further jobs of which one is judged."""
 TOLERANCE = 1.1
 """A rate of underestimation up to so many times the target meets it."""
 AT_ONCE = 4
@@ -55,8 +55,8 @@ def _split(value: object) -> object:
 
 
 def _check(specs: tuple[str, ...]) -> tuple[str, ...]:
-    if not 2 <= len(set(specs)) == len(specs) <= MOST:
-        raise ValueError(f"name 2 to {MOST} predictors, each once, joined by /, their options joined by ;")
+    if not 2 <= len(set(specs)) == len(specs) <= MAX_PREDICTORS:
+        raise ValueError(f"name 2 to {MAX_PREDICTORS} predictors, each once, joined by /, their options joined by ;")
     for spec in specs:
         if spec.partition(":")[0] == Champion.name:
             raise ValueError("a champion cannot choose a champion")
@@ -245,7 +245,7 @@ class Champion(Predictor):
                 self._choose()
             self._day, self._of_day = day, 0
         self._of_day += 1
-        if self._of_day <= FEW or self._of_day % EACH == 0:
+        if self._of_day <= UNSAMPLED_JOBS or self._of_day % JOBS_PER_SAMPLE == 0:
             score = self._score(job, now)
             known = self._scores.get(day)
             self._scores[day] = score if known is None else [a + b for a, b in zip(known, score, strict=True)]
@@ -270,7 +270,7 @@ class Champion(Predictor):
         for day in [day for day in self._scores if day <= self._day - self._days]:
             self._totals = [a - b for a, b in zip(self._totals, self._scores.pop(day), strict=True)]
         jobs, *sums = self._totals
-        if jobs < LEAST:
+        if jobs < MIN_JOBS:
             return
         self._jobs = jobs
         self._figures = [

@@ -58,7 +58,7 @@ from softwalltime.store.start_times import (
 
 LOWEST = 19
 """Niceness of the process."""
-LEAST_RUNS = 20
+MIN_RUNS = 20
 LONGEST_PAUSE = 600.0
 """Seconds between two attempts while PBS or the store cannot be used, at most."""
 FRESH = 600
@@ -172,7 +172,7 @@ class StartPublisher:
         """Make fewer runs next time if this forecast took more than half of the interval, and more again later."""
         share = self._options.every / 2 / max(seconds, 0.001)
         wanted = int(self._runs * min(share, 2.0))
-        self._runs = min(self._options.runs, max(wanted, LEAST_RUNS))
+        self._runs = min(self._options.runs, max(wanted, MIN_RUNS))
 
     def _server(self, snapshot: ServerSnapshot) -> str:
         """The server's name as the store has it."""

@@ -12,7 +12,7 @@ from softwalltime.simulation.values import Values
 DECAY_TIME = 86400
 DECAY_FACTOR = 0.5
 """PBS's defaults of fairshare_decay_time and fairshare_decay_factor."""
-_LEAST = 1.0
+_MIN_USAGE = 1.0
 
 
 class FairShare(Order):
@@ -30,7 +30,7 @@ class FairShare(Order):
         self._user = np.array([users.setdefault(user, len(users)) for user in jobs.completed.values("user")], np.int64)
         self._processors = np.array(jobs.processors, np.float64)
         self._requested = self._processors * values.limit_array
-        self._usage = np.full(len(users), _LEAST)
+        self._usage = np.full(len(users), _MIN_USAGE)
         self._running = np.zeros(len(users))
         self._rate = np.zeros(len(users))
         self._now = jobs.submitted[0] if len(jobs) else 0
@@ -60,7 +60,7 @@ class FairShare(Order):
     def _advance(self, now: int) -> None:
         while self._decay <= now:
             self._usage += self._rate * (self._decay - self._now)
-            self._usage = np.maximum(self._usage * DECAY_FACTOR, _LEAST)
+            self._usage = np.maximum(self._usage * DECAY_FACTOR, _MIN_USAGE)
             self._now = self._decay
             self._decay += DECAY_TIME
         if now > self._now:

@@ -24,7 +24,7 @@ GRACE = 30 * 86400
 """Seconds after its walltime until a job that seems to run is deleted: the record of its end was missed."""
 SHARE = 0.25
 """Greatest share of the jobs, and of the predictions, that is deleted by age at once."""
-FEW = 100
+MAX_UNCHECKED_ROWS = 100
 """Rows that are deleted whatever share they are."""
 TOLERANCE = 86400
 """Seconds by which the clock and the end of the newest stored job may disagree."""
@@ -163,7 +163,7 @@ def refusals(connection: Connection, retention: Retention, now: int) -> list[Ref
         old = connection.execute(query(old_of), values).scalar_one()
         if old and not reference.trusted:
             found.append(Refusal(RefusalReason.CLOCK, table, old, now, reference))
-        elif old > FEW:
+        elif old > MAX_UNCHECKED_ROWS:
             enough = int(old / retention.greatest_share) - old + 1
             kept = connection.execute(query(kept_of), {**values, "enough": enough}).scalar_one()
             if kept < enough:

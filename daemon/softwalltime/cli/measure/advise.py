@@ -36,7 +36,7 @@ COLUMNS = (
 
 ROW_COLUMNS = ("user", *(field.name for field in fields(RequestAdvice)))
 """Columns of CSV: a row for each user and requested walltime."""
-LEAST_USED = 0.01
+MIN_PRINTED_SHARE = 0.01
 """Least share of the walltime that is printed as a number."""
 _TABLE = (
     TextColumn("requested walltime", left=True),
@@ -178,7 +178,7 @@ def _kept(one: RequestAdvice) -> str:
 
 
 def _suggestion(one: RequestAdvice) -> str:
-    used = percent(one.used, 0) if one.used >= LEAST_USED else f"less than {percent(LEAST_USED, 0)}"
+    used = percent(one.used, 0) if one.used >= MIN_PRINTED_SHARE else f"less than {percent(MIN_PRINTED_SHARE, 0)}"
     return (
         f"You request {walltime(one.walltime)} and use {used}; 99% of these jobs ended within "
         f"{duration(one.longest)}: request {walltime(one.suggested or one.walltime)}."

@@ -37,7 +37,7 @@ from softwalltime.simulation.vnodes import Vnode, read_vnodes, that_fit, vnodes_
 
 SUITABLE = "suitable"
 """In place of a shake: the one that suits the jobs."""
-_FEW = 150_000
+_MAX_JOBS_IN_PROCESS = 150_000
 """Jobs up to which simulations are done in this process: starting others takes longer."""
 
 
@@ -195,7 +195,10 @@ def run_simulations(
     with ExitStack() as stack:
         workers = stack.enter_context(dask_workers(scheduler)) if scheduler else local_workers(options.processes)
         here = not scheduler and (
-            jobs_file is not None or workers.processes == 1 or len(wanted) == 1 or len(wanted) * len(plan.jobs) <= _FEW
+            jobs_file is not None
+            or workers.processes == 1
+            or len(wanted) == 1
+            or len(wanted) * len(plan.jobs) <= _MAX_JOBS_IN_PROCESS
         )
         experiment = plan.experiment
         path = Path()

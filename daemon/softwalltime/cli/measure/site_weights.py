@@ -26,7 +26,7 @@ from softwalltime.states import State
 from softwalltime.training.examples import Examples, examples_of, usable
 from softwalltime.tuning.choice import Split
 
-LEAST = 5_000
+MIN_TRAINING_JOBS = 5_000
 """Minimum number of usable jobs of the site's own log to train the weights for the choice."""
 WARM_UP = 0.7
 """Share of the earlier part's jobs, the first ones, that train those weights; the other jobs choose."""

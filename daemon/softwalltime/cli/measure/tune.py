@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from softwalltime.cli.advice import Advice, advice_of, print_advice
-from softwalltime.cli.measure.site_weights import LEAST, SiteWeights, TrainingOptions, own_examples, trained
+from softwalltime.cli.measure.site_weights import MIN_TRAINING_JOBS, SiteWeights, TrainingOptions, own_examples, trained
 from softwalltime.cli.measure.site_weights import WARM_UP as TRAINED
 from softwalltime.cli.options import LazySettings, named_specs
 from softwalltime.cli.output import Output, prefixed
@@ -116,8 +116,10 @@ def choose_predictor(
             f"{' '.join(sources)}: too few jobs with a runtime and a walltime to split: give a longer log"
         )
     untrained = ""
-    if training is not None and (count := own_examples(workload, split)) < LEAST:
-        untrained = f"No weights were trained: {count:,} jobs of the log could be used, {LEAST:,} are needed."
+    if training is not None and (count := own_examples(workload, split)) < MIN_TRAINING_JOBS:
+        untrained = (
+            f"No weights were trained: {count:,} jobs of the log could be used, {MIN_TRAINING_JOBS:,} are needed."
+        )
         training, split = None, split_at(workload, share) or split
     with ExitStack() as stack:
         weights = None

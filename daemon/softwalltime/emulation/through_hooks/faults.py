@@ -12,7 +12,7 @@ from softwalltime.emulation.through_hooks.log_writer import LogWriter
 from softwalltime.emulation.through_hooks.store import Store
 
 KINDS = ("kill-daemon", "suspend-daemon", "stop-postgres", "garbage")
-EACH = 3
+FAULTS_PER_KIND = 3
 """Number of faults of each kind in one run."""
 LONGEST = 300
 """Maximum number of events during a fault."""
@@ -33,7 +33,7 @@ class FaultInterval:
 
 def plan(kinds: Sequence[str], events: int, random: Random) -> list[FaultInterval]:
     """Divide all events into intervals: each kind of fault several times, never two at one time."""
-    wanted = [kind for kind in kinds for _ in range(EACH)]
+    wanted = [kind for kind in kinds for _ in range(FAULTS_PER_KIND)]
     random.shuffle(wanted)
     # Each fault has its own range of events: it begins in the first half and ends at the end of the range.
     half = events // (2 * len(wanted) or 1)

@@ -14,8 +14,8 @@ from softwalltime.predictors.learned.features import (
     KEY_JOBS,
     LARGEST,
     LONG_AGO,
-    MOST_PAST,
-    MOST_RUNNING,
+    MAX_PAST_JOBS,
+    MAX_RUNNING_JOBS,
     PAIR,
     REACHED,
     SAME_NAME,
@@ -100,8 +100,8 @@ def gather(known: Known) -> Gathered:
     ended, count = known.ended, known.ended.shape[1]
     recent = ended[:, : -LOOK_BACK - 1 : -1]
     alike = _alike(known, recent)
-    chosen = _choose(alike)[:MOST_PAST]
-    running = known.running[:, -MOST_RUNNING:]
+    chosen = _choose(alike)[:MAX_PAST_JOBS]
+    running = known.running[:, -MAX_RUNNING_JOBS:]
     jobs = np.concatenate([recent[:, chosen], running], axis=1)
     rows, past = jobs.shape[1], len(chosen)
     places = count - 1 - chosen

@@ -13,8 +13,8 @@ from softwalltime.predictors.learned.features import (
     KEY_JOBS,
     LARGEST,
     LONG_AGO,
-    MOST_PAST,
-    MOST_RUNNING,
+    MAX_PAST_JOBS,
+    MAX_RUNNING_JOBS,
     PAIR,
     REACHED,
     SAME_NAME,
@@ -36,7 +36,7 @@ from softwalltime.predictors.learned.user_jobs import (
     END,
     GROUP,
     KILLED,
-    MOST,
+    MAX_USER_JOBS,
     NAME,
     NCPUS,
     QUEUE,
@@ -48,7 +48,7 @@ from softwalltime.predictors.learned.user_jobs import (
 )  # fmt: skip
 
 _LN_RUNNING = math.log(RUNNING)
-_LAST_COUNT = MOST + 1
+_LAST_COUNT = MAX_USER_JOBS + 1
 _LOG1P: Floats = np.log1p(np.arange(_LAST_COUNT + 1.0))
 """Logarithms of 1 + counts, in a fifth of the time of computing them."""
 
@@ -102,7 +102,7 @@ def gather(
             if alike_count < KEY_JOBS:
                 alike_sum += runtime - walltime
                 alike_squares += (runtime - walltime) ** 2
-        if counts and found < MOST_PAST:
+        if counts and found < MAX_PAST_JOBS:
             places[found] = place
             pairs[found, 10] = _LOG1P[alike_count] / 3.0
             found += 1
@@ -110,7 +110,7 @@ def gather(
         same_walltime += of_walltime
         same_name += of_name
     outcome_alike = ended[RUNTIME, last_alike] if last_alike >= 0 else walltime
-    busy = min(running.shape[1], MOST_RUNNING)
+    busy = min(running.shape[1], MAX_RUNNING_JOBS)
     first_running = running.shape[1] - busy
     rows = found + busy
     weights = np.empty(found)

@@ -16,7 +16,7 @@ from softwalltime.predictors.learned.distribution import KNOTS, REACHES, Floats,
 
 FIRST = 0.005
 """Step of the first job; it falls with the number of jobs."""
-SOON = 50
+HALF_STEP_JOBS = 50
 """Jobs after which it is half of that."""
 STEP = 0.0003
 """Least step for a share of the jobs, per job."""
@@ -24,16 +24,16 @@ LOSS_STEP = 0.000075
 """Least step for a loss, per job, of a distribution of the usual width."""
 AROUND = 0.02
 """Levels on both sides of a quantile between which the width of a distribution is taken."""
-MOST = 8.0
+MAX_RELATIVE_WIDTH = 8.0
 """Times the usual width beyond which a distribution counts no more."""
 MEMORY = 500
 """Number of the last steps whose widths make up most of the usual width, a running mean."""
 
 OUTSIDE = 0.1
 """Share of the jobs outside of the widest range."""
-_LEAST = 0.001
-_FLOOR: Floats = np.where(KNOTS < 1.0, np.minimum(KNOTS, _LEAST), 1.0)
-_CEILING: Floats = np.where(KNOTS > 0.0, np.maximum(KNOTS, 1.0 - _LEAST), 0.0)
+_MIN_PROBABILITY = 0.001
+_FLOOR: Floats = np.where(KNOTS < 1.0, np.minimum(KNOTS, _MIN_PROBABILITY), 1.0)
+_CEILING: Floats = np.where(KNOTS > 0.0, np.maximum(KNOTS, 1.0 - _MIN_PROBABILITY), 0.0)
 _SIDES: Floats = np.array([[-AROUND], [AROUND]])
 _PROBABILITIES: list[float] = KNOTS.tolist()
 _LOW, *_BY_SHARE, _HIGH = (_PROBABILITIES.index(each) for each in (0.05, 0.25, 0.75, 0.95))
@@ -64,7 +64,7 @@ class Levels:
         """
         below = shares.cumsum()
         at, reaches = part_below(below, log_share), bin_of(log_share) == REACHES
-        levels, first = self._of_knot, FIRST / (1 + settled / SOON)
+        levels, first = self._of_knot, FIRST / (1 + settled / HALF_STEP_JOBS)
         step = first + STEP * jobs
         above = at > self.now[_HIGH]
         # A job that reaches its walltime is within a range whose upper end is the walltime.
@@ -76,9 +76,9 @@ class Levels:
         self._learnt += 1
         for place, (knot, width) in enumerate(zip(_BY_LOSS, self._widths(below, walltime), strict=True)):
             usual = self._usual[place] or width
-            width = min(width, MOST * usual)
+            width = min(width, MAX_RELATIVE_WIDTH * usual)
             self._usual[place] = usual = usual + (width - usual) / min(self._learnt, MEMORY)
-            levels[knot] += step * width / max(usual, _LEAST) * (_PROBABILITIES[knot] - (at <= levels[knot]))
+            levels[knot] += step * width / max(usual, _MIN_PROBABILITY) * (_PROBABILITIES[knot] - (at <= levels[knot]))
         bounded = np.minimum(np.maximum(levels, _FLOOR), _CEILING)
         self._of_knot, self.now = bounded.tolist(), np.maximum.accumulate(bounded)
 

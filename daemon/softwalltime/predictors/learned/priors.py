@@ -10,9 +10,9 @@ LAST = 256
 """Jobs that count."""
 _ROOM = 128
 """Jobs kept beyond those, for questions about an earlier time."""
-KEPT, MOST = 3 * 86400, 16_384
-"""Seconds before the last end of which all jobs are kept, up to ``MOST``: at a job's submission, a day or more before
-the question, the jobs that ended by then counted.
+WINDOW_S, MAX_JOBS = 3 * 86400, 16_384
+"""Seconds before the last end of which all jobs are kept, up to ``MAX_JOBS``: at a job's submission, a day or more
+before the question, the jobs that ended by then counted.
 """
 _BITS = 10
 """Bits that hold a bin."""
@@ -33,7 +33,7 @@ class ProjectJobs:
         """Add a job that ended in this bin."""
         codes = self._codes
         insort(codes, end << _BITS | found)
-        if len(codes) > LAST + 2 * _ROOM and (codes[_ROOM] < end - KEPT << _BITS or len(codes) > MOST):
+        if len(codes) > LAST + 2 * _ROOM and (codes[_ROOM] < end - WINDOW_S << _BITS or len(codes) > MAX_JOBS):
             del codes[:_ROOM]
 
     def until(self, now: int) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from softwalltime.predictors.learned.user_jobs import END, KEY, LEAST, START, SUBMITTED, Floats, UserJobs
+from softwalltime.predictors.learned.user_jobs import END, KEY, MIN_USER_JOBS, START, SUBMITTED, Floats, UserJobs
 
 RUNNING = 64
 """Running jobs of one user that count, the last ones to start."""
@@ -63,7 +63,7 @@ def look_back(jobs: UserJobs, now: int, end: int, without: str | None) -> Then:
     """
     columns = jobs.columns
     then, last = ended_by(columns, now), ended_by(columns, end)
-    first = max(then - LEAST, 0)
+    first = max(then - MIN_USER_JOBS, 0)
     running, submitted = columns[:, then:last], columns[:, first:last]
     if without is not None:
         own = jobs.ids.index(without, then, last)

@@ -23,7 +23,7 @@ from softwalltime.predictors.regression.class_features import (
 )
 from softwalltime.reasons import Reason
 
-_MOST_CLASSES = 50_000
+_MAX_CLASSES = 50_000
 """Classes to keep: where job names are hardly ever used again, most classes have one job."""
 
 
@@ -96,7 +96,7 @@ class ClassRegression(Predictor):
         oldest = job.end - self._window
         while classes:
             first, jobs = next(iter(classes.items()))
-            if jobs[-1].end >= oldest and len(classes) <= _MOST_CLASSES:
+            if jobs[-1].end >= oldest and len(classes) <= _MAX_CLASSES:
                 break
             del classes[first]
             self._models.pop(first, None)

@@ -21,7 +21,7 @@ _DAY, _TURN = 86400, 2 * math.pi
 _LEFT, _RIGHT = np.triu_indices(1 + len(FEATURES))
 DIMENSION = len(_LEFT)
 """Terms of the polynomial: the constant, the features, their squares and products."""
-KEPT = 512
+MAX_USER_RUNS = 512
 """Jobs of one user kept, the last ones to end."""
 
 
@@ -54,7 +54,7 @@ class UserRuns:
 
     def __init__(self) -> None:
         self.runs: list[PastRun] = []
-        """The last ``KEPT`` to end; equal ends in order of the other fields."""
+        """The last ``MAX_USER_RUNS`` to end; equal ends in order of the other fields."""
         self.running: dict[str, tuple[int, int]] = {}
         """Start and processors of running jobs by id."""
         self._count = self._runtime = self._ncpus = 0
@@ -65,7 +65,7 @@ class UserRuns:
         self._count += 1
         self._runtime += run.runtime
         self._ncpus += run.ncpus
-        if len(self.runs) > KEPT:
+        if len(self.runs) > MAX_USER_RUNS:
             del self.runs[0]
 
     @property
