@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     __version__: str
 
     from softwalltime.api import (
-        ColdStart,
         CompletedJob,
+        NoPrediction,
         Options,
         Policy,
         Prediction,
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "ColdStart",
     "CompletedJob",
+    "NoPrediction",
     "Options",
     "Policy",
     "Prediction",

@@ -26,7 +26,7 @@ from softwalltime.accounting.queue_limits import read_queue_limits
 from softwalltime.accounting.reader import read_values
 from softwalltime.accounting.tally import Tally
 from softwalltime.errors import OptionError, SourceError
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.policy.clamp import MINIMUM
 from softwalltime.policy.site import KEEP, WALLTIME
 from softwalltime.predictors.base import Options, Predictor
@@ -45,8 +45,8 @@ from softwalltime.simulation.policies import Policy, policy_of
 from softwalltime.workloads.synthetic import generate
 
 __all__ = [
-    "ColdStart",
     "CompletedJob",
+    "NoPrediction",
     "Options",
     "Policy",
     "Prediction",

@@ -11,7 +11,7 @@ twenty minutes; and how many honest jobs it takes afterwards until the predictio
 
 from dataclasses import dataclass
 
-from softwalltime.jobs import ColdStart, Submission
+from softwalltime.jobs import NoPrediction, Submission
 from softwalltime.policy.clamp import soft_walltime
 from softwalltime.predictors.base import Predictor
 from softwalltime.predictors.registry import make
@@ -86,7 +86,7 @@ def asked(predictor: Predictor, now: int, walltime: int) -> int:
     """The soft walltime that the scheduler would plan with, the walltime where there is none."""
     submission = Submission("1.s", "alice", now, walltime, project="p")
     prediction = predictor.predict(submission, now)
-    assert isinstance(prediction, ColdStart) or prediction.seconds > 0
+    assert isinstance(prediction, NoPrediction) or prediction.seconds > 0
     return soft_walltime(prediction, submission) or walltime
 
 

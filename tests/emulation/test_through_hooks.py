@@ -23,10 +23,10 @@ from softwalltime.cli import run as command
 from softwalltime.emulation.pbs.events import Site, queued
 from softwalltime.emulation.pbs.hook import HookScript
 from softwalltime.emulation.through_hooks.alters import RecordedAlter, read_alters
+from softwalltime.emulation.through_hooks.bad_answers import ANSWERS, BadAnswers
 from softwalltime.emulation.through_hooks.comparison import Comparison, compare
 from softwalltime.emulation.through_hooks.daemon import DaemonError
 from softwalltime.emulation.through_hooks.faults import FAULTS_PER_KIND, KINDS, plan
-from softwalltime.emulation.through_hooks.garbage import ANSWERS, Garbage
 from softwalltime.emulation.through_hooks.run import EmulationOptions, EmulationResult, run
 from softwalltime.emulation.through_hooks.timeline import HOST, Timeline
 from softwalltime.errors import SourceError
@@ -382,15 +382,15 @@ def test_the_hook_ignores_invalid_answers(answer: bytes, tmp_path: Path) -> None
         def choice(self, _: object) -> bytes:
             return answer
 
-    garbage = Garbage(tmp_path / "sock", Always(1))
-    garbage.start()
+    answers = BadAnswers(tmp_path / "sock", Always(1))
+    answers.start()
     try:
         configuration = tmp_path / "hook.json"
         configuration.write_text(json.dumps({"socket": str(tmp_path / "sock"), "deadline_ms": 200}))
         submission = timeline([job()]).submissions[0]
         outcome = HookScript(resources.hook()).run(queued(submission, site=Site()), configuration)
     finally:
-        garbage.stop()
+        answers.stop()
         os.environ.pop("SOFTWALLTIME_HOOK_TIMEOUTS", None)
     assert (outcome.accepted, outcome.soft_walltime) == (True, None)
     assert "no answer" in outcome.log[0][1]

@@ -9,10 +9,10 @@ from sqlalchemy import Connection
 from softwalltime.emulation.pbs.events import Event, Site, altered, postqueued, started
 from softwalltime.emulation.pbs.hook import HookOutcome
 from softwalltime.events import Kind
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.policy.clamp import soft_walltime
 from softwalltime.policy.decide import decide
-from softwalltime.policy.site import Terms
+from softwalltime.policy.site import JobPolicy
 from softwalltime.predictors.base import Options, Predictor
 from softwalltime.reasons import Reason
 from softwalltime.replay.drive import drive
@@ -43,8 +43,8 @@ class Fixed(Predictor):
     def learn(self, job: CompletedJob) -> None:
         pass
 
-    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
-        return ColdStart(Reason.OTHER, ("a test",)) if self._seconds is None else Prediction(self._seconds, "a test")
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
+        return NoPrediction(Reason.OTHER, ("a test",)) if self._seconds is None else Prediction(self._seconds, "a test")
 
 
 class Fitted(Fixed):
@@ -71,7 +71,7 @@ def waits_with_its_walltime(case: Case) -> bool:
 def decided(case: Case) -> int | None:
     """The soft walltime that the policy gives the job, ``None`` for none."""
     place = "excl" if case.exclusive else ""
-    terms = Terms("on", "fixed", "fixed", case.minimum, exclusive=True, guarded=case.guarded)
+    terms = JobPolicy("on", "fixed", "fixed", case.minimum, exclusive=True, guarded=case.guarded)
     of = submission(walltime=case.walltime, min_walltime=case.min_walltime, place=place)
     predictor = Fixed(case.prediction)
     return decide(terms, case.kind, of, case.has, lambda _, asked: predictor.predict(asked, NOW)).soft_walltime

@@ -7,7 +7,7 @@ import pytest
 
 from softwalltime.errors import OptionError
 from softwalltime.events import Event, Kind
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.policy.steering import Steering
 from softwalltime.predictors.base import Options, Predictor
 from softwalltime.predictors.calibrated import Calibrated
@@ -170,9 +170,9 @@ class Listener(Predictor):
     def learn(self, job: CompletedJob) -> None:
         self.told.append((job.end, "learn", job.submission.job_id))
 
-    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         self.told.append((now, "predict", submission.job_id))
-        return ColdStart(Reason.OTHER, ("a test",))
+        return NoPrediction(Reason.OTHER, ("a test",))
 
 
 @pytest.mark.parametrize("asked", ["waiting", "running"])

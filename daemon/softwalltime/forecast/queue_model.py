@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from softwalltime.forecast.defaults import FEWER_RUNS, FEWEST_RUNS, RUNS
-from softwalltime.forecast.not_modelled import not_modelled, usable_formula
 from softwalltime.forecast.pooling import Pooling
 from softwalltime.forecast.site_scheduler import scheduler_policy
 from softwalltime.forecast.snapshot import DELAYED, QUEUED, SUSPENDED, LiveJob, SchedulerSettings, ServerSnapshot
+from softwalltime.forecast.unsupported import unsupported, usable_formula
 from softwalltime.jobs import CompletedJob, Submission
 from softwalltime.replay.job_columns import JobColumns
 from softwalltime.simulation.engine import Engine, ScheduleOutcome
@@ -142,7 +142,7 @@ def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: 
     # Jobs inside a reservation use its processors, which are taken as a whole.
     occupied = [job for job in snapshot.jobs if job.occupies and not pooling.inside_queue(job.submission.queue)]
     used = sum(pooling.held(job) for job in occupied)
-    remarks = not_modelled(snapshot, pooling)
+    remarks = unsupported(snapshot, pooling)
     if used > size:
         remarks.append(f"running jobs hold {used:,} processors, vnodes that are up have {size:,}: {used:,} are assumed")
         size = used

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from softwalltime.drive import PredictorDriver
 from softwalltime.events import Deleted, Ended, Started, Submitted
 from softwalltime.formatting import plural
-from softwalltime.jobs import ColdStart, CompletedJob, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Submission
 from softwalltime.predictors.base import Predictor
 
 Floats = NDArray[np.float64]
@@ -81,7 +81,7 @@ class RuntimeModel:
     def _compare(self, submission: Submission, now: int) -> None:
         """Record a single predicted number, to compare it with the runtime."""
         answer = self._driver.predict("", submission, now)
-        if isinstance(answer, ColdStart):
+        if isinstance(answer, NoPrediction):
             pass
         elif not answer.is_distribution:
             # Such as memorizer:fallback=median, which answers either way.
@@ -141,7 +141,7 @@ class RuntimeModel:
         """Runtimes, the best source first, each ascending."""
         if self._predictor is not None:
             answer = self._predictor.predict(submission, now)
-            if not isinstance(answer, ColdStart):
+            if not isinstance(answer, NoPrediction):
                 if answer.is_distribution:
                     yield np.maximum(np.array(answer.sample, np.float64) * answer.scale, 1), answer.basis
                 else:

@@ -4,10 +4,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from softwalltime.forecast.not_modelled import not_modelled, usable_formula
 from softwalltime.forecast.pooling import Pooling
 from softwalltime.forecast.queue_defaults import default_walltimes
 from softwalltime.forecast.snapshot import SchedulerSettings, ServerSnapshot
+from softwalltime.forecast.unsupported import unsupported, usable_formula
 from softwalltime.simulation.policies import Policy
 
 _PREDICTION = re.compile(r"\b(predicted|soft_walltime)\b")
@@ -35,7 +35,7 @@ def site_scheduler(snapshot: ServerSnapshot) -> SiteScheduler:
     scheduler = snapshot.scheduler
     pooling = Pooling(snapshot)
     # All queues count: jobs of the past were in any of them.
-    remarks = [*snapshot.remarks, *not_modelled(snapshot, pooling, every_queue=True)]
+    remarks = [*snapshot.remarks, *unsupported(snapshot, pooling, every_queue=True)]
     formula = usable_formula(scheduler.formula)
     if _PREDICTION.search(formula):
         remarks.append(f"job_sort_formula uses predictions ({formula}): the order of arrival stands in its place")

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
 from softwalltime.predictors.like_jobs import Window
 from softwalltime.reasons import Reason
@@ -93,10 +93,10 @@ class AdaBoost(Predictor):
             self._period = period
             self._fit(period * self._every)
 
-    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         """Return the median of the trees' predictions, with the weights of the boosting."""
         if not self._trees:
-            return ColdStart(Reason.OTHER, ("no model has been fitted yet: too few jobs have ended",))
+            return NoPrediction(Reason.OTHER, ("no model has been fitted yet: too few jobs have ended",))
         user = self._users.get(submission.user, self._anybody)
         features = [user, submission.walltime or 0, submission.ncpus or 0, submission.mem or 0]
         # The trees were fitted to 32-bit numbers.

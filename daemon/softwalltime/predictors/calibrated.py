@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.events import Deleted, Ended, Event, Started
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
 from softwalltime.predictors.learned import attention, compiled, sequence, sequence_kernel
 from softwalltime.predictors.learned.bursts import RecentShare
@@ -190,19 +190,19 @@ class Calibrated(Predictor):
         if self._pending[0][0] <= self._newest - SETTLED:
             self._settle()
 
-    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         """The number that the options ask for, and the distribution."""
         walltime = submission.walltime
         if not walltime:
-            return ColdStart(Reason.NO_WALLTIME)
+            return NoPrediction(Reason.NO_WALLTIME)
         if not self._newest:
-            return ColdStart(Reason.NO_COMPLETED_JOBS, (submission.user,))
+            return NoPrediction(Reason.NO_COMPLETED_JOBS, (submission.user,))
         known, ids = self.known(submission, now)
         estimate = self._estimate(known)
         shares, least = estimate.shares, 0.0
         if elapsed > 0:
             shares, least = remaining(shares, math.log(elapsed / walltime)), (elapsed + 1) / walltime
-        quantiles = Quantiles(shares, least, self._levels.now)
+        quantiles = Quantiles(shares, least, self._levels.corrected_levels)
         log_price = self._prices[LATER if now - submission.submitted > SUBMISSION_WINDOW_S else AT_SUBMISSION].log
         number = self._number(shares, quantiles, walltime, submission.ncpus, log_price)
         seconds = max(number, self._minimum, float(elapsed))

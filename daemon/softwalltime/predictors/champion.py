@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from softwalltime.errors import OptionError
 from softwalltime.events import Event
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
 
 MAX_PREDICTORS = 8
@@ -204,11 +204,11 @@ class Champion(Predictor):
                     for predictor in self._judged:
                         predictor.learn(due)
 
-    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         """Return the answer of the predictor that is asked, and say which one it is."""
         place = self._best if self._switch else 0
         answer = self._asked[place].predict(submission, now, elapsed)
-        if isinstance(answer, ColdStart):
+        if isinstance(answer, NoPrediction):
             return answer
         said = "best" if self._switch and self._jobs else "set"
         return answer._replace(
@@ -260,7 +260,7 @@ class Champion(Predictor):
         found, runtime = [1], min(job.runtime, walltime)
         for predictor in self._judged:
             answer = predictor.predict(job.submission, now)
-            seconds = walltime if isinstance(answer, ColdStart) else min(max(answer.seconds, 1.0), walltime)
+            seconds = walltime if isinstance(answer, NoPrediction) else min(max(answer.seconds, 1.0), walltime)
             accuracy = min(seconds, runtime) / max(seconds, runtime)
             found += [round(accuracy * UNITS), int(seconds < runtime), round(abs(seconds - runtime))]
         return found

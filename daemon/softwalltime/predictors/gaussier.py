@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from softwalltime.events import Deleted, Ended, Event, Started
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
 from softwalltime.predictors.regression.normalised_gradient import NormalisedGradient
 from softwalltime.predictors.regression.user_features import (
@@ -117,12 +117,12 @@ class Gaussier(Predictor):
         for _ in range(due):
             self._train()
 
-    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         """Return the polynomial's value without its sign, at least 1 s and the time run, at most the walltime."""
         if not submission.walltime:
-            return ColdStart(Reason.NO_WALLTIME)
+            return NoPrediction(Reason.NO_WALLTIME)
         if not self._function.count:
-            return ColdStart(Reason.OTHER, ("no job ended a day ago or earlier: nothing has been learned yet",))
+            return NoPrediction(Reason.OTHER, ("no job ended a day ago or earlier: nothing has been learned yet",))
         user = self._users.get(submission.user) or UserRuns()
         seconds = self._function.predict(polynomial(user.features(_asked(submission), now)))
         seconds = min(max(abs(seconds), 1.0, float(elapsed)), float(max(submission.walltime, elapsed)))

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.predictors.base import EVERYTHING, History, Options, Predictor
 from softwalltime.predictors.keys import KEYS
 from softwalltime.predictors.like_jobs import Window
@@ -116,11 +116,11 @@ class Templates(Predictor):
                 break
             del categories[category]
 
-    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         """Return the mean of all predictions, or the prediction with the least recent squared error."""
         found = [(number, seconds) for number, seconds in enumerate(self._all(submission, now)) if seconds is not None]
         if not found:
-            return ColdStart(Reason.TOO_FEW_JOBS, (0, "template's keys", self._window / 86400, 1))
+            return NoPrediction(Reason.TOO_FEW_JOBS, (0, "template's keys", self._window / 86400, 1))
         if self._least_error:
             _, seconds = min(found, key=lambda each: (self._error(each[0]), each[0]))
             return Prediction(seconds, "the best of {} predictions from job categories", (len(found),))

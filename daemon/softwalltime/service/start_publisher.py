@@ -1,6 +1,6 @@
 """The process that forecasts starts for the daemon: looks at PBS, forecasts, stores, and shows jobs their starts.
 
-The daemon starts it (:mod:`.start_thread`, :mod:`.start_process`), writes one JSON object with its settings to its
+The daemon starts it (:mod:`.forecast_thread`, :mod:`.start_process`), writes one JSON object with its settings to its
 input, and reads a line of JSON after each forecast.  It is a process of its own, of low priority, so that the thread
 that answers the hook does not notice; it ends with its input, however the daemon ends.
 """

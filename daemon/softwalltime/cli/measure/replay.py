@@ -9,7 +9,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.cli.garbage import rare_collections
+from softwalltime.cli.gc_pause import rare_collections
 from softwalltime.cli.measure.dump import require_dump, write_dump
 from softwalltime.cli.measure.through_hooks import replay_through_hooks
 from softwalltime.cli.options import LazySettings
@@ -23,7 +23,7 @@ from softwalltime.policy.site import WALLTIME
 from softwalltime.predictors.keys import SIGNATURE
 from softwalltime.predictors.registry import BASELINE
 from softwalltime.replay.drive import drive_specs
-from softwalltime.replay.floor import Floor, find_floor
+from softwalltime.replay.lower_bound import LowerBound, find_lower_bound
 from softwalltime.replay.metrics import WARM_UP, Scores, score
 from softwalltime.replay.queue_walltimes import OTHERS
 from softwalltime.replay.workload import NO_WALLTIME, OTHER_DAYS, Scoring, Workload
@@ -76,7 +76,7 @@ class ReplayDocument:
     """Which jobs were selected; null: all."""
     running: RunningScores | None = None
     """With --running: predictions at the start."""
-    floor: Floor | None = None
+    floor: LowerBound | None = None
     """With --floor: the least possible error."""
     through_hooks: dict[str, dict[str, Any]] | None = None
     """With --through-hooks: the comparison with the fast replay, by predictor."""
@@ -112,7 +112,7 @@ def replay_sources(
         if running is not None:
             columns |= {f"{spec} at start": result.at_start for spec, result in dumped.items()}
         write_dump(dump, workload, columns)
-    floor = find_floor(workload, keys) if with_floor else None
+    floor = find_lower_bound(workload, keys) if with_floor else None
     document = ReplayDocument(
         source=" ".join(sources),
         jobs=len(workload.jobs),
@@ -178,7 +178,7 @@ def _rows(
 
 def _print(
     output: Output, document: ReplayDocument, label: str, scores: dict[str, tuple[Scores, Scores]],
-    at_start: dict[str, tuple[Scores, Scores]], floor: Floor | None,
+    at_start: dict[str, tuple[Scores, Scores]], floor: LowerBound | None,
 ) -> None:  # fmt: skip
     left_out = "".join(f", {count:,} {reason}" for reason, count in document.skipped.items())
     output.paragraph(f"{label}: {document.jobs:,} jobs, {document.scored:,} scored{left_out}")

@@ -23,7 +23,7 @@ from softwalltime.errors import SourceError, UsageError
 from softwalltime.formatting import day
 from softwalltime.policy.presets import HALF
 from softwalltime.predictors.registry import BASELINE
-from softwalltime.replay.floor import Floor, find_floor
+from softwalltime.replay.lower_bound import LowerBound, find_lower_bound
 from softwalltime.replay.sweep.grid import expand_all
 from softwalltime.replay.workload import Scoring, Workload
 from softwalltime.reports.candidates import CHANCE, MEDIAN, Baseline, Candidate, common_candidates, own_candidates
@@ -80,7 +80,7 @@ class TuneDocument:
     """Predictors that no other one beats in both accuracy and underestimated jobs on the earlier part."""
     chosen: Chosen
     """The predictors that were chosen by the earlier part."""
-    floor: Floor | None
+    floor: LowerBound | None
     """The least possible error on the later part."""
     policies: dict[str, Metrics]
     """Metrics of the simulated settings."""
@@ -140,7 +140,7 @@ def choose_predictor(
     shown = list(dict.fromkeys((BASELINE, HALF, *front(trials), *chosen.specs())))
     if weights is not None:
         shown += [spec for spec in with_both(shown, trials, weights.file, target) if spec not in shown]
-    floor = find_floor(Workload(jobs, teaching=teaching, scoring=Scoring(split.cut)))
+    floor = find_lower_bound(Workload(jobs, teaching=teaching, scoring=Scoring(split.cut)))
     baseline = site.baseline(minimum)
     settable = [*common_candidates(baseline), *_own(chosen, baseline)]
     options = SimulationOptions(baseline, site.processors or tally.machine or None, seeds or SEEDS, newest)

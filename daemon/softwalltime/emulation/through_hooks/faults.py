@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from softwalltime.emulation.through_hooks.bad_answers import BadAnswers
 from softwalltime.emulation.through_hooks.daemon import Daemon
-from softwalltime.emulation.through_hooks.garbage import Garbage
 from softwalltime.emulation.through_hooks.log_writer import LogWriter
 from softwalltime.emulation.through_hooks.store import Store
 
@@ -63,7 +63,7 @@ class FaultInjector:
         self._daemon = daemon
         self._log = log
         self._store = store
-        self._garbage = Garbage(garbage, random)
+        self._bad_answers = BadAnswers(garbage, random)
         self._random = random
         self._pause = pause
 
@@ -82,7 +82,7 @@ class FaultInjector:
             case "stop-postgres":
                 self._store.stop()
             case "garbage":
-                self._garbage.start()
+                self._bad_answers.start()
 
     def end(self) -> None:
         """Remove the current fault, if any, and wait until its effects are over."""
@@ -96,6 +96,6 @@ class FaultInjector:
             case "stop-postgres":
                 self._store.start()
             case "garbage":
-                self._garbage.stop()
+                self._bad_answers.stop()
         if kind and self._daemon.running:
             self._log.catch_up()

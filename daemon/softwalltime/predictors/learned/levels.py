@@ -43,13 +43,13 @@ _BY_LOSS = [_PROBABILITIES.index(each) for each in (0.1, 0.5, 0.95)]
 class Levels:
     """The level of each knot; for knots that are learnt by loss, also the usual width of the distributions there."""
 
-    __slots__ = ("_learnt", "_of_knot", "_usual", "now")
+    __slots__ = ("_learnt", "_of_knot", "_usual", "corrected_levels")
 
     def __init__(self) -> None:
         self._of_knot = KNOTS.tolist()
         self._usual = [0.0] * len(_BY_LOSS)
         self._learnt = 0
-        self.now: Floats = KNOTS
+        self.corrected_levels: Floats = KNOTS
         """The levels of :data:`KNOTS`, ascending."""
 
     def learn(self, shares: Floats, log_share: float, walltime: float, settled: int, jobs: int, weight: float) -> None:
@@ -66,7 +66,7 @@ class Levels:
         at, reaches = part_below(below, log_share), bin_of(log_share) == REACHES
         levels, first = self._of_knot, FIRST / (1 + settled / HALF_STEP_JOBS)
         step = first + STEP * jobs
-        above = at > self.now[_HIGH]
+        above = at > self.corrected_levels[_HIGH]
         # A job that reaches its walltime is within a range whose upper end is the walltime.
         levels[_LOW] += step * (OUTSIDE - above - (at <= levels[_LOW] and not reaches))
         for knot in _BY_SHARE:
@@ -80,7 +80,7 @@ class Levels:
             self._usual[place] = usual = usual + (width - usual) / min(self._learnt, MEMORY)
             levels[knot] += step * width / max(usual, _MIN_PROBABILITY) * (_PROBABILITIES[knot] - (at <= levels[knot]))
         bounded = np.minimum(np.maximum(levels, _FLOOR), _CEILING)
-        self._of_knot, self.now = bounded.tolist(), np.maximum.accumulate(bounded)
+        self._of_knot, self.corrected_levels = bounded.tolist(), np.maximum.accumulate(bounded)
 
     def _widths(self, below: Floats, walltime: float) -> list[float]:
         """Return the width of a distribution at the quantiles that are learnt by their loss, in seconds."""

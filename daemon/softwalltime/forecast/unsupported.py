@@ -29,7 +29,7 @@ def _fault(formula: str) -> str:
     return ""
 
 
-def not_modelled(snapshot: ServerSnapshot, pooling: Pooling, *, every_queue: bool = False) -> list[str]:
+def unsupported(snapshot: ServerSnapshot, pooling: Pooling, *, every_queue: bool = False) -> list[str]:
     """Say what of the server the model approximates or ignores, and by what.
 
     :param every_queue: not only the queues of the jobs in the snapshot.
