@@ -82,7 +82,7 @@ def test_limits_that_cannot_be_modelled_are_named() -> None:
 
 def test_limits_of_recorded_queues_are_read_as_pbs_writes_them() -> None:
     found = limits_of(snapshot_of(recorded_output()))
-    assert [(each.queue, each.kind, each.name, each.resource, each.most) for each in found.found] == [
+    assert [(each.queue, each.kind, each.name, each.resource, each.most) for each in found.run_limits] == [
         ("short", "u", "PBS_GENERIC", "", 4), ("long", "u", "PBS_GENERIC", "ncpus", 64),
     ]  # fmt: skip
     assert found.unread == ()

@@ -81,16 +81,16 @@ def learn_history(
 
 def _compared(workload: Workload, now: int) -> list[bool]:
     """For each job, whether it is among those that taught and ended last, of all users or of its user."""
-    found = [False] * len(workload.jobs)
+    compared = [False] * len(workload.jobs)
     users = list(workload.values("user"))
     ended: Counter[str] = Counter()
     order = workload.ends()
     order = order[(workload.teaches & (workload.runtime > 0) & (workload.ended <= now))[order]]
     for newer, number in enumerate(order[::-1].tolist()):
         user = users[number]
-        found[number] = newer < MAX_ERRORS or ended[user] < MAX_USER_ERRORS
+        compared[number] = newer < MAX_ERRORS or ended[user] < MAX_USER_ERRORS
         ended[user] += 1
-    return found
+    return compared
 
 
 def server_of(snapshot: ServerSnapshot, setting: str) -> str:

@@ -53,9 +53,9 @@ def _beyond(
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """What is left of the waits of the first of these classes of which enough are known."""
     for key in keys:
-        found = np.array([wait - waited for wait in waits.get(key, ()) if wait > waited], np.float64)
-        if len(found) >= MIN_CLASS_WAITS:
-            return found
+        remaining = np.array([wait - waited for wait in waits.get(key, ()) if wait > waited], np.float64)
+        if len(remaining) >= MIN_CLASS_WAITS:
+            return remaining
     return np.zeros(0)
 
 

@@ -85,7 +85,7 @@ class PastErrors:
         """
         errors, weights = np.array(self._judged), _by_job(self._jobs)
         ended = np.ones(len(errors), np.bool_)
-        if waiting := [each for each in self._some_waiting() if each[0] < now]:
+        if waiting := [waiting_job for waiting_job in self._some_waiting() if waiting_job[0] < now]:
             begins, forecasts, shares = zip(*waiting, strict=True)
             least = np.log(now - np.array(begins) + WAIT_OFFSET_S)[:, None] - np.array(forecasts)
             errors, weights = np.concatenate((errors, least)), np.concatenate((weights, shares))
@@ -98,11 +98,11 @@ class PastErrors:
     def _some_waiting(self) -> list[tuple[float, Floats, float]]:
         """Forecasts of the waiting jobs with their weights: at most :data:`MAX_ERRORS` of them, chosen evenly."""
         if self._chosen is None:
-            found = [(begin, each, 1 / len(own)) for own in self._waiting.values() for begin, each in own]
-            if (times := len(found) / MAX_ERRORS) > 1:
-                found = [found[int(place * times)] for place in range(MAX_ERRORS)]
-                found = [(begin, each, times * weight) for begin, each, weight in found]
-            self._chosen = found
+            weighted = [(begin, forecast, 1 / len(own)) for own in self._waiting.values() for begin, forecast in own]
+            if (times := len(weighted) / MAX_ERRORS) > 1:
+                weighted = [weighted[int(place * times)] for place in range(MAX_ERRORS)]
+                weighted = [(begin, forecast, times * weight) for begin, forecast, weight in weighted]
+            self._chosen = weighted
         return self._chosen
 
 

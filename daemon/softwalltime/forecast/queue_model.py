@@ -98,7 +98,7 @@ class QueueModel:
         if self.ordering:
             engine.system.values.ordering[:] = self.ordering
         windows = () if self.pooling is None else self.pooling.windows
-        engine.resume(self.starts, self.planned, self.now, [each.end for each in windows])
+        engine.resume(self.starts, self.planned, self.now, [window.end for window in windows])
         return engine.run(until=until or range(len(self.starts), len(jobs)))
 
     def _machine(self) -> Machine:
@@ -162,7 +162,7 @@ def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: 
     now = snapshot.taken
     policy = _policy(snapshot.scheduler, formula, waiting, running)
     processors = tuple(pooling.held(job) for job in live)
-    shares = tuple(pooling.shares(job.submission, each) for job, each in zip(live, processors, strict=True))
+    shares = tuple(pooling.shares(job.submission, count) for job, count in zip(live, processors, strict=True))
     model = QueueModel(
         _columns(live, processors, snapshot),
         tuple(min(job.start or now, now) for job in occupied),
@@ -193,7 +193,7 @@ def _why_not(job: LiveJob, size: int, snapshot: ServerSnapshot, pooling: Pooling
     if job.depends and job.holds:
         return f"it waits for other jobs ({job.depends}) and cannot start before they end"
     if job.holds:
-        holders = " and ".join(_HOLDERS[each] for each in job.holds if each in _HOLDERS) or "PBS"
+        holders = " and ".join(_HOLDERS[kind] for kind in job.holds if kind in _HOLDERS) or "PBS"
         return f"it is held by {holders} (Hold_Types = {job.holds}) and cannot start before it is released"
     if job.state == DELAYED and job.execution_time is None:
         return "it is delayed, and until when cannot be read"
@@ -202,7 +202,7 @@ def _why_not(job: LiveJob, size: int, snapshot: ServerSnapshot, pooling: Pooling
     needed = pooling.held(job)
     if needed > size:
         return f"it needs {needed:,} processors, the vnodes that are up have {size:,}"
-    queue = next((each for each in snapshot.queues if each.name == job.submission.queue), None)
+    queue = next((candidate for candidate in snapshot.queues if candidate.name == job.submission.queue), None)
     if queue is not None and not queue.started:
         return f"queue {queue.name} is stopped"
     if not snapshot.scheduler.scheduling:

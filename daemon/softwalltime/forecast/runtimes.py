@@ -187,12 +187,12 @@ def samples(
     own = random.standard_normal((count, len(users)))
     mixed = np.sqrt(shared) * common[:, [index[user] for user in users]] + np.sqrt(1 - shared) * own
     share = _normal(mixed)
-    found = np.empty((count, len(users)))
-    for column, each in enumerate(distributions):
-        found[:, column] = np.interp(
-            share[:, column] * (len(each.values) - 1), np.arange(len(each.values)), each.values
+    drawn = np.empty((count, len(users)))
+    for column, distribution in enumerate(distributions):
+        drawn[:, column] = np.interp(
+            share[:, column] * (len(distribution.values) - 1), np.arange(len(distribution.values)), distribution.values
         )
-    return found
+    return drawn
 
 
 _GRID = np.linspace(-5, 5, 2001)
@@ -201,5 +201,5 @@ _NORMAL = np.array([NormalDist().cdf(value) for value in _GRID])
 
 def _normal(values: Floats) -> Floats:
     """The standard normal distribution function."""
-    found: Floats = np.interp(values, _GRID, _NORMAL)
-    return found
+    shares: Floats = np.interp(values, _GRID, _NORMAL)
+    return shares

@@ -49,7 +49,7 @@ def site_scheduler(snapshot: ServerSnapshot) -> SiteScheduler:
     elif "queue_priority" in formula:
         priorities = tuple((queue.name, queue.priority) for queue in snapshot.queues if queue.execution)
         policy = replace(policy, queue_priorities=priorities)
-    if pooling.limits.found:
+    if pooling.limits.run_limits:
         remarks.append("limits on running jobs are not simulated")
     return SiteScheduler(
         _name(policy),

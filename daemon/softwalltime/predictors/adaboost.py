@@ -101,10 +101,10 @@ class AdaBoost(Predictor):
         features = [user, submission.walltime or 0, submission.ncpus or 0, submission.mem or 0]
         # The trees were fitted to 32-bit numbers.
         x = np.array(features, np.float32).tolist()
-        found = sorted(zip((_value(tree, x) for tree in self._trees), self._weights, strict=True))
+        weighted = sorted(zip((_value(tree, x) for tree in self._trees), self._weights, strict=True))
         half = 0.5 * sum(self._weights)
         below = 0.0
-        for seconds, weight in found:  # noqa: B007 - the last one is used
+        for seconds, weight in weighted:  # noqa: B007 - the last one is used
             below += weight
             if below >= half:
                 break

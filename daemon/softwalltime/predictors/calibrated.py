@@ -178,13 +178,13 @@ class Calibrated(Predictor):
         log = math.log(min(runtime, walltime))
         killed = runtime > walltime or (runtime == walltime and job.exit_status != 0)
         start = end - runtime if job.start is None else job.start
-        found = bin_of(log - math.log(walltime))
-        row = row_of(submission, end, start, log, killed, found)
+        share = bin_of(log - math.log(walltime))
+        row = row_of(submission, end, start, log, killed, share)
         (self._users.get(submission.user) or self._new_user(submission.user)).add(row, submission.job_id)
         key = (submission.group, submission.queue, walltime)
-        _add(self._projects, key, end, found)
+        _add(self._projects, key, end, share)
         if self._weights is not None:
-            _add(self._queues, ("", *key[1:]), end, found)
+            _add(self._queues, ("", *key[1:]), end, share)
         insort(self._pending, (end, submission.job_id, job.server, row, submission.user, key))
         self._newest = max(self._newest, end)
         if self._pending[0][0] <= self._newest - SETTLED:
@@ -225,7 +225,7 @@ class Calibrated(Predictor):
         """Return what is known about a job with a walltime at the time ``now``, and the ids of the past jobs."""
         user = self._users.get(submission.user) or UserJobs()
         running = [row for job_id, row in user.running.items() if job_id != submission.job_id and row[START] < now]
-        present = [each for job_id, each in user.present.items() if job_id != submission.job_id]
+        present = [submitted for job_id, submitted in user.present.items() if job_id != submission.job_id]
         if len(present) > PRESENT:
             # Mostly sorted already: with nlargest 16,000 take 8 ms in place of 0.3.
             present = sorted(present)[-PRESENT:]
@@ -261,8 +261,8 @@ class Calibrated(Predictor):
         project = self._project(key, now)
         if self._weights is None:
             return Known(now, row, ended, running, times, project, self._everybody)
-        found = self._queues.get(("", *key[1:]))
-        queue = NO_BINS if found is None else found.until(now)
+        queue_jobs = self._queues.get(("", *key[1:]))
+        queue = NO_BINS if queue_jobs is None else queue_jobs.until(now)
         return Known(now, row, ended, running, times, project, self._everybody, queue, keys, row[KEY], waiting)
 
     def _estimate(self, known: Known) -> Estimate:
@@ -306,12 +306,12 @@ class Calibrated(Predictor):
         Correct the quantiles by the bin in which the job ended.
         """
         row = job[3]
-        each = 1 if self._settled < UNSAMPLED_JOBS else JOBS_PER_SAMPLE
+        per_sample = 1 if self._settled < UNSAMPLED_JOBS else JOBS_PER_SAMPLE
         shares = self._adjust_price(job, int(row[SUBMITTED]), AT_SUBMISSION, JOBS_PER_SAMPLE)
         if shares is None:
             return
-        weight = self._recent.discount(job[4], self._day, each)
-        self._levels.learn(shares, row[RUNTIME] - row[WALLTIME], job[5][2], self._settled, each, weight)
+        weight = self._recent.discount(job[4], self._day, per_sample)
+        self._levels.learn(shares, row[RUNTIME] - row[WALLTIME], job[5][2], self._settled, per_sample, weight)
         sampled = max(self._settled - UNSAMPLED_JOBS, 0) // JOBS_PER_SAMPLE
         number = min(self._settled, UNSAMPLED_JOBS) + sampled
         weight = max(1 / number, 1 / 2048)
@@ -323,10 +323,10 @@ class Calibrated(Predictor):
         if waited(job[3], SUBMISSION_WINDOW_S):
             self._adjust_price(job, int(job[3][START]), LATER, JOBS_PER_LATER_SAMPLE)
 
-    def _adjust_price(self, job: Pending, now: int, which: int, each: int) -> Floats | None:
+    def _adjust_price(self, job: Pending, now: int, which: int, per_sample: int) -> Floats | None:
         """Adjust one of the prices; return the distribution at the time ``now``, none if what was known is not kept.
 
-        :param each: one of so many jobs adjusts this price.
+        :param per_sample: one of so many jobs adjusts this price.
         """
         end, job_id, _, row, user, key = job
         jobs = self._users[user]
@@ -345,7 +345,7 @@ class Calibrated(Predictor):
             return best_seconds(objective, shares, log_price, walltime, ncpus, choose) < runtime
 
         price = self._prices[which]
-        late, count = missed(price.log_at(now - SETTLED)), 1 if self._settled < UNSAMPLED_JOBS else each
+        late, count = missed(price.log_at(now - SETTLED)), 1 if self._settled < UNSAMPLED_JOBS else per_sample
         price.add(end, critical_cell(missed), late, count)
         if which == AT_SUBMISSION and not waited(row, SUBMISSION_WINDOW_S):  # At its start the answer was the same.
             self._prices[LATER].count(late, count)
@@ -376,11 +376,11 @@ class Calibrated(Predictor):
         return user
 
 
-def _add(projects: OrderedDict[Key, ProjectJobs], key: Key, end: int, found: int) -> None:
+def _add(projects: OrderedDict[Key, ProjectJobs], key: Key, end: int, share: int) -> None:
     jobs = projects.get(key)
     if jobs is None:
         jobs = projects[key] = ProjectJobs()
         if len(projects) > PROJECTS:
             projects.popitem(last=False)
-    jobs.add(end, found)
+    jobs.add(end, share)
     projects.move_to_end(key)

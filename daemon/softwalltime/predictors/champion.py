@@ -140,13 +140,15 @@ class Champion(Predictor):
     def history(self) -> History:
         """What the predictors need, and the jobs of the last ``DAYS``: as many as those that count them need."""
         wanted = [predictor.history for predictor in self._asked]
-        if any(each.per_user is None or each.seconds is None for each in wanted):
+        if any(history.per_user is None or history.seconds is None for history in wanted):
             return History(per_user=None, seconds=None)
-        by_time = [each for each in wanted if each.seconds]
+        by_time = [history for history in wanted if history.seconds]
         return History(
-            max(each.per_user or 0 for each in wanted),
-            max(DAYS * _DAY, *(each.seconds or 0 for each in wanted)),
-            max((each.most or 0 for each in by_time), default=None) if all(each.most for each in by_time) else None,
+            max(history.per_user or 0 for history in wanted),
+            max(DAYS * _DAY, *(history.seconds or 0 for history in wanted)),
+            max((history.most or 0 for history in by_time), default=None)
+            if all(history.most for history in by_time)
+            else None,
         )
 
     @property
@@ -257,13 +259,13 @@ class Champion(Predictor):
         Whole numbers, so that sums do not depend on what was added and taken away before.
         """
         walltime = job.submission.walltime or 0
-        found, runtime = [1], min(job.runtime, walltime)
+        scores, runtime = [1], min(job.runtime, walltime)
         for predictor in self._judged:
             answer = predictor.predict(job.submission, now)
             seconds = walltime if isinstance(answer, NoPrediction) else min(max(answer.seconds, 1.0), walltime)
             accuracy = min(seconds, runtime) / max(seconds, runtime)
-            found += [round(accuracy * UNITS), int(seconds < runtime), round(abs(seconds - runtime))]
-        return found
+            scores += [round(accuracy * UNITS), int(seconds < runtime), round(abs(seconds - runtime))]
+        return scores
 
     def _choose(self) -> None:
         """Choose by the days that are over: once for each day with jobs."""

@@ -56,11 +56,11 @@ def compile_functions(names: Iterable[str] = tuple(_SIGNATURES)) -> None:
 
 def estimate_runtime(known: Known, weights: Weights) -> Estimate:
     """Return the distribution of the runtime of the job asked about, on the grid of its walltime, by numpy."""
-    found = gather(known)
-    out, masses = evaluate(found.pairs, found.job, weights)
-    shares, counted = mix(found, out, masses, known.everybody)
-    count = len(found.places)
-    return Estimate(shares, found.places, counted[:count], len(counted) - count, float(np.exp(masses).sum()))
+    features = gather(known)
+    out, masses = evaluate(features.pairs, features.job, weights)
+    shares, counted = mix(features, out, masses, known.everybody)
+    count = len(features.places)
+    return Estimate(shares, features.places, counted[:count], len(counted) - count, float(np.exp(masses).sum()))
 
 
 def gather_compiled(known: Known, function: Callable[..., int] | None = None) -> Gathered:

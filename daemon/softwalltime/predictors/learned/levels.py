@@ -36,8 +36,8 @@ _FLOOR: Floats = np.where(KNOTS < 1.0, np.minimum(KNOTS, _MIN_PROBABILITY), 1.0)
 _CEILING: Floats = np.where(KNOTS > 0.0, np.maximum(KNOTS, 1.0 - _MIN_PROBABILITY), 0.0)
 _SIDES: Floats = np.array([[-AROUND], [AROUND]])
 _PROBABILITIES: list[float] = KNOTS.tolist()
-_LOW, *_BY_SHARE, _HIGH = (_PROBABILITIES.index(each) for each in (0.05, 0.25, 0.75, 0.95))
-_BY_LOSS = [_PROBABILITIES.index(each) for each in (0.1, 0.5, 0.95)]
+_LOW, *_BY_SHARE, _HIGH = (_PROBABILITIES.index(probability) for probability in (0.05, 0.25, 0.75, 0.95))
+_BY_LOSS = [_PROBABILITIES.index(probability) for probability in (0.1, 0.5, 0.95)]
 
 
 class Levels:

@@ -29,10 +29,10 @@ class ProjectJobs:
         # End and bin in one number, ascending.
         self._codes = array("q")
 
-    def add(self, end: int, found: int) -> None:
+    def add(self, end: int, share: int) -> None:
         """Add a job that ended in this bin."""
         codes = self._codes
-        insort(codes, end << _BITS | found)
+        insort(codes, end << _BITS | share)
         if len(codes) > LAST + 2 * _ROOM and (codes[_ROOM] < end - WINDOW_S << _BITS or len(codes) > MAX_JOBS):
             del codes[:_ROOM]
 
@@ -43,5 +43,5 @@ class ProjectJobs:
         if last == first:
             return NO_BINS
         # A copy: an array cannot grow while another one shows its numbers.
-        found: NDArray[np.int64] = np.frombuffer(self._codes, np.int64, last - first, 8 * first) & _BIN
-        return found
+        bins: NDArray[np.int64] = np.frombuffer(self._codes, np.int64, last - first, 8 * first) & _BIN
+        return bins

@@ -41,7 +41,7 @@ def submissions(submitted: Floats, present: Present, now: float) -> tuple[Floats
     times, keys = times[before], submitted[KEY][before]
     if present:
         # Sorted: jobs of one second count in the same order after a restart.
-        more = np.array(sorted(each for each in present if each[0] < now)).reshape(-1, 2)
+        more = np.array(sorted(submission for submission in present if submission[0] < now)).reshape(-1, 2)
         times, keys = np.concatenate([times, more[:, 0]]), np.concatenate([keys, more[:, 1]])
     order = times.argsort(kind="stable")
     return times[order], keys[order]

@@ -142,6 +142,6 @@ def present_at(
         places[place] = job
         count += 1
     for place in range(count):
-        for each in range(ROW):
-            running[each, place] = columns[each, places[place]]
+        for row in range(ROW):
+            running[row, place] = columns[row, places[place]]
     return count, waiting

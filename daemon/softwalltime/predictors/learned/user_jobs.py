@@ -95,13 +95,13 @@ class UserJobs:
 
 
 def row_of(
-    submission: Submission, end: int = 0, start: int = 0, log: float = 0.0, killed: bool = False, found: int = 0
+    submission: Submission, end: int = 0, start: int = 0, log: float = 0.0, killed: bool = False, share: int = 0
 ) -> tuple[float, ...]:
     """Return a job as a row."""
     walltime, ncpus = math.log(submission.walltime or 1), math.log(submission.ncpus or 1)
     queue = _hash(submission.queue)
     return (
-        end, start, submission.submitted, walltime, ncpus, queue, _hash(submission.job_name), log, killed, found,
+        end, start, submission.submitted, walltime, ncpus, queue, _hash(submission.job_name), log, killed, share,
         _hash(submission.group), walltime + 31.0 * ncpus + queue / 1009.0, _hash(submission.script),
     )  # fmt: skip
 

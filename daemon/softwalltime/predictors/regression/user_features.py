@@ -88,8 +88,8 @@ class UserRuns:
         size = (self._ncpus - sum(map(_NCPUS, later))) / count if count else ncpus
         present = [(now - run.start, run.ncpus) for run in later if run.start < now]
         if self.running:
-            others = [each for job_id, each in self.running.items() if job_id != job.job_id]
-            present += [(now - start, each) for start, each in others if start < now]
+            others = [run for job_id, run in self.running.items() if job_id != job.job_id]
+            present += [(now - start, run) for start, run in others if start < now]
         elapsed, sizes = zip(*present, strict=True) if present else ((0,), (0,))
         idle = now - past[-1].end if past else 0
         times = [requested, *(*last, requested, requested)[:3], sum(last[:2]) / len(last[:2]), sum(last) / len(last)]
@@ -100,8 +100,8 @@ class UserRuns:
 def polynomial(features: Sequence[float]) -> NDArray[np.float64]:
     """Return all terms of degree 0 to 2, the constant and the features first."""
     base = np.array((1.0, *features))
-    found: NDArray[np.float64] = base[_LEFT] * base[_RIGHT]
-    return found
+    products: NDArray[np.float64] = base[_LEFT] * base[_RIGHT]
+    return products
 
 
 def _circle(time: int) -> tuple[float, float, float, float]:
