@@ -95,9 +95,9 @@ class LiveValues:
             return
         there = {job.job_id for job in jobs}
         remembered: tuple[dict[str, Any], ...] = (self._shadowed, self._refused, self._altered)
-        for each in remembered:
-            for job_id in each.keys() - there:
-                del each[job_id]
+        for record in remembered:
+            for job_id in record.keys() - there:
+                del record[job_id]
         ours = [job for job in jobs if not self._is_foreign(job)]
         changes = [
             change

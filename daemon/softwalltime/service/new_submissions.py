@@ -52,17 +52,17 @@ class NewSubmissions:
         waiting = list(self._waiting)
         with engine.begin() as connection:
             queued = _Queued(read_unknown(connection, min(of.submitted for _, of in waiting) - max(_APART)))
-            found: list[Submission] = []
+            resolved: list[Submission] = []
             left = []
             for at, of in waiting:
                 there = queued.take(of)
                 if there is not None:
-                    found.append(replace(of, job_id=there.job_id, submitted=there.submitted))
+                    resolved.append(replace(of, job_id=there.job_id, submitted=there.submitted))
                 else:
                     left.append((at, of))
-            add_attributes(connection, found)
+            add_attributes(connection, resolved)
         self._waiting = deque(left, maxlen=MAX_WAITING_SUBMISSIONS)
-        return len(found)
+        return len(resolved)
 
 
 class _Queued:

@@ -53,10 +53,10 @@ class PromiseStore:
 
     def take_found(self) -> list[tuple[str, int]]:
         """Return the starts that were found in the log since: job id and epoch seconds."""
-        found = []
+        starts = []
         while self._found:
-            found.append(self._found.popleft())
-        return found
+            starts.append(self._found.popleft())
+        return starts
 
     @property
     def waiting(self) -> bool:
@@ -92,6 +92,6 @@ class PromiseStore:
         if wanted and (wanted != self._searched or monotonic() > self._next_search):
             self._searched, self._next_search = wanted, monotonic() + SEARCH
             with engine.connect() as connection:
-                found = starts_of(connection, self.server, wanted)
-            self._found.extend(found)
-            self._told = (self._told & self.gone) | {job for job, _ in found}
+                starts = starts_of(connection, self.server, wanted)
+            self._found.extend(starts)
+            self._told = (self._told & self.gone) | {job for job, _ in starts}

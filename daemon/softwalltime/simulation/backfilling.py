@@ -200,8 +200,8 @@ class EasyBackfilling:
         if len(small) < len(jobs):
             jobs = jobs[small]
         seconds = (values.limit_array if guarded else values.waiting_array)[jobs]
-        found: Integers = jobs[((seconds <= time_left) | (self._needs_array[jobs] <= extra)) & (jobs != head)]
-        return found
+        eligible: Integers = jobs[((seconds <= time_left) | (self._needs_array[jobs] <= extra)) & (jobs != head)]
+        return eligible
 
 
 def _easy(system: SystemState, policy: Policy) -> Discipline:

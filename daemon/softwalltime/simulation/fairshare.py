@@ -40,8 +40,8 @@ class FairShare(Order):
         """Minus the user's usage."""
         self._advance(now)
         user = self._user[waiting]
-        found: Floats = -(self._usage[user] + self._running[user])
-        return found
+        priorities: Floats = -(self._usage[user] + self._running[user])
+        return priorities
 
     def started(self, job: int, now: int) -> None:
         """Count the job's request until it ends."""

@@ -86,8 +86,8 @@ class Formula(Order):
         if "predicted" in names:
             environment["predicted"] = self._values.ordering[waiting]
         with np.errstate(all="ignore"):
-            found = np.asarray(self._evaluate(environment), np.float64)
-            single = np.where(np.isfinite(found), found, 0.0).astype(np.float32)
+            priorities = np.asarray(self._evaluate(environment), np.float64)
+            single = np.where(np.isfinite(priorities), priorities, 0.0).astype(np.float32)
         return np.broadcast_to(single, waiting.shape).astype(np.float64)
 
 
@@ -155,12 +155,12 @@ def _applied(function: Callable[..., Column], operands: list[ast.expr]) -> Compi
 
 
 def _chosen(test: Column, body: Column, orelse: Column) -> Column:
-    found: Floats = np.where(np.equal(test, 0), orelse, body)
-    return found
+    column: Floats = np.where(np.equal(test, 0), orelse, body)
+    return column
 
 
 def _reduced(function: Callable[[Column, Column], Column], values: tuple[Column, ...]) -> Column:
-    found = values[0]
+    column = values[0]
     for value in values[1:]:
-        found = function(found, value)
-    return found
+        column = function(column, value)
+    return column

@@ -51,8 +51,8 @@ class Wfp(_ColumnOrder):
     def priorities(self, waiting: Integers, now: int) -> Floats:
         """The cube of the relative wait, times the processors."""
         relative = (now - self.submitted[waiting]) / self.value[waiting]
-        found: Floats = relative * relative * relative * self.processors[waiting]
-        return found
+        priorities: Floats = relative * relative * relative * self.processors[waiting]
+        return priorities
 
 
 class ExpansionFactor(_ColumnOrder):
@@ -60,8 +60,8 @@ class ExpansionFactor(_ColumnOrder):
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
         """The expansion factor."""
-        found: Floats = (now - self.submitted[waiting] + self.age) / self.value[waiting]
-        return found
+        priorities: Floats = (now - self.submitted[waiting] + self.age) / self.value[waiting]
+        return priorities
 
 
 class Unicef(_ColumnOrder):
@@ -76,8 +76,8 @@ class Unicef(_ColumnOrder):
         """The quotient; 0 for a job that has not waited."""
         wait = (now - self.submitted[waiting]).astype(np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = wait / (np.log2(self.processors[waiting]) * self.value[waiting])
-        return np.where(wait > 0, found, 0.0)
+            priorities = wait / (np.log2(self.processors[waiting]) * self.value[waiting])
+        return np.where(wait > 0, priorities, 0.0)
 
 
 class _LearnedFormula(_ColumnOrder):
@@ -151,16 +151,16 @@ class Powers(_ColumnOrder):
         wait = (now - self.submitted[waiting]).astype(np.float64)
         runtime, limit = self.value[waiting], self._walltime[waiting]
         by_runtime, by_limit, by_size = of.exponents
-        found = wait + of.age
+        priorities = wait + of.age
         if by_runtime == by_limit:
-            found /= np.power(runtime * limit, by_runtime)
+            priorities /= np.power(runtime * limit, by_runtime)
         else:
-            found = found / np.power(runtime, by_runtime) / np.power(limit, by_limit)
+            priorities = priorities / np.power(runtime, by_runtime) / np.power(limit, by_limit)
         # Not **: numpy takes the square root for **0.5, whose last bit may differ from the formula's power.
-        found *= np.power(self.processors[waiting], by_size)
+        priorities *= np.power(self.processors[waiting], by_size)
         if of.limit is not None:
-            found = np.where(wait > of.limit, float(OLDEST_FIRST) + wait, found)
-        single: Floats = found.astype(np.float32).astype(np.float64)
+            priorities = np.where(wait > of.limit, float(OLDEST_FIRST) + wait, priorities)
+        single: Floats = priorities.astype(np.float32).astype(np.float64)
         return single
 
 

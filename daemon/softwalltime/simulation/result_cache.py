@@ -43,8 +43,8 @@ class ResultCache:
                 seed,
                 metrics_of(line["metrics"]),
                 {
-                    by: {name: metrics_of(values) for name, values in found.items()}
-                    for by, found in line["classes"].items()
+                    by: {name: metrics_of(values) for name, values in figures.items()}
+                    for by, figures in line["classes"].items()
                 },
             )
         except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -55,7 +55,9 @@ class ResultCache:
 
         :raises SourceError: if the file cannot be written.
         """
-        classes = {by: {name: asdict(one) for name, one in found.items()} for by, found in result.classes.items()}
+        classes = {
+            by: {name: asdict(figures) for name, figures in metrics.items()} for by, metrics in result.classes.items()
+        }
         self._lines.add(
             {
                 "key": self._experiment.key(result.policy, result.seed),

@@ -86,12 +86,12 @@ def tasks(
     """
     seeds = list(dict.fromkeys(seed for _, seed in todo))
     parts = max(1, -(-processes // max(len(seeds), 1)))
-    found: list[SimulationTask] = []
+    batches: list[SimulationTask] = []
     for seed in seeds:
         policies = [policy for policy, its_seed in todo if its_seed == seed]
         pieces = [tuple(policies[start::parts]) for start in range(min(parts, len(policies)))]
-        found.extend(SimulationTask(experiment, path, tuple(sorted(teaching)), piece, seed) for piece in pieces)
-    return found
+        batches.extend(SimulationTask(experiment, path, tuple(sorted(teaching)), piece, seed) for piece in pieces)
+    return batches
 
 
 def evaluate(task: SimulationTask) -> list[SimulationResult]:

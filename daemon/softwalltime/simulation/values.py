@@ -185,15 +185,15 @@ def sources(predictors: Mapping[str, Predictor]) -> dict[str, str]:
         return next((other for other in others if other != spec and predictors[spec].restates(predictors[other])), None)
 
     # Those that can restate none come first, and none restates one that restates another one.
-    found: dict[str, str] = {}
+    restated: dict[str, str] = {}
     leading: list[str] = []
     for spec in sorted(predictors, key=lambda spec: source(spec, predictors) is not None):
         first = source(spec, leading)
         if first is None:
             leading.append(spec)
         else:
-            found[spec] = first
-    return found
+            restated[spec] = first
+    return restated
 
 
 def _as_simulated(job: CompletedJob, start: int, end: int) -> CompletedJob:

@@ -155,20 +155,20 @@ def refusals(connection: Connection, retention: Retention, now: int) -> list[Ref
     reference = Reference.read(connection, now)
     # With an untrusted clock: the rows that it would have deleted.
     values = {"before": (reference.as_of if reference.trusted else now) - retention.days * _DAY}
-    found = []
+    refused = []
     for table, old_of, kept_of in (
         ("completed_jobs", "count_old_jobs", "count_kept_jobs"),
         ("predictions", "count_old_predictions", "count_kept_predictions"),
     ):
         old = connection.execute(query(old_of), values).scalar_one()
         if old and not reference.trusted:
-            found.append(Refusal(RefusalReason.CLOCK, table, old, now, reference))
+            refused.append(Refusal(RefusalReason.CLOCK, table, old, now, reference))
         elif old > MAX_UNCHECKED_ROWS:
             enough = int(old / retention.greatest_share) - old + 1
             kept = connection.execute(query(kept_of), {**values, "enough": enough}).scalar_one()
             if kept < enough:
-                found.append(Refusal(RefusalReason.SHARE, table, old, now, reference, kept))
-    return found
+                refused.append(Refusal(RefusalReason.SHARE, table, old, now, reference, kept))
+    return refused
 
 
 @dataclass(frozen=True, slots=True)
