@@ -138,9 +138,9 @@ def read_jobs(*paths: str | PathLike[str]) -> JobColumns:
 
     :raises SourceError: if a file cannot be read, or there is no completed job.
     """
-    found = find_logs(map(Path, paths))
-    tally = Tally(broken=found.broken)
-    jobs, _ = JobColumns.of(read_values(found.files, tally)).each_run_once()
+    logs = find_logs(map(Path, paths))
+    tally = Tally(broken=logs.broken)
+    jobs, _ = JobColumns.of(read_values(logs.files, tally)).each_run_once()
     if tally.broken:
         raise tally.broken[0]
     if not jobs:

@@ -106,13 +106,13 @@ def after_warm_up(jobs: Jobs) -> NDArray[np.bool_]:
 def policies(study: Study, predictions: dict[str, str]) -> dict[str, Policy]:
     """User estimates, each prediction with each correction, and each correction alone (table 2)."""
     plain = Policy(minimum=study.minimum)
-    found = {USER: plain}
+    variants = {USER: plain}
     for name, spec in predictions.items():
         for correction in CORRECTIONS:
-            found[f"{name} ({correction})"] = replace(plain, waiting=spec, running=spec, correction=correction)
+            variants[f"{name} ({correction})"] = replace(plain, waiting=spec, running=spec, correction=correction)
     for correction in CORRECTIONS:
-        found[correction] = replace(plain, waiting=DEFAULT, running=DEFAULT, correction=correction)
-    return found
+        variants[correction] = replace(plain, waiting=DEFAULT, running=DEFAULT, correction=correction)
+    return variants
 
 
 def _table(

@@ -100,12 +100,12 @@ class Trials:
 
     def changes(self, policy: str, baseline: str, figure: str) -> dict[str, list[float]]:
         """The relative changes of each part, one for each seed for which both policies have a figure other than 0."""
-        found: dict[str, list[float]] = {part: [] for part in self.parts}
+        changes: dict[str, list[float]] = {part: [] for part in self.parts}
         for key, cell in self.found[policy].items():
             mine, other = cell[figure], self.found[baseline][key][figure]
             if mine is not None and other:
-                found[key[0]].append((mine - other) / other)
-        return found
+                changes[key[0]].append((mine - other) / other)
+        return changes
 
     def pooled(self, policy: str, baseline: str, figure: str) -> float | None:
         """The relative change of the mean over all jobs of all parts and seeds: a month counts by its jobs."""
@@ -151,13 +151,13 @@ def simulate_all(
     names = month_names(study.jobs) if monthly else [WHOLE]
     split = names != [WHOLE]
     total = len(policies) * len(study.seeds) * len(study.jobs) * (2 if split else 1)
-    found: dict[str, dict[tuple[str, int], Figures]] = {name: {} for name in policies}
+    simulated: dict[str, dict[tuple[str, int], Figures]] = {name: {} for name in policies}
     with ExitStack() as stack:
         progress = stack.enter_context(study.bar("simulating", total))
 
         def add(cells: _Cells) -> None:
             for name, part, seed, figures in cells:
-                found[name][part, seed] = figures
+                simulated[name][part, seed] = figures
 
         workers = local_workers(study.processes)
         if workers.processes == 1 or total <= _MAX_JOBS_IN_PROCESS:
@@ -169,7 +169,7 @@ def simulate_all(
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="softwalltime-experiment-")))
             path = folder / "jobs.json"
             take(study.jobs.completed, study.teaching, path)
-            pieces = [named] if split else [(each,) for each in named]
+            pieces = [named] if split else [(policy,) for policy in named]
             tasks = [
                 _Task(path, study.teaching, study.processors, study.shake, seed, name, piece, measure, count)
                 for seed in study.seeds
@@ -181,7 +181,7 @@ def simulate_all(
                     add(cells)
                     progress(total // len(tasks))
     keys = [(part, seed) for part in names for seed in study.seeds]
-    return Trials({policy: {key: cells[key] for key in keys} for policy, cells in found.items()})
+    return Trials({policy: {key: cells[key] for key in keys} for policy, cells in simulated.items()})
 
 
 def _cells(

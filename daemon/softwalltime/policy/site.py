@@ -132,7 +132,9 @@ class SitePolicy(_Model):
     def specs(self) -> set[str]:
         """All predictors that may be asked."""
         every: tuple[SitePolicy | Rule, ...] = (self, *self.rules)
-        named = {spec for each in every for spec in (each.waiting, each.running, each.ordering) if spec is not None}
+        named = {
+            spec for values in every for spec in (values.waiting, values.running, values.ordering) if spec is not None
+        }
         return named - {WALLTIME, KEEP}
 
     def terms(self, job: Submission) -> "JobPolicy":

@@ -120,5 +120,5 @@ def _size(value: object) -> int:
 
 def _submission_of(event: Event) -> Submission | None:
     job: Any = getattr(event, "job", None)
-    found = getattr(event, "submission", None) or getattr(job, "submission", None)
-    return found if isinstance(found, Submission) else None
+    submission = getattr(event, "submission", None) or getattr(job, "submission", None)
+    return submission if isinstance(submission, Submission) else None

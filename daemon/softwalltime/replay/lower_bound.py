@@ -38,7 +38,7 @@ def find_lower_bound(workload: Workload, keys: Sequence[str] = SIGNATURE) -> Low
         return None
     codes: dict[tuple[object, ...], int] = {}
     signatures = zip(*(workload.values(key) for key in keys), strict=True)
-    signature = np.array([codes.setdefault(each, len(codes)) for each in signatures])[index]
+    signature = np.array([codes.setdefault(values, len(codes)) for values in signatures])[index]
     runtime = np.minimum(workload.runtime, workload.walltime)[index]
     order = np.lexsort((runtime, signature))
     signature, runtime = signature[order], runtime[order]

@@ -101,7 +101,7 @@ def replay_sources(
     with progress_bar("replaying", len(workload.jobs) * len(specs)) as progress:
         results = drive_specs(workload, specs, running or WALLTIME, minimum, progress)
     hooked = replay_through_hooks(hooks, workload, sources, results, minimum, settings, running) if hooks else {}
-    results |= {spec: one.result.replayed for spec, one in hooked.items()}
+    results |= {spec: hooked_run.result.replayed for spec, hooked_run in hooked.items()}
     scores = {spec: _scores(workload, result.soft_walltimes) for spec, result in results.items()}
     at_start: dict[str, tuple[Scores, Scores]] = {}
     if running is not None:
@@ -126,7 +126,7 @@ def replay_sources(
         selection=str(selection) or None,
         running=RunningScores(running, *_both(at_start)) if running is not None else None,
         floor=floor,
-        through_hooks={spec: one.figures() for spec, one in hooked.items()} if hooks else None,
+        through_hooks={spec: hooked_run.figures() for spec, hooked_run in hooked.items()} if hooks else None,
     )
     if output.form == "json":
         output.document(document)
@@ -134,13 +134,13 @@ def replay_sources(
         output.rows(COLUMNS, _rows(scores, at_start))
     else:
         _print(output, document, selection.label(sources), scores, at_start, floor)
-        for spec, one in hooked.items():
-            output.paragraph(f"\nthrough the hooks, {spec}: {one.summary()}")
+        for spec, hooked_run in hooked.items():
+            output.paragraph(f"\nthrough the hooks, {spec}: {hooked_run.summary()}")
     if not workload.scored.any():
         click.echo(_nothing_scored(workload), err=True)
     for line in problems(tally):
         click.echo(line, err=True)
-    return 1 if tally.broken or not all(one.sound for one in hooked.values()) else 0
+    return 1 if tally.broken or not all(hooked_run.sound for hooked_run in hooked.values()) else 0
 
 
 def _nothing_scored(workload: Workload) -> str:
@@ -170,8 +170,8 @@ def _both(scores: dict[str, tuple[Scores, Scores]]) -> tuple[dict[str, Scores], 
 def _rows(
     scores: dict[str, tuple[Scores, Scores]], at_start: dict[str, tuple[Scores, Scores]]
 ) -> Iterator[Mapping[str, Any]]:
-    for event, found in (("submission", scores), ("start", at_start)):
-        for spec, (overall, warmed_up) in found.items():
+    for event, by_spec in (("submission", scores), ("start", at_start)):
+        for spec, (overall, warmed_up) in by_spec.items():
             more = prefixed("after_warm_up_", asdict(warmed_up))
             yield {"predictor": spec, "event": event, **asdict(overall), **more}
 

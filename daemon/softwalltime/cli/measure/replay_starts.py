@@ -107,13 +107,13 @@ def judge_forecasts(
         learnt = (calibration.corrections() or Calibration().corrections()).of_waiting()
         save_calibration(file, CalibrationFile(learnt, " ".join(sources), spec, len(judged), arriving))
     first = set(chosen[int(len(chosen) * WARM_UP) :])
-    judged = [each for each in judged if each.job in first]
+    judged = [forecast for forecast in judged if forecast.job in first]
     parts = {
-        "at submission": [each for each in judged if not each.waited],
-        f"every {duration(every)} after": [each for each in judged if each.waited],
+        "at submission": [forecast for forecast in judged if not forecast.waited],
+        f"every {duration(every)} after": [forecast for forecast in judged if forecast.waited],
     }
     parts |= {name: part for kind in dict.fromkeys(by) for name, part in by_class(parts, kind, jobs).items()}
-    found = {name: {method: scores(part, method) for method in METHODS} for name, part in parts.items() if part}
+    by_part = {name: {method: scores(part, method) for method in METHODS} for name, part in parts.items() if part}
     document = ReplayStartsDocument(
         selection.label(sources),
         len(jobs),
@@ -122,14 +122,14 @@ def judge_forecasts(
         "recorded" if recorded else "simulated",
         spec,
         arriving,
-        found,
+        by_part,
     )
     if output.form == "json":
         output.document(document)
     elif output.form == "csv":
         output.rows(COLUMNS, (
-            {"time": name, "method": method, **asdict(one)}
-            for name, part in found.items() for method, one in part.items()
+            {"time": name, "method": method, **asdict(figures)}
+            for name, part in by_part.items() for method, figures in part.items()
         ))  # fmt: skip
     else:
         kind = "as recorded" if recorded else "simulated: first come, first served, EASY, walltimes"
@@ -137,7 +137,7 @@ def judge_forecasts(
             f"{document.source}: {plural(len(jobs), 'job')} on {plural(size, 'processor')}, {kind}; runtimes by "
             f"{spec}, {plural(runs, 'run')}{', with jobs that come later' if arriving else ''}"
         )
-        for name, by_method in found.items():
+        for name, by_method in by_part.items():
             some = next(iter(by_method.values()))
             output.line()
             output.paragraph(
@@ -169,16 +169,16 @@ def as_recorded(jobs: Jobs, processors: int) -> GivenSchedule:
 
 
 def _table(by_method: dict[str, StartScores]) -> TextTable:
-    least = min(one.error for method, one in by_method.items() if method != BOUND)
+    least = min(figures.error for method, figures in by_method.items() if method != BOUND)
     rows: list[list[Cell | str]] = [
         [
             Cell(method, "strong"),
-            Cell(duration(one.error), "good" if one.error == least and method != BOUND else ""),
-            Cell(percent(one.relative), "good" if one.error == least and method != BOUND else ""),
-            duration(one.bias), percent(one.covered50), percent(one.covered90), duration(one.width90),
-            "" if method == COMBINED else _gain(one),
+            Cell(duration(figures.error), "good" if figures.error == least and method != BOUND else ""),
+            Cell(percent(figures.relative), "good" if figures.error == least and method != BOUND else ""),
+            duration(figures.bias), percent(figures.covered50), percent(figures.covered90), duration(figures.width90),
+            "" if method == COMBINED else _gain(figures),
         ]
-        for method, one in by_method.items()
+        for method, figures in by_method.items()
     ]  # fmt: skip
     return TextTable.of(_TABLE, rows)
 
