@@ -29,15 +29,15 @@ from softwalltime.forecast.weighting import OnlineWeights
 from softwalltime.predictors.registry import make
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Jobs
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from tests.samples import job as completed
 
 HOURS = 4 * 3600
 
 
 def schedule(jobs: Jobs) -> GivenSchedule:
-    outcome = simulate(jobs, 64, Policy())
-    return GivenSchedule(jobs, outcome.start, outcome.duration, 64, Policy())
+    outcome = simulate(jobs, 64, SchedulerPolicy())
+    return GivenSchedule(jobs, outcome.start, outcome.duration, 64, SchedulerPolicy())
 
 
 def judged(jobs: Jobs, count: int = 15) -> list[Judged]:

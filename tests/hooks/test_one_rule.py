@@ -18,7 +18,7 @@ from softwalltime.reasons import Reason
 from softwalltime.replay.drive import drive
 from softwalltime.replay.workload import Workload
 from softwalltime.simulation.jobs import jobs_of
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.values import Values
 from tests.hooks.jobs import NOW, submission
 from tests.hooks.peer import Peer
@@ -97,7 +97,9 @@ def simulated(case: Case, duration: int, **policy: str) -> int | None:
     place = "excl" if case.exclusive else ""
     recorded = job(walltime=case.walltime, min_walltime=case.min_walltime, place=place, ncpus=1, runtime=10)
     jobs = jobs_of([recorded])
-    values = Values(jobs, Policy(minimum=case.minimum, **policy), [duration], None, {"fixed": Fixed(case.prediction)})
+    values = Values(
+        jobs, SchedulerPolicy(minimum=case.minimum, **policy), [duration], None, {"fixed": Fixed(case.prediction)}
+    )
     (limit,) = values.limit
     if case.kind != Kind.STARTED:
         if values.change_at_submission:

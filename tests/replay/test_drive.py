@@ -19,7 +19,7 @@ from softwalltime.replay.drive import drive, drive_specs
 from softwalltime.replay.workload import Workload
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import jobs_of
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.tuning.trial import record
 from softwalltime.workloads.synthetic import generate
 from tests.samples import job
@@ -208,7 +208,7 @@ def test_the_simulator_too_tells_a_predictor_exactly_what_has_ended_when_it_asks
     ]
     Spy.instances.clear()
     with registered(ObservingSpy):
-        outcome = simulate(jobs_of(jobs), 4, Policy(waiting="observing-spy", running="observing-spy"))
+        outcome = simulate(jobs_of(jobs), 4, SchedulerPolicy(waiting="observing-spy", running="observing-spy"))
     (spy,) = [each for each in Spy.instances if each.entries]
     ended = {str(n): int(outcome.start[n] + outcome.duration[n]) for n in range(len(jobs))}
     learnt: dict[str, int] = {}

@@ -20,7 +20,7 @@ from softwalltime.predictors.registry import BASELINE
 from softwalltime.replay.metrics import accuracies
 from softwalltime.simulation.jobs import Floats, Integers
 from softwalltime.simulation.metrics import bounded_slowdowns, waits
-from softwalltime.simulation.policies import WALLTIME, Policy
+from softwalltime.simulation.policies import WALLTIME, SchedulerPolicy
 
 CITATION = "Chlumský & Klusáček, JSSPP 2022"
 PREDICTORS = {"v1": "last2", "v2": "last2+900", "v3": "usage", "v4": "usage-long"}
@@ -64,14 +64,14 @@ def repeat(study: Study, more: Sequence[str] = ()) -> PaperResults:
     )  # fmt: skip
 
 
-def policies(study: Study, specs: Sequence[str]) -> dict[str, Policy]:
+def policies(study: Study, specs: Sequence[str]) -> dict[str, SchedulerPolicy]:
     """Walltimes and each predictor, in each system."""
     variants = {}
     for system, (order, backfill) in SYSTEMS.items():
-        variants[f"{system} {WALLTIME}"] = Policy(order=order, backfill=backfill, minimum=study.minimum)
+        variants[f"{system} {WALLTIME}"] = SchedulerPolicy(order=order, backfill=backfill, minimum=study.minimum)
         for spec in specs:
             running = PREDICTORS.get(spec, spec)
-            variants[f"{system} {spec}"] = Policy(
+            variants[f"{system} {spec}"] = SchedulerPolicy(
                 order=order, backfill=backfill, waiting=spec, running=running, minimum=study.minimum
             )
     return variants

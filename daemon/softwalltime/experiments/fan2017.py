@@ -16,7 +16,7 @@ from softwalltime.experiments.tables import Cell, Column, PaperResults, Table
 from softwalltime.experiments.trials import Trials, simulate_all
 from softwalltime.predictors.registry import BASELINE
 from softwalltime.replay.metrics import accuracies
-from softwalltime.simulation.policies import WALLTIME, Policy
+from softwalltime.simulation.policies import WALLTIME, SchedulerPolicy
 
 CITATION = "Fan, Rich, Allcock, Papka & Lan, IEEE Cluster 2017"
 COMPARED = ("last2", "svr", "random-forest", "trip")
@@ -25,8 +25,8 @@ ADJUSTED = "trip"
 """The predictor of the selective methods (figure 12)."""
 ORDERS = {"fcfs": "Figures 8 and 9: FCFS/EASY", "wfp": "Figures 10 and 11: WFP/EASY"}
 MODES = {
-    "killed": Policy(kill_at_walltime=False, kill_at_estimate=True),
-    "runs on": Policy(kill_at_walltime=False),
+    "killed": SchedulerPolicy(kill_at_walltime=False, kill_at_estimate=True),
+    "runs on": SchedulerPolicy(kill_at_walltime=False),
 }
 """What becomes of a job that outlives its estimate: killed, as in the paper, or it ends as recorded."""
 METHODS = {"S00": (False, False), "S01": (False, True), "S10": (True, False), "S11": (True, True)}
@@ -82,7 +82,7 @@ def repeat(study: Study, more: Sequence[str] = ()) -> PaperResults:
     )  # fmt: skip
 
 
-def policies(study: Study, specs: Sequence[str], adjusted: Sequence[str]) -> dict[str, Policy]:
+def policies(study: Study, specs: Sequence[str], adjusted: Sequence[str]) -> dict[str, SchedulerPolicy]:
     """Each predictor under both orders, and the selective methods under WFP, in both modes."""
     variants = {}
     for mode, base in MODES.items():

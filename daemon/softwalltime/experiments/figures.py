@@ -9,7 +9,7 @@ from softwalltime.replay.metrics import accuracies
 from softwalltime.simulation.engine import ScheduleOutcome
 from softwalltime.simulation.jobs import Floats, Jobs
 from softwalltime.simulation.metrics import bounded_slowdowns, measure, waits
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 
 Figures = dict[str, float | None]
 """By name; ``None`` where no job gives one."""
@@ -22,7 +22,7 @@ class Schedule:
     jobs: Jobs
     outcome: ScheduleOutcome
     processors: int
-    policy: Policy
+    policy: SchedulerPolicy
     counted: NDArray[np.bool_]
 
 

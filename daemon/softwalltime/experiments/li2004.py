@@ -24,7 +24,7 @@ from softwalltime.experiments.tables import Cell, Column, PaperResults, Table
 from softwalltime.predictors.registry import BASELINE, make
 from softwalltime.simulation.differences import Interval, interval
 from softwalltime.simulation.jobs import Jobs
-from softwalltime.simulation.policies import RUNTIME, WALLTIME, Policy
+from softwalltime.simulation.policies import RUNTIME, WALLTIME, SchedulerPolicy
 from softwalltime.simulation.shaking import shaken
 from softwalltime.simulation.tasks import run
 
@@ -41,7 +41,7 @@ LINEAR = "linear scale"
 """The EDG's prediction, as far as the paper describes it."""
 SAMPLE = 1000
 """Submissions at which start times are predicted, spread evenly over each workload."""
-POLICY = Policy()
+POLICY = SchedulerPolicy()
 """The site's scheduler: first come, first served, EASY, walltimes."""
 
 DIFFERENCES = (

@@ -10,7 +10,7 @@ from softwalltime.policy.clamp import soft_walltime
 from softwalltime.predictors.base import Predictor
 from softwalltime.simulation.engine import ScheduleOutcome, simulate
 from softwalltime.simulation.jobs import Integers, Jobs
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def actual_runtimes(outcome: ScheduleOutcome, sample: Sequence[QueueState]) -> l
 
 def forward(
     jobs: Jobs, outcome: ScheduleOutcome, state: QueueState, remaining: Sequence[int], runtimes: Sequence[int],
-    processors: int, policy: Policy,
+    processors: int, policy: SchedulerPolicy,
 ) -> int:  # fmt: skip
     """The predicted wait of the job that was just submitted, in seconds.
 

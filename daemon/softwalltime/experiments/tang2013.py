@@ -16,7 +16,7 @@ from softwalltime.formatting import DAY
 from softwalltime.predictors.percentile import PercentileOptions
 from softwalltime.replay.metrics import Scores, score
 from softwalltime.replay.percentile_grid import drive_percentiles, soft_walltimes
-from softwalltime.simulation.policies import WALLTIME, Policy
+from softwalltime.simulation.policies import WALLTIME, SchedulerPolicy
 
 CITATION = "Tang, Desai, Buettner & Lan, J. Parallel Distrib. Comput. 73 (2013)"
 KEYS = {
@@ -91,11 +91,11 @@ def repeat(study: Study, more: Sequence[str] = ()) -> PaperResults:
     )  # fmt: skip
 
 
-def policies(study: Study) -> dict[str, Policy]:
+def policies(study: Study) -> dict[str, SchedulerPolicy]:
     """The baseline and each scheme, regular and selective, under each order."""
     variants = {}
     for order in ORDERS:
-        plain = Policy(order=order, minimum=study.minimum)
+        plain = SchedulerPolicy(order=order, minimum=study.minimum)
         variants[f"{order} {BASELINE}"] = plain
         for strategy in STRATEGIES:
             for percentile in SCHEMES:

@@ -16,7 +16,7 @@ from softwalltime.replay.sweep.snapshot import load, take
 from softwalltime.replay.sweep.workers import local_workers
 from softwalltime.simulation.differences import Interval, interval
 from softwalltime.simulation.jobs import Jobs, jobs_of
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.shaking import shaken
 from softwalltime.simulation.tasks import run
 from softwalltime.states import State
@@ -130,7 +130,7 @@ class _Task:
     shake: str
     seed: int
     part: str
-    policies: tuple[tuple[str, Policy], ...]
+    policies: tuple[tuple[str, SchedulerPolicy], ...]
     measure: Measure
     count: Count
 
@@ -139,7 +139,7 @@ _Cells = list[tuple[str, str, int, Figures]]
 
 
 def simulate_all(
-    study: Study, policies: dict[str, Policy], monthly: bool = False, measure: Measure = schedule_figures,
+    study: Study, policies: dict[str, SchedulerPolicy], monthly: bool = False, measure: Measure = schedule_figures,
     count: Count = every_job,
 ) -> Trials:  # fmt: skip
     """Simulate each policy on each workload of the study, or on each month of it by itself.
@@ -185,7 +185,7 @@ def simulate_all(
 
 
 def _cells(
-    part: WorkloadPart, policies: Sequence[tuple[str, Policy]], processors: int, seed: int, measure: Measure,
+    part: WorkloadPart, policies: Sequence[tuple[str, SchedulerPolicy]], processors: int, seed: int, measure: Measure,
     progress: Callable[[int], None] = lambda _: None,
 ) -> _Cells:  # fmt: skip
     return [

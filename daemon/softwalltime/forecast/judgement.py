@@ -17,7 +17,7 @@ from softwalltime.forecast.runtimes import RuntimeDistribution, RuntimeModel
 from softwalltime.forecast.self_calibration import JudgedForecast, RawForecast, SelfCalibration
 from softwalltime.forecast.start_times import forecast
 from softwalltime.simulation.jobs import Integers, Jobs
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 
 Floats = NDArray[np.float64]
 
@@ -38,7 +38,7 @@ class GivenSchedule:
     start: Integers
     duration: Integers
     processors: int
-    policy: Policy
+    policy: SchedulerPolicy
 
 
 @dataclass(frozen=True, slots=True)

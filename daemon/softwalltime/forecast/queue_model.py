@@ -13,7 +13,7 @@ from softwalltime.replay.job_columns import JobColumns
 from softwalltime.simulation.engine import Engine, ScheduleOutcome
 from softwalltime.simulation.jobs import UNLIMITED, Jobs
 from softwalltime.simulation.machine import Machine, Processors
-from softwalltime.simulation.policies import SOFT_WALLTIME, Policy
+from softwalltime.simulation.policies import SOFT_WALLTIME, SchedulerPolicy
 from softwalltime.simulation.pools import Shares
 
 MANY = 300
@@ -41,7 +41,7 @@ class QueueModel:
     planned: tuple[int, ...]
     now: int
     processors: int
-    policy: Policy
+    policy: SchedulerPolicy
     pooling: Pooling | None = None
     shares: tuple[Shares, ...] = ()
     ordering: tuple[float, ...] = ()
@@ -248,7 +248,7 @@ def _columns(live: Sequence[LiveJob], processors: tuple[int, ...], snapshot: Ser
     )
 
 
-def _policy(scheduler: SchedulerSettings, formula: str, waiting: Sequence[LiveJob], running: str) -> Policy:
+def _policy(scheduler: SchedulerSettings, formula: str, waiting: Sequence[LiveJob], running: str) -> SchedulerPolicy:
     """The scheduler as a policy of the simulator."""
     policy = replace(scheduler_policy(scheduler, formula), waiting=SOFT_WALLTIME, running=running, minimum=1)
     values = {(limit(job.submission), job.submission.ncpus, job.soft_walltime) for job in waiting}

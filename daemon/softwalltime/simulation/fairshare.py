@@ -6,7 +6,7 @@ import numpy as np
 
 from softwalltime.simulation.jobs import Floats, Integers, Jobs
 from softwalltime.simulation.order import Order
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.values import Values
 
 DECAY_TIME = 86400
@@ -25,7 +25,7 @@ class FairShare(Order):
 
     changes_on_start: ClassVar[bool] = True
 
-    def __init__(self, jobs: Jobs, values: Values, policy: Policy) -> None:
+    def __init__(self, jobs: Jobs, values: Values, policy: SchedulerPolicy) -> None:
         users: dict[str, int] = {}
         self._user = np.array([users.setdefault(user, len(users)) for user in jobs.completed.values("user")], np.int64)
         self._processors = np.array(jobs.processors, np.float64)

@@ -12,7 +12,7 @@ import numpy as np
 from softwalltime.errors import OptionError
 from softwalltime.simulation.jobs import Floats, Integers, Jobs
 from softwalltime.simulation.order import Order
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.values import Values
 
 NAMES = (
@@ -54,7 +54,7 @@ class Formula(Order):
     As in PBS, results are single precision, and a job whose result is not a number, as after a division by 0, has 0.
     """
 
-    def __init__(self, jobs: Jobs, values: Values, policy: Policy) -> None:
+    def __init__(self, jobs: Jobs, values: Values, policy: SchedulerPolicy) -> None:
         """:raises OptionError: if the policy has no formula, or its formula cannot be evaluated."""
         if not policy.formula:
             raise OptionError("the order formula needs an expression: give --formula, or the key formula")

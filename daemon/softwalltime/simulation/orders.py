@@ -11,14 +11,14 @@ from softwalltime.simulation.fairshare import FairShare
 from softwalltime.simulation.formula import Formula
 from softwalltime.simulation.jobs import Floats, Integers, Jobs
 from softwalltime.simulation.order import Order
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.values import Values
 
 
 class _ColumnOrder(Order):
     """Input of the orders: columns of all jobs; ``value`` are the ordering values, which change as jobs arrive."""
 
-    def __init__(self, jobs: Jobs, values: Values, policy: Policy) -> None:
+    def __init__(self, jobs: Jobs, values: Values, policy: SchedulerPolicy) -> None:
         self.submitted = np.array(jobs.submitted, np.int64)
         self.processors = np.array(jobs.processors, np.float64)
         self.value = values.ordering
@@ -94,7 +94,7 @@ class _LearnedFormula(_ColumnOrder):
 
     fixed = True
 
-    def __init__(self, jobs: Jobs, values: Values, policy: Policy) -> None:
+    def __init__(self, jobs: Jobs, values: Values, policy: SchedulerPolicy) -> None:
         super().__init__(jobs, values, policy)
         first = self.submitted[0] if len(jobs) else 0
         self.arrival = np.log10(np.maximum(self.submitted - first, 1))
@@ -139,7 +139,7 @@ class F4(_LearnedFormula):
 class Powers(_ColumnOrder):
     """Powers of wait, length and size (:mod:`softwalltime.policy.power_order`) in PBS's single precision."""
 
-    def __init__(self, jobs: Jobs, values: Values, policy: Policy) -> None:
+    def __init__(self, jobs: Jobs, values: Values, policy: SchedulerPolicy) -> None:
         """:raises OptionError: if the order's specification is wrong."""
         super().__init__(jobs, values, policy)
         self._powers = PowerOrder.of(policy.order)
@@ -164,7 +164,7 @@ class Powers(_ColumnOrder):
         return single
 
 
-ORDERS: dict[str, Callable[[Jobs, Values, Policy], Order] | None] = {
+ORDERS: dict[str, Callable[[Jobs, Values, SchedulerPolicy], Order] | None] = {
     "fcfs": None,
     "sjf": ShortestFirst,
     "ljf": LongestFirst,
@@ -182,7 +182,7 @@ ORDERS: dict[str, Callable[[Jobs, Values, Policy], Order] | None] = {
 """The orders by name; first come, first served needs no priorities."""
 
 
-def order_of(jobs: Jobs, values: Values, policy: Policy) -> Order | None:
+def order_of(jobs: Jobs, values: Values, policy: SchedulerPolicy) -> Order | None:
     """Return the order that a policy names, which has options after a colon if it is of the family of powers.
 
     :raises OptionError: if there is no such order, or its options are wrong.

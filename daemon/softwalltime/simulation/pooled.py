@@ -7,7 +7,7 @@ import numpy as np
 from softwalltime.errors import UsageError
 from softwalltime.simulation.jobs import Integers
 from softwalltime.simulation.planning import FOREVER
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.pools import Pools
 from softwalltime.simulation.system_state import SystemState
 
@@ -21,7 +21,7 @@ class PooledEasyBackfilling:
     what is left over then.
     """
 
-    def __init__(self, system: SystemState, policy: Policy, machine: Pools) -> None:
+    def __init__(self, system: SystemState, policy: SchedulerPolicy, machine: Pools) -> None:
         """
         :param policy: ``backfill`` is ``none`` (only heads start) or ``easy``.
         :raises UsageError: if the order changes with each start, or the backfilling is ``sjbf``.

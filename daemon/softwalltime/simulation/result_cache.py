@@ -6,7 +6,7 @@ from typing import Self
 
 from softwalltime.errors import SourceError
 from softwalltime.simulation.kept_lines import KeptLines
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.tasks import Experiment, SimulationResult, metrics_of
 
 
@@ -32,7 +32,7 @@ class ResultCache:
     def __exit__(self, *_exception: object) -> None:
         self._lines.close()
 
-    def find(self, policy: Policy, seed: int) -> SimulationResult | None:
+    def find(self, policy: SchedulerPolicy, seed: int) -> SimulationResult | None:
         """The result of this simulation, if the file has it."""
         line = self._lines.find(self._experiment.key(policy, seed))
         if line is None:

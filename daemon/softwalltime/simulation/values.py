@@ -18,7 +18,7 @@ from softwalltime.policy.steering import Steering
 from softwalltime.predictors.base import History, Predictor
 from softwalltime.predictors.registry import make
 from softwalltime.simulation.jobs import Jobs
-from softwalltime.simulation.policies import FIXED, RUNTIME, SOFT_WALLTIME, WALLTIME, Policy
+from softwalltime.simulation.policies import FIXED, RUNTIME, SOFT_WALLTIME, WALLTIME, SchedulerPolicy
 
 NOTHING = History()
 
@@ -36,7 +36,7 @@ class Values:
     """
 
     def __init__(
-        self, jobs: Jobs, policy: Policy, duration: Sequence[int], steering: Steering | None,
+        self, jobs: Jobs, policy: SchedulerPolicy, duration: Sequence[int], steering: Steering | None,
         predictors: Mapping[str, Predictor] = MappingProxyType({}),
     ) -> None:  # fmt: skip
         """

@@ -26,7 +26,7 @@ from softwalltime.formatting import duration, percent, plural
 from softwalltime.predictors.registry import make
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Jobs, jobs_of
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
 
 WARM_UP = 0.1
@@ -156,7 +156,7 @@ def judge_forecasts(
 
 def as_simulated(jobs: Jobs, processors: int) -> GivenSchedule:
     """The jobs as the simulator schedules them."""
-    policy = Policy()
+    policy = SchedulerPolicy()
     outcome = simulate(jobs, processors, policy)
     return GivenSchedule(jobs, outcome.start, outcome.duration, processors, policy)
 
@@ -165,7 +165,9 @@ def as_recorded(jobs: Jobs, processors: int) -> GivenSchedule:
     """The jobs as they were recorded."""
     start = np.array([job.end - job.runtime if job.start is None else job.start for job in jobs.completed], np.int64)
     start = np.maximum(start, np.array(jobs.submitted, np.int64))
-    return GivenSchedule(jobs, start, np.array(jobs.runtime, np.int64), processors, Policy(kill_at_walltime=False))
+    return GivenSchedule(
+        jobs, start, np.array(jobs.runtime, np.int64), processors, SchedulerPolicy(kill_at_walltime=False)
+    )
 
 
 def _table(by_method: dict[str, StartScores]) -> TextTable:

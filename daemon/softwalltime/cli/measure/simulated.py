@@ -21,7 +21,7 @@ from softwalltime.reports.schedule_table import (
 from softwalltime.simulation.differences import RELATIVE, Interval, differences, means, relative_changes
 from softwalltime.simulation.jobs import Jobs
 from softwalltime.simulation.metrics import Metrics
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.shaking import FEW_USERS, few_users
 from softwalltime.simulation.tasks import Experiment
 
@@ -40,7 +40,7 @@ class SimulationPlan:
     """The simulations: policies by name, the first one as baseline, on one workload or several shaken ones."""
 
     experiment: Experiment
-    policies: dict[str, Policy]
+    policies: dict[str, SchedulerPolicy]
     seeds: tuple[int, ...]
     jobs: Jobs
 
@@ -73,7 +73,7 @@ class SimulationDocument:
     """Metric minus the first policy's, by policy and metric, in the metric's unit."""
     relative_changes: dict[str, dict[str, Interval]]
     """The difference divided by the first policy's metric."""
-    settings: dict[str, Policy]
+    settings: dict[str, SchedulerPolicy]
     """The policies themselves."""
     classes: Classes | None = None
     """With --by: metrics by kind of class, policy and class."""
