@@ -68,7 +68,8 @@ def site(file: Path, output: Output) -> None:
     policy = read.policy
     document = SiteDocument(
         snapshot.server, snapshot.version, snapshot.taken, read.name, policy.order, policy.formula,
-        policy.strict_ordering, policy.depth or 1, read.processors, len(snapshot.vnodes), dict(read.walltimes), read.remarks,
+        policy.strict_ordering, policy.depth or 1, read.processors, len(snapshot.vnodes), dict(read.walltimes),
+        read.remarks,
     )  # fmt: skip
     if output.form == "json":
         output.document(document)
