@@ -104,7 +104,7 @@ SEVERAL = """
 def test_several_limits_in_one_attribute_are_all_read_also_where_the_json_is_not_valid(spoilt: str) -> None:
     output = recorded_output()
     changed = output.server.replace('"scheduling"', SEVERAL.strip() + "\n" + spoilt + '\t\t\t"scheduling"')
-    found = limits_of(snapshot_of(replace(output, server=changed))).found
+    found = limits_of(snapshot_of(replace(output, server=changed))).run_limits
     assert [(each.kind, each.name, each.resource, each.most) for each in found if not each.queue] == [
         ("o", "PBS_ALL", "", 100), ("u", "PBS_GENERIC", "", 4),
         ("g", "some group", "ncpus", 3), ("u", "PBS_GENERIC", "ncpus", 8), ("u", "alice", "ncpus", 12),
